@@ -1,0 +1,1 @@
+"""The REST API and moderators' admin of a multi-vendor shop."""

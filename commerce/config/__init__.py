@@ -1,0 +1,1 @@
+"""The commerce project's settings, routes and server entry point."""

@@ -1,0 +1,27 @@
+"""The shop's settings, complete and safe for one machine on loopback."""
+
+from shared.environment import env
+from shared.settings import *  # noqa: F403
+from shared.settings import SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
+
+PROJECT = "commerce"
+ROOT_URLCONF = "commerce.config.urls"
+ASGI_APPLICATION = "commerce.config.asgi.application"
+
+INSTALLED_APPS = [*SHARED_APPS, "commerce.shops", "commerce.catalog", "commerce.descriptions"]
+
+# Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
+SESSION_COOKIE_NAME = "stoa_commerce_session"
+CSRF_COOKIE_NAME = "stoa_commerce_csrf"
+
+API_ERROR_BODY = "commerce.config.errors.error_body"
+STATIC_ROOT = VAR_DIR / "commerce-static"
+
+SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {"TITLE": "Stoa commerce", "VERSION": "1.0.0"}
+
+# Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
+DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://127.0.0.1:8001/v1")
+DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")
+DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL", default="stoa-describer")
+
+UNFOLD = {"SITE_TITLE": "Stoa commerce", "SITE_HEADER": "Stoa commerce", "SITE_SUBHEADER": f"Version {VERSION}"}

@@ -1,0 +1,6 @@
+"""Tests: as `base`, with a cheap password hasher; limits as in production, tests set their own where they count."""
+
+from commerce.config.settings.base import *  # noqa: F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}  # noqa: F405

@@ -1,0 +1,1 @@
+"""The inference project's settings, routes and server entry point."""

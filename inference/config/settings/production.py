@@ -1,0 +1,14 @@
+"""A server that others reach: nothing is made up, everything is given, and only https is spoken."""
+
+from inference.config.settings.base import *  # noqa: F403
+from shared.production import require_production_environment
+
+require_production_environment()
+
+SECURE_SSL_REDIRECT = True
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_HSTS_SECONDS = 365 * 24 * 3600
+SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+SECURE_HSTS_PRELOAD = True
+SESSION_COOKIE_SECURE = True
+CSRF_COOKIE_SECURE = True

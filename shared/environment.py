@@ -1,0 +1,46 @@
+"""The names that Stoa reads from its environment. Settings modules read them through `env`; a misspelt one is refused."""
+
+import os
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+env = environ.Env()
+
+# Every name of both projects: one machine often carries one environment file for both.
+KNOWN_STOA_NAMES = frozenset(
+    {
+        "STOA_ALLOWED_HOSTS",
+        "STOA_CORS_ORIGINS",
+        "STOA_DEBUG",
+        "STOA_DESCRIPTIONS_API_KEY",
+        "STOA_DESCRIPTIONS_BASE_URL",
+        "STOA_DESCRIPTIONS_MODEL",
+        "STOA_HOME",
+        "STOA_JWT_KEY",
+        "STOA_LOAD",
+        "STOA_LOG_FORMAT",
+        "STOA_LOG_LEVEL",
+        "STOA_LOGIN_LIMIT",
+        "STOA_MAX_BODY_BYTES",
+        "STOA_MODELS_DIR",
+        "STOA_RUN_DIR",
+        "STOA_TRUSTED_PROXIES",
+    }
+)
+
+
+def refuse_unknown_names() -> None:
+    """Raise ImproperlyConfigured for a STOA_ name that nobody reads: it is a misspelling."""
+    unknown = sorted(name for name in os.environ if name.startswith("STOA_") and name not in KNOWN_STOA_NAMES)
+    if unknown:
+        known = ", ".join(sorted(KNOWN_STOA_NAMES))
+        raise ImproperlyConfigured(f"Unknown settings {', '.join(unknown)}: check the spelling. Known are: {known}.")
+
+
+def var_dir() -> Path:
+    """Where this machine's data lives: databases, keys, sockets. `$STOA_HOME/var`, or `var` in the working directory."""
+    path = Path(env.str("STOA_HOME", default=os.getcwd())).resolve() / "var"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path

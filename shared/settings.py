@@ -1,0 +1,147 @@
+"""Settings that both projects share. Each project's `base.py` starts from these and is, with this module, the only
+place that reads the environment. They are safe and complete for one machine on loopback; `production` asks for more.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from shared.environment import env, refuse_unknown_names, var_dir
+from shared.observability.logging import logging_config
+from shared.secret_files import read_or_make_secret
+
+refuse_unknown_names()
+
+VAR_DIR = var_dir()
+VERSION = "0.1.0"
+
+DEBUG = env.bool("STOA_DEBUG", default=False)
+SECRET_KEY = env.str("SECRET_KEY", default="") or read_or_make_secret(VAR_DIR / "secret.key")
+JWT_KEY = env.str("STOA_JWT_KEY", default="") or read_or_make_secret(VAR_DIR / "jwt.key")
+ALLOWED_HOSTS: list[str] = env.list("STOA_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+APPEND_SLASH = False
+
+SHARED_APPS = [
+    "unfold",  # before the admin, whose templates it replaces
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "corsheaders",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "shared.accounts",
+    "shared.api",
+]
+
+MIDDLEWARE = [
+    "shared.observability.request_id.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "corsheaders.middleware.CorsMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "shared.api.middleware.JsonErrorsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# One database for both projects unless DATABASE_URL says otherwise for one of them.
+DATABASES: dict[str, Any] = {"default": env.db("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'stoa.sqlite3'}")}
+DATABASES["default"]["CONN_MAX_AGE"] = 0  # under ASGI a kept connection is a leaked one; PostgreSQL has its pool
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",  # take the write lock at once: no "database is locked" half-way
+        "timeout": 8,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    }
+else:
+    DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 10, "timeout": 10}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# A Redis-protocol server: limits counted over all processes. Empty: counted in this process alone.
+REDIS_URL = env.str("REDIS_URL", default="")
+
+AUTH_USER_MODEL = "accounts.User"
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 8}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+SIMPLE_JWT = {
+    "ACCESS_TOKEN_LIFETIME": timedelta(minutes=15),
+    "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
+    "ALGORITHM": "HS256",
+    "SIGNING_KEY": JWT_KEY,
+    "ISSUER": "stoa",
+    "AUDIENCE": "stoa",
+}
+# Sign-ins a minute: for one address, and for one account.
+LOGIN_LIMIT = env.int("STOA_LOGIN_LIMIT", default=10)
+
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["shared.accounts.authentication.BearerAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["shared.api.json.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "shared.api.exceptions.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+# In front of Django: body cap, and how many proxies before us may say who the client is.
+MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES", default=10 * 1024 * 1024)
+TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES", default=0)
+CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS", default=[])
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "/static/"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+
+LOG_FORMAT = env.str("STOA_LOG_FORMAT", default="json")
+LOG_LEVEL = env.str("STOA_LOG_LEVEL", default="INFO")
+LOGGING_CONFIG = None
+LOGGING = logging_config(level=LOG_LEVEL, form=LOG_FORMAT)
