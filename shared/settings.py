@@ -35,6 +35,7 @@ SHARED_APPS = [
     "drf_spectacular_sidecar",
     "shared.accounts",
     "shared.api",
+    "shared.serving",
 ]
 
 MIDDLEWARE = [
@@ -143,5 +144,5 @@ SESSION_COOKIE_SAMESITE = "Lax"
 
 LOG_FORMAT = env.str("STOA_LOG_FORMAT", default="json")
 LOG_LEVEL = env.str("STOA_LOG_LEVEL", default="INFO")
-LOGGING_CONFIG = None
+LOGGING_CONFIG = "shared.observability.logging.configure_logging"
 LOGGING = logging_config(level=LOG_LEVEL, form=LOG_FORMAT)

@@ -1,0 +1,96 @@
+"""Logs: one line an event, JSON or (for development) readable, with the request's id. structlog through stdlib logging.
+
+A line is a fixed event name and fields. Never a prompt, an output, a key, a token, a body, a client's address.
+Whatever a client put into a field cannot break or forge a line: control characters are escaped.
+"""
+
+import logging.config
+import re
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from shared.observability.request_id import current_request_id
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_BUT_NEWLINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def logging_config(*, level: str, form: str) -> dict[str, Any]:
+    """The dictionary for `logging.config`. Raises ValueError for a level or a form (json, console) that is none."""
+    if level not in LEVELS:
+        raise ValueError(f"STOA_LOG_LEVEL is {level!r}: choose one of {', '.join(LEVELS)}.")
+    if form not in ("json", "console"):
+        raise ValueError(f"STOA_LOG_FORMAT is {form!r}: choose json or console.")
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": _shared_processors(),
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(form)],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            "django": {"handlers": [], "propagate": True},
+            "django.request": {"level": "ERROR"},  # the request line says the status; only tracebacks are news
+            "django.server": {"handlers": [], "propagate": True},
+            "httpx2": {"level": "WARNING"},  # one line an outbound call, with its address
+            "uvicorn": {"handlers": [], "propagate": True},
+            "uvicorn.access": {"level": "WARNING"},  # the wrapper writes the one line a request
+        },
+    }
+
+
+def configure_logging(config: dict[str, Any]) -> None:
+    """Applies `logging_config`'s dictionary to stdlib logging and points structlog at it. Settings name this function
+    as LOGGING_CONFIG, so that Django's set-up calls it."""
+    logging.config.dictConfig(config)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared_processors(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def _shared_processors() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        _add_request_id,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+
+
+def _renderers(form: str) -> list[Processor]:
+    if form == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    return [structlog.processors.format_exc_info, _escape_control, structlog.dev.ConsoleRenderer()]
+
+
+def _add_request_id(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    if request_id := current_request_id():
+        event.setdefault("request_id", request_id)
+    return event
+
+
+def _escape_control(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """A terminal obeys escape sequences: show them instead. A traceback keeps its lines."""
+    for name, value in event.items():
+        pattern = _CONTROL_BUT_NEWLINE if name in ("exception", "stack") else _CONTROL
+        if not isinstance(value, int | float | bool | None):
+            event[name] = pattern.sub(lambda match: ascii(match.group())[1:-1], str(value))
+    return event

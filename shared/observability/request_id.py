@@ -1,0 +1,76 @@
+"""One id a request, in and out as `X-Request-Id`, in every log line and in every error body.
+
+The ASGI wrapper binds it before anything else can fail; the middleware does so where there is no wrapper (Django's
+test client, `runserver`).
+"""
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+HEADER = "X-Request-Id"
+
+_request_id: ContextVar[str] = ContextVar("request_id", default="")
+_SANE = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
+
+def current_request_id() -> str:
+    """The id of the request that is being answered; "" outside of one."""
+    return _request_id.get()
+
+
+def new_request_id() -> str:
+    """`req_` and 24 random hexadecimal digits."""
+    return f"req_{secrets.token_hex(12)}"
+
+
+def sane(value: str) -> bool:
+    """Whether a client's own id may be taken over: it goes into logs and headers as it is."""
+    return _SANE.fullmatch(value) is not None
+
+
+@contextmanager
+def bound_request_id(offered: str) -> Iterator[str]:
+    """Binds the client's id when it is sane, a new one otherwise, for the time of the block; gives the bound id."""
+    request_id = offered if sane(offered) else new_request_id()
+    token = _request_id.set(request_id)
+    try:
+        yield request_id
+    finally:
+        _request_id.reset(token)
+
+
+class RequestIdMiddleware:
+    """Puts the id on every response; binds one first where the ASGI wrapper has not."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if iscoroutinefunction(self):
+            return self._answer_async(request)
+        with bound_request_id(_offered(request)) as request_id:
+            response: HttpResponseBase = self.get_response(request)  # type: ignore[assignment]
+            response.headers[HEADER] = request_id
+            return response
+
+    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        with bound_request_id(_offered(request)) as request_id:
+            response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+            response.headers[HEADER] = request_id
+            return response
+
+
+def _offered(request: HttpRequest) -> str:
+    return current_request_id() or request.headers.get(HEADER, "")
