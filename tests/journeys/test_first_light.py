@@ -1,0 +1,160 @@
+"""A shop owner gets a description from the shop, written by our own model; and what happens when things go wrong."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+
+import httpx2
+import psutil
+import pytest
+
+from inference.engine import EngineClient, HostClient, ModelState
+from tests.running_stoa import RunningStoa, start_stoa, stop_stoa
+
+MODEL = "stoa-describer"
+PRODUCT = {"product_name": "Brunvale Teapot", "keywords": ["hand-glazed", "drip-free spout"]}
+PROMPT = "The Brunvale Teapot is"
+
+
+def describe(stoa: RunningStoa, token: str | None, **fields: object) -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return httpx2.post(
+        f"{stoa.commerce_url}/api/generate-descriptions", json=PRODUCT | fields, headers=headers, timeout=60
+    )
+
+
+def generate(stoa: RunningStoa, **fields: object) -> httpx2.Response:
+    body = {"model": MODEL, "prompt": PROMPT, "temperature": 0, "max_tokens": 30} | fields
+    return httpx2.post(f"{stoa.inference_url}/inference", json=body, headers=stoa.headers(), timeout=60)
+
+
+async def stream_text(stoa: RunningStoa, **fields: object) -> str:
+    """The joined tokens of one stream that ended as it should."""
+    body = {"model": MODEL, "prompt": PROMPT, "max_tokens": 60} | fields
+    async with (
+        httpx2.AsyncClient(timeout=60, headers=stoa.headers()) as client,
+        client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as answer,
+    ):
+        assert answer.status_code == 200
+        events = [json.loads(line[6:]) async for line in answer.aiter_lines() if line.startswith("data: ")]
+    assert events[-1]["done"] is True
+    assert [event["index"] for event in events[:-1]] == list(range(len(events) - 1))
+    return "".join(event["token"] for event in events[:-1])
+
+
+def test_a_store_owner_gets_a_description_that_names_a_product_never_seen(stoa: RunningStoa):
+    answer = describe(stoa, stoa.login("STORE_OWNER"))
+
+    assert answer.status_code == 200, answer.text
+    assert "Brunvale Teapot" in answer.json()["description"]
+    assert answer.json()["result"] == answer.json()["description"]
+
+
+def test_a_customer_is_refused_and_nobody_is_asked_to_sign_in(stoa: RunningStoa):
+    assert describe(stoa, stoa.login("CUSTOMER")).status_code == 403
+    assert describe(stoa, None).status_code == 401
+
+
+def test_a_description_streams_as_it_is_written(stoa: RunningStoa):
+    answer = describe(stoa, stoa.login("STAFF"), stream=True)
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.text.count("data: ") > 5
+
+
+def test_a_token_of_one_project_works_in_the_other(stoa: RunningStoa):
+    token = stoa.login("STORE_OWNER")
+
+    answer = httpx2.get(f"{stoa.inference_url}/models", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.status_code == 200
+    assert MODEL in [model["id"] for model in answer.json()["models"]]
+
+
+async def test_sixteen_streams_at_once_give_the_text_that_each_gives_alone(stoa: RunningStoa):
+    requests = [{"prompt": f"The Brunvale {noun} is", "seed": seed} for seed, noun in enumerate(["Teapot", "Lamp"] * 8)]
+    alone = [await stream_text(stoa, **request) for request in requests]
+
+    together = await asyncio.gather(*(stream_text(stoa, **request) for request in requests))
+
+    assert together == alone
+    assert len(set(alone)) > 8
+
+
+async def test_s2_a_client_that_leaves_frees_its_slot(stoa: RunningStoa):
+    engine = EngineClient(stoa.run_dir)
+    body = {"model": MODEL, "prompt": PROMPT, "max_tokens": 900, "temperature": 2.0, "repeat_penalty": 2.0}
+    async with httpx2.AsyncClient(timeout=60, headers=stoa.headers()) as client:
+        for _ in range(10):
+            async with client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as answer:
+                async for _ in answer.aiter_lines():
+                    break
+    deadline = time.monotonic() + 5
+    while (await engine.stats(MODEL)).running and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    assert (await engine.stats(MODEL)).running == 0
+    await engine.close()
+
+
+async def test_m6_a_killed_model_ends_its_streams_with_an_error_and_is_back_soon(stoa: RunningStoa):
+    host = HostClient(stoa.run_dir)
+    pid = next(model.pid for model in await host.models() if model.model_id == MODEL)
+    assert pid is not None
+    body = {"model": MODEL, "prompt": PROMPT, "max_tokens": 900, "temperature": 2.0, "repeat_penalty": 2.0}
+    events: list[dict[str, object]] = []
+    async with (
+        httpx2.AsyncClient(timeout=60, headers=stoa.headers()) as client,
+        client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            if line.startswith("data: "):
+                if not events:
+                    os.kill(pid, signal.SIGKILL)
+                events.append(json.loads(line[6:]))
+
+    assert events[-1]["error"]["code"] == "INFERENCE_FAILED"  # type: ignore[index]
+    assert not any("done" in event for event in events)
+    deadline = time.monotonic() + 10
+    while (answer := generate(stoa)).status_code != 200 and time.monotonic() < deadline:
+        assert answer.status_code == 503, answer.text
+        assert int(answer.headers["Retry-After"]) > 0
+        await asyncio.sleep(0.2)
+    assert answer.status_code == 200
+
+
+async def test_unloading_ends_the_process_and_the_shop_says_that_its_writer_is_away(stoa: RunningStoa):
+    host = HostClient(stoa.run_dir)
+    pid = next(model.pid for model in await host.models() if model.model_id == MODEL)
+    assert pid is not None
+    loaded = httpx2.get(f"{stoa.inference_url}/health").json()["models_loaded"]
+    owner = stoa.login("STORE_OWNER")
+
+    unloaded = httpx2.post(f"{stoa.inference_url}/models/{MODEL}/unload", headers=stoa.headers(), timeout=60)
+    assert unloaded.json() == {"status": "unloaded", "model_id": MODEL}
+    assert not psutil.pid_exists(pid)
+    assert httpx2.get(f"{stoa.inference_url}/health").json()["models_loaded"] == loaded - 1
+    assert generate(stoa).json()["error"]["code"] == "MODEL_NOT_LOADED"
+
+    started = time.monotonic()
+    answer = describe(stoa, owner)
+    assert answer.status_code == 500
+    assert answer.json()["code"] == "ai_provider_error"
+    assert time.monotonic() - started < 20
+    assert httpx2.get(f"{stoa.commerce_url}/api/me", headers={"Authorization": f"Bearer {owner}"}).status_code == 200
+
+    again = httpx2.post(f"{stoa.inference_url}/models/{MODEL}/load", headers=stoa.headers(), timeout=60)
+    assert again.json()["status"] == "loaded", again.text
+    assert [model.state for model in await host.models() if model.model_id == MODEL] == [ModelState.LOADED]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_the_demo_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFactory, how: signal.Signals):
+    stoa = start_stoa(tmp_path_factory.mktemp("ending"))
+
+    assert stop_stoa(stoa, how) == []
+    for url in (stoa.commerce_url, stoa.inference_url):
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(f"{url}/livez")

@@ -1,0 +1,85 @@
+"""All of Stoa, started by its own command in a folder of its own, for tests that use it from outside."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+START_LIMIT_S = 300
+
+
+@dataclass
+class RunningStoa:
+    """A demo that is up. `run_dir` holds the model host's sockets."""
+
+    commerce_url: str
+    inference_url: str
+    api_key: str
+    pid: int
+    users: list[dict[str, str]]
+    run_dir: Path
+    log: Path
+
+    def login(self, role: str) -> str:
+        """An access token of the demo user with this role."""
+        user = next(user for user in self.users if user["role"] == role)
+        answer = httpx2.post(
+            f"{self.commerce_url}/api/token", json={"email": user["email"], "password": user["password"]}, timeout=30
+        )
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["token"])
+
+    def headers(self) -> dict[str, str]:
+        """The demo super admin's API key, as a header."""
+        return {"Authorization": f"Bearer {self.api_key}"}
+
+
+def start_stoa(home: Path) -> RunningStoa:
+    """Run `deploy/run demo` with its data under `home`; return once it says that all is up."""
+    info_file, log = home / "info.json", home / "demo.log"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
+    for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"):
+        kept.pop(name, None)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file)],
+            cwd=CHECKOUT,
+            env=kept | {"STOA_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_LIMIT_S
+    while not info_file.exists():
+        assert process.poll() is None, f"the demo ended: {log.read_text()}"
+        assert time.monotonic() < deadline, f"the demo did not come up: {log.read_text()}"
+        time.sleep(0.2)
+    return RunningStoa(**json.loads(info_file.read_text()), run_dir=home / "var" / "run", log=log)
+
+
+def stop_stoa(stoa: RunningStoa, how: signal.Signals = signal.SIGTERM) -> list[psutil.Process]:
+    """End the demo with this signal; return its processes that are still there after ten seconds."""
+    supervisor = psutil.Process(stoa.pid)
+    family = [supervisor, *supervisor.children(recursive=True)]
+    os.kill(stoa.pid, how)
+    _, alive = psutil.wait_procs(family, timeout=40 if how == signal.SIGTERM else 10)
+    return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.fixture(scope="session")
+def stoa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStoa]:
+    """One demo for all tests that only use it."""
+    running = start_stoa(tmp_path_factory.mktemp("stoa"))
+    yield running
+    assert stop_stoa(running) == []
