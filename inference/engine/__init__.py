@@ -1,0 +1,62 @@
+"""The engine: generates text and embeddings. It imports no Django, and others import only this page.
+
+A loaded model is a process of its own under a model host. `run_host` is that host; `HostClient` tells it what to load;
+`EngineClient` asks loaded models. Nothing here imports torch.
+"""
+
+from inference.engine.client import EngineClient, HostClient
+from inference.engine.connection import GenerationStream
+from inference.engine.errors import (
+    ContextLengthExceeded,
+    EngineDied,
+    EngineError,
+    EngineOverloaded,
+    HostUnavailable,
+    InvalidRequest,
+    ModelLoadFailed,
+    ModelNotLoaded,
+)
+from inference.engine.model_host import run_host
+from inference.engine.request import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    EngineStats,
+    FinishReason,
+    GenerationOutput,
+    GenerationRequest,
+    LoadOptions,
+    LoadReport,
+    Message,
+    ModelState,
+    ModelStatus,
+    SamplingParams,
+    Usage,
+)
+
+__all__ = [
+    "ContextLengthExceeded",
+    "EmbeddingRequest",
+    "EmbeddingResult",
+    "EngineClient",
+    "EngineDied",
+    "EngineError",
+    "EngineOverloaded",
+    "EngineStats",
+    "FinishReason",
+    "GenerationOutput",
+    "GenerationRequest",
+    "GenerationStream",
+    "HostClient",
+    "HostUnavailable",
+    "InvalidRequest",
+    "LoadOptions",
+    "LoadReport",
+    "Message",
+    "ModelLoadFailed",
+    "ModelNotLoaded",
+    "ModelState",
+    "ModelStatus",
+    "SamplingParams",
+    "Usage",
+    "run_host",
+]

@@ -1,0 +1,122 @@
+"""Starts model processes: from a fork server that has torch and transformers imported, or fresh ones for the GPU."""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
+
+from inference.engine.channel import Channel
+from inference.engine.process import ModelSpec, run_model
+
+LAST_WORDS_BYTES = 4096
+_LAST_WORDS_CHARS = 300
+
+# Read when a library loads, so they are set before the fork server starts; what the environment says already stays.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": str(min(2, os.cpu_count() or 1)),
+    "MKL_NUM_THREADS": str(min(2, os.cpu_count() or 1)),
+    "GOMP_SPINCOUNT": "2000",  # threads that spin for long fight the web process for its core
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+class LastWords:
+    """A model process's stderr: passed on to ours, and its end kept, to be told when it crashes."""
+
+    def __init__(self, source: socket.socket) -> None:
+        self._source = source
+        self._tail = b""
+        source.setblocking(False)
+        asyncio.get_running_loop().add_reader(source, self._read)
+
+    def finish(self) -> str:
+        """Read what is left, stop, and return the last line that is not blank."""
+        while self._source.fileno() >= 0:
+            self._read()
+        lines = self._tail.decode(errors="replace").split("\n")
+        return next((line.strip()[-_LAST_WORDS_CHARS:] for line in reversed(lines) if line.strip()), "")
+
+    def _read(self) -> None:
+        data = b""
+        with contextlib.suppress(OSError):
+            data = self._source.recv(65536)
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._source)
+            self._source.close()
+        self._tail = (self._tail + data)[-LAST_WORDS_BYTES:]
+        with contextlib.suppress(OSError):
+            os.write(2, data)
+
+
+class ModelProcess:
+    """A started process. `channel` is the host's own line to it; `ended` resolves with its last words."""
+
+    def __init__(self, process: ForkServerProcess | SpawnProcess, channel: Channel, last_words: LastWords) -> None:
+        self._process = process
+        self._last_words = last_words
+        self._killed_because: str | None = None
+        self.channel = channel
+        self.pid = process.pid
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().add_reader(process.sentinel, self._reap)
+
+    def kill(self, why: str) -> None:
+        """`why` is told as its last words. Nothing happens to one that has ended."""
+        if not self.ended.done():
+            self._killed_because = why
+            self._process.kill()
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._process.sentinel)
+        self._process.join()
+        self.channel.abort()
+        words = self._last_words.finish()
+        how = self._killed_because or describe_exit(self._process.exitcode)
+        self.ended.set_result(f"{how}: {words}" if words else how)
+
+
+def describe_exit(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        return f"killed by {signal.Signals(-exitcode).name}"
+    return f"exit status {exitcode}"
+
+
+class Launcher:
+    """`preload` is imported once, in the fork server, before any model is started."""
+
+    def __init__(self, preload: str) -> None:
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        self._forking: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._forking.set_forkserver_preload([preload, "inference.engine.process"])
+        self._spawning: SpawnContext = multiprocessing.get_context("spawn")
+        self._warm = self._begin_warm_up()
+
+    async def start(self, spec: ModelSpec) -> ModelProcess:
+        """OSError, EOFError: the system has no room for another process."""
+        if self._warm.done() and self._warm.exception() is not None:
+            self._warm = self._begin_warm_up()
+        await asyncio.shield(self._warm)
+        ours, theirs = socket.socketpair()
+        words, stderr = socket.socketpair()
+        # CUDA does not survive a fork.
+        context = self._spawning if spec.options.gpu_layers else self._forking
+        process = context.Process(target=run_model, args=(spec, theirs, stderr), daemon=True)
+        with theirs, stderr:
+            process.start()
+        channel = Channel(*await asyncio.open_unix_connection(sock=ours))
+        return ModelProcess(process, channel, LastWords(words))
+
+    def _begin_warm_up(self) -> asyncio.Task[None]:
+        return asyncio.create_task(asyncio.to_thread(self._warm_up))
+
+    def _warm_up(self) -> None:
+        """The first start waits for the imports; after it, starting takes milliseconds and needs no thread."""
+        first = self._forking.Process(target=int)
+        first.start()
+        first.join()
+        first.close()

@@ -1,0 +1,37 @@
+"""The seam between the two halves of a model process: what its door needs of a loaded model."""
+
+from typing import Protocol
+
+from inference.engine.request import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    EngineStats,
+    GenerationRequest,
+    LoadReport,
+    Usage,
+)
+
+
+class ServedEngine(Protocol):
+    def start(self) -> None: ...
+    def submit(self, request: GenerationRequest) -> Usage: ...
+    def cancel(self, request_id: str) -> None: ...
+    def tokenize(self, text: str) -> list[int]: ...
+    def detokenize(self, ids: list[int]) -> str: ...
+    def stats(self) -> EngineStats: ...
+    def stop(self) -> None: ...
+
+
+class ServedEmbedder(Protocol):
+    def embed(self, request: EmbeddingRequest) -> EmbeddingResult: ...
+
+
+class ServedModel(Protocol):
+    """What a loader returns: an engine for a causal model, an embedder for an encoder."""
+
+    @property
+    def report(self) -> LoadReport: ...
+    @property
+    def engine(self) -> ServedEngine | None: ...
+    @property
+    def embedder(self) -> ServedEmbedder | None: ...

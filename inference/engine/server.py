@@ -1,0 +1,248 @@
+"""A model process's door: takes calls from its clients and sends each, once a step, what the step made for it."""
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inference.engine import frames
+from inference.engine.channel import BrokenFrame, Channel
+from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest, ModelNotLoaded
+from inference.engine.frames import Frame, StepOutput
+from inference.engine.request import EmbeddingRequest, GenerationOutput, GenerationRequest, ModelState
+from inference.engine.served import ServedEmbedder, ServedEngine, ServedModel
+
+logger = logging.getLogger(__name__)
+Work = Callable[[], Coroutine[Any, Any, Frame]]
+
+STALL_BYTES = 2**20  # a client with so much unsent is not reading,
+STALL_SECONDS = 30.0  # and is cut off after so long
+_END_SECONDS = 2.0
+
+
+class _Client:
+    """One connection. `jobs` are its calls beside generation: they are dropped when it leaves."""
+
+    def __init__(self, channel: Channel, number: int) -> None:
+        self.channel = channel
+        self.number = number
+        self.jobs: dict[int, asyncio.Task[None]] = {}
+        self._stalled_at: float | None = None
+
+    def send_step(self, outputs: list[StepOutput], now: float) -> None:
+        self.channel.send(frames.Step(tuple(outputs)))
+        if self.channel.unsent_bytes < STALL_BYTES:
+            self._stalled_at = None
+        elif self._stalled_at is None:
+            self._stalled_at = now
+        elif now - self._stalled_at > STALL_SECONDS:
+            self.channel.abort()
+
+
+class _Generation:
+    """A generation from the moment it was asked for until its last output. `left`: its client wants no more of it."""
+
+    def __init__(self, client: _Client, call: int) -> None:
+        self.client = client
+        self.call = call
+        self.left = False
+
+
+class ModelServer:
+    """Lives on the process's event loop; only `emit` is called from another thread."""
+
+    def __init__(self, model_id: str, max_queue: int) -> None:
+        self._model_id = model_id
+        self._max_queue = max_queue
+        self._loop = asyncio.get_running_loop()
+        self._engine: ServedEngine | None = None
+        self._embedder: ServedEmbedder | None = None
+        self._client_numbers = itertools.count(1)
+        self._clients: set[_Client] = set()
+        self._generations: dict[str, _Generation] = {}
+        self._submitting: set[asyncio.Task[None]] = set()
+        self._embeddings = 0
+        self._draining = False
+        self._drained = asyncio.Event()
+        self._tokenising_threads = ThreadPoolExecutor(2, "tokenise")
+        self._embedding_thread = ThreadPoolExecutor(1, "embed")
+
+    async def open(self, model: ServedModel, path: Path) -> None:
+        self._engine, self._embedder = model.engine, model.embedder
+        if self._engine is not None:
+            self._engine.start()
+        self._listener = await asyncio.start_unix_server(self._serve_client, path=path)
+        os.chmod(path, 0o600)
+
+    def drain(self) -> None:
+        """Refuse what is new; `drained` returns when the rest is finished."""
+        self._draining = True
+        self._check_drained()
+
+    async def drained(self) -> None:
+        await self._drained.wait()
+
+    async def close(self) -> None:
+        """Running generations end with finish_reason `cancelled`; what was sent is delivered as far as clients read."""
+        self._listener.close()
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.stop)
+        if self._clients:
+            await asyncio.wait([asyncio.create_task(c.channel.closed()) for c in self._clients], timeout=_END_SECONDS)
+
+    def emit(self, outputs: list[GenerationOutput]) -> None:
+        """The engine's thread hands over a whole step at once."""
+        self._loop.call_soon_threadsafe(self._send_step, outputs)
+
+    def _send_step(self, outputs: list[GenerationOutput]) -> None:
+        by_client: dict[_Client, list[StepOutput]] = {}
+        for output in outputs:
+            generation = self._generations.get(output.request_id)
+            if generation is None:
+                continue
+            by_client.setdefault(generation.client, []).append(
+                StepOutput(generation.call, output.index, output.text, output.finish_reason, output.usage, output.error)
+            )
+            if output.finish_reason is not None:
+                self._forget(output.request_id)
+        for client, made in by_client.items():
+            client.send_step(made, self._loop.time())
+
+    def _forget(self, engine_id: str) -> None:
+        del self._generations[engine_id]
+        self._check_drained()
+
+    def _check_drained(self) -> None:
+        if self._draining and not self._generations and not self._embeddings:
+            self._drained.set()
+
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _Client(Channel(reader, writer), next(self._client_numbers))
+        self._clients.add(client)
+        try:
+            await client.channel.greet()
+            while (frame := await client.channel.receive()) is not None:
+                self._take(client, frame)
+        except BrokenFrame as error:
+            client.channel.send(frames.failed(0, InvalidRequest(str(error))))
+        finally:
+            self._leave(client)
+
+    def _take(self, client: _Client, frame: Frame) -> None:
+        match frame:
+            case frames.Generate(call, request):
+                self._start_generation(client, call, request)
+            case frames.Embed(call, request):
+                self._start_job(client, call, lambda: self._embed(call, request))
+            case frames.Tokenize(call, text):
+                self._start_job(client, call, lambda: self._tokenize(call, text))
+            case frames.Detokenize(call, ids):
+                self._start_job(client, call, lambda: self._detokenize(call, ids))
+            case frames.GetStats(call):
+                self._start_job(client, call, lambda: self._stats(call))
+            case frames.Cancel(call):
+                self._cancel(client, call)
+            case _:
+                raise BrokenFrame(f"{type(frame).__name__} is no command to a model process.")
+
+    def _start_generation(self, client: _Client, call: int, request: GenerationRequest) -> None:
+        engine_id = f"{client.number}-{call}"
+        generation = self._generations[engine_id] = _Generation(client, call)
+        request = msgspec.structs.replace(request, request_id=engine_id)
+        task = self._loop.create_task(self._answer(client, call, lambda: self._generate(generation, request)))
+        self._submitting.add(task)
+        task.add_done_callback(self._submitting.discard)
+
+    def _start_job(self, client: _Client, call: int, work: Work) -> None:
+        task = client.jobs[call] = self._loop.create_task(self._answer(client, call, work))
+        task.add_done_callback(lambda _: client.jobs.pop(call, None))
+
+    async def _answer(self, client: _Client, call: int, work: Work) -> None:
+        """Every call is answered, whatever goes wrong with it."""
+        try:
+            client.channel.send(await work())
+        except EngineError as error:
+            client.channel.send(frames.failed(call, error))
+        except Exception as error:
+            logger.exception("engine.call_failed")
+            client.channel.send(frames.failed(call, EngineError(f"The engine failed on this: {type(error).__name__}.")))
+
+    async def _generate(self, generation: _Generation, request: GenerationRequest) -> Frame:
+        """Submitting tokenises, so it is off the loop; outputs may be sent before this answers."""
+        try:
+            self._refuse_while_draining()
+            engine = self._causal()
+            usage = await self._loop.run_in_executor(self._tokenising_threads, engine.submit, request)
+        except BaseException:
+            self._forget(request.request_id)
+            raise
+        if generation.left:
+            engine.cancel(request.request_id)
+        return frames.Accepted(generation.call, usage.prompt_tokens)
+
+    async def _embed(self, call: int, request: EmbeddingRequest) -> Frame:
+        self._refuse_while_draining()
+        if self._embedder is None:
+            raise InvalidRequest(f"{self._model_id} generates text; ask an embedding model for embeddings.")
+        if self._embeddings >= self._max_queue:
+            raise EngineOverloaded(
+                "Too many embeddings wait; try again in a second.", retry_after=1, reason="queue_full"
+            )
+        self._embeddings += 1
+        try:
+            result = await self._loop.run_in_executor(self._embedding_thread, self._embedder.embed, request)
+        finally:
+            self._embeddings -= 1
+            self._check_drained()
+        return frames.Embedded(call, result)
+
+    async def _tokenize(self, call: int, text: str) -> Frame:
+        ids = await self._loop.run_in_executor(self._tokenising_threads, self._causal().tokenize, text)
+        return frames.Tokens(call, tuple(ids))
+
+    async def _detokenize(self, call: int, ids: tuple[int, ...]) -> Frame:
+        text = await self._loop.run_in_executor(self._tokenising_threads, self._causal().detokenize, list(ids))
+        return frames.Text(call, text)
+
+    async def _stats(self, call: int) -> Frame:
+        return frames.Stats(call, self._causal().stats())
+
+    def _causal(self) -> ServedEngine:
+        if self._engine is None:
+            raise InvalidRequest(f"{self._model_id} makes embeddings; ask a text-generation model for this.")
+        return self._engine
+
+    def _refuse_while_draining(self) -> None:
+        if self._draining:
+            raise ModelNotLoaded(
+                f"{self._model_id} is being unloaded; load it again first.", state=ModelState.UNLOADING, retry_after=1
+            )
+
+    def _cancel(self, client: _Client, call: int) -> None:
+        engine_id = f"{client.number}-{call}"
+        generation = self._generations.get(engine_id)
+        if generation is not None:
+            self._abandon(engine_id, generation)
+        elif call in client.jobs:
+            client.jobs[call].cancel()
+
+    def _abandon(self, engine_id: str, generation: _Generation) -> None:
+        """One that is still being submitted is not known to the engine yet; `_generate` looks at `left` when it is."""
+        generation.left = True
+        if self._engine is not None:
+            self._engine.cancel(engine_id)
+
+    def _leave(self, client: _Client) -> None:
+        self._clients.discard(client)
+        client.channel.close()
+        for job in list(client.jobs.values()):
+            job.cancel()
+        for engine_id, generation in list(self._generations.items()):
+            if generation.client is client:
+                self._abandon(engine_id, generation)

@@ -1,0 +1,110 @@
+"""Real model hosts for tests, with the fake model in their processes."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference.engine import (
+    EngineClient,
+    EngineStats,
+    GenerationOutput,
+    GenerationRequest,
+    GenerationStream,
+    HostClient,
+    SamplingParams,
+)
+
+REPOSITORY = Path(__file__).parents[3]
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from inference.engine import run_host
+from inference.engine.hosted_model import Health
+run_host(Path(sys.argv[1]), loader="tests.inference.engine.fake_model:load_model", health=Health(0.2, 2.0))
+"""
+
+
+@dataclass
+class RunningHost:
+    process: subprocess.Popen[str]
+    run_dir: Path
+    commands: HostClient
+    engine: EngineClient
+
+    def folder(self, name: str) -> Path:
+        """A model folder; its name says how the fake loads (see fake_model)."""
+        path = self.run_dir / "models" / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    async def pid(self, model_id: str) -> int:
+        status = next(model for model in await self.commands.models() if model.model_id == model_id)
+        assert status.pid is not None
+        return status.pid
+
+
+def start_host(run_dir: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _PROGRAM, str(run_dir), *arguments]
+    return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+
+
+@contextlib.contextmanager
+def running_host() -> Iterator[RunningHost]:
+    """A ready host in a short folder (socket paths are); it and all it started are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as folder, start_host(Path(folder)) as process:
+        run_dir = Path(folder)
+        assert process.stdout is not None
+        assert "ready" in process.stdout.readline()
+        try:
+            yield RunningHost(process, run_dir, HostClient(run_dir), EngineClient(run_dir))
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def request(prompt: str = "speak", max_tokens: int = 5, request_id: str = "one") -> GenerationRequest:
+    return GenerationRequest(request_id=request_id, prompt=prompt, sampling=SamplingParams(max_tokens=max_tokens))
+
+
+async def read(stream: GenerationStream) -> list[GenerationOutput]:
+    return [output async for output in stream]
+
+
+async def eventually(holds: Callable[[], bool], seconds: float = 10) -> None:
+    """Fails when it does not hold within so many seconds."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)
+
+
+async def eventually_idle(engine: EngineClient, model_id: str, seconds: float = 5) -> EngineStats:
+    until = time.monotonic() + seconds
+    while (stats := await engine.stats(model_id)).running or stats.waiting:
+        assert time.monotonic() < until, stats
+        await asyncio.sleep(0.02)
+    return stats
+
+
+def process_exists(pid: int) -> bool:
+    """False for zombies too: they hold nothing."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            found += [child, *descendants(child)]
+    return found
