@@ -1,0 +1,78 @@
+"""Liveness and readiness. Alive: the process answers. Ready: it is not draining and all that it needs answers."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import structlog
+from django.db import connection
+from django.http import HttpRequest, JsonResponse
+
+CHECK_TIMEOUT_S = 3.0
+Check = Callable[[], Awaitable[None]]
+
+logger = structlog.get_logger(__name__)
+_draining = threading.Event()
+
+
+def start_draining() -> None:
+    """From now on this process is not ready: it finishes what it has, and takes nothing new."""
+    _draining.set()
+
+
+def is_draining() -> bool:
+    return _draining.is_set()
+
+
+def stop_draining() -> None:
+    """Takes new requests again: a server that starts in a process where another one ended."""
+    _draining.clear()
+
+
+async def check_database() -> None:
+    """Raises what the database driver raises when the database does not answer."""
+    await asyncio.to_thread(_select_one)
+
+
+def _select_one() -> None:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    finally:
+        connection.close()  # this thread's own
+
+
+async def livez(request: HttpRequest) -> JsonResponse:
+    """GET /livez: 200 as long as the process answers at all, also while it drains."""
+    return JsonResponse({"status": "alive"})
+
+
+def readyz(**checks: Check) -> Callable[[HttpRequest], Awaitable[JsonResponse]]:
+    """The view for GET /readyz: 200 when every check returns within its time, else 503, with each check's outcome.
+
+    A check is an async callable that raises when what it looks at is not ready.
+    """
+
+    async def view(request: HttpRequest) -> JsonResponse:
+        outcomes = dict(zip(checks, await asyncio.gather(*map(_passes, checks, checks.values())), strict=True))
+        ready = all(outcomes.values()) and not is_draining()
+        body = {
+            "status": "ready" if ready else "not_ready",
+            "checks": {name: "ok" if passed else "failed" for name, passed in outcomes.items()},
+        }
+        return JsonResponse(body, status=200 if ready else 503, headers={} if ready else {"Retry-After": "5"})
+
+    return view
+
+
+async def _passes(name: str, check: Check) -> bool:
+    """Whether the check passes in time. One that hangs is left behind: waiting for it would make this answer hang."""
+    task = asyncio.ensure_future(check())
+    done, _ = await asyncio.wait({task}, timeout=CHECK_TIMEOUT_S)
+    if not done:
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())  # looked at, so not reported as lost
+        logger.warning("readiness_check_late", check=name)
+        return False
+    if error := task.exception():
+        logger.warning("readiness_check_failed", check=name, error=type(error).__name__)
+    return error is None

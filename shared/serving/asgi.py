@@ -1,0 +1,98 @@
+"""The door in front of Django, the same for both projects: `application = wrap(get_asgi_application())`.
+
+In this order: the request's id, the drain, what a request may look like, who sent it, how large and how slow its body
+may be; behind it, safe headers on every answer, errors as JSON, one log line a request. It holds nothing back: what
+the application streams goes out at once, and a client that leaves is seen by the application.
+"""
+
+import time
+
+import structlog
+from django.conf import settings
+
+from shared.api.errors import ApiError, Problem
+from shared.observability.health import is_draining
+from shared.observability.request_id import bound_request_id
+from shared.serving.answers import Answer
+from shared.serving.asgi_types import Application, Headers, Receive, Scope, Send
+from shared.serving.bodies import SpooledBody, TimedBody, too_large
+from shared.serving.requests import check_request, header, trusted_scope
+
+LIVENESS_PATH = "/livez"
+PROBE_PATHS = frozenset({LIVENESS_PATH, "/readyz", "/health"})
+DRAIN_RETRY_S = 5
+
+logger = structlog.get_logger(__name__)
+
+
+def wrap(application: Application) -> Application:
+    """The application behind the door. Anything but HTTP passes untouched."""
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+        offered = header(scope["headers"], b"x-request-id").decode("latin-1")
+        with bound_request_id(offered) as request_id:
+            answer = Answer(send, path=scope["path"], request_id=request_id)
+            began = time.monotonic()
+            try:
+                await _answer(application, scope, receive, answer)
+            finally:
+                _log(scope, answer.status, time.monotonic() - began)
+
+    return door
+
+
+async def _answer(application: Application, scope: Scope, receive: Receive, answer: Answer) -> None:
+    """Pass the request on; what goes wrong before an answer has begun becomes one."""
+    try:
+        _admit(scope)
+        await _pass_on(application, trusted_scope(scope, trusted_proxies=settings.TRUSTED_PROXIES), receive, answer)
+    except ApiError as error:
+        await answer.refuse(error.problem)
+    except Exception:
+        if answer.status:
+            raise  # too late for an answer: the server logs it and cuts the connection, so nobody takes it for whole
+        logger.exception("request_failed")
+        await answer.refuse(Problem.of_status(500))
+
+
+def _admit(scope: Scope) -> None:
+    """Raises ApiError for what is refused before a byte of its body is read."""
+    if is_draining() and scope["path"] != LIVENESS_PATH:
+        raise ApiError(503, "This server is about to stop. Try again.", headers={"Retry-After": str(DRAIN_RETRY_S)})
+    check_request(scope)
+    if int(header(scope["headers"], b"content-length") or 0) > settings.MAX_BODY_BYTES:
+        raise too_large(settings.MAX_BODY_BYTES)
+
+
+async def _pass_on(application: Application, scope: Scope, receive: Receive, answer: Answer) -> None:
+    body = TimedBody(receive)
+    if header(scope["headers"], b"transfer-encoding"):
+        await _pass_on_chunked(application, scope, body, answer)
+    else:
+        await application(scope, body, answer)
+    if body.late and not answer.status:
+        raise ApiError(408, "The request body took too long.", code="request_timeout")
+
+
+async def _pass_on_chunked(application: Application, scope: Scope, body: TimedBody, answer: Answer) -> None:
+    spooled = SpooledBody(body)
+    try:
+        if await spooled.read(cap=settings.MAX_BODY_BYTES):
+            await application(_with_length(scope, spooled.length), spooled, answer)
+    finally:
+        spooled.close()
+
+
+def _with_length(scope: Scope, length: int) -> Scope:
+    headers: Headers = [(name, value) for name, value in scope["headers"] if name != b"transfer-encoding"]
+    return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
+
+
+def _log(scope: Scope, status: int, took_s: float) -> None:
+    """One line a request; status 0: the client left before it was answered. Probes are noise unless they fail."""
+    level = "debug" if scope["path"] in PROBE_PATHS and status == 200 else "info"
+    fields = {"method": scope["method"], "path": scope["path"][:256], "status": status}
+    getattr(logger, level)("request", **fields, duration_ms=round(took_s * 1000, 1))

@@ -1,0 +1,153 @@
+"""uvicorn with a drain of our own, for one process on one address: `serve("commerce.config.asgi:application", ...)`.
+
+At SIGTERM (or Ctrl-C) the server is not ready at once and refuses what is new, while its listeners stay open and what
+runs may end; then it exits 0. A second signal, or a thread that never ends, ends it at once.
+"""
+
+import errno
+import ipaddress
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+import structlog
+import uvicorn
+from django.conf import settings
+from uvicorn.supervisors import ChangeReload
+
+from shared.observability.health import is_draining, start_draining
+from shared.serving.http import HttpProtocol
+
+KEEP_ALIVE_S = 75  # longer than the proxies before us keep a connection, or they would send into a closed one
+LEFT_OVER_S = 5  # after the drain, for what does not heed its cancellation
+
+logger = structlog.get_logger(__name__)
+
+
+class CannotServe(Exception):
+    """The address cannot be served; the message says what to do."""
+
+
+def serve(
+    application: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    uds: Path | None = None,
+    drain_s: float = 30.0,
+    reload: bool = False,
+) -> None:
+    """Serve `application` ("module:attribute", wrapped by `shared.serving.asgi.wrap`) until a signal ends it.
+
+    Listens on the Unix socket `uds` when given, else on `host` and `port` (0: a free one, which the log tells).
+    `reload` starts anew whenever a Python file of the working directory changes. Raises CannotServe.
+    """
+    listener = _unix_listener(uds) if uds else _tcp_listener(host, port)
+    config = uvicorn.Config(
+        application,
+        http=HttpProtocol,
+        ws="none",
+        loop="uvloop",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+        reload=reload,
+    )
+    server = DrainingServer(config, drain_s=drain_s)
+    try:
+        if reload:
+            ChangeReload(config, target=server.run, sockets=[listener]).run()
+        else:
+            server.run(sockets=[listener])
+    finally:
+        if uds:
+            uds.unlink(missing_ok=True)
+    logger.info("stopped", pid=os.getpid())
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that finishes what runs, with open listeners, before it ends."""
+
+    def __init__(self, config: uvicorn.Config, *, drain_s: float) -> None:
+        super().__init__(config)
+        self._drain_s = drain_s
+        self._drained_at = 0.0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        logger.info("serving", urls=[_url_of(listener) for listener in sockets or []], pid=os.getpid())
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if is_draining():
+            os._exit(128 + sig)
+        start_draining()
+        self._drained_at = time.monotonic() + self._drain_s
+        last_resort = threading.Timer(self._drain_s + LEFT_OVER_S, os._exit, args=(1,))
+        last_resort.daemon = True
+        last_resort.start()
+        logger.info("draining", running=len(self.server_state.tasks))
+
+    async def on_tick(self, counter: int) -> bool:
+        if is_draining() and (not self.server_state.tasks or time.monotonic() > self._drained_at):
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+
+def _tcp_listener(host: str, port: int) -> socket.socket:
+    _refuse_public_address(host)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise CannotServe(f"Port {port} of {host} is taken: choose another with --port.") from error
+        raise CannotServe(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
+    return listener
+
+
+def _unix_listener(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        listener.close()
+        raise CannotServe(f"Cannot listen on the Unix socket {path}: {error}.") from error
+    return listener
+
+
+def _refuse_public_address(host: str) -> None:
+    """Only production settings ask for keys, hosts and https, so only they may be reached from outside."""
+    if _is_loopback(host) or str(settings.SETTINGS_MODULE).endswith(".production"):
+        return
+    project = settings.SETTINGS_MODULE.split(".")[0]
+    raise CannotServe(
+        f"{host} can be reached from other machines, and {settings.SETTINGS_MODULE} is for this one alone. "
+        f"Set DJANGO_SETTINGS_MODULE={project}.config.settings.production and what it asks for, "
+        "or listen on 127.0.0.1."
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _url_of(listener: socket.socket) -> str:
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{listener.getsockname()}"
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,73 @@
+"""Real servers on free ports, each a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+@dataclass
+class Served:
+    """A running server: its process, where it listens, and what it logs."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    url: str = ""
+    port: int = 0
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def wait_for_line(self, event: str, **fields: Any) -> dict[str, Any]:
+        """The first log line of this event with these fields; waits for it."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with suppress(json.JSONDecodeError):  # half a line, just being written
+                for line in self.lines():
+                    if line["event"] == event and all(line.get(name) == value for name, value in fields.items()):
+                        return line
+            assert self.process.poll() is None or event == "stopped", self.log.read_text()
+            time.sleep(0.02)
+        raise AssertionError(f"no {event} in {self.log.read_text()}")
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        return httpx2.get(self.url + path, timeout=20, **options)
+
+
+StartServer = Callable[..., Served]
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    """Start `tests.shared.serving.served`, which says what it can be given."""
+    started: list[Served] = []
+
+    def start(**given: Any) -> Served:
+        log = tmp_path / f"server-{len(started)}.log"
+        environment = os.environ | {"SERVED": json.dumps(given)}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.shared.serving.served"], cwd=CHECKOUT, stderr=output, env=environment
+            )
+        served = Served(process, log)
+        started.append(served)
+        served.url = served.wait_for_line("serving")["urls"][0]
+        if served.url.startswith("http"):
+            served.port = int(served.url.rpartition(":")[2])
+        return served
+
+    yield start
+    for served in started:
+        served.process.kill()
+        served.process.wait()

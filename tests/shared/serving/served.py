@@ -1,0 +1,121 @@
+"""A small application behind the door, for tests to run as a server: `SERVED='{...}' python -m ...`.
+
+SERVED has `settings`, the arguments of `serve`, and `head_timeout_s` and `body_timeout_s`.
+"""
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from shared.observability.logging import configure_logging, logging_config
+from shared.serving import bodies, http
+from shared.serving.server import serve
+
+left: list[str] = []
+
+
+def error_body(problem: Any, *, path: str, request_id: str) -> dict[str, Any]:
+    return {"code": problem.code, "message": problem.message, "path": path, "request_id": request_id}
+
+
+async def answer(send: Any, body: bytes, content_type: bytes = b"application/json", status: int = 200) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", content_type)]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def read_all(receive: Any) -> bytes | None:
+    body, more = b"", True
+    while more:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            return None
+        body, more = body + event["body"], event["more_body"]
+    return body
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    body = await read_all(receive)
+    if body is None:
+        return
+    told = {name: scope[name] for name in ("method", "path", "root_path", "scheme", "client")}
+    headers = [(name.decode(), value.decode()) for name, value in scope["headers"]]
+    await answer(send, json.dumps(told | {"headers": headers, "body": body.decode("latin-1")}).encode())
+
+
+async def stream(scope: Any, receive: Any, send: Any) -> None:
+    """Ten events in one second."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    for number in range(10):
+        await send({"type": "http.response.body", "body": b"data: %d\n\n" % number, "more_body": True})
+        await asyncio.sleep(0.1)
+    await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+
+
+async def endless(scope: Any, receive: Any, send: Any) -> None:
+    """Answers nothing until its client leaves."""
+    await read_all(receive)
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    left.append(scope["path"])
+
+
+async def stuck(scope: Any, receive: Any, send: Any) -> None:
+    """Holds a thread that nobody can end."""
+    await asyncio.to_thread(time.sleep, 600)
+
+
+async def fail(scope: Any, receive: Any, send: Any) -> None:
+    raise RuntimeError("it broke")
+
+
+async def fail_late(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"half", "more_body": True})
+    raise RuntimeError("it broke late")
+
+
+async def page(scope: Any, receive: Any, send: Any) -> None:
+    await answer(send, b"<p>", b"text/html; charset=utf-8")
+
+
+async def livez(scope: Any, receive: Any, send: Any) -> None:
+    await answer(send, json.dumps({"left": len(left)}).encode())
+
+
+ROUTES = {f"/{view.__name__}": view for view in (echo, stream, endless, stuck, fail, fail_late, page, livez)}
+
+
+async def project(scope: Any, receive: Any, send: Any) -> None:
+    await ROUTES.get(scope["path"], echo)(scope, receive, send)
+
+
+def configure(given: dict[str, Any]) -> None:
+    """What a project's settings do, and shorter times where a test waits for them to pass."""
+    if settings.configured:
+        return
+    settings.configure(
+        **{
+            "SETTINGS_MODULE": "tests.settings",
+            "API_ERROR_BODY": "tests.shared.serving.served.error_body",
+            "MAX_BODY_BYTES": 1024 * 1024,
+            "TRUSTED_PROXIES": 0,
+        }
+        | given.get("settings", {})
+    )
+    http.HEAD_TIMEOUT_S = given.get("head_timeout_s", http.HEAD_TIMEOUT_S)
+    bodies.READ_TIMEOUT_S = given.get("body_timeout_s", bodies.READ_TIMEOUT_S)
+    configure_logging(logging_config(level="DEBUG", form="json"))
+
+
+if __name__ == "__main__":
+    given = json.loads(os.environ["SERVED"])
+    configure(given)
+    arguments = given.get("serve", {})
+    if "uds" in arguments:
+        arguments["uds"] = Path(arguments["uds"])
+    serve("tests.shared.serving.wrapped:application", **{"port": 0} | arguments)

@@ -1,0 +1,255 @@
+"""What a client sees of the door in front of Django, through a real server."""
+
+import json
+import socket
+import time
+
+import httpx2
+import psutil
+import pytest
+
+from tests.shared.serving.conftest import Served, StartServer
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def served(start_server: StartServer) -> Served:
+    return start_server()
+
+
+def chunked(size: int, piece: int = 65536):
+    while size > 0:
+        yield b"x" * min(size, piece)
+        size -= piece
+
+
+def raw(served: Served, request: bytes, timeout: float = 10) -> bytes:
+    """All that the server says to these bytes until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=timeout) as connection:
+        connection.sendall(request)
+        said = b""
+        while piece := connection.recv(65536):
+            said += piece
+    return said
+
+
+def problem_of(said: bytes) -> tuple[int, dict[str, str]]:
+    head, _, body = said.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), json.loads(body)
+
+
+def test_a_request_id_is_taken_over_when_sane_and_made_when_not(served: Served):
+    assert served.get("/echo", headers={"X-Request-Id": "mine-1.a_B"}).headers["x-request-id"] == "mine-1.a_B"
+    for hostile in ("a b", "x" * 129, "<script>", ""):
+        made = served.get("/echo", headers={"X-Request-Id": hostile}).headers["x-request-id"]
+        assert made.startswith("req_")
+        assert made != hostile
+
+
+def test_every_answer_is_one_log_line_with_the_id_that_the_client_was_told(served: Served):
+    answer = served.get("/echo?secret=hunter2")
+    line = served.wait_for_line("request", request_id=answer.headers["x-request-id"])
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/echo", 200)
+    assert "hunter2" not in served.log.read_text()
+
+
+def test_hostile_bytes_in_a_path_cannot_forge_a_log_line(served: Served):
+    assert served.get("/a%0d%0a{%22event%22:%22forged%22}%1b[31m").status_code == 400
+    served.get("/caf%C3%A9%E2%80%A8forged")
+    served.wait_for_line("request", status=200)
+    assert all(line["event"] != "forged" for line in served.lines())
+
+
+def test_x4_every_answer_carries_safe_headers(served: Served):
+    for answer in (served.get("/echo"), served.get("/fail"), served.get("/echo", headers={"X_Y": "1"})):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["referrer-policy"] == "same-origin"
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert "server" not in answer.headers
+    page = served.get("/page")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+
+
+def test_an_uncaught_exception_is_a_json_500_whose_traceback_is_only_in_the_log(served: Served):
+    answer = served.get("/fail")
+    assert answer.status_code == 500
+    assert answer.json()["code"] == "internal_error"
+    assert "it broke" not in answer.text
+    line = served.wait_for_line("request_failed", request_id=answer.json()["request_id"])
+    assert "it broke" in line["exception"]
+
+
+def test_an_exception_after_the_answer_began_cuts_it_short_instead_of_ending_it(served: Served):
+    with pytest.raises(httpx2.RemoteProtocolError):
+        served.get("/fail_late")
+    assert served.get("/echo").status_code == 200
+
+
+def test_u4_a_declared_body_over_the_cap_is_refused_before_it_is_read(served: Served):
+    head = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (300 * MIB)
+    status, problem = problem_of(raw(served, head))
+    assert (status, problem["code"]) == (413, "payload_too_large")
+    assert problem["request_id"]
+
+
+def test_u4_a_chunked_body_over_the_cap_is_refused_when_it_gets_there_and_not_kept(served: Served):
+    process = psutil.Process(served.process.pid)
+    before = process.memory_info().rss
+    with httpx2.Client(timeout=20) as client:
+        try:
+            answer = client.post(f"{served.url}/nowhere", content=chunked(300 * MIB))
+        except httpx2.WriteError:  # the server closed while we were still sending: as it should
+            answer = None
+    if answer is not None:
+        assert answer.status_code == 413
+        assert answer.json()["code"] == "payload_too_large"
+        assert answer.headers["connection"] == "close"
+    served.wait_for_line("request", status=413)
+    assert process.memory_info().rss - before < 16 * MIB
+
+
+def test_a_body_of_exactly_the_cap_is_taken(served: Served):
+    for content in (b"x" * MIB, chunked(MIB)):
+        answer = httpx2.post(f"{served.url}/echo", content=content, timeout=20)
+        assert len(answer.json()["body"]) == MIB
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"a": 1}', b"x" * 700_000])
+def test_i3_a_chunked_body_arrives_as_one_of_declared_length(served: Served, body: bytes):
+    def pieces():
+        yield from (body[start : start + 1000] for start in range(0, len(body), 1000))
+
+    declared = httpx2.post(f"{served.url}/echo", content=body, timeout=20).json()
+    undeclared = httpx2.post(f"{served.url}/echo", content=pieces(), timeout=20).json()
+    assert undeclared["body"] == declared["body"] == body.decode()
+    assert dict(undeclared["headers"])["content-length"] == str(len(body))
+    assert "transfer-encoding" not in dict(undeclared["headers"])
+
+
+def test_a_client_that_stops_in_the_middle_of_its_body_leaves_no_request_running(served: Served):
+    for head in (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello", b"Content-Length: 100\r\n\r\nhello"):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+            connection.sendall(b"POST /echo HTTP/1.1\r\nHost: localhost\r\n" + head)
+            time.sleep(0.1)
+    served.wait_for_line("request", status=0, method="POST")
+    assert served.get("/echo").status_code == 200
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 100\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello"])
+def test_a_body_that_takes_too_long_is_refused(start_server: StartServer, head: bytes):
+    served = start_server(body_timeout_s=0.3)
+    status, problem = problem_of(raw(served, b"POST /echo HTTP/1.1\r\nHost: localhost\r\n" + head))
+    assert (status, problem["code"]) == (408, "request_timeout")
+
+
+def test_i9_headers_of_proxies_are_not_believed_from_anyone(served: Served):
+    hostile = {
+        "X-Forwarded-For": "10.9.9.9",
+        "X-Forwarded-Proto": "https",
+        "X-Forwarded-Host": "evil.example",
+        "X-Real-IP": "10.9.9.9",
+        "Forwarded": "for=10.9.9.9;proto=https",
+        "Daphne-Root-Path": "/echo",
+    }
+    told = served.get("/echo", headers=hostile).json()
+    assert told["client"][0] == "127.0.0.1"
+    assert (told["scheme"], told["root_path"], told["path"]) == ("http", "", "/echo")
+    seen = {name for name, _ in told["headers"]}
+    assert seen.isdisjoint({"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip", "forwarded"})
+
+
+def test_the_trusted_proxies_entry_of_the_chain_is_the_client(start_server: StartServer):
+    served = start_server(settings={"TRUSTED_PROXIES": 2})
+
+    def client(chain: str) -> str:
+        return str(served.get("/echo", headers={"X-Forwarded-For": chain}).json()["client"][0])
+
+    assert client("6.6.6.6, 203.0.113.7, 10.0.0.1") == "203.0.113.7"
+    assert client("2001:db8::1, 10.0.0.1") == "2001:db8::1"
+    assert client("10.0.0.1") == "127.0.0.1"  # did not come through both
+    assert client("nonsense, 10.0.0.1") == "127.0.0.1"
+    assert served.get("/echo", headers={"X-Forwarded-Proto": "https"}).json()["scheme"] == "https"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"X_User: admin"],
+        [b"Host: localhost", b"Host: evil.example"],
+        [b"Authorization: Bearer a", b"Authorization: Bearer b"],
+        [b"Content-Type: application/json", b"Content-Type: text/plain"],
+        [b"X-A: a\x0bb"],
+        [b"X-A: a\x85b"],
+        [b"X-A: a\x00b"],
+        [b"X-%d: 1" % number for number in range(500)],
+        [b"X-A: 1"] * 10_000,
+        [b"X-A: " + b"a" * 65536],
+        [b"Content-Length: 5", b"Content-Length: 6"],
+        [b"Content-Length: 5", b"Transfer-Encoding: chunked"],
+        [b"Transfer-Encoding: chunked, identity"],
+        [b"X-A: 1", b" folded"],
+        [b"X A: 1"],
+        [b": 1"],
+    ],
+    ids=lambda lines: lines[0][:30].decode("latin-1"),
+)
+def test_i5_and_i8_heads_that_parsers_could_read_differently_are_refused(served: Served, lines: list[bytes]):
+    head = b"POST /echo HTTP/1.1\r\nHost: localhost\r\n" + b"\r\n".join(lines) + b"\r\n\r\n"
+    status, problem = problem_of(raw(served, head + b"hello\r\n\r\nGET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    assert (status, problem["code"]) == (400, "invalid_request")
+    served.wait_for_line("request", request_id=problem["request_id"])
+    assert not [line for line in served.lines() if line["event"] == "request" and line["status"] == 200]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"GET /a\x00b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /a%00b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /a?b=%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /" + b"a" * 65536 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
+    ],
+    ids=lambda request_: request_[:24].decode("latin-1"),
+)
+def test_o5_what_cannot_be_parsed_is_answered_as_json(served: Served, request_: bytes):
+    status, problem = problem_of(raw(served, request_))
+    assert (status, problem["code"]) == (400, "invalid_request")
+    served.wait_for_line("request", request_id=problem["request_id"], status=400)
+
+
+def test_an_upgrade_that_is_not_spoken_here_ends_the_connection_after_one_answer(served: Served):
+    said = raw(
+        served,
+        b"GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        b"GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    )
+    assert said.startswith(b"HTTP/1.1 200")
+    assert said.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_stream_goes_out_as_it_is_made(served: Served):
+    began = time.monotonic()
+    with httpx2.stream("GET", f"{served.url}/stream", timeout=20) as answer:
+        arrivals = [(time.monotonic() - began, piece) for piece in answer.iter_bytes()]
+    assert b"".join(piece for _, piece in arrivals).endswith(b"data: [DONE]\n\n")
+    assert arrivals[-1][0] - arrivals[0][0] > 0.5
+
+
+def test_the_application_learns_that_its_client_left(served: Served):
+    for head in (b"Content-Length: 0\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+            connection.sendall(b"POST /endless HTTP/1.1\r\nHost: localhost\r\n" + head)
+            time.sleep(0.2)
+    deadline = time.monotonic() + 5
+    while served.get("/livez").json()["left"] < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,137 @@
+"""The server's life: where it listens, how it drains, how it ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from shared.serving.server import CannotServe, serve
+from tests.shared.serving.conftest import Served, StartServer
+
+
+def read_stream(served: Served) -> str:
+    return served.get("/stream").text
+
+
+def wait_until_running(served: Served, count: int) -> None:
+    """The server has this many requests in hand: each is a connection of our own to it."""
+    deadline = time.monotonic() + 10
+    while len([c for c in connections(served.process.pid) if c == "ESTABLISHED"]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def connections(pid: int) -> list[str]:
+    return [connection.status for connection in psutil.Process(pid).net_connections("tcp")]
+
+
+def test_s12_twenty_running_streams_end_whole_while_new_requests_are_told_to_wait(start_server: StartServer):
+    served = start_server()
+    with ThreadPoolExecutor(20) as clients:
+        streams = [clients.submit(read_stream, served) for _ in range(20)]
+        wait_until_running(served, 20)
+        served.process.send_signal(signal.SIGTERM)
+        served.wait_for_line("draining")
+
+        refused = served.get("/echo")
+        assert refused.status_code == 503
+        assert refused.json()["code"] == "unavailable"
+        assert int(refused.headers["retry-after"]) > 0
+        assert served.get("/readyz").status_code == 503
+        assert served.get("/livez").status_code == 200
+
+        texts = [stream.result() for stream in streams]
+    assert [text.endswith("data: [DONE]\n\n") for text in texts] == [True] * 20
+    assert served.process.wait(timeout=10) == 0
+    served.wait_for_line("stopped")
+
+
+def test_a_server_without_work_ends_at_once_with_0(start_server: StartServer):
+    served = start_server()
+    with httpx2.Client() as idle:
+        idle.get(f"{served.url}/echo")
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=10) == 0
+
+
+def test_a_second_sigterm_ends_the_drain(start_server: StartServer):
+    served = start_server()
+    with socket.create_connection(("127.0.0.1", served.port)) as client:
+        client.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until_running(served, 1)
+        served.process.send_signal(signal.SIGTERM)
+        served.wait_for_line("draining")
+        with pytest.raises(subprocess.TimeoutExpired):
+            served.process.wait(timeout=0.5)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=5) != 0
+
+
+def test_what_does_not_end_is_cut_when_the_drain_is_over(start_server: StartServer):
+    served = start_server(serve={"drain_s": 0.5})
+    with socket.create_connection(("127.0.0.1", served.port)) as client:
+        client.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until_running(served, 1)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=10) == 0
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_server(start_server: StartServer):
+    served = start_server(serve={"drain_s": 0.2})
+    with socket.create_connection(("127.0.0.1", served.port)) as client:
+        client.sendall(b"GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until_running(served, 1)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=20) != 0
+
+
+def test_it_serves_on_a_unix_socket_that_only_its_owner_reaches(start_server: StartServer, tmp_path: Path):
+    path = tmp_path / "web.sock"
+    served = start_server(serve={"uds": str(path)})
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:
+        assert client.get("http://localhost/echo").json()["client"] is None
+    assert path.stat().st_mode & 0o777 == 0o600
+    served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(timeout=10) == 0
+    assert not path.exists()
+
+
+def test_a_taken_port_is_an_error_that_says_what_to_do():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotServe, match=f"Port {port} of 127.0.0.1 is taken: choose another with --port"):
+            serve("nothing:here", port=port)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])  # noqa: S104 - must be refused
+def test_x1_a_public_address_is_refused_outside_production(host: str):
+    with pytest.raises(CannotServe, match=r"DJANGO_SETTINGS_MODULE=\w+\.config\.settings\.production"):
+        serve("nothing:here", host=host, port=0)
+
+
+def test_a_head_that_drips_is_cut_and_others_are_served_meanwhile(start_server: StartServer):
+    served = start_server(head_timeout_s=0.5)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as slow:
+        slow.sendall(b"GET /echo HTTP/1.1\r\n")
+        assert served.get("/echo").status_code == 200
+        assert slow.recv(1) == b""
+
+
+def test_a_changed_file_starts_the_server_anew_under_reload(start_server: StartServer):
+    served = start_server(serve={"reload": True})
+    first = served.wait_for_line("serving")["pid"]
+    os.utime(Path(__file__).with_name("wrapped.py"))
+    deadline = time.monotonic() + 30
+    while served.lines()[-1]["event"] != "serving" or served.lines()[-1]["pid"] == first:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert served.get("/echo").status_code == 200
+    served.process.send_signal(signal.SIGINT)
+    assert served.process.wait(timeout=20) == 0
