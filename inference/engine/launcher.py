@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
 
 from inference.engine.channel import Channel
@@ -92,7 +94,7 @@ class Launcher:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         self._forking: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._forking.set_forkserver_preload([preload, "inference.engine.process"])
+        self._forking.set_forkserver_preload(["inference.engine.fork_server", preload])
         self._spawning: SpawnContext = multiprocessing.get_context("spawn")
         self._warm = self._begin_warm_up()
 
@@ -111,12 +113,25 @@ class Launcher:
         channel = Channel(*await asyncio.open_unix_connection(sock=ours))
         return ModelProcess(process, channel, LastWords(words))
 
-    def _begin_warm_up(self) -> asyncio.Task[None]:
-        return asyncio.create_task(asyncio.to_thread(self._warm_up))
+    def _begin_warm_up(self) -> asyncio.Future[None]:
+        """The first start waits for the imports; after it, starting takes milliseconds and needs no thread.
 
-    def _warm_up(self) -> None:
-        """The first start waits for the imports; after it, starting takes milliseconds and needs no thread."""
+        The fork server is started on this thread, because it dies with the thread that started it. The waiting thread
+        is a daemon, so that the host can end before the imports do.
+        """
+        forkserver.ensure_running()
+        loop = asyncio.get_running_loop()
+        warm: asyncio.Future[None] = loop.create_future()
+        threading.Thread(target=self._warm_up, args=(loop, warm), daemon=True).start()
+        return warm
+
+    def _warm_up(self, loop: asyncio.AbstractEventLoop, warm: asyncio.Future[None]) -> None:
         first = self._forking.Process(target=int)
-        first.start()
-        first.join()
-        first.close()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the host has ended
+            try:
+                first.start()
+                first.join()
+            except (OSError, EOFError) as error:
+                loop.call_soon_threadsafe(warm.set_exception, error)
+            else:
+                loop.call_soon_threadsafe(warm.set_result, None)

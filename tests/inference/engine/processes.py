@@ -17,6 +17,8 @@ from inference.engine import (
     GenerationRequest,
     GenerationStream,
     HostClient,
+    ModelState,
+    ModelStatus,
     SamplingParams,
 )
 
@@ -45,14 +47,14 @@ class RunningHost:
         return path
 
     async def pid(self, model_id: str) -> int:
-        status = next(model for model in await self.commands.models() if model.model_id == model_id)
+        status = await status_of(self.commands, model_id)
+        assert status is not None
         assert status.pid is not None
         return status.pid
 
 
-def start_host(run_dir: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _PROGRAM, str(run_dir), *arguments]
-    return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+def start_host(run_dir: Path) -> subprocess.Popen[str]:
+    return start_program(_PROGRAM, str(run_dir))
 
 
 @contextlib.contextmanager
@@ -85,6 +87,18 @@ async def eventually(holds: Callable[[], bool], seconds: float = 10) -> None:
         await asyncio.sleep(0.02)
 
 
+async def status_of(commands: HostClient, model_id: str) -> ModelStatus | None:
+    return next((model for model in await commands.models() if model.model_id == model_id), None)
+
+
+async def eventually_in_state(commands: HostClient, model_id: str, state: ModelState) -> ModelStatus:
+    until = time.monotonic() + 20
+    while (status := await status_of(commands, model_id)) is None or status.state is not state:
+        assert time.monotonic() < until, status
+        await asyncio.sleep(0.02)
+    return status
+
+
 async def eventually_idle(engine: EngineClient, model_id: str, seconds: float = 5) -> EngineStats:
     until = time.monotonic() + seconds
     while (stats := await engine.stats(model_id)).running or stats.waiting:
@@ -100,6 +114,16 @@ def process_exists(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def start_program(program: str, *arguments: str) -> subprocess.Popen[str]:
+    """Another Python process of ours, whose stdout is read here."""
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
 
 
 def descendants(pid: int) -> list[int]:

@@ -1,0 +1,107 @@
+"""What the sockets do with peers that speak another version, or nothing that we know."""
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from inference.engine import HostClient, HostUnavailable, InvalidRequest
+from inference.engine.channel import MAX_FRAME_BYTES, PROTOCOL_VERSION, Channel
+from inference.engine.frames import Failed, Frame, Hello, ListModels, Models, Ping
+from tests.inference.engine.processes import RunningHost, read, request, running_host
+
+HOSTILE = {
+    "a length over the cap": struct.pack(">I", MAX_FRAME_BYTES + 1),
+    "bytes that are no msgpack": struct.pack(">I", 4) + b"\xc1\xc1\xc1\xc1",
+    "msgpack that is no frame": struct.pack(">I", 1) + b"\x2a",
+    "a frame of an unknown kind": struct.pack(">I", 9) + b"\x81\xa4type\xa2No",
+    "half a frame, then the end": struct.pack(">I", 100) + b"half",
+}
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[RunningHost]:
+    with running_host() as host:
+        yield host
+        await host.engine.close()
+
+
+async def open_channel(path: Path) -> Channel:
+    return Channel(*await asyncio.open_unix_connection(path))
+
+
+async def answers(path: Path, *sent: Frame) -> list[Frame]:
+    """All that the peer says to this until it closes or has answered the last."""
+    channel = await open_channel(path)
+    for frame in sent:
+        channel.send(frame)
+    said: list[Frame] = []
+    while len(said) <= len(sent) and (frame := await channel.receive()) is not None:
+        said.append(frame)
+    await channel.closed()
+    return said
+
+
+async def test_both_ends_say_hello_and_then_a_command_is_answered(host: RunningHost) -> None:
+    assert await answers(host.run_dir / "host.sock", Hello(PROTOCOL_VERSION), ListModels()) == [
+        Hello(PROTOCOL_VERSION),
+        Models(()),
+    ]
+
+
+async def test_a_client_of_another_version_is_told_which_and_what_to_do(host: RunningHost) -> None:
+    hello, refusal = await answers(host.run_dir / "host.sock", Hello(99))
+    assert hello == Hello(PROTOCOL_VERSION)
+    assert isinstance(refusal, Failed)
+    assert "99" in refusal.message
+    assert "restart the older" in refusal.message
+
+
+async def test_a_host_of_another_version_is_a_clear_error(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer)
+        channel.send(Hello(99))
+        await channel.receive()
+        await channel.closed()
+
+    async with await asyncio.start_unix_server(answer, path=tmp_path / "host.sock"):
+        with pytest.raises(HostUnavailable, match="version 99"):
+            await HostClient(tmp_path).models()
+
+
+async def test_a_client_that_says_no_hello_is_refused(host: RunningHost) -> None:
+    said = await answers(host.run_dir / "host.sock", ListModels())
+    assert not any(isinstance(frame, Models) for frame in said)
+
+
+async def test_a_command_that_belongs_elsewhere_is_refused(host: RunningHost) -> None:
+    said = await answers(host.run_dir / "host.sock", Hello(PROTOCOL_VERSION), Ping())
+    assert isinstance(said[1], Failed)
+
+
+@pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_garbage_ends_its_own_connection_and_disturbs_nobody(host: RunningHost, sent: bytes) -> None:
+    await host.commands.load("m", host.folder("m"))
+    stream = await host.engine.generate("m", request(max_tokens=30))
+    (model_socket,) = (path for path in host.run_dir.glob("*.sock") if path.name != "host.sock")
+    for path in (host.run_dir / "host.sock", model_socket):
+        for greeting in (b"", b"\x00\x00\x00\x16\x82\xa4type\xa5Hello\xa7version\x01"):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(greeting + sent)
+            writer.write_eof()
+            async with asyncio.timeout(10):
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+            writer.close()
+    assert len(await read(stream)) == 30
+    assert [model.model_id for model in await host.commands.models()] == ["m"]
+
+
+async def test_a_frame_over_the_cap_is_refused_before_it_is_sent(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    with pytest.raises(InvalidRequest, match="split it"):
+        await host.engine.generate("m", request(prompt="x" * (MAX_FRAME_BYTES + 1)))
+    assert len(await read(await host.engine.generate("m", request()))) == 5
