@@ -24,11 +24,6 @@ def is_draining() -> bool:
     return _draining.is_set()
 
 
-def stop_draining() -> None:
-    """Takes new requests again: a server that starts in a process where another one ended."""
-    _draining.clear()
-
-
 async def check_database() -> None:
     """Raises what the database driver raises when the database does not answer."""
     await asyncio.to_thread(_select_one)

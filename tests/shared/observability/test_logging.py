@@ -1,0 +1,85 @@
+"""Log lines as they leave the process."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from shared.observability.logging import configure_logging, logging_config
+from shared.observability.request_id import bound_request_id
+
+HOSTILE = 'a\r\n{"event": "forged"}\x1b[31m\x85b\u2028c\x00'
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, whose handlers are put back after the test."""
+    logger = logging.getLogger()
+    handlers, level = logger.handlers[:], logger.level
+    yield logger
+    logger.handlers[:], logger.level = handlers, level
+
+
+def logged(root: logging.Logger, form: str, level: str = "INFO") -> io.StringIO:
+    """Configures logging as settings do; what is logged from then on is in the returned file."""
+    configure_logging(logging_config(level=level, form=form))
+    written = io.StringIO()
+    (handler,) = root.handlers
+    assert isinstance(handler, logging.StreamHandler)
+    handler.setStream(written)
+    return written
+
+
+def test_a_line_is_one_json_object_with_the_request_id(root: logging.Logger):
+    written = logged(root, "json")
+    with bound_request_id("mine"):
+        structlog.get_logger("stoa.test").info("thing_done", count=3)
+    line = json.loads(written.getvalue())
+    assert (line["event"], line["count"], line["request_id"]) == ("thing_done", 3, "mine")
+    assert (line["level"], line["logger"]) == ("info", "stoa.test")
+    assert line["timestamp"].endswith("Z")
+
+
+def test_lines_of_libraries_have_the_same_form(root: logging.Logger):
+    written = logged(root, "json")
+    logging.getLogger("some.library").warning("it said %s", "this")
+    line = json.loads(written.getvalue())
+    assert (line["event"], line["level"], line["logger"]) == ("it said this", "warning", "some.library")
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_o4_hostile_text_stays_within_its_line(root: logging.Logger, form: str):
+    written = logged(root, form)
+    structlog.get_logger("stoa.test").info("thing_done", path=HOSTILE)
+    logging.getLogger("some.library").warning("it said %s", HOSTILE)
+    lines = written.getvalue().splitlines()
+    assert len(lines) == 2
+    assert not [line for line in lines if "\x1b[31m\\x85" in line or "\x85" in line or "\u2028" in line]
+    if form == "json":
+        assert json.loads(lines[0])["path"] == HOSTILE
+
+
+def test_a_traceback_is_a_field_of_its_line(root: logging.Logger):
+    written = logged(root, "json")
+    try:
+        raise ValueError("no good")
+    except ValueError:
+        structlog.get_logger("stoa.test").exception("thing_failed")
+    line = json.loads(written.getvalue())
+    assert line["event"] == "thing_failed"
+    assert line["exception"].endswith("ValueError: no good")
+
+
+def test_what_is_below_the_level_is_not_written(root: logging.Logger):
+    written = logged(root, "json", level="WARNING")
+    structlog.get_logger("stoa.test").info("thing_done")
+    assert written.getvalue() == ""
+
+
+@pytest.mark.parametrize(("level", "form"), [("LOUD", "json"), ("INFO", "xml")])
+def test_a_misspelt_setting_is_refused(level: str, form: str):
+    with pytest.raises(ValueError, match="choose"):
+        logging_config(level=level, form=form)

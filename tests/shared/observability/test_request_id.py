@@ -1,0 +1,58 @@
+"""Request ids without the ASGI wrapper, as in Django's test client."""
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
+
+from shared.observability.request_id import (
+    RequestIdMiddleware,
+    bound_request_id,
+    current_request_id,
+    new_request_id,
+    sane,
+)
+
+
+def sync_view(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(current_request_id())
+
+
+async def async_view(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(current_request_id())
+
+
+@pytest.fixture(params=["sync", "async"])
+def answer(request: pytest.FixtureRequest):
+    """Answers a request through the middleware, with a view of each kind."""
+    if request.param == "sync":
+        return RequestIdMiddleware(sync_view)
+    return async_to_sync(RequestIdMiddleware(async_view))
+
+
+def test_the_view_and_the_client_see_the_same_id(answer):
+    response = answer(RequestFactory().get("/"))
+    assert sane(response.content.decode())
+    assert response["X-Request-Id"] == response.content.decode()
+    assert current_request_id() == ""
+
+
+def test_a_sane_id_of_the_client_is_taken_over(answer):
+    assert answer(RequestFactory().get("/", headers={"X-Request-Id": "abc-1"})).content == b"abc-1"
+
+
+def test_an_id_with_a_line_break_is_not(answer):
+    response = answer(RequestFactory().get("/", headers={"X-Request-Id": "abc\nforged"}))
+    assert "forged" not in response["X-Request-Id"]
+
+
+def test_the_id_that_the_wrapper_has_bound_is_kept(answer):
+    with bound_request_id("outer"):
+        response = answer(RequestFactory().get("/", headers={"X-Request-Id": "inner"}))
+    assert response["X-Request-Id"] == "outer"
+
+
+def test_new_ids_are_sane_and_differ():
+    made = {new_request_id() for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(sane(request_id) and request_id.startswith("req_") for request_id in made)
