@@ -1,11 +1,7 @@
 #!/usr/bin/env python
-"""The command line of the inference project."""
+"""The command line of the inference project: its own verbs, and Django's."""
 
-import os
-import sys
-
-from django.core.management import execute_from_command_line
+from inference.cli import main
 
 if __name__ == "__main__":
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
-    execute_from_command_line(sys.argv)
+    main()

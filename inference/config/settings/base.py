@@ -4,7 +4,7 @@ from pathlib import Path
 
 from shared.environment import env
 from shared.settings import *  # noqa: F403
-from shared.settings import SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
+from shared.settings import MIDDLEWARE, SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
 
 PROJECT = "inference"
 ROOT_URLCONF = "inference.config.urls"
@@ -12,16 +12,24 @@ ASGI_APPLICATION = "inference.config.asgi.application"
 
 INSTALLED_APPS = [*SHARED_APPS, "inference.registry"]
 
+MIDDLEWARE = [*MIDDLEWARE, "inference.access.versioning.ApiVersionMiddleware"]
+
 # Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
 SESSION_COOKIE_NAME = "stoa_inference_session"
 CSRF_COOKIE_NAME = "stoa_inference_csrf"
 
 API_ERROR_BODY = "inference.config.errors.error_body"
+API_VALIDATION_STATUS = 400
 STATIC_ROOT = VAR_DIR / "inference-static"
 
-SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {"TITLE": "Stoa inference", "VERSION": VERSION}
+SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
+    "TITLE": "Stoa inference",
+    "VERSION": VERSION,
+    "POSTPROCESSING_HOOKS": ["inference.config.schema.add_operations"],
+}
 
-# Folders of models, beside the built-in ones; what is loaded when the server starts; where the model host's sockets are.
+# Folders of models; what is loaded when the server starts; where the model host's sockets are.
+BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
 MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR", default=[])]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD", default=["stoa-describer", "stoa-encoder"])
 RUN_DIR = Path(env.str("STOA_RUN_DIR", default=str(VAR_DIR / "run")))

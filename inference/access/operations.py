@@ -1,0 +1,158 @@
+"""One operation of the API as a plain async view: method, credential, permission and body are checked before it runs.
+
+A view holds no thread while it waits for the engine. What an operation declares is also what the OpenAPI page shows.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+
+from inference.engine import EngineError
+from inference.protocol.errors import code_and_status
+from inference.protocol.parameters import parse
+from shared.accounts.authentication import Principal, aauthenticate, credential_from_headers
+from shared.accounts.roles import Permission
+from shared.api.errors import ApiError, Problem, problem_response
+from shared.api.json import parse_json
+from shared.observability.request_id import current_request_id
+
+BodyT = TypeVar("BodyT")
+Parser = Callable[[Mapping[str, Any]], BodyT]
+
+# Larger bodies are parsed in a thread: this much JSON takes about a millisecond.
+PARSED_ON_THE_LOOP_BYTES = 64 * 1024
+
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class Call(Generic[BodyT]):
+    """One authorised request. `principal` is None on public routes only; `body` is parsed."""
+
+    request: HttpRequest
+    principal: Principal | None
+    body: BodyT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """What one route takes and gives. `permission` None: public. `answer`: its JSON; `events`: what it streams."""
+
+    method: str
+    summary: str
+    description: str
+    permission: Permission | None
+    body: type[Any] | None
+    body_required: bool
+    answer: Any
+    events: Any
+
+
+Handler = Callable[..., Awaitable[msgspec.Struct | HttpResponseBase]]
+View = Callable[..., Awaitable[HttpResponseBase]]
+
+
+def operation(
+    method: str,
+    *,
+    summary: str,
+    permission: Permission | None,
+    body: type[Any] | None = None,
+    parser: Parser[Any] | None = None,
+    body_required: bool = True,
+    answer: Any = None,
+    events: Any = None,
+) -> Callable[[Handler], View]:
+    """Make a view of `async handler(call, **from_the_path)`, which answers a wire struct or a response.
+
+    body: the wire struct that the JSON body becomes, through `parser` when it needs more than its type; None: no body.
+    """
+
+    def decorate(handler: Handler) -> View:
+        declared = Operation(
+            method=method,
+            summary=summary,
+            description=inspect.getdoc(handler) or "",
+            permission=permission,
+            body=body,
+            body_required=body_required,
+            answer=answer,
+            events=events,
+        )
+
+        async def view(request: HttpRequest, **from_the_path: Any) -> HttpResponseBase:
+            try:
+                _check_method(request, method)
+                principal = await _authorised(request, permission) if permission else None
+                value = await _body(request, declared, parser)
+                result = await handler(Call(request, principal, value), **from_the_path)
+            except (ApiError, EngineError) as error:
+                problem = error.problem if isinstance(error, ApiError) else engine_problem(error)
+                return problem_response(problem, path=request.path, request_id=current_request_id())
+            if isinstance(result, HttpResponseBase):
+                return result
+            return json_response(result)
+
+        view.operation = declared  # type: ignore[attr-defined]
+        view.__name__, view.__doc__, view.__module__ = handler.__name__, handler.__doc__, handler.__module__
+        return csrf_exempt(view)
+
+    return decorate
+
+
+def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """A wire struct as an answer."""
+    return HttpResponse(_encoder.encode(body), content_type="application/json", headers=headers)
+
+
+def engine_problem(error: EngineError) -> Problem:
+    """An engine's error as the answer to a request."""
+    code, status = code_and_status(error)
+    details = dict(error.details)
+    headers = {}
+    if status == 503:
+        details.setdefault("reason", "unavailable")
+        headers["Retry-After"] = str(max(1, round(details.pop("retry_after", 1))))
+    return Problem(status=status, code=code, message=error.message, details=details or None, headers=headers)
+
+
+def _check_method(request: HttpRequest, method: str) -> None:
+    allowed = ("GET", "HEAD") if method == "GET" else (method,)
+    if request.method not in allowed:
+        allow = ", ".join(allowed)
+        raise ApiError(405, f"This address takes {allow} only.", headers={"Allow": allow})
+
+
+async def _authorised(request: HttpRequest, permission: Permission) -> Principal:
+    credential = credential_from_headers(request.headers)
+    if credential is None:
+        raise ApiError(
+            401,
+            "Send an API key or an access token in the Authorization header: `Authorization: Bearer ...`.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    principal = await aauthenticate(credential)
+    if not principal.may(permission):
+        raise ApiError(403, f"This needs the permission {permission}, which your user or key does not have.")
+    return principal
+
+
+async def _body(request: HttpRequest, declared: Operation, parser: Parser[Any] | None) -> Any:
+    if declared.body is None:
+        return None
+    raw = request.body
+    if not raw and not declared.body_required:
+        return declared.body()
+    if request.content_type not in ("application/json", ""):
+        raise ApiError(415, "Send the body as JSON, with `Content-Type: application/json`.")
+    read = parser or (lambda value: parse(value, declared.body))
+    if len(raw) > PARSED_ON_THE_LOOP_BYTES:
+        return await asyncio.to_thread(lambda: read(parse_json(raw)))
+    return read(parse_json(raw))

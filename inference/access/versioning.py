@@ -1,0 +1,55 @@
+"""The `API-Version` header: on every answer, and checked on requests."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from shared.api.errors import Problem, problem_response
+from shared.observability.request_id import current_request_id
+
+HEADER = "API-Version"
+VERSION = "1.0"
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class ApiVersionMiddleware:
+    """Refuses a request for a major version that is not ours."""
+
+    sync_capable = False
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(self.get_response):
+            markcoroutinefunction(self)
+
+    async def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        asked = request.headers.get(HEADER, VERSION)
+        if asked.partition(".")[0] != VERSION.partition(".")[0]:
+            message = f"This server speaks version {VERSION}: leave the header {HEADER} out, or send {VERSION}."
+            problem = Problem(status=400, code="invalid_request", message=message, details={"supported": [VERSION]})
+            return problem_response(problem, path=request.path, request_id=current_request_id())
+        return await self.get_response(request)
+
+
+def with_api_version(application: Application) -> Application:
+    """Puts the header on every HTTP answer, those made below Django included."""
+    header = (HEADER.lower().encode(), VERSION.encode())
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_header(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), header]}
+            await send(message)
+
+        await application(scope, receive, send_with_header if scope["type"] == "http" else send)
+
+    return answer

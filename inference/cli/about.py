@@ -1,0 +1,49 @@
+"""`version` and `info`: what this installation is and uses."""
+
+import asyncio
+import json
+import platform
+from typing import Annotated, Any
+
+import django
+import typer
+from django.conf import settings
+from rich.console import Console
+from rich.table import Table
+
+from inference.registry.services import list_models, read_health
+
+
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"stoa {settings.VERSION}")
+
+
+def info(as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False) -> None:
+    """Print what this installation uses and what runs."""
+    facts = asyncio.run(_facts())
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    table = Table(show_header=False)
+    for name, value in facts.items():
+        table.add_row(name, ", ".join(value) if isinstance(value, list) else str(value))
+    Console().print(table)
+
+
+async def _facts() -> dict[str, Any]:
+    health = await read_health()
+    models = await list_models()
+    return {
+        "version": settings.VERSION,
+        "python": platform.python_version(),
+        "django": django.get_version(),
+        "settings": settings.SETTINGS_MODULE,
+        "database": settings.DATABASES["default"]["ENGINE"].rpartition(".")[2],
+        "data": str(settings.VAR_DIR),
+        "model_folders": [str(path) for path in (*settings.MODELS_DIRS, settings.BUILTIN_MODELS_DIR)],
+        "model_host": str(settings.RUN_DIR),
+        "status": health.status,
+        "models": [model.id for model in models],
+        "loaded": [model.id for model in models if model.loaded],
+    }

@@ -1,0 +1,45 @@
+"""The verbs of the command line."""
+
+from typing import Annotated
+
+import typer
+from django.conf import settings
+
+from inference.cli import about, keys, models
+from inference.cli.run import run
+from inference.cli.serve import serve
+from inference.engine import run_host
+
+app = typer.Typer(
+    name="stoa",
+    help="The model server. Verbs that are not listed here are Django's: migrate, check, createsuperuser, ...",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(serve)
+app.command()(run)
+app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
+app.command()(about.version)
+app.command()(about.info)
+
+
+@app.command()
+def host() -> None:
+    """Run a model host alone: servers and workers of this machine use it."""
+    run_host(settings.RUN_DIR)
+
+
+@app.callback(invoke_without_command=True)
+def options(version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False) -> None:
+    """The model server."""
+    if version:
+        about.version()
+        raise typer.Exit
+
+
+def verb_names() -> set[str]:
+    """Every first word that is ours."""
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    return commands | {group.name for group in app.registered_groups if group.name}

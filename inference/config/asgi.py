@@ -1,0 +1,13 @@
+"""The server's entry point: Django behind the wrapper that guards it."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
+django_application = get_asgi_application()
+
+from inference.access.versioning import with_api_version  # noqa: E402  settings come first
+from shared.serving.asgi import wrap  # noqa: E402
+
+application = with_api_version(wrap(django_application))

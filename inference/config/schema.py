@@ -1,0 +1,96 @@
+"""The OpenAPI page of the plain async views, made from what each `operation` declares and from its wire structs."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from inference.access.operations import Operation
+from inference.access.versioning import HEADER
+from inference.protocol.native import Error
+from inference.protocol.openai import OpenAIError
+
+REF = "#/components/schemas/{name}"
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An access token, or an API key (stoa_...)."},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+_PARAMETER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
+
+Schemas = dict[Any, dict[str, Any]]
+
+
+def add_operations(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """A drf-spectacular post-processing hook: puts every operation of this project into the schema."""
+    operations = dict(_operations(get_resolver(), ""))
+    types = [Error, OpenAIError]
+    for declared in operations.values():
+        types += [
+            kind for kind in (declared.body, declared.answer, declared.events) if kind is not None and kind not in types
+        ]
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    by_type: Schemas = dict(zip(types, schemas, strict=True))
+    for path, declared in operations.items():
+        result["paths"].setdefault(path, {})[declared.method.lower()] = _described(path, declared, by_type)
+    result.setdefault("components", {}).setdefault("schemas", {}).update(components)
+    result["components"].setdefault("securitySchemes", {}).update(SECURITY_SCHEMES)
+    return result
+
+
+def _operations(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, Operation]]:
+    for pattern in resolver.url_patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _operations(pattern, route)
+        elif isinstance(pattern, URLPattern) and (declared := getattr(pattern.callback, "operation", None)):
+            yield "/" + _PARAMETER.sub(r"{\1}", route.removeprefix("^/").lstrip("/")), declared
+
+
+def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
+    error = schemas[OpenAIError if path.startswith("/v1/") else Error]
+    described: dict[str, Any] = {
+        "operationId": f"{declared.method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower()).strip('_')}",
+        "summary": declared.summary,
+        "description": declared.description,
+        "tags": ["openai" if path.startswith("/v1/") else "native"],
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"{(\w+)}", path)
+        ],
+        "responses": {"200": _answer(declared, schemas)},
+        "security": [{name: []} for name in SECURITY_SCHEMES] if declared.permission else [{}],
+    }
+    for status, meaning in _error_statuses(declared, path).items():
+        described["responses"][status] = {"description": meaning, "content": {"application/json": {"schema": error}}}
+    if declared.body is not None:
+        described["requestBody"] = {
+            "required": declared.body_required,
+            "content": {"application/json": {"schema": schemas[declared.body]}},
+        }
+    return described
+
+
+def _answer(declared: Operation, schemas: Schemas) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if declared.answer is not None:
+        content["application/json"] = {"schema": schemas[declared.answer]}
+    if declared.events is not None:
+        content["text/event-stream"] = {"schema": {"type": "string", "x-event": schemas[declared.events]}}
+    return {"description": "Success.", "headers": {HEADER: {"schema": {"type": "string"}}}, "content": content}
+
+
+def _error_statuses(declared: Operation, path: str) -> dict[str, str]:
+    meanings = {"400": "The request is wrong; the message says where.", "500": "Something failed on our side."}
+    if declared.permission:
+        meanings |= {"401": "No valid key or token.", "403": "The key or token may not do this."}
+    else:
+        meanings |= {"401": "The credentials are wrong."} if declared.body else {}
+    if declared.body or "{" in path:
+        meanings["404"] = "There is no such model."
+    if declared.body:
+        meanings |= {"413": "The body is too large.", "415": "The body is not JSON."}
+        meanings |= {"429": "Too many requests: wait as Retry-After says."}
+    meanings["503"] = "Not now: try again as Retry-After says."
+    return meanings

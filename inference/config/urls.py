@@ -1,0 +1,20 @@
+"""Every route of the model server."""
+
+from django.contrib import admin
+from django.urls import include, path
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+
+from inference.registry.services import check_models
+from shared.observability.health import check_database, livez, readyz
+
+urlpatterns = [
+    path("", include("inference.registry.urls")),
+    path("", include("inference.generation.urls")),
+    path("", include("inference.embeddings.urls")),
+    path("", include("inference.access.urls")),
+    path("livez", livez),
+    path("readyz", readyz(database=check_database, model_host=check_models)),
+    path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema")),
+    path("admin/", admin.site.urls),
+]

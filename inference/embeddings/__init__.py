@@ -1,0 +1,1 @@
+"""Embeddings: texts become vectors."""

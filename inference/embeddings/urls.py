@@ -1,0 +1,7 @@
+"""Routes of embeddings."""
+
+from django.urls import path
+
+from inference.embeddings.views import embeddings
+
+urlpatterns = [path("embeddings", embeddings)]

@@ -1,0 +1,58 @@
+"""A generation as server-sent events: kept alive while it is silent, cancelled when its client leaves."""
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from django.http import StreamingHttpResponse
+
+from inference.engine import GenerationOutput, GenerationStream
+from inference.protocol import sse
+
+KEEP_ALIVE_S = 15.0
+
+
+class EventStream(StreamingHttpResponse):
+    """Sends `start`, then the events that `form` makes of each output.
+
+    The generation is closed however this ends: by the iterator when the client leaves in mid stream, by `close` when
+    it left before the first event, by the collector when not even that is called.
+    """
+
+    def __init__(
+        self, outputs: GenerationStream, form: Callable[[GenerationOutput], Iterable[bytes]], start: bytes = b""
+    ) -> None:
+        self._release = weakref.finalize(self, _close_from_anywhere, asyncio.get_running_loop(), outputs)
+        self._release.atexit = False
+        super().__init__(_events(outputs, form, start), content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
+
+    def close(self) -> None:
+        """Called off the event loop."""
+        self._release()
+        super().close()
+
+
+async def _events(
+    outputs: GenerationStream, form: Callable[[GenerationOutput], Iterable[bytes]], start: bytes
+) -> AsyncIterator[bytes]:
+    try:
+        if start:
+            yield start
+        while True:
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_S):
+                    output = await anext(outputs)
+            except TimeoutError:
+                yield sse.KEEP_ALIVE
+                continue
+            except StopAsyncIteration:
+                return
+            yield b"".join(form(output))
+    finally:
+        await outputs.close()
+
+
+def _close_from_anywhere(loop: asyncio.AbstractEventLoop, outputs: GenerationStream) -> None:
+    """Closing belongs on the stream's own loop; a loop that is closed has closed its streams."""
+    if not loop.is_closed():
+        asyncio.run_coroutine_threadsafe(outputs.close(), loop)

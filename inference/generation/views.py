@@ -1,0 +1,88 @@
+"""Routes of generation. Errors before the first byte are a status, later ones an event."""
+
+import time
+
+from inference.access.operations import Call, operation
+from inference.engine import InvalidRequest
+from inference.generation import services
+from inference.generation.streaming import EventStream
+from inference.protocol import native, openai, sse
+from shared.accounts.roles import Permission
+
+
+@operation(
+    "POST",
+    summary="Generate text from a prompt",
+    permission=Permission.RUN_INFERENCE,
+    body=native.InferenceBody,
+    answer=native.InferenceResult,
+    events=native.StreamEvent,
+)
+async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | EventStream:
+    """With `stream: true`, the answer is that of /inference/stream."""
+    if call.body.stream is True:
+        return await _stream(call.body)
+    began = time.monotonic()
+    result_id = services.new_id("inf_")
+    completion = await services.complete(model_id=call.body.model, request=call.body.generation_request(result_id))
+    return native.InferenceResult(
+        id=result_id,
+        model=call.body.model,
+        choices=[native.InferenceChoice(completion.text, 0, completion.finish_reason)],
+        usage=native.Usage.of(completion.usage),
+        created=int(time.time()),
+        processing_time_ms=round((time.monotonic() - began) * 1000),
+    )
+
+
+@operation(
+    "POST",
+    summary="Generate text from a prompt, as events",
+    permission=Permission.RUN_INFERENCE,
+    body=native.InferenceBody,
+    events=native.StreamEvent,
+)
+async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
+    """One event a token, then one with `done`; a failure in mid stream is an event with `error` and the end."""
+    if call.body.stream is False:
+        raise InvalidRequest(
+            "stream is wrong: this address only streams; POST /inference answers whole.", field="stream"
+        )
+    return await _stream(call.body)
+
+
+@operation(
+    "POST",
+    summary="Chat (OpenAI)",
+    permission=Permission.RUN_INFERENCE,
+    body=openai.ChatBody,
+    parser=openai.parse_chat,
+    answer=openai.ChatCompletion,
+    events=openai.ChatChunk,
+)
+async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStream:
+    """With `stream: true`, chunks as OpenAI's clients expect them, and `[DONE]`."""
+    body = call.body
+    completion_id, created = services.new_id("chatcmpl-"), int(time.time())
+    request = body.generation_request(completion_id)
+    if body.stream:
+        chunks = openai.ChatStream(
+            completion_id=completion_id, created=created, model=body.model, include_usage=body.include_usage
+        )
+        outputs = await services.stream(model_id=body.model, request=request)
+        return EventStream(outputs, chunks.events, start=chunks.start())
+    completion = await services.complete(model_id=body.model, request=request)
+    return openai.chat_completion(
+        completion_id=completion_id,
+        created=created,
+        model=body.model,
+        text=completion.text,
+        reason=completion.finish_reason,
+        usage=completion.usage,
+    )
+
+
+async def _stream(body: native.InferenceBody) -> EventStream:
+    request = body.generation_request(services.new_id("inf_"))
+    outputs = await services.stream(model_id=body.model, request=request)
+    return EventStream(outputs, lambda output: map(sse.event, native.stream_events(output)))

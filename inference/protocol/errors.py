@@ -1,0 +1,62 @@
+"""The contract's error codes, their statuses, and the two bodies that carry them: native and OpenAI's."""
+
+from enum import StrEnum
+from typing import Any
+
+from inference.engine import EngineError
+
+
+class Code(StrEnum):
+    """Every code that an error body can carry."""
+
+    INVALID_REQUEST = "INVALID_REQUEST"
+    AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
+    AUTHORIZATION_FAILED = "AUTHORIZATION_FAILED"
+    MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
+    MODEL_NOT_LOADED = "MODEL_NOT_LOADED"
+    RATE_LIMIT_EXCEEDED = "RATE_LIMIT_EXCEEDED"
+    CONTEXT_LENGTH_EXCEEDED = "CONTEXT_LENGTH_EXCEEDED"
+    INFERENCE_FAILED = "INFERENCE_FAILED"
+    TIMEOUT = "TIMEOUT"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+# What an error of the engine is on the wire; with `retry_after` in its details it is 503 whatever stands here.
+_ENGINE_ERRORS: dict[str, tuple[Code, int]] = {
+    "InvalidRequest": (Code.INVALID_REQUEST, 400),
+    "ContextLengthExceeded": (Code.CONTEXT_LENGTH_EXCEEDED, 400),
+    "ModelNotLoaded": (Code.MODEL_NOT_LOADED, 400),
+    "ModelLoadFailed": (Code.INFERENCE_FAILED, 500),
+    "EngineDied": (Code.INFERENCE_FAILED, 500),
+    "EngineOverloaded": (Code.INFERENCE_FAILED, 503),
+    "HostUnavailable": (Code.INFERENCE_FAILED, 503),
+}
+
+# OpenAI's clients and their users know these names.
+_OPENAI_CODES = {Code.AUTHENTICATION_FAILED: "invalid_api_key", Code.AUTHORIZATION_FAILED: "insufficient_permissions"}
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def code_and_status(error: EngineError) -> tuple[Code, int]:
+    """The contract's code for an engine's error, and the HTTP status that goes with it."""
+    code, status = _ENGINE_ERRORS.get(error.code, (Code.INTERNAL_ERROR, 500))
+    return code, 503 if "retry_after" in error.details else status
+
+
+def native_error(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    """`{"error": {code, message, details?}}`; a rate limit's `retry_after` stands beside the message."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    rest = dict(details or {})
+    if code == Code.RATE_LIMIT_EXCEEDED and "retry_after" in rest:
+        error["retry_after"] = rest.pop("retry_after")
+    if rest:
+        error["details"] = rest
+    return {"error": error}
+
+
+def openai_error(code: str, message: str, status: int, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    """`{"error": {message, type, param, code}}`; `param` is the field that was wrong, when it was one."""
+    kind = "server_error" if status >= 500 else _OPENAI_TYPES.get(status, "invalid_request_error")
+    param = "model" if code == Code.MODEL_NOT_FOUND else (details or {}).get("field")
+    openai_code = _OPENAI_CODES.get(Code(code), code.lower()) if code in Code else code.lower()
+    return {"error": {"message": message, "type": kind, "param": param, "code": openai_code}}

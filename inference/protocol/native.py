@@ -1,0 +1,269 @@
+"""The native wire forms, as the service's own contract has them. Requests refuse fields that they do not know."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from inference.engine import FinishReason, GenerationOutput, GenerationRequest, LoadOptions, SamplingParams
+from inference.engine import Usage as EngineUsage
+from inference.protocol.errors import Code
+from inference.protocol.parameters import MaxTokens, RepeatPenalty, Seed, StopSequences, Temperature, TopK, TopP
+
+
+class Body(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Base of all request bodies."""
+
+
+class InferenceBody(Body):
+    """A generation from raw text."""
+
+    model: str
+    prompt: str
+    max_tokens: MaxTokens = 100
+    temperature: Temperature = 0.7
+    top_p: TopP = 0.9
+    top_k: TopK = 40
+    repeat_penalty: RepeatPenalty = 1.1
+    stop: StopSequences | None = None
+    seed: Seed | None = None
+    stream: bool | UnsetType = UNSET
+
+    def generation_request(self, request_id: str) -> GenerationRequest:
+        """What the engine is asked for."""
+        sampling = SamplingParams(
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            repeat_penalty=self.repeat_penalty,
+            seed=self.seed,
+            stop=tuple(self.stop or ()),
+        )
+        return GenerationRequest(request_id=request_id, prompt=self.prompt, sampling=sampling)
+
+
+class Usage(Struct):
+    """True token counts."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+    @classmethod
+    def of(cls, usage: EngineUsage) -> "Usage":
+        return cls(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
+
+
+class InferenceChoice(Struct):
+    """One generated text."""
+
+    text: str
+    index: int
+    finish_reason: FinishReason
+
+
+class InferenceResult(Struct):
+    """What POST /inference answers. `created` is Unix time in seconds."""
+
+    id: str
+    model: str
+    choices: list[InferenceChoice]
+    usage: Usage
+    created: int
+    processing_time_ms: int
+
+
+class TokenEvent(Struct):
+    """A streamed token; its text is "" while it is held back."""
+
+    token: str
+    index: int
+
+
+class DoneEvent(Struct):
+    """The end of a stream that ended well."""
+
+    done: Literal[True]
+    finish_reason: FinishReason
+
+
+class StreamError(Struct):
+    """Why a stream broke off."""
+
+    code: str
+    message: str
+
+
+class ErrorEvent(Struct):
+    """The end of a stream that failed."""
+
+    error: StreamError
+
+
+StreamEvent = TokenEvent | DoneEvent | ErrorEvent
+
+
+def stream_events(output: GenerationOutput) -> Iterator[StreamEvent]:
+    """The events that one output of the engine becomes."""
+    if output.finish_reason is FinishReason.ERROR:
+        yield ErrorEvent(StreamError(Code.INFERENCE_FAILED, output.error or "The generation failed; try again."))
+        return
+    if output.finish_reason is not FinishReason.CANCELLED:
+        yield TokenEvent(output.text, output.index)
+    if output.finish_reason is not None:
+        yield DoneEvent(True, output.finish_reason)
+
+
+class Model(Struct, kw_only=True):
+    """A model. `size_bytes`: its weights on disk; `context_size`: tokens, of a loaded one those in effect."""
+
+    id: str
+    name: str
+    type: str
+    size_bytes: int
+    loaded: bool
+    context_size: int
+    capabilities: list[str]
+    state: str
+    error: str | None
+
+
+class ModelList(Struct):
+    """All models."""
+
+    models: list[Model]
+
+
+class LoadBody(Body):
+    """How to load a model; an absent `context_size` is the lesser of 2048 and the model's own limit."""
+
+    gpu_layers: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    context_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType = UNSET
+    batch_size: Annotated[int, Meta(ge=1, le=32768, description="Prompt tokens a step.")] = 512
+    max_sequences: Annotated[int, Meta(ge=1, le=256, description="Requests that run at once.")] = 16
+
+    def options(self) -> LoadOptions:
+        """What the model host is asked for."""
+        return LoadOptions(
+            gpu_layers=self.gpu_layers,
+            context_size=None if self.context_size is UNSET else self.context_size,
+            batch_size=self.batch_size,
+            max_sequences=self.max_sequences,
+        )
+
+
+class LoadAnswer(Struct, kw_only=True, omit_defaults=True):
+    """A loaded model, what it cost, and the options in effect."""
+
+    status: str
+    model_id: str
+    memory_usage_bytes: int
+    load_time_ms: int
+    gpu_layers: int
+    context_size: int
+    batch_size: int
+    max_sequences: int
+    dtype: str
+    device: str
+    warning: str | None = None
+
+
+class UnloadBody(Body):
+    """How to unload: with `force`, running requests are cancelled instead of finished."""
+
+    force: bool = False
+
+
+class UnloadAnswer(Struct):
+    """An unloaded model."""
+
+    status: str
+    model_id: str
+
+
+class Health(Struct):
+    """`status` is `healthy`, or `degraded` while a wanted model is not loaded."""
+
+    status: str
+    version: str
+    uptime_seconds: int
+    models_loaded: int
+
+
+class EmbeddingsBody(Body):
+    """Texts to embed; a single string is a list of one."""
+
+    model: str
+    input: str | Annotated[list[str], Meta(min_length=1, max_length=256)]
+    encoding_format: Literal["float", "base64"] = "float"
+
+    def texts(self) -> tuple[str, ...]:
+        return (self.input,) if isinstance(self.input, str) else tuple(self.input)
+
+
+class Embedding(Struct):
+    """One vector: numbers, or base64 of little-endian float32."""
+
+    embedding: list[float] | str
+    index: int
+
+
+class EmbeddingsUsage(Struct):
+    """True token counts."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsAnswer(Struct):
+    """Vectors in the order of the input."""
+
+    model: str
+    data: list[Embedding]
+    usage: EmbeddingsUsage
+
+
+class LoginBody(Body):
+    """`username` is the e-mail address."""
+
+    username: str
+    password: str
+
+
+class LoginUser(Struct):
+    """Who signed in."""
+
+    id: int
+    username: str
+    role: str
+
+
+class LoginAnswer(Struct):
+    """A session. `token` and `access_token` are the same; `expires_at` is ISO 8601."""
+
+    token: str
+    access_token: str
+    token_type: str
+    expires_in: int
+    expires_at: str
+    refresh_token: str
+    user: LoginUser
+
+
+class ErrorDetail(Struct, omit_defaults=True):
+    """What went wrong."""
+
+    code: Code
+    message: str
+    details: dict[str, msgspec.Raw] | None = None
+    retry_after: int | None = None
+
+
+class Error(Struct):
+    """Every error of a native route."""
+
+    error: ErrorDetail
+    request_id: str
+    timestamp: str

@@ -1,0 +1,269 @@
+"""The OpenAI-compatible wire forms. Fields that we cannot follow are refused by name; unknown ones are ignored."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from inference.engine import (
+    FinishReason,
+    GenerationOutput,
+    GenerationRequest,
+    InvalidRequest,
+    Message,
+    SamplingParams,
+)
+from inference.engine import Usage as EngineUsage
+from inference.protocol import sse
+from inference.protocol.errors import Code, openai_error
+from inference.protocol.native import Usage
+from inference.protocol.parameters import (
+    MaxTokens,
+    RepeatPenalty,
+    Seed,
+    StopSequence,
+    StopSequences,
+    Temperature,
+    TopK,
+    TopP,
+    parse,
+)
+
+# Fields that change what is generated and that this server cannot follow, with the values that ask for nothing.
+# `null` is always one of them.
+_UNSUPPORTED: dict[str, tuple[object, ...]] = {
+    "audio": (),
+    "frequency_penalty": (0,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "grammar": (),
+    "ignore_eos": (False,),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "min_p": (0,),
+    "min_tokens": (0,),
+    "modalities": (["text"],),
+    "n": (1,),
+    "prediction": (),
+    "presence_penalty": (0,),
+    "priority": (0,),
+    "reasoning_effort": (),
+    "regex": (),
+    "response_format": ({"type": "text"},),
+    "service_tier": ("auto",),
+    "store": (False,),
+    "timeout": (),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_logprobs": (0,),
+    "verbosity": (),
+    "web_search_options": (),
+}
+
+
+class TextPart(Struct):
+    """A piece of a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(Struct):
+    """One message; `developer` is OpenAI's newer name for `system`."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+
+    def message(self) -> Message:
+        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return Message("system" if self.role == "developer" else self.role, text)
+
+
+class StreamOptions(Struct):
+    """What a stream carries beside the text."""
+
+    include_usage: bool | None = None
+
+
+class ChatBody(Struct, kw_only=True):
+    """POST /v1/chat/completions. An absent `max_tokens` is what is left of the context."""
+
+    model: str
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
+    max_tokens: MaxTokens | None = None
+    max_completion_tokens: MaxTokens | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    repeat_penalty: RepeatPenalty | None = None
+    stop: StopSequence | StopSequences | None = None
+    seed: Seed | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage is True
+
+    def generation_request(self, request_id: str) -> GenerationRequest:
+        """What the engine is asked for."""
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        sampling = SamplingParams(
+            max_tokens=self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens,
+            temperature=1.0 if self.temperature is None else self.temperature,
+            top_p=1.0 if self.top_p is None else self.top_p,
+            top_k=0 if self.top_k is None else self.top_k,
+            repeat_penalty=1.0 if self.repeat_penalty is None else self.repeat_penalty,
+            seed=self.seed,
+            stop=stop,
+        )
+        messages = tuple(message.message() for message in self.messages)
+        return GenerationRequest(request_id=request_id, messages=messages, sampling=sampling)
+
+
+def parse_chat(value: Mapping[str, Any]) -> ChatBody:
+    """InvalidRequest names the field that is wrong or not supported."""
+    for field, given in value.items():
+        if field.startswith("chat_template") or field in _UNSUPPORTED:
+            if given is None or any(_same(given, neutral) for neutral in _UNSUPPORTED.get(field, ())):
+                continue
+            raise InvalidRequest(f"{field[:100]} is not supported by this server: leave it out.", field=field[:100])
+    body = parse(value, ChatBody)
+    if body.stream_options is not None and not body.stream:
+        raise InvalidRequest("stream_options is for streams only: set stream to true.", field="stream_options")
+    return body
+
+
+def _same(given: object, neutral: object) -> bool:
+    """Equal, where true is not 1."""
+    return given == neutral and isinstance(given, bool) == isinstance(neutral, bool)
+
+
+class AnswerMessage(Struct):
+    """What the model said."""
+
+    role: Literal["assistant"]
+    content: str
+    refusal: None = None
+
+
+class ChatChoice(Struct):
+    """One answer."""
+
+    index: int
+    message: AnswerMessage
+    finish_reason: FinishReason
+    logprobs: None = None
+
+
+class ChatCompletion(Struct):
+    """A whole answer. `created` is Unix time in seconds."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+
+
+def chat_completion(
+    *, completion_id: str, created: int, model: str, text: str, reason: FinishReason, usage: EngineUsage
+) -> ChatCompletion:
+    choice = ChatChoice(0, AnswerMessage("assistant", text), reason)
+    return ChatCompletion(completion_id, "chat.completion", created, model, [choice], Usage.of(usage))
+
+
+class Delta(Struct):
+    """What a chunk adds."""
+
+    role: Literal["assistant"] | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+
+
+class ChunkChoice(Struct):
+    """A chunk of one answer."""
+
+    index: int
+    delta: Delta
+    finish_reason: FinishReason | None = None
+    logprobs: None = None
+
+
+class ChatChunk(Struct):
+    """One event of a streamed answer. `usage` is there only when it was asked for: null until the last chunk."""
+
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | UnsetType | None = UNSET
+
+
+class ChatStream:
+    """Forms the events of one streamed answer."""
+
+    def __init__(self, *, completion_id: str, created: int, model: str, include_usage: bool) -> None:
+        self._id = completion_id
+        self._created = created
+        self._model = model
+        self._include_usage = include_usage
+
+    def start(self) -> bytes:
+        """The chunk that names the role."""
+        return self._chunk(Delta(role="assistant", content=""))
+
+    def events(self, output: GenerationOutput) -> Iterator[bytes]:
+        """What one output of the engine becomes; a token held back becomes nothing."""
+        if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
+            message = output.error or "The generation was cancelled by the server; try again."
+            yield sse.event(openai_error(Code.INFERENCE_FAILED, message, 500))
+            return
+        if output.text:
+            yield self._chunk(Delta(content=output.text))
+        if output.finish_reason is not None:
+            yield self._chunk(Delta(), output.finish_reason)
+            if self._include_usage and output.usage is not None:
+                yield sse.event(self._form([], Usage.of(output.usage)))
+            yield sse.DONE
+
+    def _chunk(self, delta: Delta, reason: FinishReason | None = None) -> bytes:
+        return sse.event(self._form([ChunkChoice(0, delta, reason)], None))
+
+    def _form(self, choices: list[ChunkChoice], usage: Usage | None) -> ChatChunk:
+        shown = usage if self._include_usage else UNSET
+        return ChatChunk(self._id, "chat.completion.chunk", self._created, self._model, choices, shown)
+
+
+class ModelEntry(Struct):
+    """A model as OpenAI's clients know it. `created` is when its files were last changed, in Unix seconds."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelPage(Struct):
+    """All models."""
+
+    object: Literal["list"]
+    data: list[ModelEntry]
+
+
+class ErrorDetail(Struct):
+    """What went wrong; `param` is the field that was wrong."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIError(Struct):
+    """Every error of a /v1 route."""
+
+    error: ErrorDetail
+    request_id: str
+    timestamp: str

@@ -1,0 +1,17 @@
+"""Server-sent events: one `data:` line of JSON each."""
+
+from typing import Any
+
+import msgspec
+
+CONTENT_TYPE = "text/event-stream"
+HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+KEEP_ALIVE = b": keep-alive\n\n"
+DONE = b"data: [DONE]\n\n"
+
+_encoder = msgspec.json.Encoder()
+
+
+def event(data: Any) -> bytes:
+    """One event as it goes over the wire."""
+    return b"data: " + _encoder.encode(data) + b"\n\n"

@@ -1,0 +1,93 @@
+"""The model host's clients for this process, and the host itself when it is ours to start."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+
+import structlog
+from django.conf import settings
+
+from inference.engine import EngineClient, HostClient, HostUnavailable
+
+LOOK_EVERY_S = 1.0
+HOST_ENDS_WITHIN_S = 10.0
+
+logger = structlog.get_logger(__name__)
+
+
+def host() -> HostClient:
+    """Commands to the model host of this machine."""
+    return HostClient(settings.RUN_DIR)
+
+
+def engine() -> EngineClient:
+    """The loaded models of this machine; one client a process, for all its event loops."""
+    return _engine(settings.RUN_DIR)
+
+
+@cache
+def _engine(run_dir: Path) -> EngineClient:
+    return EngineClient(run_dir)
+
+
+def start_host(run_dir: Path) -> subprocess.Popen[bytes]:
+    """Start a model host that dies with the thread that calls this. Where one runs already, the new one just ends."""
+    return subprocess.Popen(  # noqa: S603 our own module
+        [sys.executable, "-m", "inference.engine.host", "--run-dir", str(run_dir), "--die-with-parent"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def end_host(process: subprocess.Popen[bytes]) -> None:
+    """End a host that `start_host` started, and its models with it."""
+    process.terminate()
+    try:
+        process.wait(HOST_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class Keeper:
+    """Sees to it, in a thread of its own, that a model host runs and that `reconcile` is called with what it knows.
+
+    `reconcile` gets the ids that the host lists and loads what is missing.
+    """
+
+    def __init__(self, reconcile: Callable[[set[str]], Awaitable[None]]) -> None:
+        self._reconcile = reconcile
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._keep()), name="model-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """End the host if it is ours."""
+        self._ending.set()
+        self._thread.join(HOST_ENDS_WITHIN_S)
+
+    async def _keep(self) -> None:
+        try:
+            while not self._ending.is_set():
+                try:
+                    listed = {status.model_id for status in await host().models()}
+                except HostUnavailable:
+                    self._start_when_gone()
+                else:
+                    await self._reconcile(listed)
+                await asyncio.to_thread(self._ending.wait, LOOK_EVERY_S)
+        finally:
+            if self._process:
+                end_host(self._process)
+
+    def _start_when_gone(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self._process = start_host(settings.RUN_DIR)
+            logger.info("model_host_started", pid=self._process.pid)
