@@ -1,6 +1,7 @@
 """The command line of the model host: `python -m inference.engine.host --run-dir DIR [--die-with-parent]`."""
 
 import argparse
+import logging
 import signal
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.die_with_parent:
         die_with_parent(signal.SIGTERM)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     run_host(arguments.run_dir)
 
 

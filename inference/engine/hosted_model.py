@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import time
@@ -15,6 +16,8 @@ from inference.engine.errors import EngineError, ModelLoadFailed, ModelNotLoaded
 from inference.engine.launcher import Launcher, ModelProcess
 from inference.engine.process import ModelSpec
 from inference.engine.request import LoadReport, ModelState, ModelStatus
+
+logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 3.0
 RESTART_WAIT_SECONDS = 8.0
@@ -110,7 +113,7 @@ class HostedModel:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.spec.socket)
         if self._ending:
-            return self._fail(ModelLoadFailed(f"{self.spec.model_id} was unloaded while it loaded."))
+            return self._fail(ModelLoadFailed(f"{self.spec.model_id} was unloaded."))
         if refusal is not None:
             return self._fail(refusal)
         return self._crash(last_words)
@@ -146,9 +149,11 @@ class HostedModel:
         self._error = None
         self.state = ModelState.LOADED
         self.ready.set_result(self._report)
+        logger.info("engine.model_loaded model=%s ms=%d", self.spec.model_id, elapsed_ms)
 
     def _crash(self, last_words: str) -> bool:
         """A crash while it first loads is a failed load; later ones heal, until they come too fast."""
+        logger.warning("engine.model_crashed model=%s reason=%r", self.spec.model_id, last_words)
         now = self._asked_at = time.monotonic()
         self._error = f"The model process ended ({last_words})."
         if self._report is None:
@@ -160,6 +165,7 @@ class HostedModel:
         return True
 
     def _fail(self, error: EngineError) -> bool:
+        logger.info("engine.model_ended model=%s reason=%r", self.spec.model_id, error.message)
         self.state = ModelState.FAILED
         self._error = error.message
         if not self.ready.done():

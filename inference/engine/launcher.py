@@ -93,6 +93,7 @@ class Launcher:
     def __init__(self, preload: str) -> None:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
+        os.environ["MODEL_HOST_PID"] = str(os.getpid())  # for fork_server.py
         self._forking: ForkServerContext = multiprocessing.get_context("forkserver")
         self._forking.set_forkserver_preload(["inference.engine.fork_server", preload])
         self._spawning: SpawnContext = multiprocessing.get_context("spawn")

@@ -138,7 +138,7 @@ def _sole_host(run_dir: Path) -> Iterator[bool]:
 
 async def _host(run_dir: Path, loader: str, health: Health) -> None:
     host = ModelHost(run_dir, loader, health)
-    for signum in (signal.SIGTERM, signal.SIGINT):
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signum, host.stopping.set)
     socket = run_dir / HOST_SOCKET
     listener = await asyncio.start_unix_server(host.serve, path=socket)

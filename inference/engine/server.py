@@ -15,40 +15,20 @@ from inference.engine import frames
 from inference.engine.channel import BrokenFrame, Channel
 from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest, ModelNotLoaded
 from inference.engine.frames import Frame, StepOutput
-from inference.engine.request import EmbeddingRequest, GenerationOutput, GenerationRequest, ModelState
+from inference.engine.peer import Peer
+from inference.engine.request import EmbeddingRequest, EngineStats, GenerationOutput, GenerationRequest, ModelState
 from inference.engine.served import ServedEmbedder, ServedEngine, ServedModel
 
 logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, Frame]]
 
-STALL_BYTES = 2**20  # a client with so much unsent is not reading,
-STALL_SECONDS = 30.0  # and is cut off after so long
 _END_SECONDS = 2.0
-
-
-class _Client:
-    """One connection. `jobs` are its calls beside generation: they are dropped when it leaves."""
-
-    def __init__(self, channel: Channel, number: int) -> None:
-        self.channel = channel
-        self.number = number
-        self.jobs: dict[int, asyncio.Task[None]] = {}
-        self._stalled_at: float | None = None
-
-    def send_step(self, outputs: list[StepOutput], now: float) -> None:
-        self.channel.send(frames.Step(tuple(outputs)))
-        if self.channel.unsent_bytes < STALL_BYTES:
-            self._stalled_at = None
-        elif self._stalled_at is None:
-            self._stalled_at = now
-        elif now - self._stalled_at > STALL_SECONDS:
-            self.channel.abort()
 
 
 class _Generation:
     """A generation from the moment it was asked for until its last output. `left`: its client wants no more of it."""
 
-    def __init__(self, client: _Client, call: int) -> None:
+    def __init__(self, client: Peer, call: int) -> None:
         self.client = client
         self.call = call
         self.left = False
@@ -64,9 +44,9 @@ class ModelServer:
         self._engine: ServedEngine | None = None
         self._embedder: ServedEmbedder | None = None
         self._client_numbers = itertools.count(1)
-        self._clients: set[_Client] = set()
+        self._clients: set[Peer] = set()
         self._generations: dict[str, _Generation] = {}
-        self._submitting: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
         self._embeddings = 0
         self._draining = False
         self._drained = asyncio.Event()
@@ -101,7 +81,7 @@ class ModelServer:
         self._loop.call_soon_threadsafe(self._send_step, outputs)
 
     def _send_step(self, outputs: list[GenerationOutput]) -> None:
-        by_client: dict[_Client, list[StepOutput]] = {}
+        by_client: dict[Peer, list[StepOutput]] = {}
         for output in outputs:
             generation = self._generations.get(output.request_id)
             if generation is None:
@@ -112,29 +92,29 @@ class ModelServer:
             if output.finish_reason is not None:
                 self._forget(output.request_id)
         for client, made in by_client.items():
-            client.send_step(made, self._loop.time())
+            client.send(frames.Step(tuple(made)))
 
     def _forget(self, engine_id: str) -> None:
         del self._generations[engine_id]
         self._check_drained()
 
     def _check_drained(self) -> None:
-        if self._draining and not self._generations and not self._embeddings:
+        if self._draining and not self._generations and not self._answering:
             self._drained.set()
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = _Client(Channel(reader, writer), next(self._client_numbers))
+        client = Peer(Channel(reader, writer), next(self._client_numbers))
         self._clients.add(client)
         try:
             await client.channel.greet()
             while (frame := await client.channel.receive()) is not None:
                 self._take(client, frame)
         except BrokenFrame as error:
-            client.channel.send(frames.failed(0, InvalidRequest(str(error))))
+            client.send(frames.failed(0, InvalidRequest(str(error))))
         finally:
             self._leave(client)
 
-    def _take(self, client: _Client, frame: Frame) -> None:
+    def _take(self, client: Peer, frame: Frame) -> None:
         match frame:
             case frames.Generate(call, request):
                 self._start_generation(client, call, request)
@@ -151,27 +131,35 @@ class ModelServer:
             case _:
                 raise BrokenFrame(f"{type(frame).__name__} is no command to a model process.")
 
-    def _start_generation(self, client: _Client, call: int, request: GenerationRequest) -> None:
+    def _start_generation(self, client: Peer, call: int, request: GenerationRequest) -> None:
         engine_id = f"{client.number}-{call}"
         generation = self._generations[engine_id] = _Generation(client, call)
         request = msgspec.structs.replace(request, request_id=engine_id)
-        task = self._loop.create_task(self._answer(client, call, lambda: self._generate(generation, request)))
-        self._submitting.add(task)
-        task.add_done_callback(self._submitting.discard)
+        self._start(client, call, lambda: self._generate(generation, request))
 
-    def _start_job(self, client: _Client, call: int, work: Work) -> None:
-        task = client.jobs[call] = self._loop.create_task(self._answer(client, call, work))
+    def _start_job(self, client: Peer, call: int, work: Work) -> None:
+        task = client.jobs[call] = self._start(client, call, work)
         task.add_done_callback(lambda _: client.jobs.pop(call, None))
 
-    async def _answer(self, client: _Client, call: int, work: Work) -> None:
+    def _start(self, client: Peer, call: int, work: Work) -> asyncio.Task[None]:
+        task = self._loop.create_task(self._answer(client, call, work))
+        self._answering.add(task)
+        task.add_done_callback(self._answered)
+        return task
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._answering.discard(task)
+        self._check_drained()
+
+    async def _answer(self, client: Peer, call: int, work: Work) -> None:
         """Every call is answered, whatever goes wrong with it."""
         try:
-            client.channel.send(await work())
+            client.send(await work())
         except EngineError as error:
-            client.channel.send(frames.failed(call, error))
+            client.send(frames.failed(call, error))
         except Exception as error:
             logger.exception("engine.call_failed")
-            client.channel.send(frames.failed(call, EngineError(f"The engine failed on this: {type(error).__name__}.")))
+            client.send(frames.failed(call, EngineError(f"The engine failed on this: {type(error).__name__}.")))
 
     async def _generate(self, generation: _Generation, request: GenerationRequest) -> Frame:
         """Submitting tokenises, so it is off the loop; outputs may be sent before this answers."""
@@ -199,7 +187,6 @@ class ModelServer:
             result = await self._loop.run_in_executor(self._embedding_thread, self._embedder.embed, request)
         finally:
             self._embeddings -= 1
-            self._check_drained()
         return frames.Embedded(call, result)
 
     async def _tokenize(self, call: int, text: str) -> Frame:
@@ -211,7 +198,10 @@ class ModelServer:
         return frames.Text(call, text)
 
     async def _stats(self, call: int) -> Frame:
-        return frames.Stats(call, self._causal().stats())
+        if self._engine is not None:
+            return frames.Stats(call, self._engine.stats())
+        running = min(self._embeddings, 1)
+        return frames.Stats(call, EngineStats(running=running, waiting=self._embeddings - running, slots=1))
 
     def _causal(self) -> ServedEngine:
         if self._engine is None:
@@ -224,7 +214,7 @@ class ModelServer:
                 f"{self._model_id} is being unloaded; load it again first.", state=ModelState.UNLOADING, retry_after=1
             )
 
-    def _cancel(self, client: _Client, call: int) -> None:
+    def _cancel(self, client: Peer, call: int) -> None:
         engine_id = f"{client.number}-{call}"
         generation = self._generations.get(engine_id)
         if generation is not None:
@@ -238,7 +228,7 @@ class ModelServer:
         if self._engine is not None:
             self._engine.cancel(engine_id)
 
-    def _leave(self, client: _Client) -> None:
+    def _leave(self, client: Peer) -> None:
         self._clients.discard(client)
         client.channel.close()
         for job in list(client.jobs.values()):

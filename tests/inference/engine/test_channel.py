@@ -10,8 +10,8 @@ import pytest
 
 from inference.engine import HostClient, HostUnavailable, InvalidRequest
 from inference.engine.channel import MAX_FRAME_BYTES, PROTOCOL_VERSION, Channel
-from inference.engine.frames import Failed, Frame, Hello, ListModels, Models, Ping
-from tests.inference.engine.processes import RunningHost, read, request, running_host
+from inference.engine.frames import Failed, Frame, Generate, Hello, ListModels, Models, Ping
+from tests.inference.engine.processes import RunningHost, eventually_idle, read, request, running_host
 
 HOSTILE = {
     "a length over the cap": struct.pack(">I", MAX_FRAME_BYTES + 1),
@@ -39,8 +39,8 @@ async def answers(path: Path, *sent: Frame) -> list[Frame]:
     for frame in sent:
         channel.send(frame)
     said: list[Frame] = []
-    while len(said) <= len(sent) and (frame := await channel.receive()) is not None:
-        said.append(frame)
+    while len(said) <= len(sent) and (answer := await channel.receive()) is not None:
+        said.append(answer)
     await channel.closed()
     return said
 
@@ -105,3 +105,16 @@ async def test_a_frame_over_the_cap_is_refused_before_it_is_sent(host: RunningHo
     with pytest.raises(InvalidRequest, match="split it"):
         await host.engine.generate("m", request(prompt="x" * (MAX_FRAME_BYTES + 1)))
     assert len(await read(await host.engine.generate("m", request()))) == 5
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    (model_socket,) = (path for path in host.run_dir.glob("*.sock") if path.name != "host.sock")
+    deaf = await open_channel(model_socket)
+    deaf.send(Hello(PROTOCOL_VERSION))
+    for call in range(12):
+        deaf.send(Generate(call, request(prompt="shout", max_tokens=10_000_000)))
+    while (await host.engine.stats("m")).running < 12:
+        assert len(await read(await host.engine.generate("m", request()))) == 5
+    await eventually_idle(host.engine, "m", seconds=30)
+    deaf.abort()

@@ -210,13 +210,13 @@ async def test_a_stream_that_nobody_reads_is_ended_and_blocks_no_other(host: Run
 
 
 def test_one_client_serves_event_loops_that_come_and_go() -> None:
-    async def use() -> int:
-        return len(await read(await host.engine.generate("m", request())))
+    async def use(engine: EngineClient) -> int:
+        return len(await read(await engine.generate("m", request())))
 
     with running_host() as host:
         asyncio.run(host.commands.load("m", host.folder("m")))
         before = open_files(os.getpid())
-        assert [asyncio.run(use()) for _ in range(5)] == [5] * 5
+        assert [asyncio.run(use(host.engine)) for _ in range(5)] == [5] * 5
         assert open_files(os.getpid()) == before
 
 
