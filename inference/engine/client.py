@@ -41,7 +41,7 @@ class HostClient:
         """Returns when the model at the absolute `path` is ready. The load goes on when the caller leaves.
 
         The same again is answered at once; with other options the model is drained first, then loaded anew.
-        ModelLoadFailed has the reason; InvalidRequest: this model cannot have these options.
+        ModelLoadFailed has the reason; InvalidRequest: this model cannot have these options, and runs on with the old.
         """
         command = frames.Load(model_id, str(path), options or LoadOptions())
         return (await self._ask(command, frames.Started)).report

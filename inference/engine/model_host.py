@@ -71,18 +71,25 @@ class ModelHost:
 
     async def _load(self, model_id: str, path: str, options: LoadOptions) -> LoadReport:
         """Whoever asks for what is loading or loaded shares it; another path or other options replace it."""
-        spec = self._spec(model_id, path, options)
+        spec, replaced = self._spec(model_id, path, options), None
         while (model := self._models.get(model_id)) is not None:
             if model.spec == spec and model.state in (ModelState.LOADING, ModelState.LOADED):
                 break
+            replaced = model.spec if model.state is ModelState.LOADED else None
             await self._unload(model, force=False)
         else:
-            model = self._models[model_id] = HostedModel(spec, self._launcher, self._health)
+            model = self._start(spec)
         try:
             return await asyncio.shield(model.ready)
-        except InvalidRequest:
-            self._forget(model)  # the options were wrong, not the model
+        except InvalidRequest:  # the options were wrong, not the model: all is as it was before
+            self._forget(model)
+            if replaced is not None and model_id not in self._models:
+                self._start(replaced)
             raise
+
+    def _start(self, spec: ModelSpec) -> HostedModel:
+        model = self._models[spec.model_id] = HostedModel(spec, self._launcher, self._health)
+        return model
 
     async def _unload(self, model: HostedModel, *, force: bool) -> None:
         await model.end(force=force)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inference.engine.errors import ContextLengthExceeded, ModelLoadFailed
+from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
 from inference.engine.request import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -132,6 +132,8 @@ def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit) -> F
         loads.write(f"{os.getpid()}\n")
     if path.name.startswith("slow"):
         time.sleep(1)
+    if options.context_size == 0:
+        raise InvalidRequest("`context_size` must be 1 or more.", parameter="context_size")
     if path.name.startswith("broken"):
         raise ModelLoadFailed("The weights are missing.")
     if path.name.startswith("crashing"):

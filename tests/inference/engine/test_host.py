@@ -18,6 +18,7 @@ from inference.engine import (
     FinishReason,
     HostClient,
     HostUnavailable,
+    InvalidRequest,
     LoadOptions,
     ModelLoadFailed,
     ModelNotLoaded,
@@ -105,6 +106,20 @@ async def test_a_load_with_other_options_drains_the_model_and_loads_it_anew(host
     assert report.context_size == 32
     assert [output.index for output in await read(stream)] == list(range(50))
     assert loads(folder) == 2
+
+
+async def test_a_load_with_impossible_options_is_refused_and_the_model_stays_as_it_was(host: RunningHost) -> None:
+    impossible = LoadOptions(context_size=0)
+    with pytest.raises(InvalidRequest) as refused:
+        await host.commands.load("m", host.folder("m"), impossible)
+    assert refused.value.details == {"parameter": "context_size"}
+    assert await host.commands.models() == []
+    await host.commands.load("m", host.folder("m"), LoadOptions(context_size=32))
+    with pytest.raises(InvalidRequest):
+        await host.commands.load("m", host.folder("m"), impossible)
+    status = await eventually_in_state(host.commands, "m", ModelState.LOADED)
+    assert status.report is not None
+    assert status.report.context_size == 32
 
 
 async def test_a_load_goes_on_when_its_client_leaves(host: RunningHost) -> None:
