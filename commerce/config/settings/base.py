@@ -2,7 +2,7 @@
 
 from shared.environment import env
 from shared.settings import *  # noqa: F403
-from shared.settings import SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
+from shared.settings import REST_FRAMEWORK, SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
 
 PROJECT = "commerce"
 ROOT_URLCONF = "commerce.config.urls"
@@ -14,6 +14,7 @@ INSTALLED_APPS = [*SHARED_APPS, "commerce.shops", "commerce.catalog", "commerce.
 SESSION_COOKIE_NAME = "stoa_commerce_session"
 CSRF_COOKIE_NAME = "stoa_commerce_csrf"
 
+REST_FRAMEWORK = REST_FRAMEWORK | {"DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ"}  # as the shop's clients know it
 API_ERROR_BODY = "commerce.config.errors.error_body"
 STATIC_ROOT = VAR_DIR / "commerce-static"
 

@@ -1,0 +1,1 @@
+"""What the shops sell: products, their types and categories, and the demo data that fills them."""

@@ -1,0 +1,24 @@
+"""Every path of the shop. The API is under /api, with no trailing slash anywhere."""
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from shared.observability.health import check_database, livez, readyz
+
+api = [
+    path("", include("shared.accounts.urls")),
+    path("", include("commerce.shops.urls")),
+    path("", include("commerce.descriptions.urls")),
+    path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+]
+
+urlpatterns = [
+    path("api/", include(api)),
+    path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", admin.site.urls),
+    path("livez", livez),
+    path("readyz", readyz(database=check_database)),
+]

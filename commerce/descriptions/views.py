@@ -1,0 +1,81 @@
+"""POST /generate-descriptions, answered whole or as a stream. It waits for the provider without holding a thread."""
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from commerce.catalog.models import Product
+from commerce.descriptions import services
+from commerce.descriptions.serializers import DescriptionRequestSerializer, DescriptionSerializer
+from commerce.descriptions.streaming import DescriptionEvents
+from shared.accounts.permissions import HasRole
+
+
+class AsyncAPIView(APIView):
+    """DRF's view for coroutine handlers: who asks and what they may is looked up in a thread, the rest is awaited."""
+
+    async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override]
+        self.args, self.kwargs = args, kwargs
+        self.request = self.initialize_request(request, *args, **kwargs)
+        self.headers = self.default_response_headers
+        try:
+            await sync_to_async(self.initial)(self.request, *args, **kwargs)
+            handler = getattr(self, str(self.request.method).lower(), None)
+            if handler is None:
+                self.http_method_not_allowed(self.request)
+            response = await handler(self.request, *args, **kwargs)
+        except Exception as error:  # as in DRF's own dispatch: the exception handler answers, or raises it again
+            response = self.handle_exception(error)
+        self.response = self.finalize_response(self.request, response, *args, **kwargs)
+        return self.response
+
+
+class GenerateDescriptionView(AsyncAPIView):
+    permission_classes = [HasRole.of("STORE_OWNER", "STAFF")]
+    http_method_names = ["post"]
+
+    @extend_schema(
+        operation_id="generate_description",
+        tags=["AI"],
+        summary="Write a product description",
+        request=DescriptionRequestSerializer,
+        responses={
+            (200, "application/json"): DescriptionSerializer,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+        },
+    )
+    async def post(self, request: Request) -> HttpResponseBase:
+        asked = DescriptionRequestSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        product = None
+        if product_id := asked.validated_data.get("product_id"):
+            product = await services.find_product(user=request.user, product_id=product_id)
+        if asked.validated_data["stream"]:
+            return await self._stream(asked, product)
+        return Response(await self._answer(product, await services.write_description(brief=asked.brief())))
+
+    async def _stream(self, asked: DescriptionRequestSerializer, product: Product | None) -> HttpResponseBase:
+        async def finish(text: str) -> dict[str, Any]:
+            return await self._answer(product, text)
+
+        events = DescriptionEvents(services.stream_description(brief=asked.brief()), finish)
+        await events.start()
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingHttpResponse(events, content_type="text/event-stream", headers=headers)
+
+    async def _answer(self, product: Product | None, text: str) -> dict[str, Any]:
+        """The answer's fields; with a product, the text is first kept as its draft."""
+        answer: dict[str, Any] = {"description": text, "status": "success", "result": text}
+        if product:
+            author = self.request.user
+            draft = await services.save_draft(product=product, author=author, text=text, now=timezone.now())
+            answer["draft_id"] = draft.pk
+        return answer

@@ -1,0 +1,9 @@
+"""Django's name for this app."""
+
+from django.apps import AppConfig
+
+
+class ShopsConfig(AppConfig):
+    name = "commerce.shops"
+    label = "commerce_shops"
+    verbose_name = "Shops"
