@@ -1,0 +1,61 @@
+"""Tokens to text as they come: half characters and possible stop sequences are held back."""
+
+from collections.abc import Callable
+
+REPLACEMENT = "\ufffd"
+
+
+class TextStream:
+    """The text of one generation. The pieces that `push` and `flush` return join to the whole text.
+
+    Bytes that are not yet a character are held back, and dropped if the generation ends with them. Text that may be
+    the beginning of a stop sequence is held back; the sequence and what follows it never come out.
+    """
+
+    def __init__(self, decode: Callable[[list[int]], str], stop: tuple[str, ...]) -> None:
+        self._decode = decode
+        self._stop = stop
+        # Only a window of tokens is decoded: the last released piece, for its context, and what came after it.
+        self._window: list[int] = []
+        self._context = 0
+        self._released = 0
+        self._held = ""
+        self.stopped = False
+
+    def push(self, token: int) -> str:
+        """Takes the next token and returns the text that it releases. Sets `stopped` when a stop sequence is found."""
+        return self._hold_back(self._new_text(token))
+
+    def flush(self) -> str:
+        """The text still held when a generation ends without a stop sequence."""
+        text, self._held = self._held, ""
+        return text
+
+    def _new_text(self, token: int) -> str:
+        self._window.append(token)
+        text = self._decode(self._window)
+        whole = text.rstrip(REPLACEMENT)
+        new = whole[self._released :]
+        if len(whole) < len(text) or not new:
+            self._released = max(self._released, len(whole))
+            return new
+        self._window = self._window[self._context :]
+        self._context = len(self._window)
+        self._released = len(self._decode(self._window))
+        return new
+
+    def _hold_back(self, new: str) -> str:
+        text = self._held + new
+        found = [place for place in (text.find(stop) for stop in self._stop) if place >= 0]
+        if found:
+            self.stopped, self._held = True, ""
+            return text[: min(found)]
+        keep = max((_overlap(text, stop) for stop in self._stop), default=0)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of `text` begin `stop`."""
+    sizes = range(min(len(text), len(stop) - 1), 0, -1)
+    return next((size for size in sizes if text.endswith(stop[:size])), 0)

@@ -1,0 +1,180 @@
+"""From a folder on disk to a model ready to run."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils import logging as transformers_logging
+
+from inference.engine.embedder import Embedder, read_max_length, read_pooling
+from inference.engine.engine import Engine
+from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
+from inference.engine.hf_decoder import HFDecoder
+from inference.engine.model_folder import read_model_folder
+from inference.engine.request import GenerationOutput, LoadOptions, LoadReport
+from inference.engine.tokenizer import Tokenizer, load_tokenizer
+
+DEFAULT_CONTEXT = 2048
+MAX_THREADS = 2  # small matrix products are no faster on more, and a busy neighbour makes them slower
+CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+
+
+@dataclass
+class LoadedModel:
+    """A model in memory: a causal one has an engine (not started yet), an encoder an embedder."""
+
+    report: LoadReport
+    engine: Engine | None
+    embedder: Embedder | None
+
+
+@dataclass(frozen=True)
+class _Load:
+    """One load on its way."""
+
+    model_id: str
+    path: Path
+    options: LoadOptions
+    started: float
+
+    def report(self, *, context_size: int, memory: int) -> LoadReport:
+        warning = "This version runs on the CPU: no layer is on the GPU." if self.options.gpu_layers else None
+        return LoadReport(
+            model_id=self.model_id,
+            memory_usage_bytes=memory,
+            load_time_ms=round((time.monotonic() - self.started) * 1000),
+            gpu_layers=0,
+            context_size=context_size,
+            batch_size=self.options.batch_size,
+            max_sequences=self.options.max_sequences,
+            dtype="float32",
+            device="cpu",
+            warning=warning,
+        )
+
+
+def load_model(
+    model_id: str, path: Path, options: LoadOptions, emit: Callable[[list[GenerationOutput]], None]
+) -> LoadedModel:
+    """Loads the folder at `path` into this process, on the CPU in float32; also sets how many threads torch uses.
+
+    Raises ModelLoadFailed with the reason, or InvalidRequest for an option that this model cannot have.
+    """
+    load = _Load(model_id, path, options, time.monotonic())
+    _check_options(options)
+    torch.set_num_threads(min(MAX_THREADS, torch.get_num_threads()))
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        architectures = read_model_folder(path).get("architectures") or [None]
+        if architectures[0] in CAUSAL:
+            return _load_causal(load, emit)
+        return _load_encoder(load)
+    except EngineError:
+        raise
+    except Exception as error:
+        # Whatever a folder from outside makes the libraries raise. Where it lies is not told.
+        reason = str(error).replace(str(path), model_id) or type(error).__name__
+        raise ModelLoadFailed(f"{model_id} could not be loaded: {reason}") from error
+
+
+def _check_options(options: LoadOptions) -> None:
+    for name in ("context_size", "batch_size", "max_sequences"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InvalidRequest(f"`{name}` must be 1 or more.", parameter=name)
+    if options.max_queue < 0:
+        raise InvalidRequest("`max_queue` must be 0 or more.", parameter="max_queue")
+
+
+def _load_causal(load: _Load, emit: Callable[[list[GenerationOutput]], None]) -> LoadedModel:
+    model, tokenizer = _read_model(AutoModelForCausalLM, load.path), load_tokenizer(load.path)
+    context_size = _context_size(load.options, _limits(model.config))
+    decoder = HFDecoder(model, slots=load.options.max_sequences, context_size=context_size)
+    decoder.verify()
+    engine = Engine(
+        decoder=decoder,
+        tokenizer=tokenizer,
+        eos_ids=_eos_ids(model, tokenizer),
+        context_size=context_size,
+        options=load.options,
+        emit=emit,
+    )
+    memory = _weight_bytes(model) + decoder.cache_bytes
+    return LoadedModel(load.report(context_size=context_size, memory=memory), engine, None)
+
+
+def _load_encoder(load: _Load) -> LoadedModel:
+    model, tokenizer = _read_model(AutoModel, load.path), load_tokenizer(load.path)
+    limits = [*_limits(model.config), tokenizer.max_length, *read_max_length(load.path)]
+    context_size = _context_size(load.options, limits)
+    embedder = Embedder(model=model, tokenizer=tokenizer, pooling=read_pooling(load.path), context_size=context_size)
+    return LoadedModel(load.report(context_size=context_size, memory=_weight_bytes(model)), None, embedder)
+
+
+def _read_model(auto: type[AutoModel] | type[AutoModelForCausalLM], path: Path) -> PreTrainedModel:
+    """The model with all its weights from the folder; raises ModelLoadFailed when some are missing."""
+    loaded: Any = auto.from_pretrained(
+        str(path),
+        dtype=torch.float32,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    model: PreTrainedModel
+    model, info = loaded
+    # A pooler is no part of what is used; without this check the rest would silently be random.
+    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    if missing:
+        raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")
+    if model.config.is_encoder_decoder:
+        raise ModelLoadFailed("Encoder-decoder models are not supported.")
+    return model
+
+
+def _limits(config: PreTrainedConfig) -> list[int]:
+    """How many tokens the architecture can look at. Raises ModelLoadFailed for other attention than full or sliding."""
+    text = config.get_text_config()
+    limits = [getattr(text, "max_position_embeddings", None)]
+    layers = set(getattr(text, "layer_types", None) or ["sliding_attention"])
+    if layers - {"full_attention", "sliding_attention"}:
+        raise ModelLoadFailed(f"Layers of type {', '.join(sorted(layers))} are not supported.")
+    if "sliding_attention" in layers:
+        # Up to the window's size, sliding attention is full attention.
+        limits.append(getattr(text, "sliding_window", None))
+    return [limit for limit in limits if limit]
+
+
+def _context_size(options: LoadOptions, limits: list[int]) -> int:
+    limit = min(limits, default=options.context_size or DEFAULT_CONTEXT)
+    if options.context_size and options.context_size > limit:
+        raise InvalidRequest(
+            f"`context_size` is {options.context_size}, but this model's limit is {limit}.",
+            parameter="context_size",
+            limit=limit,
+        )
+    return options.context_size or min(limit, DEFAULT_CONTEXT)
+
+
+def _eos_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[int]:
+    """Every token that any of the folder's files calls an end."""
+    ids: set[int] = set()
+    generation = getattr(model, "generation_config", None)
+    for eos in (getattr(generation, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_id):
+        ids.update(eos if isinstance(eos, list) else [] if eos is None else [eos])
+    return frozenset(ids)
+
+
+def _weight_bytes(model: PreTrainedModel) -> int:
+    """Bytes of weights and buffers, shared ones once."""
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
+    return sum(storages.values())
+
+
+def _tensors(model: PreTrainedModel) -> list[torch.Tensor]:
+    return [*model.parameters(), *model.buffers()]

@@ -1,0 +1,113 @@
+"""Text to ids and back. What a user wrote is text: it never becomes a control token."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers.utils.chat_template_utils import encode_marked_chat, mark_control_tokens
+
+from inference.engine.errors import InvalidRequest
+from inference.engine.request import Message
+
+ROLES = ("system", "user", "assistant")
+
+
+class Tokenizer:
+    """A model's tokenizer and chat template. Safe to use from many threads at once."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self._tokenizer = tokenizer
+        self._backend = tokenizer.backend_tokenizer
+        # Set once here: changing them while another thread encodes is an error in the backend.
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        bare, whole = (tokenizer.encode("a", add_special_tokens=special) for special in (False, True))
+        start = next((i for i in range(len(whole)) if whole[i : i + len(bare)] == bare), 0)
+        self._prefix, self._suffix = whole[:start], whole[start + len(bare) :]
+        # Longest first, so that a token wins over one that it begins with.
+        longest = sorted(self._control_tokens(), key=len, reverse=True)
+        self._control = re.compile("|".join(map(re.escape, longest)) or "(?!)")
+
+    def _control_tokens(self) -> list[str]:
+        """Special tokens, and added ones that the chat template writes by name (white space apart)."""
+        template = str(self._tokenizer.chat_template or "")
+        return [
+            token.content
+            for token in self._tokenizer.added_tokens_decoder.values()
+            if token.special or (token.content in template and not token.content.isspace())
+        ]
+
+    @property
+    def eos_id(self) -> int | None:
+        eos: int | None = self._tokenizer.eos_token_id
+        return eos
+
+    @property
+    def pad_id(self) -> int:
+        """An id to fill up rows with; which one does not matter, they are masked."""
+        return int(self._tokenizer.pad_token_id or 0)
+
+    @property
+    def max_length(self) -> int:
+        """The longest input that the tokenizer's own configuration allows; huge when it names none."""
+        return int(self._tokenizer.model_max_length)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of raw text, with the beginning and end tokens that the tokenizer adds by itself.
+
+        Raises InvalidRequest when the text is not Unicode, or holds a control token that cannot be written as text.
+        """
+        with _refusals():
+            if not self._control.search(text):
+                ids: list[int] = self._backend.encode(text).ids
+                return ids
+            # Between markers, a control token is encoded as the letters that it is written with.
+            marked = mark_control_tokens(text, self._control)
+            return [*self._prefix, *encode_marked_chat(self._tokenizer, marked), *self._suffix]
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of a conversation through the model's chat template, up to where the assistant speaks.
+
+        Raises InvalidRequest when the model has no template, a message is malformed, or the template refuses.
+        """
+        if not self._tokenizer.chat_template:
+            raise InvalidRequest("This model has no chat template. Send `prompt` instead of `messages`.")
+        if not messages:
+            raise InvalidRequest("`messages` is empty. Send at least one message.")
+        for message in messages:
+            if message.role not in ROLES:
+                raise InvalidRequest(f"Unknown role {message.role!r}. Use one of {', '.join(ROLES)}.")
+        chat = [{"role": message.role, "content": message.content} for message in messages]
+        with _refusals():
+            ids: Any = self._tokenizer.apply_chat_template(
+                chat, add_generation_prompt=True, tokenize=True, return_dict=False, sanitize_control_tokens=True
+            )
+        return list(ids)
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of `ids` without special tokens; half characters come out as U+FFFD."""
+        text: str = self._backend.decode(ids, skip_special_tokens=True)
+        return text
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Says in our words why text cannot be encoded. Templates come with the model and may raise anything plain."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("The text holds a lone surrogate. Send valid Unicode.") from error
+    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise InvalidRequest(f"The model's chat template refuses this: {error}") from error
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Reads the tokenizer of a model folder. Raises what transformers raises; ValueError when it is no fast one."""
+    tokenizer = AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise ValueError(f"{type(tokenizer).__name__} has no fast form: the folder needs a tokenizer.json")
+    return Tokenizer(tokenizer)
