@@ -15,6 +15,7 @@ from inference.engine.process import ModelSpec, run_model
 
 LAST_WORDS_BYTES = 4096
 _LAST_WORDS_CHARS = 300
+_PAUSES = (0.1, 0.5)  # before another try: a fork server that was just killed may still look alive
 
 # Read when a library loads, so they are set before the fork server starts; what the environment says already stays.
 _ENVIRONMENT = {
@@ -104,13 +105,25 @@ class Launcher:
         if self._warm.done() and self._warm.exception() is not None:
             self._warm = self._begin_warm_up()
         await asyncio.shield(self._warm)
-        ours, theirs = socket.socketpair()
-        words, stderr = socket.socketpair()
+        for pause in _PAUSES:
+            with contextlib.suppress(OSError, EOFError):
+                return await self._start(spec)
+            await asyncio.sleep(pause)
+        return await self._start(spec)
+
+    async def _start(self, spec: ModelSpec) -> ModelProcess:
         # CUDA does not survive a fork.
         context = self._spawning if spec.options.gpu_layers else self._forking
+        ours, theirs = socket.socketpair()
+        words, stderr = socket.socketpair()
         process = context.Process(target=run_model, args=(spec, theirs, stderr), daemon=True)
-        with theirs, stderr:
-            process.start()
+        try:
+            with theirs, stderr:
+                process.start()
+        except BaseException:
+            ours.close()
+            words.close()
+            raise
         channel = Channel(*await asyncio.open_unix_connection(sock=ours))
         return ModelProcess(process, channel, LastWords(words))
 
