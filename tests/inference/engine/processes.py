@@ -57,10 +57,15 @@ def start_host(run_dir: Path) -> subprocess.Popen[str]:
     return start_program(_PROGRAM, str(run_dir))
 
 
+def start_real_host(run_dir: Path) -> subprocess.Popen[str]:
+    """A host as in production: its models are loaded by torch."""
+    return start_program("from inference.engine.host import main; main()", "--run-dir", str(run_dir))
+
+
 @contextlib.contextmanager
-def running_host() -> Iterator[RunningHost]:
+def running_host(start: Callable[[Path], subprocess.Popen[str]] = start_host) -> Iterator[RunningHost]:
     """A ready host in a short folder (socket paths are); it and all it started are gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="stoa") as folder, start_host(Path(folder)) as process:
+    with tempfile.TemporaryDirectory(prefix="stoa") as folder, start(Path(folder)) as process:
         run_dir = Path(folder)
         assert process.stdout is not None
         assert "ready" in process.stdout.readline()

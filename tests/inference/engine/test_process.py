@@ -1,0 +1,128 @@
+"""The whole engine: a real model in a real process, through the door."""
+
+import asyncio
+import os
+import signal
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inference.engine import (
+    ContextLengthExceeded,
+    EmbeddingRequest,
+    FinishReason,
+    GenerationRequest,
+    InvalidRequest,
+    LoadOptions,
+    Message,
+    ModelLoadFailed,
+    SamplingParams,
+)
+from tests.inference.engine.processes import (
+    RunningHost,
+    eventually_idle,
+    process_exists,
+    read,
+    running_host,
+    start_real_host,
+)
+from tests.inference.engine.tiny_models import CONTEXT, END
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[RunningHost]:
+    with running_host(start_real_host) as host:
+        yield host
+
+
+@pytest.fixture
+def folder(causal_folders: dict[str, Path]) -> Path:
+    return causal_folders["llama"]
+
+
+def greedy(prompt: str, max_tokens: int) -> GenerationRequest:
+    sampling = SamplingParams(max_tokens=max_tokens, temperature=0)
+    return GenerationRequest(request_id="one", prompt=prompt, sampling=sampling)
+
+
+async def write(host: RunningHost, prompt: str, max_tokens: int = 24) -> str:
+    async with await host.engine.generate("llama", greedy(prompt, max_tokens)) as stream:
+        outputs = await read(stream)
+    assert outputs[-1].finish_reason in (FinishReason.LENGTH, FinishReason.STOP)
+    return "".join(output.text for output in outputs)
+
+
+async def test_s1_sixteen_streams_at_once_are_each_the_text_that_it_is_alone(host: RunningHost, folder: Path) -> None:
+    report = await host.commands.load("llama", folder, LoadOptions(batch_size=16))
+    assert (report.context_size, report.device, report.gpu_layers) == (CONTEXT, "cpu", 0)
+    prompts = [f"{number} green bottles" * (1 + number % 3) for number in range(16)]
+    alone = [await write(host, prompt) for prompt in prompts]
+    assert len(set(alone)) > 8
+    assert await asyncio.gather(*(write(host, prompt) for prompt in prompts)) == alone
+    await host.engine.close()
+
+
+async def test_what_a_model_cannot_do_is_a_typed_error_at_the_door(host: RunningHost, folder: Path) -> None:
+    await host.commands.load("llama", folder, LoadOptions(batch_size=16))
+    with pytest.raises(ContextLengthExceeded) as refused:
+        await host.engine.generate("llama", greedy("x" * 100, 50))
+    assert refused.value.details == {"context_size": CONTEXT, "prompt_tokens": 100, "max_tokens": 50}
+    with pytest.raises(InvalidRequest, match="no system messages"):
+        await host.engine.generate("llama", GenerationRequest(request_id="a", messages=(Message("system", "Hello"),)))
+    with pytest.raises(InvalidRequest, match=str(CONTEXT)):
+        await host.commands.load("other", folder, LoadOptions(context_size=CONTEXT + 1))
+    assert END not in await host.engine.tokenize("llama", "<|end|>")
+    await host.engine.close()
+
+
+async def test_m6_a_killed_process_is_back_within_ten_seconds_with_the_same_text(
+    host: RunningHost, folder: Path
+) -> None:
+    await host.commands.load("llama", folder, LoadOptions(batch_size=16))
+    before = await write(host, "One")
+    stream = await host.engine.generate("llama", greedy("Two", 100))
+    await anext(stream)
+    os.kill(await host.pid("llama"), signal.SIGKILL)
+    async with asyncio.timeout(10):
+        assert (await read(stream))[-1].finish_reason is FinishReason.ERROR
+        assert await write(host, "One") == before
+    await host.engine.close()
+
+
+async def test_s2_a_stream_that_is_left_frees_its_slot(host: RunningHost, folder: Path) -> None:
+    await host.commands.load("llama", folder, LoadOptions(batch_size=16))
+    for _ in range(40):
+        stream = await host.engine.generate("llama", greedy("Three", 100))
+        await anext(stream)
+        await stream.close()
+    await eventually_idle(host.engine, "llama")
+    await host.engine.close()
+
+
+async def test_embeddings_come_through_the_door(host: RunningHost, encoder_folder: Path) -> None:
+    await host.commands.load("encoder", encoder_folder)
+    asked = EmbeddingRequest(request_id="e", texts=("a lamp", "a story that goes on", "a lamp"))
+    result = await host.engine.embed("encoder", asked)
+    lamp, story, lamp_again = (struct.unpack(f"<{result.dimensions}f", vector) for vector in result.vectors)
+    assert result.dimensions == 32
+    assert lamp == pytest.approx(lamp_again, abs=1e-6)
+    assert sum(x * x for x in story) == pytest.approx(1, abs=1e-5)
+    assert sum(x * y for x, y in zip(lamp, story, strict=True)) < 0.999
+    await host.commands.unload("encoder")
+    await host.engine.close()
+
+
+async def test_unload_ends_the_process_and_its_memory(host: RunningHost, folder: Path) -> None:
+    for _ in range(5):
+        await host.commands.load("llama", folder)
+        pid = await host.pid("llama")
+        await host.commands.unload("llama")
+        assert not process_exists(pid)
+    assert await host.commands.models() == []
+
+
+async def test_a_folder_that_is_no_model_is_a_failed_load_with_its_reason(host: RunningHost, tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadFailed, match=r"config\.json"):
+        await host.commands.load("empty", tmp_path)
