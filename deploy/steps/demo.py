@@ -1,0 +1,265 @@
+"""`demo`: all of Stoa on this machine, with demo data, until Ctrl-C."""
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shlex
+import signal
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from steps.children import Stopped, Supervisor
+from steps.files import choose_port, hash_of, read_json, write_private
+from steps.packages import PYTHON, REQUIREMENTS, VENV, prepare_venv
+from steps.terminal import ROOT, Failed, run, say, step
+
+PROJECTS = ("commerce", "inference", "shared")
+
+# One start of Python for all of a project's preparations.
+PREPARE = """
+import sys, django
+from django.core.management import call_command
+django.setup()
+for command in sys.argv[1:]:
+    call_command(*command.split())
+"""
+
+
+class Demo:
+    """All of Stoa on this machine, with demo data."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.home = Path(os.environ.get("STOA_HOME", ROOT)).resolve()
+        self.var = self.home / "var"
+        self.info: Path | None = arguments.info
+        self.ports = arguments.commerce_port, arguments.inference_port
+        self.notes = self.var / "demo.json"
+        self.users: list[dict[str, Any]] = []
+        self.began = time.monotonic()
+
+    def run(self) -> None:
+        self.var.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.info:
+            self.info.unlink(missing_ok=True)
+        with self.alone():
+            logs = self.var / "log"
+            logs.mkdir(exist_ok=True)
+            supervisor = Supervisor(logs)
+            try:
+                self.bring_up(supervisor)
+                while True:
+                    supervisor.look()
+                    time.sleep(0.2)
+            except Stopped:
+                say("\nStopping.")
+            finally:
+                supervisor.end()
+        say("Stopped; nothing is left running.")
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """One demo for one folder of data; the kernel ends this claim with this process."""
+        with (self.var / "demo.lock").open("a+") as claim:
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Failed(
+                    f"A demo already runs with the data in {self.var}. End it, or choose other data with STOA_HOME=..."
+                ) from error
+            yield
+
+    def bring_up(self, supervisor: Supervisor) -> None:
+        commerce_port = choose_port("commerce", self.ports[0], 8000)
+        inference_port = choose_port("inference", self.ports[1], 8001)
+        self.commerce_url = f"http://127.0.0.1:{commerce_port}"
+        self.inference_url = f"http://127.0.0.1:{inference_port}"
+        self.env = self.environment()
+        self.prepare_data()
+        self.start_redis(supervisor)
+        self.start_inference(supervisor, inference_port)
+        self.start_commerce(supervisor, commerce_port)
+        self.tell()
+
+    def environment(self) -> dict[str, str]:
+        run_dir = self.var / "run"
+        if len(str(run_dir)) > 70:  # sockets need short paths
+            mark = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
+            run_dir = Path(tempfile.gettempdir()) / f"stoa-{os.getuid()}-{mark}"
+        run_dir.mkdir(mode=0o700, exist_ok=True)
+        if run_dir.stat().st_uid != os.getuid():
+            raise Failed(f"{run_dir} belongs to somebody else. Remove it, or choose a shorter path for STOA_HOME.")
+        kept = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        return kept | {"STOA_HOME": str(self.home), "STOA_RUN_DIR": str(run_dir)}
+
+    def prepare_data(self) -> None:
+        """Database, pages' files and demo data: whatever of it is missing."""
+        ours = [file for project in PROJECTS for file in sorted((ROOT / project).glob("**/static/**/*.*"))]
+        static_stamp = hash_of([REQUIREMENTS / "constraints.txt", *ours])
+        collect = [] if self.read_notes().get("static") == static_stamp else ["collectstatic --noinput --clear -v0"]
+        with step("Preparing the shop's database and demo data"):
+            output = self.manage("commerce", ["migrate --noinput -v0", *collect, "seed --json"])
+            self.users = json.loads(output.splitlines()[-1])["users"]
+        with step("Preparing the model server's database"):
+            self.manage("inference", ["migrate --noinput -v0", *collect])
+        self.write_notes(static=static_stamp)
+
+    def manage(self, project: str, commands: Sequence[str]) -> str:
+        env = self.env | {"DJANGO_SETTINGS_MODULE": f"{project}.config.settings.base", "STOA_LOG_LEVEL": "WARNING"}
+        return run([PYTHON, "-c", PREPARE, *commands], env=env, what=f"Preparing {project}")
+
+    def read_notes(self) -> dict[str, Any]:
+        return read_json(self.notes)
+
+    def write_notes(self, **notes: Any) -> None:
+        write_private(self.notes, self.read_notes() | notes)
+
+    def start_redis(self, supervisor: Supervisor) -> None:
+        if os.environ.get("REDIS_URL"):
+            return
+        folder = Path(self.env["STOA_RUN_DIR"])
+        socket = folder / "redis.sock"
+        socket.unlink(missing_ok=True)  # of one that was killed
+        with step("Starting Valkey"):
+            child = supervisor.add(
+                "valkey", [PYTHON, "-m", "shared.serving.local_redis", folder], self.env, signal.SIGTERM
+            )
+            while child.is_running() and not socket.exists():
+                time.sleep(0.02)
+        if child.is_running():
+            self.env["REDIS_URL"] = f"unix://{socket}?db=0"
+        else:
+            supervisor.forget(child)
+            say(f"  Going on without: limits are counted in each process. {child.last_lines()}")
+
+    def start_inference(self, supervisor: Supervisor, port: int) -> None:
+        with step("Starting the model server"):
+            host = [PYTHON, "-m", "inference.engine.host", "--run-dir", self.env["STOA_RUN_DIR"], "--die-with-parent"]
+            supervisor.add("model-host", host, self.env, signal.SIGTERM)
+            serve = [PYTHON, "manage_inference.py", "serve", "--port", str(port), "--drain", "10"]
+            supervisor.add("inference", serve, self.env, signal.SIGKILL)
+            supervisor.wait_until(lambda: answers(f"{self.inference_url}/readyz"), limit_s=120, what="Starting")
+        admin = next(user for user in self.users if user["role"] == "SUPER_ADMIN")
+        self.api_key = self.key_for(admin["id"], "demo")
+        self.shop_key = self.key_for(admin["id"], "commerce", "--permission", "run_inference")
+        with step("Loading the built-in models"):
+            supervisor.wait_until(self.models_are_loaded, limit_s=300, what="Loading the models")
+
+    def key_for(self, user_id: int, name: str, *options: str) -> str:
+        """An API key of this name that works: the one of the last start, or a new one."""
+        kept = self.read_notes().get("keys", {})
+        if name not in kept or not answers(f"{self.inference_url}/models", kept[name], also=403):
+            create = [PYTHON, "manage_inference.py", "keys", "create", str(user_id), name, "--json", *options]
+            output = run(create, env=self.env | {"STOA_LOG_LEVEL": "WARNING"}, what="Making an API key")
+            kept[name] = json.loads(output.splitlines()[-1])["key"]
+            self.write_notes(keys=kept)
+        return kept[name]
+
+    def models_are_loaded(self) -> bool:
+        told = fetch(f"{self.inference_url}/models", self.api_key)[1].get("models", [])
+        for model in told:
+            if model.get("error"):
+                raise Failed(f"The model {model['id']} cannot be loaded: {model['error']}")
+        return bool(told) and all(model["loaded"] for model in told if model["id"].startswith("stoa-"))
+
+    def start_commerce(self, supervisor: Supervisor, port: int) -> None:
+        env = {
+            "STOA_DESCRIPTIONS_BASE_URL": f"{self.inference_url}/v1",
+            "STOA_DESCRIPTIONS_API_KEY": self.shop_key,
+        }
+        with step("Starting the shop"):
+            serve = [PYTHON, "manage_commerce.py", "serve", "--port", str(port), "--drain", "10"]
+            supervisor.add("commerce", serve, env | self.env, signal.SIGKILL)
+            supervisor.wait_until(lambda: answers(f"{self.commerce_url}/readyz"), limit_s=120, what="Starting")
+
+    def tell(self) -> None:
+        say(DEMO_TEXT.format(**self.words(), seconds=time.monotonic() - self.began))
+        if self.info:
+            users = [{name: user[name] for name in ("email", "password", "role")} for user in self.users]
+            told = {"commerce_url": self.commerce_url, "inference_url": self.inference_url, "api_key": self.api_key}
+            write_private(self.info, told | {"pid": os.getpid(), "users": users})
+
+    def words(self) -> dict[str, str]:
+        owner = next(user for user in self.users if user["role"] == "STORE_OWNER")
+        home = "" if self.home == ROOT else f"STOA_HOME={shlex.quote(str(self.home))} "
+        return {
+            "commerce": self.commerce_url,
+            "inference": self.inference_url,
+            "key": self.api_key,
+            "logins": "\n".join(f"    {user['role']:12} {user['email']:32} {user['password']}" for user in self.users),
+            "owner": json.dumps({"email": owner["email"], "password": owner["password"]}),
+            "stoa": f"{home}{shlex.quote(str(VENV / 'bin' / 'stoa'))}",
+            "python": shlex.quote(str(PYTHON)),
+            "logs": str(self.var / "log"),
+        }
+
+
+DEMO_TEXT = """
+Stoa is up, after {seconds:.0f} s.
+
+  The shop           {commerce}/api       pages {commerce}/api/docs   admin {commerce}/admin/
+  The model server   {inference}/v1        pages {inference}/docs       admin {inference}/admin/
+  Logs               {logs}
+
+  Logins (role, e-mail, password):
+{logins}
+
+  API key of the super admin:
+    {key}
+
+  To paste into another terminal:
+
+  A description from the shop
+    TOKEN=$(curl -s {commerce}/api/token -H 'Content-Type: application/json' -d '{owner}' \\
+      | {python} -c 'import json, sys; print(json.load(sys.stdin)["token"])')
+    curl -s {commerce}/api/generate-descriptions -H "Authorization: Bearer $TOKEN" \\
+      -H 'Content-Type: application/json' \\
+      -d '{{"product_name": "Brunvale Teapot", "keywords": ["hand-glazed", "drip-free spout"]}}'; echo
+
+  The same model through the openai client
+    {python} -c 'import openai; \\
+      client = openai.OpenAI(base_url="{inference}/v1", api_key="{key}"); \\
+      prompt = "Describe the Quellmar kettle. Keywords: quiet, copper base"; \\
+      chat = client.chat.completions.create(model="stoa-describer", messages=[dict(role="user", content=prompt)]); \\
+      print(chat.choices[0].message.content)'
+
+  Its text as it is written
+    {stoa} run stoa-describer "Describe the Oakhurst lamp. Keywords: warm light, linen shade"
+
+  The models
+    curl -s {inference}/models -H 'Authorization: Bearer {key}'; echo
+
+Ctrl-C ends it all.
+"""
+
+
+def fetch(url: str, key: str = "") -> tuple[int, dict[str, Any]]:
+    """Status and JSON body; status 0 when nobody answers."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - ours
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=5) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, {}
+    except (OSError, ValueError):
+        return 0, {}
+
+
+def answers(url: str, key: str = "", also: int = 200) -> bool:
+    return fetch(url, key)[0] in (200, also)
+
+
+def demo(arguments: argparse.Namespace) -> None:
+    """Set up, run, and stay until a signal."""
+    say(f"Stoa's demo, with Python {platform.python_version()}:")
+    prepare_venv(["commerce", "inference"], cuda=arguments.cuda)
+    Demo(arguments).run()
