@@ -29,7 +29,7 @@ def seed_demo(*, now: datetime) -> list[User]:
 
 def _user(demo: demo_data.DemoUser, now: datetime) -> User:
     known = User.objects.filter(email=demo.email).first()
-    return known or create_user(email=demo.email, name=demo.name, password=demo.password, role=demo.role, now=now)
+    return known or create_user(email=demo.email, name=demo.name, password=demo_data.PASSWORD, role=demo.role, now=now)
 
 
 def _shop(demo: demo_data.DemoShop, owner: User) -> Shop:

@@ -1,17 +1,17 @@
 """Every path of the shop. The API is under /api, with no trailing slash anywhere."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
 from shared.observability.health import check_database, livez, readyz
 
-api = [
+api: list[URLPattern | URLResolver] = [
     path("", include("shared.accounts.urls")),
     path("", include("commerce.shops.urls")),
     path("", include("commerce.descriptions.urls")),
-    path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
 ]
 

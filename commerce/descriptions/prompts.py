@@ -7,6 +7,8 @@ SYSTEM = "You write product descriptions for an online shop."
 TOKENS_A_WORD = 2
 TOKENS_BESIDE = 32
 DEFAULT_MAX_TOKENS = 200
+SHORT_WORDS = 40
+MEDIUM_WORDS = 80
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def messages(brief: Brief) -> list[dict[str, str]]:
     if brief.language != "en":
         lines.append(f"Language: {brief.language}")
     if brief.max_words:
-        lines.append(f"Length: at most {brief.max_words} words")
+        lines.append(f"Length: {_length(brief.max_words)}, at most {brief.max_words} words")
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n".join(lines)}]
 
 
@@ -45,6 +47,11 @@ def max_tokens(brief: Brief) -> int:
 def names_product(text: str, brief: Brief) -> bool:
     """Whether the text names the product, whatever the case; true where no name was given."""
     return _one_line(brief.product_name).casefold() in _one_line(text).casefold()
+
+
+def _length(words: int) -> str:
+    """The word for a length that small models know."""
+    return "short" if words <= SHORT_WORDS else "medium" if words <= MEDIUM_WORDS else "long"
 
 
 def _one_line(text: str) -> str:

@@ -79,7 +79,7 @@ class Provider:
     async def stream(
         self, messages: list[dict[str, str]], *, max_tokens: int, deadline: float | None = None, tries: int = TRIES
     ) -> AsyncGenerator[str, None]:
-        """The pieces of one text as they are written. `deadline` is in the event loop's time, `DEADLINE_S` from now when
+        """The pieces of one text as they are written. `deadline` is in the event loop's time, `DEADLINE_S` from now
         not given. Closing the generator ends the provider's stream. Raises ProviderError, ProviderBusy."""
         if self._running >= AT_ONCE:
             raise ProviderBusy

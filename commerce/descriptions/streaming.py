@@ -23,6 +23,7 @@ class DescriptionEvents:
         self._finish = finish
         self._first = ""
         self._loop = asyncio.get_running_loop()
+        self._request_id = current_request_id()  # by the time of the last event nobody may have it bound any more
         self._ended = False
 
     async def start(self) -> None:
@@ -39,7 +40,7 @@ class DescriptionEvents:
             yield _event({"done": True} | await self._finish("".join(text).strip()))
         except ApiError as error:
             problem = error.problem
-            about = {"message": problem.message, "code": problem.code, "request_id": current_request_id()}
+            about = {"message": problem.message, "code": problem.code, "request_id": self._request_id}
             yield _event({"error": about})
         finally:
             self._ended = True

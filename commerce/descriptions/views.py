@@ -28,9 +28,9 @@ class AsyncAPIView(APIView):
         self.headers = self.default_response_headers
         try:
             await sync_to_async(self.initial)(self.request, *args, **kwargs)
-            handler = getattr(self, str(self.request.method).lower(), None)
-            if handler is None:
-                self.http_method_not_allowed(self.request)
+            method = str(self.request.method).lower()
+            allowed = method in self.http_method_names
+            handler: Any = getattr(self, method) if allowed else self.http_method_not_allowed
             response = await handler(self.request, *args, **kwargs)
         except Exception as error:  # as in DRF's own dispatch: the exception handler answers, or raises it again
             response = self.handle_exception(error)
@@ -57,10 +57,14 @@ class GenerateDescriptionView(AsyncAPIView):
         asked.is_valid(raise_exception=True)
         product = None
         if product_id := asked.validated_data.get("product_id"):
-            product = await services.find_product(user=request.user, product_id=product_id)
+            product = await services.find_product(user=request.auth.user, product_id=product_id)
         if asked.validated_data["stream"]:
             return await self._stream(asked, product)
         return Response(await self._answer(product, await services.write_description(brief=asked.brief())))
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        """`stream` decides, not the Accept header: a client of event streams asks for those, and errors are JSON."""
+        return super().perform_content_negotiation(request, force=True)
 
     async def _stream(self, asked: DescriptionRequestSerializer, product: Product | None) -> HttpResponseBase:
         async def finish(text: str) -> dict[str, Any]:
@@ -75,7 +79,7 @@ class GenerateDescriptionView(AsyncAPIView):
         """The answer's fields; with a product, the text is first kept as its draft."""
         answer: dict[str, Any] = {"description": text, "status": "success", "result": text}
         if product:
-            author = self.request.user
+            author = self.request.auth.user
             draft = await services.save_draft(product=product, author=author, text=text, now=timezone.now())
             answer["draft_id"] = draft.pk
         return answer

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import structlog
 from django.db import connection
@@ -42,7 +43,7 @@ async def livez(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "alive"})
 
 
-def readyz(**checks: Check) -> Callable[[HttpRequest], Awaitable[JsonResponse]]:
+def readyz(**checks: Check) -> Callable[[HttpRequest], Coroutine[Any, Any, JsonResponse]]:
     """The view for GET /readyz: 200 when every check returns within its time, else 503, with each check's outcome.
 
     A check is an async callable that raises when what it looks at is not ready.

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from commerce.catalog.demo_data import USERS
+from commerce.catalog.demo_data import PASSWORD, USERS
 from commerce.catalog.services import seed_demo
 
 
@@ -20,11 +20,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.SETTINGS_MODULE.endswith(".production"):
             raise CommandError(
-                "The demo users' passwords are known to everybody: they are never made with production settings."
+                "The demo users' password is known to everybody: they are not made with production settings."
             )
         made = seed_demo(now=timezone.now())
         users = [
-            {"id": user.pk, "email": demo.email, "password": demo.password, "role": demo.role.value}
+            {"id": user.pk, "email": demo.email, "password": PASSWORD, "role": demo.role.value}
             for demo, user in zip(USERS, made, strict=True)
         ]
         if options["json"]:

@@ -1,0 +1,82 @@
+"""`manage_commerce.py seed`."""
+
+import io
+import json
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from commerce.catalog.models import Category, Product
+from commerce.shops.models import Shop, ShopStaff
+from shared.accounts.models import User
+
+pytestmark = pytest.mark.django_db
+
+
+def seed() -> list[dict[str, object]]:
+    output = io.StringIO()
+    call_command("seed", "--json", stdout=output)
+    return list(json.loads(output.getvalue())["users"])
+
+
+def rows() -> list[list[object]]:
+    return [
+        list(model.objects.order_by("pk").values_list())
+        for model in (User, Shop, ShopStaff, Category, Product, Product.categories.through)
+    ]
+
+
+def test_it_makes_users_of_every_role_two_shops_and_their_products():
+    users = seed()
+
+    assert {user["role"] for user in users} == {"SUPER_ADMIN", "STORE_OWNER", "STAFF", "CUSTOMER"}
+    assert Shop.objects.count() == 2
+    assert Product.objects.filter(status="publish").count() == 20
+    for shop in Shop.objects.all():
+        assert shop.products.exists()
+        assert shop.staff.exists()
+        assert shop.owner.role == "STORE_OWNER"
+
+
+def test_a_second_run_changes_nothing():
+    first = seed()
+    before = rows()
+
+    assert seed() == first
+    assert rows() == before
+
+
+def test_what_somebody_changed_stays_changed():
+    seed()
+    Product.objects.filter(slug="brunvale-teapot").update(price=1)
+    seed()
+
+    assert Product.objects.get(slug="brunvale-teapot").price == 1
+
+
+def test_the_printed_passwords_sign_in():
+    for user in seed():
+        body = {"email": user["email"], "password": user["password"]}
+        answer = Client().post("/api/token", body, content_type="application/json")
+
+        assert answer.status_code == 200, answer.content
+        assert answer.json()["role"] == user["role"]
+
+
+def test_without_json_it_prints_a_line_a_user():
+    output = io.StringIO()
+    call_command("seed", stdout=output)
+
+    lines = output.getvalue().splitlines()
+    assert len(lines) == User.objects.count()
+    assert lines[0].split()[:2] == ["SUPER_ADMIN", "admin@stoa.example"]
+
+
+def test_known_passwords_are_never_made_in_production(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(settings, "SETTINGS_MODULE", "commerce.config.settings.production")
+
+    with pytest.raises(CommandError, match="production"):
+        call_command("seed")
+    assert not User.objects.exists()

@@ -1,0 +1,90 @@
+"""The admin, the schema and its page."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from django.contrib import admin as django_admin
+from django.test import Client
+
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from tests.commerce.catalog.goods import make_product
+from tests.commerce.conftest import ApiClient
+
+
+@pytest.fixture
+def admin_client(admin: User) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+@pytest.mark.parametrize(
+    "model", [model._meta.label_lower for model in django_admin.site._registry] or ["none"], ids=lambda label: label
+)
+def test_every_admin_list_opens_and_can_be_searched(admin_client: Client, shop: Shop, model: str):
+    make_product(shop)
+    path = f"/admin/{model.replace('.', '/')}/"
+
+    assert admin_client.get(path).status_code == 200
+    assert admin_client.get(path, {"q": "velmo"}).status_code == 200
+
+
+def test_a_product_opens_in_the_admin(admin_client: Client, shop: Shop):
+    product = make_product(shop)
+
+    answer = admin_client.get(f"/admin/commerce_catalog/product/{product.pk}/change/")
+
+    assert answer.status_code == 200
+    assert b"Velmo lamp" in answer.content
+
+
+def test_the_admin_list_costs_the_same_for_one_product_and_for_twenty(
+    admin_client: Client, shop: Shop, django_assert_max_num_queries: object
+):
+    for number in range(20):
+        make_product(shop, slug=f"lamp-{number}")
+    with django_assert_max_num_queries(15):  # type: ignore[operator]
+        admin_client.get("/admin/commerce_catalog/product/")
+
+
+def test_the_admin_is_reached_without_its_slash_and_asks_others_to_sign_in(owner: User):
+    client = Client()
+    assert client.get("/admin").headers["Location"] == "/admin/"
+    client.force_login(owner)
+
+    assert "/admin/login/" in client.get("/admin/").headers["Location"]
+
+
+def test_the_schema_names_every_operation_and_how_to_sign_in(client_of: ApiClient):
+    answer = client_of(None).get("/api/schema", headers={"Accept": "application/json"})
+
+    schema = json.loads(answer.content)
+    assert schema["openapi"].startswith("3.1")
+    assert schema["info"]["version"] == "1.0.0"
+    assert {"/api/token", "/api/token/refresh", "/api/register", "/api/logout", "/api/me"} < set(schema["paths"])
+    described = schema["paths"]["/api/generate-descriptions"]["post"]
+    assert set(described["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
+    assert described["security"] == [{"bearer": []}]
+
+
+def test_the_schema_is_made_without_a_warning():
+    command = [sys.executable, "-W", "error", "manage_commerce.py", "spectacular", "--validate", "--fail-on-warn"]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    assert made.returncode == 0, made.stderr
+
+
+def test_the_page_of_the_schema_takes_nothing_from_other_servers(client_of: ApiClient):
+    answer = client_of(None).get("/api/docs")
+
+    assert answer.status_code == 200
+    assert "https://" not in answer.content.decode()
+    assert "cdn" not in answer.content.decode()
+
+
+def test_the_server_says_that_it_lives_and_is_ready(client_of: ApiClient):
+    assert client_of(None).get("/livez").status_code == 200
+    assert client_of(None).get("/readyz").status_code == 200

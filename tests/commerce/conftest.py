@@ -1,0 +1,71 @@
+"""What every test of the shop may ask for."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from commerce.shops.models import Shop, ShopStaff
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.accounts.services import create_api_key, create_user
+from tests.commerce.descriptions.provider_server import ProviderServer
+
+ApiClient = Callable[[User | None], Client]
+
+
+@pytest.fixture
+def provider_server() -> Iterator[ProviderServer]:
+    """A text provider that behaves as the path of its address says."""
+    server = ProviderServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+def make_user(role: Role, name: str = "some") -> User:
+    email = f"{name}-{role.lower()}@example.com"
+    return create_user(email=email, name=f"{name} {role}", password=None, role=role, now=timezone.now())
+
+
+def bearer(user: User | None) -> dict[str, str]:
+    """The headers of a request by this user; of one by nobody for None."""
+    if user is None:
+        return {}
+    raw = create_api_key(user=user, name="test", now=timezone.now())[1]
+    return {"Authorization": f"Bearer {raw}"}
+
+
+@pytest.fixture
+def client_of(db: None) -> ApiClient:
+    """A client that is signed in as a user, or as nobody."""
+    return lambda user: Client(headers=bearer(user), raise_request_exception=False)
+
+
+@pytest.fixture
+def owner(db: None) -> User:
+    return make_user(Role.STORE_OWNER)
+
+
+@pytest.fixture
+def shop(owner: User) -> Shop:
+    return Shop.objects.create(owner=owner, name="Corner", slug="corner")
+
+
+@pytest.fixture
+def staff(shop: Shop) -> User:
+    """A staff member of `shop`."""
+    user = make_user(Role.STAFF)
+    ShopStaff.objects.create(user=user, shop=shop)
+    return user
+
+
+@pytest.fixture
+def customer(db: None) -> User:
+    return make_user(Role.CUSTOMER)
+
+
+@pytest.fixture
+def admin(db: None) -> User:
+    return make_user(Role.SUPER_ADMIN)

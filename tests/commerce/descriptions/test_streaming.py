@@ -1,0 +1,95 @@
+"""POST /api/generate-descriptions as a stream."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+from pytest_django import Settings
+
+from commerce.descriptions.models import DescriptionDraft
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from tests.commerce.catalog.goods import make_product
+from tests.commerce.conftest import bearer
+from tests.commerce.descriptions.provider_server import PROVIDER_SECRET, ProviderServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def headers(owner: User) -> dict[str, str]:
+    return bearer(owner)
+
+
+async def stream(headers: dict[str, str], **body: Any) -> Any:
+    asked = {"product_name": "Velmo lamp", "stream": True} | body
+    path = "/api/generate-descriptions"
+    return await AsyncClient().post(path, asked, content_type="application/json", headers=headers)
+
+
+async def events_of(answer: Any) -> list[dict[str, Any]]:
+    lines = b"".join([part async for part in answer.streaming_content]).decode().split("\n\n")
+    assert lines.pop() == ""
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+async def test_each_piece_is_an_event_and_the_last_has_the_whole(
+    headers: dict[str, str], settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    answer = await stream(headers)
+
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/event-stream"
+    assert answer.headers["Cache-Control"] == "no-store"
+    text = "The Velmo lamp glows."
+    assert await events_of(answer) == [
+        {"text": " The"},
+        {"text": " Velmo"},
+        {"text": " lamp"},
+        {"text": " glows."},
+        {"done": True, "description": text, "status": "success", "result": text},
+    ]
+
+
+async def test_the_draft_is_saved_at_the_end(
+    headers: dict[str, str], shop: Shop, settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    product = await asyncio.to_thread(make_product, shop)
+
+    events = await events_of(await stream(headers, product_id=product.pk))
+
+    draft = await DescriptionDraft.objects.aget()
+    assert events[-1]["draft_id"] == draft.pk
+    assert (draft.text, draft.product_id) == ("The Velmo lamp glows.", product.pk)
+
+
+@pytest.mark.parametrize("behaviour", ["cut_short", "error_event"])
+async def test_a_failure_in_mid_stream_is_one_error_event_and_the_end(
+    headers: dict[str, str], shop: Shop, settings: Settings, provider_server: ProviderServer, behaviour: str
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url(behaviour)
+    product = await asyncio.to_thread(make_product, shop)
+    answer = await stream(headers, product_id=product.pk)
+    events = await events_of(answer)
+
+    assert answer.status_code == 200
+    assert "text" in events[0]
+    assert list(events[-1]) == ["error"]
+    assert events[-1]["error"]["code"] == "ai_provider_error"
+    assert events[-1]["error"]["request_id"] == answer.headers["X-Request-Id"]
+    assert PROVIDER_SECRET not in str(events)
+    assert not await DescriptionDraft.objects.aexists()
+
+
+async def test_closing_the_answer_ends_the_providers_work(
+    headers: dict[str, str], settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("endless_text")
+    answer = await stream(headers)
+    await asyncio.to_thread(answer.close)
+
+    assert await provider_server.client_left()

@@ -1,0 +1,67 @@
+"""GET /api/me."""
+
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from tests.commerce.conftest import ApiClient
+
+
+def me(client_of: ApiClient, user: User) -> dict[str, object]:
+    answer = client_of(user).get("/api/me")
+    assert answer.status_code == 200, answer.content
+    return dict(answer.json())
+
+
+def test_a_customer_is_told_who_they_are(client_of: ApiClient, customer: User):
+    assert me(client_of, customer) == {
+        "id": customer.pk,
+        "name": "some CUSTOMER",
+        "email": "some-customer@example.com",
+        "is_active": True,
+        "email_verified_at": None,
+        "shop_id": None,
+        "permissions": ["customer"],
+        "role": "CUSTOMER",
+        "address": [],
+        "shops": [],
+    }
+
+
+def test_an_owner_is_told_their_shops(client_of: ApiClient, owner: User, shop: Shop):
+    told = me(client_of, owner)
+
+    assert told["shops"] == [
+        {
+            "id": shop.pk,
+            "name": "Corner",
+            "slug": "corner",
+            "description": "",
+            "is_active": True,
+            "owner_id": owner.pk,
+            "created_at": shop.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "updated_at": shop.updated_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+    ]
+    assert told["shop_id"] is None
+    assert told["permissions"] == ["store_owner", "customer"]
+
+
+def test_a_staff_member_is_told_the_one_shop_they_work_for(client_of: ApiClient, staff: User, shop: Shop):
+    told = me(client_of, staff)
+
+    assert told["shop_id"] == shop.pk
+    assert [shop["id"] for shop in told["shops"]] == [shop.pk]  # type: ignore[attr-defined]
+    assert told["permissions"] == ["staff", "customer"]
+
+
+def test_a_super_admin_has_the_role_and_no_shop(client_of: ApiClient, admin: User, shop: Shop):
+    told = me(client_of, admin)
+
+    assert (told["role"], told["shop_id"], told["shops"]) == ("SUPER_ADMIN", None, [])
+
+
+def test_nobody_is_asked_to_sign_in(client_of: ApiClient):
+    answer = client_of(None).get("/api/me")
+
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert answer.json()["code"] == "not_authenticated"
