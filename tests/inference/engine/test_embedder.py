@@ -1,0 +1,119 @@
+"""Embeddings equal a direct computation with transformers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from inference.engine.embedder import Embedder
+from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
+from inference.engine.loading import load_model
+from inference.engine.request import EmbeddingRequest, LoadOptions
+from tests.inference.engine.tiny_models import letter_tokenizer, save_causal
+
+TEXTS = ("lamp", "a warm lamp of brass and oak", "x", "naïve 日本", "the quick brown fox", "lamp") * 8
+
+
+def load(folder: Path, context_size: int | None = None) -> Embedder:
+    embedder = load_model("tiny", folder, LoadOptions(context_size=context_size), lambda outputs: None).embedder
+    assert embedder is not None
+    return embedder
+
+
+def embed(embedder: Embedder, *texts: str) -> np.ndarray:
+    result = embedder.embed(EmbeddingRequest(request_id="one", texts=texts))
+    rows = np.stack([np.frombuffer(vector, dtype="<f4") for vector in result.vectors])
+    assert rows.shape == (len(texts), result.dimensions)
+    return rows
+
+
+def computed(folder: Path, text: str, *, first_token_only: bool = False) -> np.ndarray:
+    ids = torch.tensor([AutoTokenizer.from_pretrained(folder).encode(text)])
+    with torch.inference_mode():
+        hidden = AutoModel.from_pretrained(folder)(input_ids=ids).last_hidden_state[0]
+    pooled = hidden[0] if first_token_only else hidden.mean(0)
+    return (pooled / pooled.norm()).numpy()
+
+
+def with_pooling(source: Path, target: Path, config: dict[str, object]) -> Path:
+    folder = target / "encoder"
+    shutil.copytree(source, folder)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_each_text_gets_its_mean_whatever_it_is_batched_with(encoder_folder: Path) -> None:
+    rows = embed(load(encoder_folder), *TEXTS)
+    for row, text in zip(rows, TEXTS, strict=True):
+        np.testing.assert_allclose(row, computed(encoder_folder, text), atol=1e-5)
+
+
+def test_a_causal_architecture_without_a_head_embeds_too(tmp_path: Path) -> None:
+    folder = save_causal(tmp_path, "llama", letter_tokenizer())
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["LlamaModel"]}))
+    rows = embed(load(folder), "lamp", "a-warm-lamp")
+    np.testing.assert_allclose(rows[0], computed(folder, "lamp"), atol=1e-5)
+    np.testing.assert_allclose(rows[1], computed(folder, "a-warm-lamp"), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "config", [{"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, {"pooling_mode": "cls"}]
+)
+def test_the_first_token_is_taken_where_the_folder_says_so(
+    encoder_folder: Path, tmp_path: Path, config: dict[str, object]
+) -> None:
+    folder = with_pooling(encoder_folder, tmp_path, config)
+    np.testing.assert_allclose(
+        embed(load(folder), "lamp")[0], computed(folder, "lamp", first_token_only=True), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "config", [{"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}, {"pooling_mode": "mean"}]
+)
+def test_the_mean_is_taken_where_the_folder_says_so(
+    encoder_folder: Path, tmp_path: Path, config: dict[str, object]
+) -> None:
+    folder = with_pooling(encoder_folder, tmp_path, config)
+    np.testing.assert_allclose(embed(load(folder), "lamp")[0], computed(folder, "lamp"), atol=1e-5)
+
+
+@pytest.mark.parametrize("config", [{"pooling_mode_max_tokens": True}, {"pooling_mode": "lasttoken"}])
+def test_pooling_that_is_not_known_is_refused(encoder_folder: Path, tmp_path: Path, config: dict[str, object]) -> None:
+    with pytest.raises(ModelLoadFailed, match="pooling"):
+        load(with_pooling(encoder_folder, tmp_path, config))
+
+
+def test_tokens_are_counted_and_every_vector_has_length_one(encoder_folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(encoder_folder)
+    result = load(encoder_folder).embed(EmbeddingRequest(request_id="one", texts=TEXTS))
+    assert result.prompt_tokens == sum(len(tokenizer.encode(text)) for text in TEXTS)
+    lengths = [np.linalg.norm(np.frombuffer(vector, "<f4")) for vector in result.vectors]
+    np.testing.assert_allclose(lengths, 1, atol=1e-5)
+
+
+def test_a_text_that_is_too_long_is_refused_and_never_cut(encoder_folder: Path) -> None:
+    embedder = load(encoder_folder, context_size=10)
+    assert embed(embedder, "x" * 10).shape[0] == 1
+    with pytest.raises(ContextLengthExceeded) as refused:
+        embed(embedder, "x", "x" * 11)
+    assert refused.value.details == {"context_size": 10, "prompt_tokens": 11, "max_tokens": 0}
+
+
+def test_a_limit_of_the_sentence_files_counts(encoder_folder: Path, tmp_path: Path) -> None:
+    folder = with_pooling(encoder_folder, tmp_path, {"pooling_mode": "mean"})
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 20}')
+    with pytest.raises(ContextLengthExceeded):
+        embed(load(folder), "x" * 21)
+
+
+@pytest.mark.parametrize("texts", [(), ("lamp", "")])
+def test_nothing_to_embed_is_refused(encoder_folder: Path, texts: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidRequest):
+        load(encoder_folder).embed(EmbeddingRequest(request_id="one", texts=texts))
