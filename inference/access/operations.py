@@ -5,7 +5,7 @@ A view holds no thread while it waits for the engine. What an operation declares
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -51,12 +51,12 @@ class Operation:
     permission: Permission | None
     body: type[Any] | None
     body_required: bool
-    answer: Any
-    events: Any
+    answer: type[Any] | None
+    events: tuple[type[Any], ...]
 
 
 Handler = Callable[..., Awaitable[msgspec.Struct | HttpResponseBase]]
-View = Callable[..., Awaitable[HttpResponseBase]]
+View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
 def operation(
@@ -67,8 +67,8 @@ def operation(
     body: type[Any] | None = None,
     parser: Parser[Any] | None = None,
     body_required: bool = True,
-    answer: Any = None,
-    events: Any = None,
+    answer: type[Any] | None = None,
+    events: tuple[type[Any], ...] = (),
 ) -> Callable[[Handler], View]:
     """Make a view of `async handler(call, **from_the_path)`, which answers a wire struct or a response.
 
@@ -152,7 +152,8 @@ async def _body(request: HttpRequest, declared: Operation, parser: Parser[Any] |
         return declared.body()
     if request.content_type not in ("application/json", ""):
         raise ApiError(415, "Send the body as JSON, with `Content-Type: application/json`.")
-    read = parser or (lambda value: parse(value, declared.body))
+    kind = declared.body
+    read = parser or (lambda value: parse(value, kind))
     if len(raw) > PARSED_ON_THE_LOOP_BYTES:
         return await asyncio.to_thread(lambda: read(parse_json(raw)))
     return read(parse_json(raw))

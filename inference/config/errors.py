@@ -17,7 +17,7 @@ _CODES = {
 
 def error_body(problem: Problem, *, path: str, request_id: str) -> dict[str, Any]:
     """The body of an error answer to a request for `path`."""
-    code = Code(problem.code) if problem.code in Code else _CODES.get(problem.code, Code.INVALID_REQUEST)
+    code = Code(problem.code) if problem.code in Code.__members__ else _CODES.get(problem.code, Code.INVALID_REQUEST)
     details = dict(problem.details or {})
     if problem.errors:
         details["errors"] = problem.errors

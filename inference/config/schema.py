@@ -25,11 +25,10 @@ Schemas = dict[Any, dict[str, Any]]
 def add_operations(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """A drf-spectacular post-processing hook: puts every operation of this project into the schema."""
     operations = dict(_operations(get_resolver(), ""))
-    types = [Error, OpenAIError]
+    types: list[Any] = [Error, OpenAIError]
     for declared in operations.values():
-        types += [
-            kind for kind in (declared.body, declared.answer, declared.events) if kind is not None and kind not in types
-        ]
+        named = (declared.body, declared.answer, *declared.events)
+        types += [kind for kind in named if kind is not None and kind not in types]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     by_type: Schemas = dict(zip(types, schemas, strict=True))
     for path, declared in operations.items():
@@ -76,8 +75,9 @@ def _answer(declared: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if declared.answer is not None:
         content["application/json"] = {"schema": schemas[declared.answer]}
-    if declared.events is not None:
-        content["text/event-stream"] = {"schema": {"type": "string", "x-event": schemas[declared.events]}}
+    if declared.events:
+        events = {"anyOf": [schemas[kind] for kind in declared.events]}
+        content["text/event-stream"] = {"schema": {"type": "string", "x-event": events}}
     return {"description": "Success.", "headers": {HEADER: {"schema": {"type": "string"}}}, "content": content}
 
 

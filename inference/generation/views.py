@@ -16,7 +16,7 @@ from shared.accounts.roles import Permission
     permission=Permission.RUN_INFERENCE,
     body=native.InferenceBody,
     answer=native.InferenceResult,
-    events=native.StreamEvent,
+    events=native.STREAM_EVENTS,
 )
 async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | EventStream:
     """With `stream: true`, the answer is that of /inference/stream."""
@@ -40,7 +40,7 @@ async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | Ev
     summary="Generate text from a prompt, as events",
     permission=Permission.RUN_INFERENCE,
     body=native.InferenceBody,
-    events=native.StreamEvent,
+    events=native.STREAM_EVENTS,
 )
 async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
     """One event a token, then one with `done`; a failure in mid stream is an event with `error` and the end."""
@@ -58,7 +58,7 @@ async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
     body=openai.ChatBody,
     parser=openai.parse_chat,
     answer=openai.ChatCompletion,
-    events=openai.ChatChunk,
+    events=(openai.ChatChunk,),
 )
 async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStream:
     """With `stream: true`, chunks as OpenAI's clients expect them, and `[DONE]`."""

@@ -58,5 +58,5 @@ def openai_error(code: str, message: str, status: int, details: dict[str, Any] |
     """`{"error": {message, type, param, code}}`; `param` is the field that was wrong, when it was one."""
     kind = "server_error" if status >= 500 else _OPENAI_TYPES.get(status, "invalid_request_error")
     param = "model" if code == Code.MODEL_NOT_FOUND else (details or {}).get("field")
-    openai_code = _OPENAI_CODES.get(Code(code), code.lower()) if code in Code else code.lower()
+    openai_code = _OPENAI_CODES.get(Code(code), code.lower()) if code in Code.__members__ else code.lower()
     return {"error": {"message": message, "type": kind, "param": param, "code": openai_code}}

@@ -1,9 +1,8 @@
 """The native wire forms, as the service's own contract has them. Requests refuse fields that they do not know."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inference.engine import FinishReason, GenerationOutput, GenerationRequest, LoadOptions, SamplingParams
@@ -103,6 +102,9 @@ class ErrorEvent(Struct):
 
 
 StreamEvent = TokenEvent | DoneEvent | ErrorEvent
+
+
+STREAM_EVENTS = (TokenEvent, DoneEvent, ErrorEvent)
 
 
 def stream_events(output: GenerationOutput) -> Iterator[StreamEvent]:
@@ -257,7 +259,7 @@ class ErrorDetail(Struct, omit_defaults=True):
 
     code: Code
     message: str
-    details: dict[str, msgspec.Raw] | None = None
+    details: dict[str, Any] | None = None
     retry_after: int | None = None
 
 

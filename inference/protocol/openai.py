@@ -252,7 +252,7 @@ class ModelPage(Struct):
     data: list[ModelEntry]
 
 
-class ErrorDetail(Struct):
+class OpenAIErrorDetail(Struct):
     """What went wrong; `param` is the field that was wrong."""
 
     message: str
@@ -264,6 +264,6 @@ class ErrorDetail(Struct):
 class OpenAIError(Struct):
     """Every error of a /v1 route."""
 
-    error: ErrorDetail
+    error: OpenAIErrorDetail
     request_id: str
     timestamp: str

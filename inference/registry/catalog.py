@@ -63,7 +63,8 @@ def model_not_found(model_id: str, catalog: dict[str, ModelCard]) -> ApiError:
 
 
 def _read_card(folder: Path, root: Path) -> ModelCard:
-    size_bytes, context_size, capabilities, error = 0, 0, (), None
+    size_bytes, context_size, error = 0, 0, None
+    capabilities: tuple[str, ...] = ()
     try:
         _refuse_links_out(folder, root)
         config = _read_config(folder / "config.json")
@@ -71,6 +72,8 @@ def _read_card(folder: Path, root: Path) -> ModelCard:
         size_bytes = _weight_bytes(folder)
     except _Unreadable as reason:
         error = str(reason)
+    except OSError as reason:
+        error = f"Its files cannot be read: {reason.strerror}."
     return ModelCard(
         id=folder.name,
         path=folder,

@@ -1,0 +1,134 @@
+"""Who may do what, signing in, versions, and the form of every error."""
+
+import httpx2
+import pytest
+
+from tests.inference.served import PASSWORD, ServedStoa
+
+TALK = {"model": "talker", "prompt": "x", "max_tokens": 1}
+CHAT = {"model": "talker", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+EMBED = {"model": "embedder", "input": "x"}
+
+# Method, path, body, and who may: everyone else is refused. READER is a super admin's key that may only read models.
+ADMIN, USERS, READERS = {"SUPER_ADMIN"}, {"SUPER_ADMIN", "STORE_OWNER", "STAFF"}, {"READER"}
+ROUTES: list[tuple[str, str, object, set[str]]] = [
+    ("GET", "/models", None, USERS | READERS),
+    ("GET", "/v1/models", None, USERS | READERS),
+    ("GET", "/v1/models/talker", None, USERS | READERS),
+    ("POST", "/models/idle/load", {}, ADMIN),
+    ("POST", "/models/idle/unload", {}, ADMIN),
+    ("POST", "/inference", TALK, USERS),
+    ("POST", "/inference/stream", TALK, USERS),
+    ("POST", "/v1/chat/completions", CHAT, USERS),
+    ("POST", "/embeddings", EMBED, USERS),
+]
+
+
+def ask(stoa: ServedStoa, method: str, path: str, body: object, headers: dict[str, str]) -> httpx2.Response:
+    return httpx2.request(method, stoa.url + path, json=body, headers=headers, timeout=30)
+
+
+@pytest.mark.parametrize(("method", "path", "body", "allowed"), ROUTES, ids=lambda part: str(part)[:24])
+def test_each_route_lets_in_whom_it_should(stoa: ServedStoa, method: str, path: str, body: object, allowed: set[str]):
+    for role in stoa.keys:
+        answer = ask(stoa, method, path, body, stoa.headers(role))
+        assert answer.status_code == (200 if role in allowed else 403), (role, answer.text)
+        if role not in allowed:
+            code = answer.json()["error"]["code"]
+            assert code == ("insufficient_permissions" if path.startswith("/v1") else "AUTHORIZATION_FAILED")
+    nobody = ask(stoa, method, path, body, {})
+    assert nobody.status_code == 401
+    assert nobody.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [route[:3] for route in ROUTES], ids=lambda part: str(part)[:24])
+def test_a8_a_key_counts_in_its_two_headers_only(stoa: ServedStoa, method: str, path: str, body: object):
+    key = stoa.keys["SUPER_ADMIN"]
+
+    assert ask(stoa, method, path, body, {"X-API-Key": key}).status_code == 200
+    assert ask(stoa, method, f"{path}?api_key={key}&token={key}", body, {}).status_code == 401
+    assert ask(stoa, method, path, body, {"Cookie": f"token={key}; api_key={key}"}).status_code == 401
+    if isinstance(body, dict):
+        assert ask(stoa, method, path, body | {"api_key": key, "token": key}, {}).status_code == 401
+    assert ask(stoa, method, path, body, {"Authorization": f"Bearer {key}x"}).status_code == 401
+
+
+def sign_in(stoa: ServedStoa, username: str, password: str) -> httpx2.Response:
+    return httpx2.post(f"{stoa.url}/auth/login", json={"username": username, "password": password}, timeout=30)
+
+
+def test_signing_in_gives_a_token_that_works(stoa: ServedStoa):
+    answer = sign_in(stoa, "Store_Owner@example.com", PASSWORD)
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["token"] == body["access_token"]
+    assert body["token_type"] == "bearer"
+    assert 0 < body["expires_in"] <= 3600
+    assert body["expires_at"].endswith("Z")
+    assert body["refresh_token"]
+    assert body["user"]["username"] == "store_owner@example.com"
+    assert body["user"]["role"] == "STORE_OWNER"
+    models = httpx2.get(f"{stoa.url}/models", headers={"Authorization": f"Bearer {body['token']}"})
+    assert models.status_code == 200
+    refresh = httpx2.get(f"{stoa.url}/models", headers={"Authorization": f"Bearer {body['refresh_token']}"})
+    assert refresh.status_code == 401
+
+
+def test_a6_a_wrong_password_and_an_unknown_user_are_answered_alike(stoa: ServedStoa):
+    known, unknown = sign_in(stoa, "staff@example.com", "wrong"), sign_in(stoa, "nobody@example.com", "wrong")
+
+    assert known.status_code == unknown.status_code == 401
+    assert known.json()["error"] == unknown.json()["error"]
+    assert known.json()["error"]["code"] == "AUTHENTICATION_FAILED"
+
+
+@pytest.mark.parametrize("body", [{}, {"username": "a"}, {"username": 1, "password": "x"}, {"email": "a"}, []])
+def test_a_sign_in_without_its_fields_is_400(stoa: ServedStoa, body: object):
+    answer = httpx2.post(f"{stoa.url}/auth/login", json=body)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/health", 200),
+        ("GET", "/models", 401),
+        ("GET", "/nowhere", 404),
+        ("GET", "/v1/nowhere", 404),
+        ("DELETE", "/health", 405),
+        ("GET", "/models/", 404),
+    ],
+)
+def test_every_answer_has_a_version_and_an_id_and_every_error_a_body(
+    stoa: ServedStoa, method: str, path: str, status: int
+):
+    answer = httpx2.request(method, stoa.url + path, headers={"X-Request-Id": "mine.1"})
+
+    assert answer.status_code == status
+    assert answer.headers["api-version"] == "1.0"
+    assert answer.headers["x-request-id"] == "mine.1"
+    if status != 200:
+        assert answer.json()["request_id"] == "mine.1"
+        assert answer.json()["timestamp"].endswith("Z")
+        kind = {"message", "type", "param", "code"} if path.startswith("/v1/") else {"code", "message"}
+        assert answer.json()["error"].keys() == kind
+
+
+def test_an_answer_from_below_django_has_them_too(stoa: ServedStoa):
+    status, headers, body = stoa.ask_as_written("POST", "/inference", {"Content-Length": str(10**9)})
+
+    assert status == 413
+    assert headers["api-version"] == "1.0"
+    assert body["error"]["code"] == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.0", 200), ("1.7", 200), ("1", 200), ("2.0", 400), ("x", 400)])
+def test_an_unknown_major_version_is_refused(stoa: ServedStoa, version: str, status: int):
+    answer = httpx2.get(f"{stoa.url}/health", headers={"API-Version": version})
+
+    assert answer.status_code == status
+    assert answer.headers["api-version"] == "1.0"
+    if status == 400:
+        assert "1.0" in answer.json()["error"]["message"]

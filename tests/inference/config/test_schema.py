@@ -1,0 +1,69 @@
+"""The OpenAPI page tells what the routes do, and needs nothing from elsewhere."""
+
+import re
+
+import httpx2
+import pytest
+
+from tests.inference.served import ServedStoa
+
+OPERATIONS = {
+    ("get", "/health"),
+    ("get", "/models"),
+    ("post", "/models/{model_id}/load"),
+    ("post", "/models/{model_id}/unload"),
+    ("post", "/inference"),
+    ("post", "/inference/stream"),
+    ("post", "/embeddings"),
+    ("post", "/auth/login"),
+    ("get", "/v1/models"),
+    ("get", "/v1/models/{model_id}"),
+    ("post", "/v1/chat/completions"),
+}
+
+
+@pytest.fixture(scope="module")
+def schema(stoa: ServedStoa) -> dict:
+    answer = httpx2.get(f"{stoa.url}/schema", timeout=30)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_every_route_is_in_the_schema(schema: dict):
+    found = {(method, path) for path, methods in schema["paths"].items() for method in methods}
+
+    assert found >= OPERATIONS
+    assert schema["openapi"].startswith("3.1")
+
+
+def test_every_reference_leads_somewhere(schema: dict):
+    references = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(schema)))
+
+    assert references
+    assert references <= schema["components"]["schemas"].keys()
+
+
+def test_bounds_and_defaults_of_a_generation_are_told(schema: dict):
+    fields = schema["components"]["schemas"]["InferenceBody"]["properties"]
+
+    assert fields["temperature"]["maximum"] == 2
+    assert fields["max_tokens"]["default"] == 100
+    assert schema["components"]["schemas"]["InferenceBody"]["required"] == ["model", "prompt"]
+
+
+def test_public_routes_need_no_credential_and_others_say_which(schema: dict):
+    assert schema["paths"]["/health"]["get"]["security"] == [{}]
+    assert schema["paths"]["/inference"]["post"]["security"] == [{"bearer": []}, {"apiKey": []}]
+
+
+def test_the_page_loads_only_from_here(stoa: ServedStoa):
+    page = httpx2.get(f"{stoa.url}/docs")
+
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    assert re.findall(r'(?:src|href)="(https?:)?//', page.text) == []
+
+
+def test_the_probes_answer(stoa: ServedStoa):
+    assert httpx2.get(f"{stoa.url}/livez").status_code == 200
+    assert httpx2.get(f"{stoa.url}/readyz").json()["status"] == "ready"

@@ -1,0 +1,14 @@
+"""One server for all tests that only use it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.inference.served import ServedStoa, served_stoa
+
+
+@pytest.fixture(scope="session")
+def stoa() -> Iterator[ServedStoa]:
+    """A running server with fake models."""
+    with served_stoa() as served:
+        yield served

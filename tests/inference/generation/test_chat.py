@@ -1,0 +1,90 @@
+"""POST /v1/chat/completions through the official client, strict."""
+
+import json
+
+import openai
+import pytest
+
+from tests.inference.served import ServedStoa
+
+HELLO: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
+
+
+@pytest.fixture
+def client(stoa: ServedStoa) -> openai.OpenAI:
+    return openai.OpenAI(
+        base_url=f"{stoa.url}/v1",
+        api_key=stoa.keys["STAFF"],
+        max_retries=0,
+        _strict_response_validation=True,
+    )
+
+
+def test_chat_at_once(client: openai.OpenAI):
+    answer = client.chat.completions.create(model="talker", messages=HELLO, max_tokens=3)
+
+    assert answer.id.startswith("chatcmpl-")
+    assert answer.object == "chat.completion"
+    assert answer.choices[0].message.content == "w0 w1 w2 "
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 3
+
+
+def test_chat_streamed_with_usage(client: openai.OpenAI):
+    chunks = list(
+        client.chat.completions.create(
+            model="talker", messages=HELLO, max_tokens=3, stream=True, stream_options={"include_usage": True}
+        )
+    )
+
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [chunk.choices[0].delta.content for chunk in chunks[1:4]] == ["w0 ", "w1 ", "w2 "]
+    assert chunks[-2].choices[0].finish_reason == "length"
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens == 3
+    assert len({(chunk.id, chunk.created, chunk.model) for chunk in chunks}) == 1
+
+
+def test_models_are_listed_and_one_is_found(client: openai.OpenAI):
+    models = {model.id: model for model in client.models.list()}
+
+    assert {"talker", "embedder", "idle"} <= models.keys()
+    assert client.models.retrieve("talker") == models["talker"]
+
+
+def test_errors_have_the_clients_own_classes(stoa: ServedStoa, client: openai.OpenAI):
+    stranger = openai.OpenAI(base_url=f"{stoa.url}/v1", api_key="stoa_wrong_key", max_retries=0)
+    with pytest.raises(openai.AuthenticationError, match="key") as refused:
+        stranger.chat.completions.create(model="talker", messages=HELLO)
+    assert refused.value.code == "invalid_api_key"
+
+    with pytest.raises(openai.NotFoundError, match="talker") as missing:
+        client.chat.completions.create(model="nobody", messages=HELLO)
+    assert missing.value.code == "model_not_found"
+    assert missing.value.param == "model"
+
+    with pytest.raises(openai.BadRequestError, match="temperature") as wrong:
+        client.chat.completions.create(model="talker", messages=HELLO, temperature=3)
+    assert wrong.value.param == "temperature"
+
+    with pytest.raises(openai.NotFoundError, match="nobody"):
+        client.models.retrieve("nobody")
+
+
+def test_a_customer_is_refused(stoa: ServedStoa):
+    customer = openai.OpenAI(base_url=f"{stoa.url}/v1", api_key=stoa.keys["CUSTOMER"], max_retries=0)
+
+    with pytest.raises(openai.PermissionDeniedError, match="run_inference"):
+        customer.chat.completions.create(model="talker", messages=HELLO)
+
+
+def test_the_stream_is_openais_byte_by_byte_at_its_ends(stoa: ServedStoa):
+    answer = stoa.post("/v1/chat/completions", {"model": "talker", "messages": HELLO, "max_tokens": 1, "stream": True})
+
+    assert answer.headers["content-type"] == "text/event-stream"
+    lines = [line for line in answer.text.split("\n\n") if line]
+    assert json.loads(lines[0][6:])["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert lines[-1] == "data: [DONE]"
+    assert all(line.startswith("data: {") for line in lines[:-1])

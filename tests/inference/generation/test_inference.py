@@ -1,0 +1,184 @@
+"""POST /inference and /inference/stream, from outside."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+
+import httpx2
+import pytest
+
+from tests.inference.engine.processes import eventually_idle
+from tests.inference.served import ServedStoa, eventually_running
+
+BODY = {"model": "talker", "prompt": "speak"}
+LONG = BODY | {"max_tokens": 3000}  # the fake takes 10 ms a token
+
+
+def events_of(text: str) -> list[dict[str, object]]:
+    return [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: ")]
+
+
+def test_a_prompt_is_answered_with_text_and_true_usage(stoa: ServedStoa):
+    answer = stoa.post("/inference", BODY | {"max_tokens": 3})
+
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["id"].startswith("inf_")
+    assert body["model"] == "talker"
+    assert body["choices"] == [{"text": "w0 w1 w2 ", "index": 0, "finish_reason": "length"}]
+    assert body["usage"] == {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+    assert abs(body["created"] - time.time()) < 60
+    assert body["processing_time_ms"] >= 0
+
+
+@pytest.mark.parametrize("path", ["/inference", "/inference/stream"])
+def test_s1_a_stream_has_every_index_once_and_one_done(stoa: ServedStoa, path: str):
+    answer = stoa.post(path, BODY | {"max_tokens": 100, "stream": True})
+
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.headers["x-accel-buffering"] == "no"
+    assert "no-cache" in answer.headers["cache-control"]
+    events = events_of(answer.text)
+    assert events[:-1] == [{"token": f"w{index} ", "index": index} for index in range(100)]
+    assert events[-1] == {"done": True, "finish_reason": "length"}
+
+
+async def test_s1_the_first_event_leaves_long_before_the_last_token_is_made(stoa: ServedStoa):
+    async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
+        lines = answer.aiter_lines()
+        assert json.loads((await anext(lines)).removeprefix("data: ")) == {"token": "w0 ", "index": 0}
+        assert (await stoa.host.engine.stats("talker")).running == 1
+    await eventually_idle(stoa.host.engine, "talker")
+    await stoa.host.engine.close()
+
+
+def test_stream_absent_on_the_streaming_route_is_true_and_false_is_refused(stoa: ServedStoa):
+    assert events_of(stoa.post("/inference/stream", BODY | {"max_tokens": 1}).text)[-1]["done"] is True
+
+    refused = stoa.post("/inference/stream", BODY | {"stream": False})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "INVALID_REQUEST"
+    assert "stream" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/inference", "/inference/stream", "/v1/chat/completions", "/embeddings"])
+def test_another_method_is_405_and_says_which(stoa: ServedStoa, path: str):
+    answer = stoa.get(path)
+
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+    assert answer.json()["error"]
+
+
+async def test_s2_a_client_that_leaves_in_mid_stream_frees_its_slot(stoa: ServedStoa):
+    for _ in range(20):
+        async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
+            await anext(answer.aiter_lines())
+    await eventually_idle(stoa.host.engine, "talker", seconds=5)
+    await stoa.host.engine.close()
+
+
+async def test_a_client_that_leaves_before_the_whole_answer_frees_its_slot(stoa: ServedStoa):
+    async with stoa.client() as client:
+        asking = asyncio.create_task(client.post("/inference", json=LONG))
+        await eventually_running(stoa, "talker")
+        asking.cancel()
+        await asyncio.wait({asking})
+    await eventually_idle(stoa.host.engine, "talker", seconds=5)
+    await stoa.host.engine.close()
+
+
+async def test_sixteen_streams_at_once_each_get_their_own(stoa: ServedStoa):
+    async with stoa.client() as client:
+        answers = await asyncio.gather(
+            *(client.post("/inference/stream", json=BODY | {"max_tokens": 10 + number}) for number in range(16))
+        )
+    assert [len(events_of(answer.text)) for answer in answers] == [11 + number for number in range(16)]
+
+
+async def test_s11_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_comes_back(stoa: ServedStoa):
+    pid = await stoa.host.pid("talker")
+    events: list[dict[str, object]] = []
+    async with stoa.client() as client:
+        async with client.stream("POST", "/inference/stream", json=LONG) as answer:
+            async for line in answer.aiter_lines():
+                if line and not events:
+                    os.kill(pid, signal.SIGKILL)
+                events += events_of(line)
+        assert events[-1]["error"]["code"] == "INFERENCE_FAILED"  # type: ignore[index]
+        assert not any("done" in event for event in events)
+
+        deadline = time.monotonic() + 10
+        while (again := await client.post("/inference", json=BODY)).status_code != 200:
+            assert again.status_code == 503, again.text
+            assert int(again.headers["retry-after"]) >= 1
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+
+
+def test_a_generation_that_breaks_off_whole_is_a_500(stoa: ServedStoa):
+    answer = stoa.post("/inference", BODY | {"prompt": "die"})
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "INFERENCE_FAILED"
+
+
+def test_an_over_long_prompt_is_refused_with_its_numbers_before_the_stream_starts(stoa: ServedStoa):
+    answer = stoa.post("/inference/stream", BODY | {"prompt": "long"})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "CONTEXT_LENGTH_EXCEEDED"
+    assert answer.json()["error"]["details"] == {"context_size": 8, "prompt_tokens": 9, "max_tokens": 1}
+
+
+def test_a_model_that_is_not_loaded_is_400_and_one_that_is_not_there_404(stoa: ServedStoa):
+    unloaded = stoa.post("/inference", BODY | {"model": "idle"})
+    assert unloaded.status_code == 400
+    assert unloaded.json()["error"]["code"] == "MODEL_NOT_LOADED"
+
+    unknown = stoa.post("/inference", BODY | {"model": "nobody"})
+    assert unknown.status_code == 404
+    assert unknown.json()["error"]["code"] == "MODEL_NOT_FOUND"
+    assert {"talker", "embedder", "idle"} <= set(unknown.json()["error"]["details"]["available_models"])
+
+
+async def test_i4_a_wrong_parameter_is_400_naming_it_and_the_engine_is_not_asked(stoa: ServedStoa):
+    async with stoa.client() as client:
+        for path in ("/inference", "/inference/stream"):
+            for wrong in ({"temperature": 3}, {"stop": ["a"] * 17}, {"unknown": 1}, {"prompt": "die", "top_k": True}):
+                answer = await client.post(path, json=BODY | wrong)
+                assert answer.status_code == 400
+                assert answer.json()["error"]["code"] == "INVALID_REQUEST"
+                assert answer.json()["error"]["details"]["field"] == list(wrong)[-1]
+        assert (await client.post("/inference", json=BODY)).status_code == 200  # "die" never reached it
+
+
+def test_a_form_is_415_and_broken_json_400(stoa: ServedStoa):
+    form = httpx2.post(f"{stoa.url}/inference", data={"model": "talker"}, headers=stoa.headers())
+    assert form.status_code == 415
+    broken = httpx2.post(
+        f"{stoa.url}/inference", content=b"{", headers=stoa.headers() | {"Content-Type": "application/json"}
+    )
+    assert broken.status_code == 400
+    assert {form.json()["error"]["code"], broken.json()["error"]["code"]} == {"INVALID_REQUEST"}
+
+
+def test_i3_a_chunked_body_is_read_like_any_other(stoa: ServedStoa):
+    body = json.dumps(BODY | {"max_tokens": "3"}).encode()
+
+    answer = httpx2.post(
+        f"{stoa.url}/inference",
+        content=iter([body[:10], body[10:]]),
+        headers=stoa.headers() | {"Content-Type": "application/json"},
+    )
+
+    assert answer.status_code == 400
+    assert "max_tokens" in answer.json()["error"]["message"]
+
+
+def test_a_large_body_is_parsed_too(stoa: ServedStoa):
+    answer = stoa.post("/inference", BODY | {"prompt": "a " * 100_000, "max_tokens": 1})
+
+    assert answer.json()["usage"]["prompt_tokens"] == 200_000

@@ -1,0 +1,89 @@
+"""An event stream closes its generation however it ends, and is kept alive while it is silent."""
+
+import asyncio
+import gc
+
+import pytest
+
+from inference.engine import GenerationOutput, GenerationStream
+from inference.generation import streaming
+from inference.generation.streaming import EventStream
+
+
+class Talk:
+    """A generation that is fed by hand, and knows whether it was abandoned."""
+
+    def __init__(self) -> None:
+        self.abandoned = False
+        self.outputs = GenerationStream("r", self._abandon)
+
+    def _abandon(self) -> None:
+        self.abandoned = True
+
+
+def form(output: GenerationOutput) -> list[bytes]:
+    return [f"{output.index}\n".encode()]
+
+
+async def test_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 0.01)
+    talk = Talk()
+    response = EventStream(talk.outputs, form, start=b"start\n")
+    parts = aiter(response)
+
+    assert await anext(parts) == b"start\n"
+    assert [await anext(parts) for _ in range(3)] == [b": keep-alive\n\n"] * 3
+    talk.outputs.fail("over")
+    while (part := await anext(parts)) == b": keep-alive\n\n":
+        pass
+    assert part == b"0\n"
+    assert [rest async for rest in parts] == []
+
+
+async def test_s2_a_reader_that_is_cancelled_abandons_the_generation():
+    talk = Talk()
+    response = EventStream(talk.outputs, form)
+
+    async def read() -> None:
+        async for _ in response:
+            pass
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(0.01)
+    reading.cancel()
+    await asyncio.wait({reading})
+
+    assert talk.abandoned
+
+
+async def test_s2_a_response_that_is_closed_unread_from_another_thread_abandons_the_generation():
+    talk = Talk()
+    response = EventStream(talk.outputs, form)
+
+    await asyncio.to_thread(response.close)
+    await asyncio.sleep(0.01)
+
+    assert talk.abandoned
+
+
+async def test_s2_a_response_that_nobody_closes_abandons_the_generation_when_it_is_forgotten():
+    talk = Talk()
+    response = EventStream(talk.outputs, form)
+
+    del response
+    gc.collect()
+    await asyncio.sleep(0.01)
+
+    assert talk.abandoned
+
+
+async def test_a_stream_read_to_its_end_abandons_nothing():
+    talk = Talk()
+    response = EventStream(talk.outputs, form)
+    talk.outputs.fail("over")
+
+    assert [part async for part in response] == [b"0\n"]
+    response.close()
+    await asyncio.sleep(0.01)
+
+    assert not talk.abandoned

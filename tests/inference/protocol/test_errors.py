@@ -1,0 +1,65 @@
+"""Each error has one code, one status, and a body in the form of its route."""
+
+import pytest
+
+from inference.engine import (
+    ContextLengthExceeded,
+    EngineDied,
+    EngineError,
+    EngineOverloaded,
+    HostUnavailable,
+    InvalidRequest,
+    ModelLoadFailed,
+    ModelNotLoaded,
+)
+from inference.protocol.errors import Code, code_and_status, native_error, openai_error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (InvalidRequest("x"), (Code.INVALID_REQUEST, 400)),
+        (ContextLengthExceeded("x", context_size=8), (Code.CONTEXT_LENGTH_EXCEEDED, 400)),
+        (ModelNotLoaded("x", state="unloaded"), (Code.MODEL_NOT_LOADED, 400)),
+        (ModelNotLoaded("x", state="loading", retry_after=2), (Code.MODEL_NOT_LOADED, 503)),
+        (ModelLoadFailed("x"), (Code.INFERENCE_FAILED, 500)),
+        (EngineDied("x"), (Code.INFERENCE_FAILED, 500)),
+        (EngineOverloaded("x", retry_after=3, reason="queue_full"), (Code.INFERENCE_FAILED, 503)),
+        (HostUnavailable("x"), (Code.INFERENCE_FAILED, 503)),
+        (EngineError("x"), (Code.INTERNAL_ERROR, 500)),
+    ],
+    ids=lambda part: part.code if isinstance(part, EngineError) else "",
+)
+def test_an_engines_error_has_its_code_and_status(error: EngineError, expected: tuple[Code, int]):
+    assert code_and_status(error) == expected
+
+
+def test_a_native_error_shows_details_only_when_there_are_some():
+    assert native_error("X", "m") == {"error": {"code": "X", "message": "m"}}
+    assert native_error("X", "m", {"a": 1}) == {"error": {"code": "X", "message": "m", "details": {"a": 1}}}
+
+
+def test_a_rate_limit_has_retry_after_beside_its_message():
+    assert native_error(Code.RATE_LIMIT_EXCEEDED, "m", {"retry_after": 5}) == {
+        "error": {"code": "RATE_LIMIT_EXCEEDED", "message": "m", "retry_after": 5}
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind", "param", "openai_code"),
+    [
+        (Code.INVALID_REQUEST, 400, "invalid_request_error", "top_p", "invalid_request"),
+        (Code.AUTHENTICATION_FAILED, 401, "authentication_error", "top_p", "invalid_api_key"),
+        (Code.AUTHORIZATION_FAILED, 403, "permission_error", "top_p", "insufficient_permissions"),
+        (Code.MODEL_NOT_FOUND, 404, "invalid_request_error", "model", "model_not_found"),
+        (Code.CONTEXT_LENGTH_EXCEEDED, 400, "invalid_request_error", "top_p", "context_length_exceeded"),
+        (Code.RATE_LIMIT_EXCEEDED, 429, "rate_limit_error", "top_p", "rate_limit_exceeded"),
+        (Code.INFERENCE_FAILED, 503, "server_error", "top_p", "inference_failed"),
+    ],
+)
+def test_an_openai_error_has_the_names_that_its_clients_know(
+    code: Code, status: int, kind: str, param: str, openai_code: str
+):
+    assert openai_error(code, "m", status, {"field": "top_p"}) == {
+        "error": {"message": "m", "type": kind, "param": param, "code": openai_code}
+    }

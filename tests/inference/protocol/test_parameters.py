@@ -1,0 +1,181 @@
+"""Bodies become wire structs strictly, and a refusal names the field."""
+
+import pytest
+
+from inference.engine import InvalidRequest
+from inference.protocol.native import EmbeddingsBody, InferenceBody, LoadBody
+from inference.protocol.openai import parse_chat
+from inference.protocol.parameters import parse
+
+NATIVE = {"model": "m", "prompt": "p"}
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+
+# A value of each wrong kind for every parameter that both surfaces have.
+WRONG = [
+    *[("max_tokens", value) for value in (0, -1, 10**30, True, "3", [3], 2.5)],
+    *[("temperature", value) for value in (-0.1, 2.1, True, "1", [1])],
+    *[("top_p", value) for value in (-0.1, 1.1, False, "1")],
+    *[("top_k", value) for value in (-1, 1001, True, "5", 1.5)],
+    *[("repeat_penalty", value) for value in (0, -1, 2.1, True, "1")],
+    *[("seed", value) for value in (2**63, -(2**63) - 1, True, "1")],
+    *[("stop", value) for value in (["a"] * 17, ["a" * 257], [""], [1], 3, {"a": 1})],
+]
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG, ids=lambda part: repr(part)[:30])
+def test_i4_a_parameter_out_of_its_bounds_is_refused_by_name_on_each_surface(field: str, value: object):
+    for refuse in (
+        lambda: parse(NATIVE | {field: value}, InferenceBody),
+        lambda: parse_chat(CHAT | {field: value}),
+    ):
+        with pytest.raises(InvalidRequest, match=field) as caught:
+            refuse()
+        assert str(caught.value.details["field"]).startswith(field)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[("max_tokens", value) for value in (1, 2**31 - 1)],
+        *[("temperature", value) for value in (0, 2, 1.5)],
+        *[("top_p", value) for value in (0, 1)],
+        *[("top_k", value) for value in (0, 1000)],
+        *[("repeat_penalty", value) for value in (0.01, 2)],
+        *[("seed", value) for value in (2**63 - 1, -(2**63), 0)],
+        *[("stop", value) for value in (["a" * 256] * 16, [])],
+    ],
+)
+def test_a_parameter_at_its_bound_is_taken_on_each_surface(field: str, value: object):
+    expected = tuple(value) if isinstance(value, list) else value
+    for body in (parse(NATIVE | {field: value}, InferenceBody), parse_chat(CHAT | {field: value})):
+        assert getattr(body.generation_request("id").sampling, field) == expected
+
+
+def test_a_native_request_that_says_nothing_gets_the_contracts_defaults():
+    sampling = parse(NATIVE, InferenceBody).generation_request("id").sampling
+
+    assert (sampling.max_tokens, sampling.temperature, sampling.top_p) == (100, 0.7, 0.9)
+    assert (sampling.top_k, sampling.repeat_penalty, sampling.stop, sampling.seed) == (40, 1.1, (), None)
+
+
+def test_a_chat_that_says_nothing_gets_openais_defaults():
+    request = parse_chat(CHAT).generation_request("id")
+
+    assert request.prompt is None
+    assert (request.sampling.max_tokens, request.sampling.temperature, request.sampling.top_p) == (None, 1.0, 1.0)
+    assert (request.sampling.top_k, request.sampling.repeat_penalty, request.sampling.stop) == (0, 1.0, ())
+
+
+def test_an_unknown_field_is_refused_by_name_on_native_routes_and_ignored_under_v1():
+    with pytest.raises(InvalidRequest, match="tempersture"):
+        parse(NATIVE | {"tempersture": 1}, InferenceBody)
+    assert parse_chat(CHAT | {"tempersture": 1}).model == "m"
+
+
+def test_a_missing_field_is_named():
+    with pytest.raises(InvalidRequest, match="model is required"):
+        parse({"prompt": "p"}, InferenceBody)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [{"type": "function"}]},
+        {"n": 2},
+        {"n": True},
+        {"logprobs": True},
+        {"logit_bias": {"1": 5}},
+        {"response_format": {"type": "json_object"}},
+        {"presence_penalty": 0.5},
+        {"store": True},
+        {"service_tier": "flex"},
+        {"chat_template": "{{ 1 }}"},
+        {"chat_template_kwargs": {"tokenize": True}},
+        {"stream_options": {"include_usage": True}},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_what_v1_cannot_follow_is_refused_by_name(fields: dict[str, object]):
+    name = next(iter(fields))
+
+    with pytest.raises(InvalidRequest, match=name) as caught:
+        parse_chat(CHAT | fields)
+
+    assert caught.value.details == {"field": name}
+
+
+def test_what_asks_for_nothing_is_accepted_under_v1():
+    neutral = {
+        "n": 1,
+        "tools": None,
+        "logprobs": False,
+        "logit_bias": {},
+        "presence_penalty": 0,
+        "frequency_penalty": 0.0,
+        "response_format": {"type": "text"},
+        "user": "u",
+        "metadata": {"a": "b"},
+        "store": False,
+        "safety_identifier": "s",
+        "service_tier": "auto",
+        "prompt_cache_key": "k",
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "stop": None,
+    }
+
+    assert parse_chat(CHAT | neutral) == parse_chat(CHAT)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"role": "tool", "content": "x"}],
+        [{"role": "USER", "content": "x"}],
+        [{"role": "user"}],
+        [{"role": "user", "content": None}],
+        [{"role": "user", "content": 3}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1"}}]}],
+        ["hi"],
+        "hi",
+        None,
+    ],
+)
+def test_i4_messages_that_are_none_are_refused_by_name(messages: object):
+    with pytest.raises(InvalidRequest, match="messages"):
+        parse_chat({"model": "m", "messages": messages})
+
+
+def test_text_parts_are_joined_and_developer_is_system():
+    parts = [{"type": "text", "text": "a "}, {"type": "text", "text": "lamp"}]
+    body = parse_chat(
+        {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]}
+    )
+
+    messages = body.generation_request("id").messages
+    assert messages is not None
+    assert [(message.role, message.content) for message in messages] == [("system", "Be brief."), ("user", "a lamp")]
+
+
+def test_one_stop_string_is_a_list_of_one_and_max_completion_tokens_wins():
+    sampling = (
+        parse_chat(CHAT | {"stop": ".", "max_tokens": 9, "max_completion_tokens": 7}).generation_request("i").sampling
+    )
+
+    assert (sampling.stop, sampling.max_tokens) == ((".",), 7)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("gpu_layers", -1), ("context_size", 0), ("batch_size", 10**9), ("max_sequences", 0), ("gpu_layers", True)],
+)
+def test_i4_load_options_out_of_their_bounds_are_refused_by_name(field: str, value: object):
+    with pytest.raises(InvalidRequest, match=field):
+        parse({field: value}, LoadBody)
+
+
+@pytest.mark.parametrize("texts", [[], ["a"] * 257, [1], 3, None, [["a"]]])
+def test_i4_embedding_inputs_out_of_their_bounds_are_refused_by_name(texts: object):
+    with pytest.raises(InvalidRequest, match="input"):
+        parse({"model": "m", "input": texts}, EmbeddingsBody)

@@ -1,0 +1,71 @@
+"""What an output of the engine becomes on the wire, byte by byte."""
+
+from inference.engine import FinishReason, GenerationOutput, Usage
+from inference.protocol import sse
+from inference.protocol.native import stream_events
+from inference.protocol.openai import ChatStream
+
+USAGE = Usage(7, 2)
+
+
+def output(index: int, text: str, reason: FinishReason | None = None, error: str | None = None) -> GenerationOutput:
+    usage = USAGE if reason else None
+    return GenerationOutput(request_id="r", index=index, text=text, finish_reason=reason, usage=usage, error=error)
+
+
+def native(*outputs: GenerationOutput) -> list[bytes]:
+    return [sse.event(event) for one in outputs for event in stream_events(one)]
+
+
+def chat(*outputs: GenerationOutput, include_usage: bool = False) -> list[bytes]:
+    stream = ChatStream(completion_id="chatcmpl-1", created=5, model="m", include_usage=include_usage)
+    return [stream.start(), *(event for one in outputs for event in stream.events(one))]
+
+
+def test_native_tokens_come_one_an_event_and_the_end_has_its_reason():
+    assert native(output(0, "a\nb"), output(1, "", None), output(2, "é", FinishReason.STOP)) == [
+        b'data: {"token":"a\\nb","index":0}\n\n',
+        b'data: {"token":"","index":1}\n\n',
+        'data: {"token":"é","index":2}\n\n'.encode(),
+        b'data: {"done":true,"finish_reason":"stop"}\n\n',
+    ]
+
+
+def test_s11_a_native_stream_that_fails_ends_in_an_error_and_no_done():
+    assert native(output(0, "a"), output(1, "", FinishReason.ERROR, "The model died.")) == [
+        b'data: {"token":"a","index":0}\n\n',
+        b'data: {"error":{"code":"INFERENCE_FAILED","message":"The model died."}}\n\n',
+    ]
+
+
+def test_a_cancelled_native_stream_is_done_without_a_token_of_its_own():
+    assert native(output(3, "", FinishReason.CANCELLED)) == [b'data: {"done":true,"finish_reason":"cancelled"}\n\n']
+
+
+def test_chat_chunks_have_openais_order():
+    head = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":5,"model":"m","choices":'
+    tail = b',"logprobs":null}]}\n\n'
+
+    assert chat(output(0, "Hi"), output(1, ""), output(2, "", FinishReason.STOP)) == [
+        head + b'[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null' + tail,
+        head + b'[{"index":0,"delta":{"content":"Hi"},"finish_reason":null' + tail,
+        head + b'[{"index":0,"delta":{},"finish_reason":"stop"' + tail,
+        b"data: [DONE]\n\n",
+    ]
+
+
+def test_the_usage_chunk_comes_last_when_it_was_asked_for():
+    events = chat(output(0, "Hi", FinishReason.LENGTH), include_usage=True)
+
+    assert all(b'"usage":null' in event for event in events[:-2])
+    assert events[-2].endswith(b'"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\n')
+    assert events[-1] == b"data: [DONE]\n\n"
+
+
+def test_s11_a_chat_that_fails_ends_in_an_error_and_no_done():
+    events = chat(output(0, "Hi"), output(1, "", FinishReason.ERROR, "The model died."))
+
+    assert events[-1] == (
+        b'data: {"error":{"message":"The model died.","type":"server_error","param":null,'
+        b'"code":"inference_failed"}}\n\n'
+    )

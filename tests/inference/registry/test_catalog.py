@@ -1,0 +1,123 @@
+"""What is in the model folders becomes a catalog, whatever is in them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from inference.registry.catalog import ModelCard, read_catalog
+from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(settings, "MODELS_DIRS", [tmp_path / "models"])
+    monkeypatch.setattr(settings, "BUILTIN_MODELS_DIR", tmp_path / "builtin")
+    (tmp_path / "models").mkdir()
+    return tmp_path / "models"
+
+
+def only_card() -> ModelCard:
+    (card,) = read_catalog().values()
+    return card
+
+
+def test_a_model_is_read_without_loading_it(root: Path):
+    folder = add_model(root, "talker", dict(TALKER_CONFIG))
+    (folder / "model-2.safetensors").write_bytes(b"\0" * 500)
+
+    card = only_card()
+
+    assert (card.id, card.type, card.size_bytes, card.context_size) == ("talker", "safetensors", 1500, 4096)
+    assert card.capabilities == ("text-generation",)
+    assert card.error is None
+
+
+@pytest.mark.parametrize(
+    ("config", "capability", "limit"),
+    [
+        ({"architectures": ["Qwen2ForCausalLM"], "max_position_embeddings": 64}, "text-generation", 64),
+        ({"architectures": ["GPT2LMHeadModel"], "n_positions": 128}, "text-generation", 128),
+        ({"architectures": ["BertModel"], "max_position_embeddings": 512}, "embeddings", 512),
+        (EMBEDDER_CONFIG, "embeddings", 512),
+    ],
+)
+def test_what_a_model_can_do_and_how_long_a_text_may_be_are_in_its_config(
+    root: Path, config: dict[str, object], capability: str, limit: int
+):
+    add_model(root, "one", config)
+
+    assert (only_card().capabilities, only_card().context_size) == ((capability,), limit)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[]", "not a JSON object"),
+        ("{}", "how long"),
+        ('{"max_position_embeddings": true}', "how long"),
+        ('{"max_position_embeddings": 8}', "architectures"),
+        ('{"max_position_embeddings": 8, "architectures": "LlamaForCausalLM"}', "architectures"),
+        (" " * (1024 * 1024 + 1), "1 MiB"),
+        ("\ufffe", "not valid JSON"),
+    ],
+    ids=["open", "deep", "list", "empty", "bool", "nameless", "string", "huge", "odd"],
+)
+def test_a_broken_config_is_listed_with_the_reason(root: Path, config: str, reason: str):
+    folder = add_model(root, "odd", {})
+    (folder / "config.json").write_text(config)
+
+    assert reason in (only_card().error or "")
+
+
+def test_weights_in_another_format_are_none(root: Path):
+    folder = add_model(root, "pickled", dict(TALKER_CONFIG))
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+    assert ".safetensors" in (only_card().error or "")
+
+
+def test_links_out_of_the_model_folder_are_refused(root: Path, tmp_path: Path):
+    outside = add_model(tmp_path / "outside", "secret", dict(TALKER_CONFIG))
+    (root / "linked").symlink_to(outside)
+    folder = add_model(root, "half", dict(TALKER_CONFIG))
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to(outside / "model.safetensors")
+
+    errors = {card.id: card.error or "" for card in read_catalog().values()}
+
+    assert errors.keys() == {"linked", "half"}
+    assert all("link" in error for error in errors.values())
+
+
+def test_a_link_within_the_model_folder_is_followed(root: Path):
+    add_model(root, "talker", dict(TALKER_CONFIG))
+    (root / "alias").symlink_to(root / "talker")
+
+    assert {card.id: card.error for card in read_catalog().values()} == {"alias": None, "talker": None}
+
+
+def test_what_is_no_model_is_not_listed(root: Path):
+    (root / "notes").mkdir()
+    (root / "readme.txt").write_text("hello")
+
+    assert read_catalog() == {}
+
+
+def test_the_operators_model_wins_over_a_built_in_one_of_its_name(root: Path, tmp_path: Path):
+    add_model(tmp_path / "builtin", "same", dict(EMBEDDER_CONFIG))
+    add_model(root, "same", dict(TALKER_CONFIG))
+
+    assert only_card().path == root / "same"
+
+
+def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(root: Path):
+    add_model(root, "good", dict(TALKER_CONFIG))
+    folder = add_model(root, "dangling", dict(TALKER_CONFIG))
+    (folder / "model.safetensors").unlink()
+    os.symlink("nowhere", folder / "model.safetensors")
+
+    assert {card.id: card.error is None for card in read_catalog().values()} == {"good": True, "dangling": False}

@@ -1,0 +1,209 @@
+"""Models and health, from outside."""
+
+import asyncio
+import json
+import time
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from tests.inference.engine.processes import process_exists, status_of
+from tests.inference.served import ServedStoa, eventually_listed, eventually_running
+
+FIELDS = {"id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error"}
+HOSTILE_IDS = [
+    "..",
+    "../../etc/passwd",
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc",
+    "/etc/passwd",
+    "talker/../talker",
+    "talker%2f..",
+    "./talker",
+    "TALKER",
+    "talker.",
+    "talker%20",
+    "file:///etc/passwd",
+    "http://127.0.0.1/x",
+    "hf://user/model",
+    "%24%7Bjndi%7D",
+    "$(id)",
+    "`id`",
+    "';DROP TABLE users;--",
+    "{{7*7}}",
+    "\u202etalker",
+    "\uff54alker",
+    "a" * 2000,
+    "con",
+    "%ff%fe",
+]
+
+
+def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
+    answer = stoa.get("/models", role="STAFF")
+
+    models = {model["id"]: model for model in answer.json()["models"]}
+    assert all(model.keys() == FIELDS for model in models.values())
+    assert models["talker"] == {
+        "id": "talker",
+        "name": "talker",
+        "type": "safetensors",
+        "size_bytes": 1000,
+        "loaded": True,
+        "context_size": 64,
+        "capabilities": ["text-generation"],
+        "state": "loaded",
+        "error": None,
+    }
+    assert (models["idle"]["state"], models["idle"]["loaded"]) == ("unloaded", False)
+    assert (models["idle"]["context_size"], models["embedder"]["capabilities"]) == (4096, ["embeddings"])
+
+
+def test_health_is_public_and_whole(stoa: ServedStoa):
+    answer = httpx2.get(f"{stoa.url}/health")
+
+    body = answer.json()
+    assert answer.status_code == 200
+    assert body.keys() == {"status", "version", "uptime_seconds", "models_loaded"}
+    assert body["status"] == "healthy"
+    assert body["models_loaded"] == 2
+    assert isinstance(body["uptime_seconds"], int)
+
+
+async def test_load_and_unload_start_and_end_a_process(stoa: ServedStoa):
+    loaded = stoa.post("/models/idle/load", {"context_size": 128, "gpu_layers": 3, "batch_size": 64})
+
+    assert loaded.status_code == 200
+    body = loaded.json()
+    assert (body["status"], body["model_id"]) == ("loaded", "idle")
+    assert (body["context_size"], body["gpu_layers"], body["batch_size"]) == (128, 0, 64)
+    assert body.keys() >= {"memory_usage_bytes", "load_time_ms", "max_sequences", "dtype", "device"}
+    pid = await stoa.host.pid("idle")
+    assert httpx2.get(f"{stoa.url}/health").json()["models_loaded"] == 3
+
+    unloaded = stoa.post("/models/idle/unload")
+    assert unloaded.json() == {"status": "unloaded", "model_id": "idle"}
+    assert not process_exists(pid)
+    assert httpx2.get(f"{stoa.url}/health").json() | {"uptime_seconds": 0} == {
+        "status": "healthy",
+        "version": "0.1.0",
+        "uptime_seconds": 0,
+        "models_loaded": 2,
+    }
+    assert stoa.post("/models/idle/unload").json() == {"status": "unloaded", "model_id": "idle"}
+
+
+def test_a_load_with_no_body_at_all_is_one_with_defaults(stoa: ServedStoa):
+    answer = httpx2.post(f"{stoa.url}/models/idle/load", headers=stoa.headers(), timeout=30)
+
+    assert (answer.status_code, answer.json()["batch_size"]) == (200, 512)
+    stoa.post("/models/idle/unload")
+
+
+async def test_m5_many_loads_at_once_load_it_once(stoa: ServedStoa):
+    loads = stoa.models_dir / "slow-one" / "loads"
+    async with stoa.client() as client:
+        answers = await asyncio.gather(*(client.post("/models/slow-one/load") for _ in range(20)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert len(loads.read_text().splitlines()) == 1
+        await client.post("/models/slow-one/unload")
+
+
+async def test_a_load_goes_on_when_its_client_leaves(stoa: ServedStoa):
+    async with stoa.client() as client:
+        with pytest.raises(httpx2.ReadTimeout):
+            await client.post("/models/slow-one/load", timeout=0.3)
+        deadline = time.monotonic() + 10
+        while (status := await status_of(stoa.host.commands, "slow-one")) is None or status.state != "loaded":
+            assert time.monotonic() < deadline, status
+            await asyncio.sleep(0.05)
+        await client.post("/models/slow-one/unload")
+
+
+async def test_while_a_model_loads_a_request_for_it_is_503_with_retry_after(stoa: ServedStoa):
+    async with stoa.client() as client:
+        loading = asyncio.create_task(client.post("/models/slow-one/load"))
+        await eventually_listed(stoa, "slow-one")
+        answer = await client.post("/inference", json={"model": "slow-one", "prompt": "speak"})
+        await loading
+        await client.post("/models/slow-one/unload")
+
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "MODEL_NOT_LOADED"
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_unload_lets_a_running_stream_end(stoa: ServedStoa):
+    stoa.post("/models/idle/load")
+    async with stoa.client() as client:
+        body = {"model": "idle", "prompt": "speak", "max_tokens": 60}
+        streaming = asyncio.create_task(client.post("/inference/stream", json=body))
+        await eventually_running(stoa, "idle")
+        await client.post("/models/idle/unload")
+        events = (await streaming).text.strip().split("\n\n")
+    await stoa.host.engine.close()
+
+    assert len(events) == 61
+    assert json.loads(events[-1][6:])["done"] is True
+
+
+def test_a_context_over_the_models_own_limit_is_refused(stoa: ServedStoa):
+    answer = stoa.post("/models/idle/load", {"context_size": 4097})
+
+    assert answer.status_code == 400
+    assert "4096" in answer.json()["error"]["message"]
+    assert answer.json()["error"]["details"] == {"field": "context_size"}
+
+
+def test_a_model_that_will_not_load_says_why_and_the_service_goes_on(stoa: ServedStoa):
+    answer = stoa.post("/models/broken-one/load")
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "INFERENCE_FAILED"
+    assert "weights are missing" in answer.json()["error"]["message"]
+    listed = {model["id"]: model for model in stoa.get("/models").json()["models"]}["broken-one"]
+    assert (listed["state"], listed["loaded"]) == ("failed", False)
+    assert "weights are missing" in listed["error"]
+    assert stoa.get("/health").json()["status"] == "healthy"
+
+
+def test_a_folder_that_is_no_whole_model_is_listed_as_failed_and_not_loaded(stoa: ServedStoa):
+    folder = stoa.models_dir / "half-made"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+
+    listed = {model["id"]: model for model in stoa.get("/models").json()["models"]}["half-made"]
+    refused = stoa.post("/models/half-made/load")
+
+    assert listed["state"] == "failed"
+    assert listed["error"] in refused.json()["error"]["message"]
+    assert refused.status_code == 400
+    (folder / "config.json").unlink()
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("model_id", HOSTILE_IDS, ids=lambda model_id: model_id[:20])
+def test_m1_an_id_that_is_no_model_is_not_found_whatever_it_looks_like(stoa: ServedStoa, model_id: str):
+    for method, path in (
+        ("POST", f"/models/{model_id}/load"),
+        ("POST", f"/models/{model_id}/unload"),
+        ("GET", f"/v1/models/{model_id}"),
+    ):
+        as_written = quote(path, safe="".join(map(chr, range(33, 127))))
+        status, _, body = stoa.ask_as_written(method, as_written, stoa.headers() | {"Content-Length": "0"})
+        assert status == 404, body
+        assert body["error"]["code"] == ("model_not_found" if path.startswith("/v1") else "MODEL_NOT_FOUND")
+    answer = stoa.post("/inference", {"model": model_id, "prompt": "x"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "MODEL_NOT_FOUND")
+
+
+def test_m1_a_model_outside_the_folders_cannot_be_reached_by_its_path(stoa: ServedStoa):
+    outside = stoa.models_dir.parent / "outside"
+    outside.mkdir()
+    (outside / "config.json").write_text("{}")
+
+    answer = stoa.post("/models/..%2Foutside/load")
+
+    assert answer.status_code == 404
+    assert not (outside / "loads").exists()

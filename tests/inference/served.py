@@ -1,0 +1,182 @@
+"""The model server as its users meet it: a real process on a port, over a real model host with fake models in it."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.inference.engine.processes import REPOSITORY, RunningHost, running_host, status_of
+
+PASSWORD = "a lamp for every room"
+START_LIMIT_S = 60
+SETTINGS = "inference.config.settings.test"
+
+# Prints the users' keys: by role, and of a super admin's key that may only read.
+_MAKE_USERS = f"""
+import json
+import django
+django.setup()
+from django.utils import timezone
+from shared.accounts.roles import Permission, Role
+from shared.accounts.services import create_api_key, create_user
+now = timezone.now()
+keys = {{}}
+for role in Role:
+    user = create_user(email=f"{{role.lower()}}@example.com", name=role, password={PASSWORD!r}, role=role, now=now)
+    keys[role] = create_api_key(user=user, name="test", now=now)[1]
+    if role is Role.SUPER_ADMIN:
+        keys["READER"] = create_api_key(user=user, name="r", permissions=[Permission.READ_MODELS], now=now)[1]
+print(json.dumps(keys))
+"""
+
+TALKER_CONFIG = {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096}
+EMBEDDER_CONFIG = {"architectures": ["LlamaModel"], "max_position_embeddings": 512}
+
+
+@dataclass
+class ServedStoa:
+    """A running server. `talker` and `embedder` are loaded fakes, `idle` and `slow-one` are not loaded."""
+
+    url: str
+    keys: dict[str, str]
+    host: RunningHost
+    environment: dict[str, str]
+    models_dir: Path
+    log: Path
+
+    def headers(self, role: str = "SUPER_ADMIN") -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.keys[role]}"}
+
+    def get(self, path: str, role: str = "SUPER_ADMIN") -> httpx2.Response:
+        return httpx2.get(self.url + path, headers=self.headers(role), timeout=30)
+
+    def post(self, path: str, body: object = None, role: str = "SUPER_ADMIN") -> httpx2.Response:
+        return httpx2.post(self.url + path, json=body, headers=self.headers(role), timeout=30)
+
+    def ask_as_written(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], Any]:
+        """Status, headers (names in lower case) and body of a request whose path no client library has tidied up."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        with contextlib.closing(connection):
+            connection.putrequest(method, path, skip_accept_encoding=True)
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, json.load(answer)
+
+    def client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(base_url=self.url, headers=self.headers(), timeout=30)
+
+
+def add_model(models_dir: Path, name: str, config: dict[str, object]) -> Path:
+    """A folder that the catalog takes for a model; its name says how the fake behaves (see fake_model)."""
+    folder = models_dir / name
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"\0" * 1000)
+    return folder
+
+
+def run_manage(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`manage_inference.py`, run to its end."""
+    command = [sys.executable, "manage_inference.py", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
+
+
+async def eventually_running(stoa: ServedStoa, model_id: str) -> None:
+    """Returns when the model generates something."""
+    deadline = time.monotonic() + 10
+    while (stats := await stoa.host.engine.stats(model_id)).running == 0:
+        assert time.monotonic() < deadline, stats
+        await asyncio.sleep(0.01)
+
+
+async def eventually_listed(stoa: ServedStoa, model_id: str) -> None:
+    """Returns when the model host knows the model, loaded or not."""
+    deadline = time.monotonic() + 10
+    while await status_of(stoa.host.commands, model_id) is None:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+@contextlib.contextmanager
+def served_stoa() -> Iterator[ServedStoa]:
+    """A ready server; it and all it started are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
+        models_dir = Path(home) / "models"
+        for name in ("talker", "idle", "slow-one", "broken-one"):
+            add_model(models_dir, name, dict(TALKER_CONFIG))
+        add_model(models_dir, "embedder", dict(EMBEDDER_CONFIG))
+        environment = _environment(Path(home), host.run_dir, models_dir)
+        keys = _make_users(environment)
+        log = Path(home) / "server.log"
+        process = _start(environment, log)
+        try:
+            url = _url_of(process, log)
+            _wait_until_healthy(url)
+            yield ServedStoa(url, keys, host, environment, models_dir, log)
+        finally:
+            process.terminate()
+            process.wait(45)
+
+
+def _environment(home: Path, run_dir: Path, models_dir: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_") and name != "REDIS_URL"}
+    return kept | {
+        "DJANGO_SETTINGS_MODULE": SETTINGS,
+        "DATABASE_URL": f"sqlite:///{home / 'stoa.sqlite3'}",
+        "STOA_HOME": str(home),
+        "STOA_RUN_DIR": str(run_dir),
+        "STOA_MODELS_DIR": str(models_dir),
+        "STOA_LOAD": "talker,embedder",
+    }
+
+
+def _make_users(environment: dict[str, str]) -> dict[str, str]:
+    migrated = run_manage(environment, "migrate", "--verbosity=0")
+    assert migrated.returncode == 0, migrated.stderr
+    command = [sys.executable, "-c", _MAKE_USERS]
+    made = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
+    assert made.returncode == 0, made.stderr
+    keys: dict[str, str] = json.loads(made.stdout)
+    return keys
+
+
+def _start(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "manage_inference.py", "serve", "--port", "0"]
+    with log.open("wb") as output:
+        return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
+
+
+def _url_of(process: subprocess.Popen[bytes], log: Path) -> str:
+    """The address that the server's log tells."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while True:
+        for line in log.read_text().splitlines():
+            if line.startswith("{") and (urls := json.loads(line).get("urls")):
+                return str(urls[0])
+        assert process.poll() is None, f"the server ended: {log.read_text()}"
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+
+
+def _wait_until_healthy(url: str) -> None:
+    deadline = time.monotonic() + START_LIMIT_S
+    while True:
+        with contextlib.suppress(httpx2.TransportError):
+            answer = httpx2.get(f"{url}/health", timeout=5).json()
+            if answer["status"] == "healthy":
+                return
+        assert time.monotonic() < deadline, "the models did not load"
+        time.sleep(0.05)
