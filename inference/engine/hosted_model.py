@@ -81,7 +81,7 @@ class HostedModel:
         """Returns when the process is gone: after its running requests, or with `force` at once."""
         self._ending = True
         if self._process is None:
-            pass  # `_run` sees `_ending` as soon as it has started
+            self._life.cancel()  # it waits for its process to start
         elif self.state is ModelState.LOADING:
             self._process.kill("it was unloaded")
         else:
@@ -91,6 +91,7 @@ class HostedModel:
         if not self._life.done() and self._process is not None:
             self._process.kill("it was unloaded")
         await asyncio.wait({self._life})
+        self._fail(ModelLoadFailed(f"{self.spec.model_id} was unloaded."))
 
     async def _live(self) -> None:
         while await self._run():
@@ -103,8 +104,6 @@ class HostedModel:
             self._process = await self._launcher.start(self.spec)
         except (OSError, EOFError) as error:
             return self._fail(ModelLoadFailed(f"No process could be started for {self.spec.model_id}: {error}"))
-        if self._ending:
-            self._process.kill("it was unloaded")
         refusal = await self._serve(self._process)
         await asyncio.wait({self._process.ended}, timeout=STOP_SECONDS)
         self._process.kill("it hung at its end")
@@ -113,7 +112,7 @@ class HostedModel:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.spec.socket)
         if self._ending:
-            return self._fail(ModelLoadFailed(f"{self.spec.model_id} was unloaded."))
+            return False
         if refusal is not None:
             return self._fail(refusal)
         return self._crash(last_words)

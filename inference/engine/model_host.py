@@ -20,6 +20,7 @@ from inference.engine.process import ModelSpec
 from inference.engine.request import LoadOptions, LoadReport, ModelState
 
 LOADER = "inference.engine.loading:load_model"
+_END_SECONDS = 1.0
 MAX_SOCKET_PATH = 107  # what Linux allows
 
 
@@ -32,11 +33,16 @@ class ModelHost:
         self._health = health
         self._launcher = Launcher(preload=loader.partition(":")[0])
         self._models: dict[str, HostedModel] = {}
+        self._serving: set[asyncio.Task[None]] = set()
         self.stopping = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, one command. A client that leaves changes nothing: the command is carried out."""
         channel = Channel(reader, writer)
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
         try:
             await channel.greet()
             command = await channel.receive()
@@ -48,7 +54,10 @@ class ModelHost:
             await channel.closed()
 
     async def end_all(self) -> None:
+        """All models end, and whoever waits for one is answered."""
         await asyncio.gather(*(model.end(force=True) for model in self._models.values()))
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=_END_SECONDS)
 
     async def _answer(self, command: Frame) -> Frame:
         try:

@@ -38,6 +38,7 @@ from tests.inference.engine.processes import (
     running_host,
     start_host,
     start_program,
+    start_real_host,
     status_of,
 )
 
@@ -294,6 +295,18 @@ async def test_the_end_of_the_host_ends_all_and_leaves_no_socket(host: RunningHo
     assert (await read(stream))[-1].finish_reason is FinishReason.CANCELLED
     await eventually(lambda: not any(map(process_exists, started)))
     assert list(host.run_dir.glob("*.sock")) == []
+
+
+async def test_a_host_ends_at_once_while_its_first_model_waits_for_torch() -> None:
+    with running_host(start_real_host) as host:
+        loading = asyncio.create_task(host.commands.load("m", host.folder("m")))
+        await eventually_in_state(host.commands, "m", ModelState.LOADING)
+        started = descendants(host.process.pid)
+        host.process.terminate()
+        with pytest.raises((ModelLoadFailed, HostUnavailable)):
+            await loading
+        assert await asyncio.to_thread(host.process.wait, 20) == 0
+        await eventually(lambda: not any(map(process_exists, started)))
 
 
 async def test_a_host_started_to_die_with_its_parent_does() -> None:
