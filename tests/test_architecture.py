@@ -54,7 +54,7 @@ def test_what_the_package_needs_is_what_the_requirement_lists_name():
     )
 
 
-@pytest.mark.parametrize("list_name", ["base", "commerce", "inference", "test", "dev"])
+@pytest.mark.parametrize("list_name", ["base", "bench", "commerce", "inference", "test", "dev"])
 def test_every_named_package_is_pinned(list_name: str):
     pinned = {
         line.partition("==")[0] for line in (CHECKOUT / "requirements" / "constraints.txt").read_text().splitlines()

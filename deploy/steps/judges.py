@@ -116,7 +116,7 @@ def bench(arguments: argparse.Namespace) -> None:
     names = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
     if arguments.name not in names:
         raise Failed(f"There is no benchmark {arguments.name!r}. There are: {', '.join(names) or 'none'}.")
-    prepare_venv(["test"], cuda=arguments.cuda)
+    prepare_venv(["bench"], cuda=arguments.cuda)
     options = ["--quick"] if arguments.quick else []
     options += ["--json", str(arguments.json.resolve())] if arguments.json else []
     done = subprocess.run([str(PYTHON), "-m", f"tests.benchmarks.{arguments.name}", *options], cwd=ROOT)
