@@ -37,11 +37,16 @@ class TestRun:
 
 ON_SQLITE = ["-p", "tests.services", "--database=sqlite", "--redis=valkey", "-n", "2"]
 ON_POSTGRESQL = ["-p", "tests.services", "--database=postgresql", "--redis=redis", "-n", "2"]
+# They know no database, so once is enough.
+SERVING = ["--ignore=tests/shared/serving"]
+MODELS = ["--ignore=tests/inference/engine", "--ignore=tests/inference/builtin", "--ignore=tests/inference/protocol"]
 TEST_RUNS = [
     TestRun("commerce on SQLite", ["tests/commerce", "tests/shared"], ON_SQLITE, "commerce"),
-    TestRun("inference on SQLite", ["tests/inference", "tests/shared"], ON_SQLITE, "inference"),
-    TestRun("commerce on PostgreSQL", ["tests/commerce", "tests/shared"], ON_POSTGRESQL, "commerce"),
-    TestRun("inference on PostgreSQL", ["tests/inference", "tests/shared"], ON_POSTGRESQL, "inference"),
+    TestRun("inference on SQLite", ["tests/inference", "tests/shared"], ON_SQLITE + SERVING, "inference"),
+    TestRun("commerce on PostgreSQL", ["tests/commerce", "tests/shared"], ON_POSTGRESQL + SERVING, "commerce"),
+    TestRun(
+        "inference on PostgreSQL", ["tests/inference", "tests/shared"], ON_POSTGRESQL + SERVING + MODELS, "inference"
+    ),
     TestRun("the house", ["tests/test_architecture.py", "tests/test_m7_forbidden_calls.py", "tests/deploy"], []),
     TestRun("all of Stoa from outside", ["tests/journeys", "tests/conformance", "tests/faults"], []),
 ]
