@@ -40,6 +40,7 @@ SHARED_APPS = [
 
 MIDDLEWARE = [
     "shared.observability.request_id.RequestIdMiddleware",
+    "shared.api.middleware.JsonErrorsMiddleware",  # early, to see what the others refuse
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "corsheaders.middleware.CorsMiddleware",
@@ -49,7 +50,6 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "shared.api.middleware.JsonErrorsMiddleware",
 ]
 
 TEMPLATES = [
@@ -76,7 +76,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
 else:
-    DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 10, "timeout": 10}}
+    pool = {"min_size": 1, "max_size": 10, "timeout": 10}
+    DATABASES["default"]["OPTIONS"] = DATABASES["default"].get("OPTIONS", {}) | {"pool": pool}  # beside ?sslmode=...
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # A Redis-protocol server: limits counted over all processes. Empty: counted in this process alone.
@@ -84,7 +85,7 @@ REDIS_URL = env.str("REDIS_URL", default="")
 
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = [
-    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "shared.accounts.passwords.OneCoreArgon2",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [
@@ -92,14 +93,10 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 8}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-SIMPLE_JWT = {
-    "ACCESS_TOKEN_LIFETIME": timedelta(minutes=15),
-    "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
-    "ALGORITHM": "HS256",
-    "SIGNING_KEY": JWT_KEY,
-    "ISSUER": "stoa",
-    "AUDIENCE": "stoa",
-}
+AUTHENTICATION_BACKENDS = ["shared.accounts.backends.LimitedBackend"]  # Django's own sign-in, to the admin
+JWT_ISSUER = "stoa"
+JWT_ACCESS_LIFETIME = timedelta(minutes=15)
+JWT_REFRESH_LIFETIME = timedelta(days=14)
 # Sign-ins a minute: for one address, and for one account.
 LOGIN_LIMIT = env.int("STOA_LOGIN_LIMIT", default=10)
 

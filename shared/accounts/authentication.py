@@ -1,0 +1,139 @@
+"""Who a credential speaks for: the one answer for HTTP views, DRF, WebSockets and the command line.
+
+A credential is an access token or an API key. Every call reads its row, so that a revoked key, a signed-out token, a
+deactivated user and a changed role or password count from the next request.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import OperationalError
+from django.db.models import Q
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from shared.accounts.models import ApiKey, SignIn, User
+from shared.accounts.roles import ROLE_PERMISSIONS, Role
+from shared.accounts.tokens import InvalidToken, TokenKind, decode
+from shared.api.errors import ApiError
+
+KEY_MARK = "stoa_"
+LONGEST_CREDENTIAL = 4096
+LAST_USED_EVERY = timedelta(minutes=1)
+
+
+class NotAuthenticated(ApiError):
+    """401, with one message for every reason: which one it was is nobody's business."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            401,
+            "The credentials are missing, wrong, expired or revoked. Sign in again, or send a valid API key.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Principal:
+    """Who asks, by which credential, and what they may do with it."""
+
+    user: User
+    permissions: frozenset[str]
+    api_key: ApiKey | None = None
+    sign_in: SignIn | None = None
+
+    def may(self, permission: str) -> bool:
+        return permission in self.permissions
+
+    @property
+    def has_whole_role(self) -> bool:
+        """False for a key that carries named permissions only: it does not speak for its user's role."""
+        return self.api_key is None or self.api_key.permissions is None
+
+
+def credential_from_headers(headers: Mapping[str, str]) -> str | None:
+    """The credential in `Authorization: Bearer`, else in `X-API-Key`; None where there is none. A bare `Bearer` is
+    none. URLs, cookies and bodies are never looked at. `headers` has lower-case names, or ignores case."""
+    scheme, _, token = headers.get("authorization", "").strip().partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip()
+    return headers.get("x-api-key", "").strip() or None
+
+
+def authenticate(credential: str) -> Principal:
+    """Who an access token or an API key speaks for. Raises NotAuthenticated."""
+    if len(credential) > LONGEST_CREDENTIAL or not credential.isascii():
+        raise NotAuthenticated
+    if credential.startswith(KEY_MARK):
+        return _by_api_key(credential, timezone.now())
+    return _by_access_token(credential, timezone.now())
+
+
+aauthenticate = sync_to_async(authenticate)
+
+
+def hash_secret(secret: str) -> str:
+    """A key's secret is random and long: a plain SHA-256 keeps it, and is quick enough for every request."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _by_access_token(token: str, now: datetime) -> Principal:
+    try:
+        claims = decode(token, TokenKind.ACCESS)
+    except InvalidToken:
+        raise NotAuthenticated from None
+    sign_in = SignIn.objects.select_related("user").filter(id=claims.sign_in_id, revoked_at=None).first()
+    if sign_in is None or sign_in.expires_at <= now:
+        raise NotAuthenticated
+    user = sign_in.user
+    if user.id != claims.user_id or not user.is_active or user.token_version != claims.version:
+        raise NotAuthenticated
+    return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in)
+
+
+def _by_api_key(raw: str, now: datetime) -> Principal:
+    key_id, _, secret = raw.removeprefix(KEY_MARK).partition("_")
+    key = ApiKey.objects.select_related("user").filter(key_id=key_id).first()
+    if key is None or not hmac.compare_digest(key.secret_hash, hash_secret(secret)):
+        raise NotAuthenticated
+    if key.revoked_at or (key.expires_at and key.expires_at <= now) or not key.user.is_active:
+        raise NotAuthenticated
+    _note_use(key, now)
+    permissions = _role_permissions(key.user)
+    if key.permissions is not None:
+        permissions &= frozenset(key.permissions)
+    return Principal(user=key.user, permissions=permissions, api_key=key)
+
+
+def _role_permissions(user: User) -> frozenset[str]:
+    return frozenset(ROLE_PERMISSIONS[Role(user.role)])
+
+
+def _note_use(key: ApiKey, now: datetime) -> None:
+    if key.last_used_at and key.last_used_at > now - LAST_USED_EVERY:
+        return
+    stale = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_EVERY)
+    try:
+        ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
+    except OperationalError:
+        return  # a database that cannot be written just now must not stop those who only read
+
+
+class BearerAuthentication(BaseAuthentication):
+    """DRF's door: `request.user` is the user, `request.auth` the Principal."""
+
+    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+        credential = credential_from_headers(request.headers)
+        if credential is None:
+            return None
+        principal = authenticate(credential)
+        return principal.user, principal
+
+    def authenticate_header(self, request: Request) -> Any:
+        return "Bearer"

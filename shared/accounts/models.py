@@ -1,0 +1,117 @@
+"""Users, the keys they made, and their sign-ins."""
+
+import uuid
+from typing import Any, ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+
+from shared.accounts.roles import Role
+
+
+class UserManager(BaseUserManager["User"]):
+    """Look-ups by e-mail. Users are made by `services.create_user`."""
+
+    @classmethod
+    def normalize_email(cls, email: str | None) -> str:
+        """E-mails differ by more than case: the whole address is kept in lower case."""
+        return (email or "").strip().lower()
+
+    def get_by_natural_key(self, username: str | None) -> "User":
+        return self.get(email=self.normalize_email(username))
+
+    def create_superuser(self, email: str, name: str, password: str | None = None) -> "User":
+        """For Django's own `createsuperuser` command."""
+        user = self.model(email=self.normalize_email(email), name=name, role=Role.SUPER_ADMIN)
+        user.set_password(password)
+        user.save()
+        return user
+
+
+class User(AbstractBaseUser):
+    """A person. Never deleted, only deactivated: orders, reports and keys point here."""
+
+    email = models.EmailField(unique=True)
+    name = models.CharField(max_length=150)
+    role = models.CharField(max_length=20, choices=Role, default=Role.CUSTOMER)
+    is_active = models.BooleanField("active", default=True, help_text="Off: every token and key is refused at once.")
+    email_verified_at = models.DateTimeField(null=True, blank=True)
+    token_version = models.PositiveIntegerField(default=0, editable=False)  # one up: every earlier token is refused
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects: ClassVar[UserManager] = UserManager()
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS = ["name"]
+
+    class Meta:
+        ordering = ["email"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(email=Lower("email")), name="accounts_user_email_lower"),
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="accounts_user_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.email
+
+    # Django's admin asks these. It is the super admins' alone, and they may do all in it.
+    @property
+    def is_superuser(self) -> bool:
+        return self.role == Role.SUPER_ADMIN
+
+    @property
+    def is_staff(self) -> bool:
+        return self.is_superuser
+
+    def has_perm(self, perm: str, obj: Any = None) -> bool:
+        return self.is_active and self.is_superuser
+
+    def has_perms(self, perms: Any, obj: Any = None) -> bool:
+        return self.is_active and self.is_superuser
+
+    def has_module_perms(self, app_label: str) -> bool:
+        return self.is_active and self.is_superuser
+
+
+class ApiKey(models.Model):
+    """A long-lived credential. Its secret is shown once and kept only as a hash."""
+
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="api_keys")
+    name = models.CharField(max_length=100)
+    key_id = models.CharField(max_length=16, unique=True, editable=False)
+    secret_hash = models.CharField(max_length=64, editable=False)
+    permissions = models.JSONField(null=True, blank=True)  # a list; null: all that the user's role has
+    created_at = models.DateTimeField(editable=False)
+    last_used_at = models.DateTimeField(null=True, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        verbose_name = "API key"
+        ordering = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix})"
+
+    @property
+    def prefix(self) -> str:
+        """What may be shown of the key, to tell it from others."""
+        return f"stoa_{self.key_id}_"
+
+
+class SignIn(models.Model):
+    """One sign-in and all the tokens that grew from it: the family that rotation and revocation speak of."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_ins")
+    refresh_id = models.UUIDField(default=uuid.uuid4)  # the one refresh token that is still good
+    created_at = models.DateTimeField()
+    refreshed_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.created_at:%Y-%m-%d %H:%M}"

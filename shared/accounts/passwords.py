@@ -1,0 +1,49 @@
+"""Hashing of passwords: slow on purpose, so never more at once than there are cores."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth.hashers import Argon2PasswordHasher, make_password
+
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+
+LONGEST_WAIT_S = 5.0
+
+_cores = threading.BoundedSemaphore(os.cpu_count() or 1)
+
+
+class OneCoreArgon2(Argon2PasswordHasher):
+    """argon2id on one core with 19 MiB, the first of the settings that OWASP's Password Storage Cheat Sheet gives;
+    Django's own takes 100 MiB and eight threads."""
+
+    time_cost = 2
+    memory_cost = 19 * 1024
+    parallelism = 1
+
+
+def hash_password(password: str | None) -> str:
+    """The hash to store; of None, one that no password matches."""
+    with _one_core():
+        return make_password(password)
+
+
+def password_matches(user: User | None, password: str) -> bool:
+    """Whether this is the user's password. Costs one hash whoever the user is, and where there is none."""
+    with _one_core():
+        if user is None:
+            make_password(password)
+            return False
+        return user.check_password(password)
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    if not _cores.acquire(timeout=LONGEST_WAIT_S):
+        raise ApiError(503, "Too many people sign in just now. Try again shortly.", headers={"Retry-After": "5"})
+    try:
+        yield
+    finally:
+        _cores.release()

@@ -1,0 +1,242 @@
+"""Every write to accounts: people, sign-ins, keys. The clock is passed in; errors are ApiErrors."""
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from shared.accounts.authentication import KEY_MARK, NotAuthenticated, Principal, hash_secret
+from shared.accounts.models import ApiKey, SignIn, User
+from shared.accounts.passwords import hash_password, password_matches
+from shared.accounts.roles import ROLE_PERMISSIONS, Role
+from shared.accounts.tokens import Claims, InvalidToken, TokenKind, decode, encode
+from shared.api.errors import ApiError, ValidationFailed
+from shared.api.rate_limits import Decision, address_key, hit, rate_limit_headers, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenPair:
+    """A fresh access and refresh token. `expires_at` is the access token's end; `rate_limit` what is left of the
+    sign-in limit, where one was counted."""
+
+    access: str
+    refresh: str
+    expires_at: datetime
+    user: User
+    rate_limit: Decision | None = None
+
+
+def create_user(*, email: str, name: str, password: str | None, role: Role, now: datetime) -> User:
+    """A new active user; without a password, one who cannot sign in. Raises ValidationFailed: e-mail taken, weak
+    password."""
+    user = User(email=User.objects.normalize_email(email), name=name, role=role, created_at=now)
+    if password is not None:
+        _require_good_password(password, user)
+    if User.objects.filter(email=user.email).exists():  # before the costly hash; the constraint decides
+        raise _email_taken()
+    user.password = hash_password(password)
+    try:
+        with transaction.atomic():
+            user.save(force_insert=True)
+    except IntegrityError:
+        raise _email_taken() from None
+    return user
+
+
+def register_user(*, email: str, name: str, password: str, role: Role, address: str, now: datetime) -> TokenPair:
+    """A new customer or store owner, signed in. Raises ApiError 403 for another role, 429, ValidationFailed."""
+    if role not in (Role.CUSTOMER, Role.STORE_OWNER):
+        raise ApiError(403, "Only customers and store owners register themselves; others are invited.")
+    decision = hit("register", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
+    require(decision)
+    user = create_user(email=email, name=name, password=password, role=role, now=now)
+    return _start_sign_in(user, now, decision)
+
+
+def sign_in(*, email: str, password: str, address: str, now: datetime) -> TokenPair:
+    """Tokens for the right pair. Raises ApiError 401, the same for every wrong pair; 429 before any hashing."""
+    user, decision = check_credentials(email=email, password=password, address=address)
+    return _start_sign_in(user, now, decision)
+
+
+def check_credentials(*, email: str, password: str, address: str) -> tuple[User, Decision]:
+    """The active user of this pair, and what is left of the limits. Raises as `sign_in` does. An unknown, an inactive
+    and a known user with a wrong password cost the same and look the same."""
+    email = User.objects.normalize_email(email)
+    decision = _count_sign_in(email, address)
+    user = User.objects.filter(email=email).first()
+    if not password_matches(user, password) or user is None or not user.is_active:
+        raise ApiError(
+            401,
+            "The e-mail or the password is wrong.",
+            headers={"WWW-Authenticate": "Bearer"} | rate_limit_headers(decision),
+        )
+    return user, decision
+
+
+def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
+    """A new pair for a refresh token, which is good for one. Raises NotAuthenticated.
+
+    Of many uses at once one wins. A use that came (`now`) after the token had been used is a copy in other hands: it
+    ends the sign-in for everybody.
+    """
+    try:
+        claims = decode(refresh, TokenKind.REFRESH)
+    except InvalidToken:
+        raise NotAuthenticated from None
+    sign_in = SignIn.objects.select_related("user").filter(id=claims.sign_in_id, revoked_at=None).first()
+    if sign_in is None or not sign_in.user.is_active or sign_in.user.token_version != claims.version:
+        raise NotAuthenticated
+    refresh_id = uuid.uuid4()
+    won = SignIn.objects.filter(id=sign_in.id, refresh_id=claims.token_id, revoked_at=None).update(
+        refresh_id=refresh_id,
+        refreshed_at=timezone.now(),  # not `now`: whoever came before this very moment lost a race, and copied nothing
+        expires_at=now + settings.JWT_REFRESH_LIFETIME,
+    )
+    if not won:
+        SignIn.objects.filter(id=sign_in.id, revoked_at=None, refreshed_at__lt=now).update(revoked_at=now)
+        raise NotAuthenticated
+    return _token_pair(sign_in, refresh_id, now)
+
+
+def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> None:
+    """Ends the sign-in that the caller's access token came from, and the one of `refresh`: all their tokens at once."""
+    ended = {principal.sign_in.id} if principal.sign_in else set()
+    if refresh:
+        try:
+            ended.add(decode(refresh, TokenKind.REFRESH).sign_in_id)
+        except InvalidToken:
+            pass  # what is no token needs no ending
+    SignIn.objects.filter(id__in=ended, user=principal.user, revoked_at=None).update(revoked_at=now)
+
+
+def change_password(*, user: User, old: str, new: str) -> None:
+    """Sets a new password; every earlier token is refused. Raises ValidationFailed: `old` is wrong, `new` is weak."""
+    if not password_matches(user, old):
+        raise ValidationFailed({"old": ["This is not your password."]})
+    _require_good_password(new, user, field="new")
+    set_password(user=user, password=new)
+
+
+def set_password(*, user: User, password: str) -> None:
+    """As an administrator does, without the old one; every earlier token is refused."""
+    user.password = hash_password(password)
+    User.objects.filter(pk=user.pk).update(password=user.password, token_version=F("token_version") + 1)
+    user.refresh_from_db(fields=["token_version"])
+
+
+def change_user(*, user: User, name: str, email: str, role: Role, is_active: bool) -> None:
+    """An administrator's edit. A new role, or a change of `is_active`, refuses every earlier token.
+    Raises ValidationFailed: e-mail taken, or nobody would be left to administer."""
+    with transaction.atomic():
+        row = User.objects.select_for_update().get(pk=user.pk)
+        stays_admin = role == Role.SUPER_ADMIN and is_active
+        if row.is_superuser and row.is_active and not stays_admin and not _other_admins(row):
+            raise ValidationFailed({"role": ["This is the last active super admin: make another one first."]})
+        if (row.role, row.is_active) != (role, is_active):
+            row.token_version += 1
+        row.name, row.email, row.role, row.is_active = name, User.objects.normalize_email(email), role, is_active
+        try:
+            with transaction.atomic():
+                row.save(update_fields=["name", "email", "role", "is_active", "token_version"])
+        except IntegrityError:
+            raise _email_taken() from None
+    user.refresh_from_db()
+
+
+def deactivate_user(*, user: User) -> None:
+    """Refuses this user's tokens and keys from the next request on; nothing is deleted."""
+    change_user(user=user, name=user.name, email=user.email, role=Role(user.role), is_active=False)
+
+
+def create_api_key(
+    *,
+    user: User,
+    name: str,
+    permissions: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+    now: datetime,
+) -> tuple[ApiKey, str]:
+    """A key for `user`, and its raw form, which is not kept. `permissions` None: all that the user's role has, now
+    and later. Raises ValidationFailed for more than the role has, or an inactive user."""
+    excess = sorted(set(permissions or ()) - ROLE_PERMISSIONS[Role(user.role)])
+    if excess:
+        raise ValidationFailed({"permissions": [f"This user's role does not have: {', '.join(excess)}."]})
+    if not user.is_active:
+        raise ValidationFailed({"user": ["This user is deactivated."]})
+    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    key = ApiKey.objects.create(
+        user=user,
+        name=name,
+        key_id=key_id,
+        secret_hash=hash_secret(secret),
+        permissions=None if permissions is None else sorted(set(permissions)),
+        expires_at=expires_at,
+        created_at=now,
+    )
+    return key, f"{KEY_MARK}{key_id}_{secret}"
+
+
+def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
+    """Refuses the key from the next request on."""
+    ApiKey.objects.filter(pk=api_key.pk, revoked_at=None).update(revoked_at=now)
+    api_key.refresh_from_db(fields=["revoked_at"])
+
+
+def _count_sign_in(email: str, address: str) -> Decision:
+    """Counts a try for the address, and then for the account; answers the tighter of the two. Raises ApiError 429, or
+    503 where the limits cannot be counted."""
+    by_address = hit("sign-in-address", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
+    require(by_address)
+    by_account = hit("sign-in-account", email, limit=settings.LOGIN_LIMIT, strict=True)
+    require(by_account)
+    return min(by_address, by_account, key=lambda decision: decision.remaining)
+
+
+def _start_sign_in(user: User, now: datetime, decision: Decision) -> TokenPair:
+    SignIn.objects.filter(user=user, expires_at__lte=now).delete()
+    sign_in = SignIn.objects.create(
+        user=user, created_at=now, refreshed_at=now, expires_at=now + settings.JWT_REFRESH_LIFETIME
+    )
+    return _token_pair(sign_in, sign_in.refresh_id, now, decision)
+
+
+def _token_pair(sign_in: SignIn, refresh_id: uuid.UUID, now: datetime, decision: Decision | None = None) -> TokenPair:
+    user = sign_in.user
+
+    def token(kind: TokenKind, token_id: uuid.UUID) -> str:
+        claims = Claims(user_id=user.pk, sign_in_id=sign_in.id, token_id=token_id, version=user.token_version)
+        is_access = kind == TokenKind.ACCESS
+        lifetime = settings.JWT_ACCESS_LIFETIME if is_access else settings.JWT_REFRESH_LIFETIME
+        return encode(claims, kind, now=now, lifetime=lifetime)
+
+    return TokenPair(
+        access=token(TokenKind.ACCESS, uuid.uuid4()),
+        refresh=token(TokenKind.REFRESH, refresh_id),
+        expires_at=now + settings.JWT_ACCESS_LIFETIME,
+        user=user,
+        rate_limit=decision,
+    )
+
+
+def _other_admins(user: User) -> bool:
+    return User.objects.exclude(pk=user.pk).filter(role=Role.SUPER_ADMIN, is_active=True).exists()
+
+
+def _require_good_password(password: str, user: User, field: str = "password") -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ValidationFailed({field: error.messages}) from None
+
+
+def _email_taken() -> ValidationFailed:
+    return ValidationFailed({"email": ["Somebody has registered with this e-mail before."]})

@@ -1,0 +1,83 @@
+"""Signing in, staying signed in, registering, signing out."""
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiTypes, extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+from rest_framework.views import APIView
+
+from shared.accounts import services
+from shared.accounts.serializers import (
+    CredentialsSerializer,
+    LogoutSerializer,
+    RefreshSerializer,
+    RegistrationSerializer,
+    TokenPairSerializer,
+)
+from shared.api.rate_limits import rate_limit_headers
+
+
+class PublicView(APIView):
+    """For those who have no token yet: one that is sent along, even a stale one, is ignored."""
+
+    authentication_classes = []
+    permission_classes = [AllowAny]
+
+
+class TokenView(PublicView):
+    """An e-mail and a password for a pair of tokens."""
+
+    @extend_schema(request=CredentialsSerializer, responses=TokenPairSerializer)
+    def post(self, request: Request) -> Response:
+        body = _checked(CredentialsSerializer, request)
+        return _pair_response(services.sign_in(**body, address=_address(request), now=timezone.now()))
+
+
+class RefreshView(PublicView):
+    """A refresh token, which is good for one use, for a new pair."""
+
+    @extend_schema(request=RefreshSerializer, responses=TokenPairSerializer)
+    def post(self, request: Request) -> Response:
+        now = timezone.now()
+        return _pair_response(services.refresh_tokens(**_checked(RefreshSerializer, request), now=now))
+
+
+class RegisterView(PublicView):
+    """A new customer or store owner, who is signed in at once."""
+
+    @extend_schema(request=RegistrationSerializer, responses={201: TokenPairSerializer})
+    def post(self, request: Request) -> Response:
+        body = _checked(RegistrationSerializer, request)
+        role = body.pop("permission")
+        pair = services.register_user(**body, role=role, address=_address(request), now=timezone.now())
+        return _pair_response(pair, status=201)
+
+
+class LogoutView(APIView):
+    """Ends this sign-in: its access and refresh tokens are refused from the next request."""
+
+    @extend_schema(request=LogoutSerializer, responses=OpenApiTypes.BOOL)
+    def post(self, request: Request) -> Response:
+        body = _checked(LogoutSerializer, request)
+        services.sign_out(principal=request.auth, refresh=body.get("refresh"), now=timezone.now())
+        return Response(True)
+
+
+def _checked(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+    serializer = serializer_class(data=request.data)
+    serializer.is_valid(raise_exception=True)
+    checked: dict[str, Any] = serializer.validated_data
+    return checked
+
+
+def _pair_response(pair: services.TokenPair, status: int = 200) -> Response:
+    headers = rate_limit_headers(pair.rate_limit) if pair.rate_limit else {}
+    return Response(TokenPairSerializer(pair).data, status=status, headers=headers)
+
+
+def _address(request: Request) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))

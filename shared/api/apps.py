@@ -1,0 +1,12 @@
+"""The API's common parts; an app, so that the schema extensions are known whenever a schema is made."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class ApiConfig(AppConfig):
+    name = "shared.api"
+
+    def ready(self) -> None:
+        import_module("shared.api.schema")

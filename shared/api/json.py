@@ -1,0 +1,104 @@
+"""Strict JSON: what databases, logs and other languages would trip over is refused at the door, with a 400 that says why."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import IO, Any, NoReturn
+
+from django.utils.http import parse_header_parameters
+from rest_framework.parsers import BaseParser
+
+from shared.api.errors import ApiError
+
+DEEPEST = 64
+# A NUL, or half of a surrogate pair, can only come from an escape: bodies without these need no second look.
+_SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class StrictJSONParser(BaseParser):
+    """DRF's door to `parse_json`. Only UTF-8 is spoken (RFC 8259, section 8.1)."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        charset = parse_header_parameters(media_type or "")[1].get("charset", "utf-8")
+        if charset.lower() not in ("utf-8", "utf8"):
+            raise _bad("The body must be in UTF-8; leave charset out of Content-Type.")
+        return parse_json(stream.read())
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`. Raises ApiError 400 for anything else, and for what is legal JSON but unsafe to keep:
+    more than 64 levels, repeated keys, NaN and infinities, numbers of thousands of digits, NUL, lone surrogates."""
+    try:
+        value = json.loads(
+            body.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+        )
+    except UnicodeDecodeError:
+        raise _bad("The body is not valid UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise _bad(f"The body is not valid JSON: {error.msg} at character {error.pos}.") from None
+    except ValueError:  # int() refuses more than 4,300 digits
+        raise _bad("A number in the body has too many digits.") from None
+    except RecursionError:
+        raise _too_deep() from None
+    if not isinstance(value, dict):
+        raise _bad("The body must be a JSON object.")
+    if body.count(b"{") + body.count(b"[") > DEEPEST:
+        _refuse_depth(value)
+    if _SUSPECT_ESCAPE.search(body) and _has_unstorable_text(value):
+        raise _bad("A string in the body holds a NUL character or half of a surrogate pair.")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _bad(f"{name} is not a JSON number.")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise _bad("A number in the body is too large.")
+    return number
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise _bad("An object in the body has the same key twice.")
+    return value
+
+
+def _refuse_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _children(outer) if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _has_unstorable_text(value: Any) -> bool:
+    if isinstance(value, str):
+        return _UNSTORABLE.search(value) is not None
+    if isinstance(value, dict) and any(_has_unstorable_text(key) for key in value):
+        return True
+    return any(_has_unstorable_text(inner) for inner in _children(value))
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _too_deep() -> ApiError:
+    return _bad(f"The body is nested deeper than {DEEPEST} levels.")
+
+
+def _bad(message: str) -> ApiError:
+    return ApiError(400, message)

@@ -1,0 +1,81 @@
+"""The last word on errors inside Django: outside the pages with a session of their own, every error is JSON."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from shared.api.errors import ApiError, Problem, problem_response
+from shared.observability.request_id import current_request_id
+
+logger = logging.getLogger("stoa.errors")
+
+# People read these in a browser; their errors stay pages.
+PAGES = ("/admin", "/playground")
+# SQLite calls a missing table operational too: only these of its messages mean "not now".
+_PASSING = ("locked", "busy", "unable to open", "disk is full", "disk i/o", "readonly")
+
+
+class JsonErrorsMiddleware:
+    """Turns Django's own HTML errors, and exceptions that nobody caught, into Problems. Stands near the top, so that
+    it sees what other middleware refuses."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if iscoroutinefunction(self):
+            return self._answer_async(request)
+        return _as_json(request, self.get_response(request))  # type: ignore[arg-type]
+
+    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        return _as_json(request, await self.get_response(request))  # type: ignore[misc]
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answers for a view that raised. None (Django's own way) for what Django turns into a 4xx by itself."""
+        if isinstance(exception, ApiError):
+            return _answer(request, exception.problem)
+        if isinstance(exception, Http404 | PermissionDenied | SuspiciousOperation | BadRequest):
+            return None
+        if is_passing_database_error(exception):
+            logger.warning("database_unavailable", exc_info=exception)
+            return _answer(request, Problem.of_status(503, headers={"Retry-After": "2"}))
+        if _is_page(request):
+            return None
+        logger.error("request_failed", exc_info=exception)
+        return _answer(request, Problem.of_status(500))
+
+
+def is_passing_database_error(exception: BaseException) -> bool:
+    """Whether the database is only busy, locked, full or away, so that the same request may work later."""
+    if not isinstance(exception, DatabaseError) or not isinstance(exception, OperationalError | InterfaceError):
+        return False
+    if type(exception.__cause__).__module__.startswith("sqlite3"):
+        return any(words in str(exception).lower() for words in _PASSING)
+    return True
+
+
+def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    is_html = response.headers.get("Content-Type", "text/html").startswith("text/html")
+    if response.status_code < 400 or not is_html or _is_page(request):
+        return response
+    kept = {name: response.headers[name] for name in ("Allow", "Retry-After") if name in response.headers}
+    return _answer(request, Problem.of_status(response.status_code, headers=kept))
+
+
+def _is_page(request: HttpRequest) -> bool:
+    return any(request.path == page or request.path.startswith(f"{page}/") for page in PAGES)
+
+
+def _answer(request: HttpRequest, problem: Problem) -> HttpResponse:
+    return problem_response(problem, path=request.path, request_id=current_request_id())
