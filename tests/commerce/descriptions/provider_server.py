@@ -13,12 +13,14 @@ PROVIDER_SECRET = "a word of the provider's own"
 
 
 class ProviderServer:
-    """Speaks HTTP/1.1 on 127.0.0.1. The first segment of the path names the behaviour; `asked` are the bodies that
-    came, `headers` what came with them."""
+    """Speaks HTTP/1.1 on 127.0.0.1. The first segment of the path names the behaviour, `chosen` the one that a test
+    chooses from case to case; `asked` are the bodies that came, `headers` what came with them."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.headers: list[str] = []
+        self.chosen = "good"
+        self._asking = threading.Condition()
         self._left = threading.Semaphore(0)
         self.texts = ["The Velmo lamp glows."]
         self._loop = asyncio.new_event_loop()
@@ -46,6 +48,11 @@ class ProviderServer:
     def url(self, behaviour: str) -> str:
         return f"http://127.0.0.1:{self.port}/{behaviour}/v1"
 
+    def wait_until_asked(self, times: int) -> None:
+        """Returns once this many requests have come in all."""
+        with self._asking:
+            assert self._asking.wait_for(lambda: len(self.asked) >= times, timeout=30)
+
     async def client_left(self) -> bool:
         """Waits until one more client has gone away before the end of its answer; whether one has, in good time."""
         return await asyncio.to_thread(self._left.acquire, timeout=10)
@@ -57,9 +64,13 @@ class ProviderServer:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             length = int(next(line for line in head.lower().split("\r\n") if line.startswith("content-length:"))[15:])
-            self.asked.append(json.loads(await reader.readexactly(length)))
+            body = json.loads(await reader.readexactly(length))
             self.headers.append(head)
-            behaviour = BEHAVIOURS[head.split("/")[1]]
+            with self._asking:
+                self.asked.append(body)
+                self._asking.notify_all()
+            name = head.split("/")[1]
+            behaviour = BEHAVIOURS[self.chosen if name == "chosen" else name]
             working = asyncio.ensure_future(behaviour(self, writer))
             gone = asyncio.ensure_future(reader.read())
             await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)

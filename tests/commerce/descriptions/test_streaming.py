@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
 from django.test import AsyncClient
 from pytest_django import Settings
 
+from commerce.catalog.models import Product
 from commerce.descriptions.models import DescriptionDraft
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -16,6 +20,18 @@ from tests.commerce.conftest import bearer
 from tests.commerce.descriptions.provider_server import PROVIDER_SECRET, ProviderServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+async def _close_connections() -> AsyncIterator[None]:
+    """The thread that coroutines do their look-ups in has a connection of its own."""
+    yield
+    await sync_to_async(connections.close_all)()
+
+
+@pytest.fixture
+def product(shop: Shop) -> Product:
+    return make_product(shop)
 
 
 @pytest.fixture
@@ -55,11 +71,9 @@ async def test_each_piece_is_an_event_and_the_last_has_the_whole(
 
 
 async def test_the_draft_is_saved_at_the_end(
-    headers: dict[str, str], shop: Shop, settings: Settings, provider_server: ProviderServer
+    headers: dict[str, str], product: Product, settings: Settings, provider_server: ProviderServer
 ):
     settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
-    product = await asyncio.to_thread(make_product, shop)
-
     events = await events_of(await stream(headers, product_id=product.pk))
 
     draft = await DescriptionDraft.objects.aget()
@@ -69,10 +83,9 @@ async def test_the_draft_is_saved_at_the_end(
 
 @pytest.mark.parametrize("behaviour", ["cut_short", "error_event"])
 async def test_a_failure_in_mid_stream_is_one_error_event_and_the_end(
-    headers: dict[str, str], shop: Shop, settings: Settings, provider_server: ProviderServer, behaviour: str
+    headers: dict[str, str], product: Product, settings: Settings, provider_server: ProviderServer, behaviour: str
 ):
     settings.DESCRIPTIONS_BASE_URL = provider_server.url(behaviour)
-    product = await asyncio.to_thread(make_product, shop)
     answer = await stream(headers, product_id=product.pk)
     events = await events_of(answer)
 

@@ -1,0 +1,81 @@
+"""The shop as its clients meet it: a real process on a port, with its demo data in a database of its own."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_LIMIT_S = 60
+
+
+@dataclass
+class ServedShop:
+    """A running shop."""
+
+    url: str
+    users: list[dict[str, str]]
+    log: Path
+
+    def headers(self, role: str) -> dict[str, str]:
+        """Those of a demo user with this role, freshly signed in."""
+        user = next(user for user in self.users if user["role"] == role)
+        body = {"email": user["email"], "password": user["password"]}
+        answer = httpx2.post(f"{self.url}/api/token", json=body, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return {"Authorization": f"Bearer {answer.json()['token']}"}
+
+
+@contextlib.contextmanager
+def served_shop(*, provider_url: str) -> Iterator[ServedShop]:
+    """A shop that answers; it is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as home:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
+        environment = kept | {
+            "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
+            "DATABASE_URL": f"sqlite:///{home}/stoa.sqlite3",
+            "REDIS_URL": "",
+            "STOA_HOME": home,
+            "STOA_DESCRIPTIONS_BASE_URL": provider_url,
+            "STOA_DESCRIPTIONS_API_KEY": "sk-canary-key",
+        }
+        _manage(environment, "migrate", "--verbosity=0")
+        users = json.loads(_manage(environment, "seed", "--json"))["users"]
+        log = Path(home) / "log"
+        with log.open("wb") as output:
+            command = [sys.executable, "manage_commerce.py", "serve", "--port", "0", "--drain", "5"]
+            process = subprocess.Popen(
+                command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
+        try:
+            yield ServedShop(_url_of(process, log), users, log)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _manage(environment: dict[str, str], *arguments: str) -> str:
+    command = [sys.executable, "manage_commerce.py", *arguments]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _url_of(process: subprocess.Popen[bytes], log: Path) -> str:
+    """The address that the server's log tells."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while True:
+        for line in log.read_text().splitlines():
+            if line.startswith("{") and (urls := json.loads(line).get("urls")):
+                return str(urls[0])
+        assert process.poll() is None, f"the server ended: {log.read_text()}"
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
