@@ -95,7 +95,7 @@ def _load_causal(load: _Load, emit: Callable[[list[GenerationOutput]], None]) ->
     model, tokenizer = _read_model(AutoModelForCausalLM, load.path), load_tokenizer(load.path)
     context_size = _context_size(load.options, _limits(model.config))
     decoder = HFDecoder(model, slots=load.options.max_sequences, context_size=context_size)
-    decoder.verify()
+    _verify(decoder, type(model).__name__)
     engine = Engine(
         decoder=decoder,
         tokenizer=tokenizer,
@@ -106,6 +106,13 @@ def _load_causal(load: _Load, emit: Callable[[list[GenerationOutput]], None]) ->
     )
     memory = _weight_bytes(model) + decoder.cache_bytes
     return LoadedModel(load.report(context_size=context_size, memory=memory), engine, None)
+
+
+def _verify(decoder: HFDecoder, architecture: str) -> None:
+    try:
+        decoder.verify()
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelLoadFailed(f"{architecture} does not run on this engine ({error}). Use another model.") from error
 
 
 def _load_encoder(load: _Load) -> LoadedModel:
@@ -144,9 +151,11 @@ def _limits(config: PreTrainedConfig) -> list[int]:
     layers = set(getattr(text, "layer_types", None) or ["sliding_attention"])
     if layers - {"full_attention", "sliding_attention"}:
         raise ModelLoadFailed(f"Layers of type {', '.join(sorted(layers))} are not supported.")
+    # Up to the window's size, sliding attention is full attention.
     if "sliding_attention" in layers:
-        # Up to the window's size, sliding attention is full attention.
         limits.append(getattr(text, "sliding_window", None))
+    if "local" in getattr(text, "attention_layers", ()):  # GPT-Neo's name for it
+        limits.append(text.window_size)
     return [limit for limit in limits if limit]
 
 

@@ -7,15 +7,34 @@ from random import Random
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Gemma2Config,
+    GPTNeoXConfig,
+    MistralConfig,
+    Phi3Config,
+    PreTrainedConfig,
+)
 
+from inference.builtin import DESCRIBER
 from inference.engine.engine import Engine
 from inference.engine.loading import load_model
-from inference.engine.request import LoadOptions, SamplingParams
+from inference.engine.request import GenerationRequest, LoadOptions, Message, SamplingParams
 from tests.inference.engine.collecting import Collector, ask
-from tests.inference.engine.tiny_models import BOS, CAUSAL, letter_tokenizer, save_causal
+from tests.inference.engine.tiny_models import (
+    BOS,
+    CAUSAL,
+    CONTEXT,
+    END,
+    PAD,
+    letter_tokenizer,
+    save_causal,
+    save_config,
+)
 
 MAX_TOKENS = 30
+WORDS = ("brass", "oak", "leak-proof lid", "warm", "for two", "zurvelite", "red", "42 cm", "a gift")
 
 
 @contextmanager
@@ -76,6 +95,22 @@ def test_greedy_among_others_that_come_and_go_equals_generate(
     assert len({text for text, _ in wanted}) > 15
 
 
+@pytest.mark.parametrize("family", [MistralConfig, Gemma2Config, Phi3Config, GPTNeoXConfig])
+def test_other_families_equal_generate_too(tmp_path: Path, family: type[PreTrainedConfig]) -> None:
+    tokenizer = letter_tokenizer()
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    tokens = {"vocab_size": len(tokenizer), "eos_token_id": END, "bos_token_id": BOS, "pad_token_id": PAD}
+    grouped = {} if family is GPTNeoXConfig else {"num_key_value_heads": 2, "head_dim": 8}
+    config = family(**sizes, **tokens, **grouped, max_position_embeddings=CONTEXT, initializer_range=0.4)
+    folder = save_config(tmp_path, config, tokenizer)
+    asked = prompts(5)
+    with loaded(folder, LoadOptions(batch_size=20)) as (engine, collector):
+        for place, prompt in enumerate(asked):
+            engine.submit(ask(str(place), prompt, SamplingParams(temperature=0, max_tokens=MAX_TOKENS)))
+        got = [(collector.text(str(place)), len(collector.outputs(str(place)))) for place in range(len(asked))]
+    assert got == [generated_by_transformers(folder, prompt, max_new_tokens=MAX_TOKENS) for prompt in asked]
+
+
 def test_greedy_with_a_repetition_penalty_equals_generate(causal_folders: dict[str, Path]) -> None:
     folder = causal_folders["llama"]
     with loaded(folder, LoadOptions()) as (engine, collector):
@@ -129,3 +164,30 @@ def test_the_tokenizers_own_first_token_is_part_of_a_raw_prompt(tmp_path: Path) 
         assert engine.tokenize("ab") == [BOS, 69, 70]
         wanted, _ = generated_by_transformers(folder, "ab", max_new_tokens=MAX_TOKENS)
         assert collector.text("one") == wanted
+
+
+def test_the_built_in_model_equals_generate_alone_and_with_16_others() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(DESCRIBER)
+    model = AutoModelForCausalLM.from_pretrained(DESCRIBER, dtype=torch.float32)
+    products = [f"Describe the {name}. Keywords: {word}" for name in ("Velmo lamp", "KX-204") for word in WORDS][:17]
+    wanted = []
+    for product in products:
+        chat = tokenizer.apply_chat_template(
+            [{"role": "user", "content": product}], add_generation_prompt=True, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            whole = model.generate(**chat, do_sample=False, max_new_tokens=60)[0]
+        new = whole[chat["input_ids"].shape[1] :]
+        wanted.append((tokenizer.decode(new, skip_special_tokens=True), len(new)))
+
+    def chat_request(name: str, product: str) -> GenerationRequest:
+        sampling = SamplingParams(temperature=0, max_tokens=60)
+        return GenerationRequest(request_id=name, messages=(Message("user", product),), sampling=sampling)
+
+    with loaded(DESCRIBER, LoadOptions(max_sequences=17)) as (engine, collector):
+        engine.submit(chat_request("alone", products[0]))
+        assert (collector.text("alone"), len(collector.outputs("alone"))) == wanted[0]
+        for place, product in enumerate(products):
+            engine.submit(chat_request(str(place), product))
+        got = [(collector.text(str(place)), len(collector.outputs(str(place)))) for place in range(len(products))]
+    assert got == wanted

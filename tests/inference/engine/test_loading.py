@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import BloomConfig, GPTNeoConfig, MambaConfig, PreTrainedConfig
 
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.loading import LoadedModel, load_model
 from inference.engine.request import LoadOptions
-from tests.inference.engine.tiny_models import CONTEXT
+from tests.inference.engine.tiny_models import CONTEXT, byte_tokenizer, save_config
 
 
 def load(folder: Path, **options: int) -> LoadedModel:
@@ -55,6 +56,25 @@ def test_a_sliding_window_bounds_the_context(causal_folders: dict[str, Path], tm
         config.update(use_sliding_window=True, sliding_window=48, max_window_layers=1, layer_types=None)
 
     assert load(changed(causal_folders["qwen2"], tmp_path, slide)).report.context_size == 48
+
+
+def test_local_attention_bounds_the_context(tmp_path: Path) -> None:
+    kinds = {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "window_size": 48}
+    config = GPTNeoConfig(vocab_size=320, hidden_size=32, num_heads=4, max_position_embeddings=128, **kinds)
+    assert load(save_config(tmp_path, config, byte_tokenizer())).report.context_size == 48
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BloomConfig(vocab_size=320, hidden_size=32, n_layer=1, n_head=4),
+        MambaConfig(vocab_size=320, hidden_size=32, num_hidden_layers=1),
+    ],
+    ids=["positions as a bias", "no keys and values"],
+)
+def test_an_architecture_that_does_not_run_on_slots_is_refused(tmp_path: Path, config: PreTrainedConfig) -> None:
+    with pytest.raises(ModelLoadFailed, match=r"does not run on this engine|not supported"):
+        load(save_config(tmp_path, config, byte_tokenizer()))
 
 
 @pytest.mark.parametrize("option", ["context_size", "batch_size", "max_sequences"])

@@ -59,9 +59,9 @@ def _fast(backend: Tokenizer) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def causal_config(family: str, vocabulary: int, eos: int = END) -> PreTrainedConfig:
+def causal_config(family: str, vocabulary: int) -> PreTrainedConfig:
     """Weights so large that the best token is clearly the best, and texts vary."""
-    tokens = {"vocab_size": vocabulary, "eos_token_id": eos, "bos_token_id": BOS, "pad_token_id": PAD}
+    tokens = {"vocab_size": vocabulary, "eos_token_id": END, "bos_token_id": BOS, "pad_token_id": PAD}
     if family == "gpt2":
         return GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=CONTEXT, initializer_range=0.4, **tokens)
     config = {"llama": LlamaConfig, "qwen2": Qwen2Config}[family]
@@ -77,9 +77,14 @@ def causal_config(family: str, vocabulary: int, eos: int = END) -> PreTrainedCon
     )
 
 
-def save_causal(folder: Path, family: str, tokenizer: PreTrainedTokenizerFast, eos: int = END) -> Path:
+def save_causal(folder: Path, family: str, tokenizer: PreTrainedTokenizerFast) -> Path:
+    return save_config(folder, causal_config(family, len(tokenizer)), tokenizer)
+
+
+def save_config(folder: Path, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerFast) -> Path:
+    """A causal model of any configuration."""
     torch.manual_seed(7)
-    AutoModelForCausalLM.from_config(causal_config(family, len(tokenizer), eos)).save_pretrained(folder)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
