@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from inference.engine import run_host
 from inference.engine.hosted_model import Health
-run_host(Path(sys.argv[1]), loader="tests.inference.engine.fake_model:load_model", health=Health(0.2, 2.0))
+run_host(Path(sys.argv[1]), loader="tests.inference.engine.fake_model:load_model", health=Health(0.2, 6.0))
 """
 
 
