@@ -94,6 +94,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["shared.accounts.backends.LimitedBackend"]  # Django's own sign-in, to the admin
+# The admin shows a new key in a message: a cookie of that browser's alone, never a row of the session table.
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 JWT_ISSUER = "stoa"
 JWT_ACCESS_LIFETIME = timedelta(minutes=15)
 JWT_REFRESH_LIFETIME = timedelta(days=14)

@@ -18,7 +18,8 @@ def check_jwt_key(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[Chec
     return [
         Error(
             "STOA_JWT_KEY can be guessed, and whoever guesses it can sign in as anybody.",
-            hint="Unset it, and one is made under var/, or make one: python -c 'import secrets; print(secrets.token_urlsafe(48))'",
+            hint="Unset it, and one is made under var/, or set it to what this prints: "
+            "python -c 'import secrets; print(secrets.token_urlsafe(48))'",
             id="accounts.E001",
         )
     ]

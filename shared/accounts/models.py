@@ -57,6 +57,11 @@ class User(AbstractBaseUser):
     def __str__(self) -> str:
         return self.email
 
+    def set_password(self, raw_password: str | None) -> None:
+        """Whoever saves a new password, Django's own forms too, ends every earlier token with it."""
+        super().set_password(raw_password)
+        self.token_version += 1
+
     # Django's admin asks these. It is the super admins' alone, and they may do all in it.
     @property
     def is_superuser(self) -> bool:

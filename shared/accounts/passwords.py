@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.contrib.auth.hashers import Argon2PasswordHasher, make_password
+from django.contrib.auth.hashers import Argon2PasswordHasher, check_password, make_password
 
 from shared.accounts.models import User
 from shared.api.errors import ApiError
@@ -36,7 +36,13 @@ def password_matches(user: User | None, password: str) -> bool:
         if user is None:
             make_password(password)
             return False
-        return user.check_password(password)
+        return check_password(password, user.password, setter=lambda raw: _rehash(user, raw))
+
+
+def _rehash(user: User, password: str) -> None:
+    """Brings a hash of older settings up to date. The password stays the same, and so do the tokens."""
+    user.password = make_password(password)
+    User.objects.filter(pk=user.pk).update(password=user.password)
 
 
 @contextmanager

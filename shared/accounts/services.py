@@ -3,6 +3,7 @@
 import secrets
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +21,8 @@ from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.tokens import Claims, InvalidToken, TokenKind, decode, encode
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.rate_limits import Decision, address_key, hit, rate_limit_headers, require
+
+LAST_ADMIN = "This is the last active super admin: make another one first."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +114,8 @@ def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> Non
     """Ends the sign-in that the caller's access token came from, and the one of `refresh`: all their tokens at once."""
     ended = {principal.sign_in.id} if principal.sign_in else set()
     if refresh:
-        try:
+        with suppress(InvalidToken):  # what is no token needs no ending
             ended.add(decode(refresh, TokenKind.REFRESH).sign_in_id)
-        except InvalidToken:
-            pass  # what is no token needs no ending
     SignIn.objects.filter(id__in=ended, user=principal.user, revoked_at=None).update(revoked_at=now)
 
 
@@ -138,9 +139,8 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
     Raises ValidationFailed: e-mail taken, or nobody would be left to administer."""
     with transaction.atomic():
         row = User.objects.select_for_update().get(pk=user.pk)
-        stays_admin = role == Role.SUPER_ADMIN and is_active
-        if row.is_superuser and row.is_active and not stays_admin and not _other_admins(row):
-            raise ValidationFailed({"role": ["This is the last active super admin: make another one first."]})
+        if leaves_no_admin(user=row, role=role, is_active=is_active):
+            raise ValidationFailed({"role": [LAST_ADMIN]})
         if (row.role, row.is_active) != (role, is_active):
             row.token_version += 1
         row.name, row.email, row.role, row.is_active = name, User.objects.normalize_email(email), role, is_active
@@ -150,6 +150,14 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
         except IntegrityError:
             raise _email_taken() from None
     user.refresh_from_db()
+
+
+def leaves_no_admin(*, user: User, role: Role, is_active: bool) -> bool:
+    """Whether this change to `user` would take away the last active super admin."""
+    if role == Role.SUPER_ADMIN and is_active:
+        return False
+    admins = User.objects.filter(role=Role.SUPER_ADMIN, is_active=True)
+    return admins.filter(pk=user.pk).exists() and not admins.exclude(pk=user.pk).exists()
 
 
 def deactivate_user(*, user: User) -> None:
@@ -225,10 +233,6 @@ def _token_pair(sign_in: SignIn, refresh_id: uuid.UUID, now: datetime, decision:
         user=user,
         rate_limit=decision,
     )
-
-
-def _other_admins(user: User) -> bool:
-    return User.objects.exclude(pk=user.pk).filter(role=Role.SUPER_ADMIN, is_active=True).exists()
 
 
 def _require_good_password(password: str, user: User, field: str = "password") -> None:

@@ -1,4 +1,4 @@
-"""Strict JSON: what databases, logs and other languages would trip over is refused at the door, with a 400 that says why."""
+"""Strict JSON: what databases, logs and other languages would trip over is refused at the door, with a 400."""
 
 import json
 import math

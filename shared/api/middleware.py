@@ -30,11 +30,12 @@ class JsonErrorsMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
         self.get_response = get_response
-        if iscoroutinefunction(get_response):
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if iscoroutinefunction(self):
+        if self._is_async:
             return self._answer_async(request)
         return _as_json(request, self.get_response(request))  # type: ignore[arg-type]
 

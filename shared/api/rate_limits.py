@@ -17,6 +17,8 @@ from functools import cache
 
 import redis
 from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from shared.api.errors import ApiError
 
@@ -128,10 +130,12 @@ class RedisWindow:
     """The counter over all processes. Raises redis.RedisError when the store cannot be asked."""
 
     def __init__(self, url: str) -> None:
-        pool = redis.ConnectionPool.from_url(
-            url, socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S, protocol=2
+        # Tried again once, at once, after a lost connection only: a hit that timed out may have been counted.
+        retry = Retry(NoBackoff(), retries=1, supported_errors=(redis.ConnectionError,))
+        client = redis.Redis.from_url(
+            url, socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S, retry=retry
         )
-        self._script = redis.Redis(connection_pool=pool, retry=None).register_script(_SCRIPT)
+        self._script = client.register_script(_SCRIPT)
         self._paused_until = 0.0
 
     def hit(self, name: str, *, limit: int, window_s: int) -> Decision:

@@ -1,0 +1,113 @@
+"""People and keys in the admin. Nobody is deleted: users are deactivated, keys revoked."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.admin import ModelAdmin
+
+from shared.accounts import services
+from shared.accounts.forms import ApiKeyForm, NewUserForm, PasswordForm, UserForm
+from shared.accounts.models import ApiKey, User
+from shared.api.errors import ValidationFailed
+
+admin.site.unregister(Group)  # roles take the place of Django's groups
+
+
+class KeptForever:
+    """No delete button, for nobody."""
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(User)
+class UserAdmin(KeptForever, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    form = UserForm
+    add_form = NewUserForm
+    change_password_form = PasswordForm
+    add_form_template = None
+    list_display = ["email", "name", "role", "is_active", "created_at", "last_login"]
+    list_filter = ["role", "is_active"]
+    search_fields = ["email", "name"]
+    ordering = ["email"]
+    filter_horizontal = []
+    readonly_fields = ["password_link", "email_verified_at", "created_at", "last_login"]
+    fieldsets = [
+        (None, {"fields": ["email", "name", "role", "is_active", "password_link"]}),
+        ("Dates", {"fields": ["created_at", "email_verified_at", "last_login"]}),
+    ]
+    add_fieldsets = [(None, {"fields": ["email", "name", "role", "password1", "password2"]})]
+    actions = ["deactivate"]
+
+    @admin.display(description="Password")
+    def password_link(self, user: User) -> str:
+        return format_html('<a href="../password/">Set a new password</a>; every token is refused from then on.')
+
+    def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:
+        given = form.cleaned_data
+        if change:
+            services.change_user(
+                user=obj, name=given["name"], email=given["email"], role=given["role"], is_active=given["is_active"]
+            )
+            return
+        user = services.create_user(
+            email=given["email"],
+            name=given["name"],
+            password=given["password1"],
+            role=given["role"],
+            now=timezone.now(),
+        )
+        obj.pk = user.pk
+        obj.refresh_from_db()
+
+    @admin.action(description="Deactivate: refuse their tokens and keys at once")
+    def deactivate(self, request: HttpRequest, users: QuerySet[User]) -> None:
+        for user in users:
+            try:
+                services.deactivate_user(user=user)
+            except ValidationFailed as error:
+                self.message_user(request, f"{user}: {error}", messages.ERROR)
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(KeptForever, ModelAdmin):
+    form = ApiKeyForm
+    list_display = ["name", "prefix", "user", "created_at", "last_used_at", "expires_at", "revoked_at"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter), "user__role"]
+    list_select_related = ["user"]
+    search_fields = ["name", "key_id", "user__email"]
+    autocomplete_fields = ["user"]
+    fields = ["user", "name", "permissions", "expires_at"]
+    actions = ["revoke"]
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return not lookup.startswith("secret_hash") and super().lookup_allowed(lookup, value, request)
+
+    def has_change_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
+        """A key never changes once it is made; the list, with its actions, stays open."""
+        return obj is None and super().has_change_permission(request)
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: "ModelForm[ApiKey]", change: bool) -> None:
+        given = form.cleaned_data
+        key, raw = services.create_api_key(
+            user=given["user"],
+            name=given["name"],
+            permissions=given["permissions"],
+            expires_at=given["expires_at"],
+            now=timezone.now(),
+        )
+        obj.pk = key.pk
+        obj.refresh_from_db()
+        self.message_user(request, f"Copy the key now, it is never shown again: {raw}", messages.WARNING)
+
+    @admin.action(description="Revoke: refuse these keys at once")
+    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+        for key in keys:
+            services.revoke_api_key(api_key=key, now=timezone.now())
