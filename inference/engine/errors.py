@@ -1,4 +1,4 @@
-"""What can go wrong in the engine. Each error's message tells its reader what to do; `details` are plain data for the wire."""
+"""What can go wrong in the engine. A message tells its reader what to do; `details` are plain data for the wire."""
 
 from typing import Any
 

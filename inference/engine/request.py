@@ -15,7 +15,7 @@ class FinishReason(StrEnum):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One message of a chat. `role` is `system`, `user` or `assistant`; `content` is literal text, never control tokens."""
+    """One message of a chat. `role` is `system`, `user` or `assistant`; `content` is literal text."""
 
     role: str
     content: str
@@ -26,7 +26,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
 
     max_tokens: at most so many tokens, 1 or more; None is what is left of the context.
     temperature: 0 is greedy; otherwise logits are divided by it (0 to 2).
-    top_p: the smallest set of tokens whose probabilities add up to this (above 0 to 1; 1 is off). 0 keeps the best only.
+    top_p: the smallest set of tokens whose probabilities add up to this (0 to 1; 1 is off, 0 keeps the best only).
     top_k: the k best only; 0 is off.
     repeat_penalty: as in CTRL (arXiv 1909.05858), over prompt and output; 1 is off.
     seed: 64-bit; None draws one. The same seed gives the same text whatever else is in the batch.
@@ -99,7 +99,7 @@ class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a model is loaded.
 
-    gpu_layers: decoder layers on the GPU; 0 is CPU only. This version runs on the CPU: what is in effect is in LoadReport.
+    gpu_layers: decoder layers on the GPU; 0 is CPU only. This version runs on the CPU: see LoadReport.
     context_size: prompt plus completion, tokens; None is the lesser of 2048 and the model's own limit.
     batch_size: prompt tokens a step.
     max_sequences: requests that run at once; the cache has so many slots.

@@ -1,9 +1,10 @@
 """What the engine writes is what transformers' `generate` writes, token for token."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -56,7 +57,8 @@ def prompts(count: int) -> list[str]:
 
 def generated_by_transformers(folder: Path, prompt: str, **parameters: object) -> tuple[str, int]:
     """The text and how many tokens it took, the end token included."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
     ids = torch.tensor([tokenizer.encode(prompt)])
     with torch.inference_mode():
         whole = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **parameters)
@@ -96,11 +98,21 @@ def test_greedy_among_others_that_come_and_go_equals_generate(
 
 
 @pytest.mark.parametrize("family", [MistralConfig, Gemma2Config, Phi3Config, GPTNeoXConfig])
-def test_other_families_equal_generate_too(tmp_path: Path, family: type[PreTrainedConfig]) -> None:
+def test_other_families_equal_generate_too(tmp_path: Path, family: Callable[..., PreTrainedConfig]) -> None:
     tokenizer = letter_tokenizer()
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    tokens = {"vocab_size": len(tokenizer), "eos_token_id": END, "bos_token_id": BOS, "pad_token_id": PAD}
-    grouped = {} if family is GPTNeoXConfig else {"num_key_value_heads": 2, "head_dim": 8}
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    tokens: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "eos_token_id": END,
+        "bos_token_id": BOS,
+        "pad_token_id": PAD,
+    }
+    grouped: dict[str, Any] = {} if family is GPTNeoXConfig else {"num_key_value_heads": 2, "head_dim": 8}
     config = family(**sizes, **tokens, **grouped, max_position_embeddings=CONTEXT, initializer_range=0.4)
     folder = save_config(tmp_path, config, tokenizer)
     asked = prompts(5)
@@ -167,8 +179,8 @@ def test_the_tokenizers_own_first_token_is_part_of_a_raw_prompt(tmp_path: Path) 
 
 
 def test_the_built_in_model_equals_generate_alone_and_with_16_others() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(DESCRIBER)
-    model = AutoModelForCausalLM.from_pretrained(DESCRIBER, dtype=torch.float32)
+    tokenizer: Any = AutoTokenizer.from_pretrained(DESCRIBER)
+    model: Any = AutoModelForCausalLM.from_pretrained(DESCRIBER, dtype=torch.float32)
     products = [f"Describe the {name}. Keywords: {word}" for name in ("Velmo lamp", "KX-204") for word in WORDS][:17]
     wanted = []
     for product in products:

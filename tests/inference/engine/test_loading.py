@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -59,7 +60,7 @@ def test_a_sliding_window_bounds_the_context(causal_folders: dict[str, Path], tm
 
 
 def test_local_attention_bounds_the_context(tmp_path: Path) -> None:
-    kinds = {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "window_size": 48}
+    kinds: dict[str, Any] = {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "window_size": 48}
     config = GPTNeoConfig(vocab_size=320, hidden_size=32, num_heads=4, max_position_embeddings=128, **kinds)
     assert load(save_config(tmp_path, config, byte_tokenizer())).report.context_size == 48
 

@@ -39,7 +39,7 @@ def reference(logits: Tensor, params: SamplingParams) -> Tensor:
         steps.append(TopKLogitsWarper(params.top_k))
     if params.top_p < 1:
         steps.append(TopPLogitsWarper(params.top_p))
-    return steps(torch.tensor([PROMPT]), logits[None].clone())[0].softmax(-1)
+    return steps(torch.LongTensor([PROMPT]), torch.FloatTensor(logits[None].clone()))[0].softmax(-1)
 
 
 def draws(logits: Tensor, params: list[SamplingParams], rounds: int) -> Tensor:

@@ -54,7 +54,7 @@ def test_an_added_token_that_the_template_writes_is_control_too() -> None:
     source = byte_tokenizer()
     source.add_tokens([AddedToken("<tool>", special=False)])
     source.chat_template = "{% for m in messages %}<tool>{{ m.content }}{% endfor %}"
-    tool = source.convert_tokens_to_ids("<tool>")
+    tool = source.get_vocab()["<tool>"]
     tokenizer = Tokenizer(source)
     assert tokenizer.encode_chat(chat("a <tool> b")).count(tool) == 1
     assert tool not in tokenizer.encode("a <tool> b")

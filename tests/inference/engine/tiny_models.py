@@ -1,6 +1,7 @@
 """Models of a few kilobytes with random weights, and tokenizers made on the spot."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -61,7 +62,7 @@ def _fast(backend: Tokenizer) -> PreTrainedTokenizerFast:
 
 def causal_config(family: str, vocabulary: int) -> PreTrainedConfig:
     """Weights so large that the best token is clearly the best, and texts vary."""
-    tokens = {"vocab_size": vocabulary, "eos_token_id": END, "bos_token_id": BOS, "pad_token_id": PAD}
+    tokens: dict[str, Any] = {"vocab_size": vocabulary, "eos_token_id": END, "bos_token_id": BOS, "pad_token_id": PAD}
     if family == "gpt2":
         return GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=CONTEXT, initializer_range=0.4, **tokens)
     config = {"llama": LlamaConfig, "qwen2": Qwen2Config}[family]
