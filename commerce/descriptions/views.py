@@ -39,6 +39,9 @@ class AsyncAPIView(APIView):
 
 
 class GenerateDescriptionView(AsyncAPIView):
+    """Writes a product description, for store owners and staff. With `stream` the answer is a stream of events,
+    `{"text": ...}` for each piece and `{"done": true, "description": ...}` at the end."""
+
     permission_classes = [HasRole.of("STORE_OWNER", "STAFF")]
     http_method_names = ["post"]
 

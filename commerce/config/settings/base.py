@@ -18,7 +18,11 @@ REST_FRAMEWORK = REST_FRAMEWORK | {"DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ"}  
 API_ERROR_BODY = "commerce.config.errors.error_body"
 STATIC_ROOT = VAR_DIR / "commerce-static"
 
-SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {"TITLE": "Stoa commerce", "VERSION": "1.0.0"}
+SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
+    "TITLE": "Stoa commerce",
+    "VERSION": "1.0.0",
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "commerce.config.schema.add_errors"],
+}
 
 # Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://127.0.0.1:8001/v1")

@@ -68,6 +68,7 @@ def test_the_schema_names_every_operation_and_how_to_sign_in(client_of: ApiClien
     described = schema["paths"]["/api/generate-descriptions"]["post"]
     assert set(described["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
     assert described["security"] == [{"bearer": []}]
+    assert {"400", "401", "403", "404", "413", "415", "422", "429", "500", "503"} < set(described["responses"])
 
 
 def test_the_schema_is_made_without_a_warning():
