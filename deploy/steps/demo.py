@@ -87,6 +87,8 @@ class Demo:
         self.start_redis(supervisor)
         self.start_inference(supervisor, inference_port)
         self.start_commerce(supervisor, commerce_port)
+        with step("Loading the built-in models"):
+            supervisor.wait_until(self.models_are_loaded, limit_s=300, what="Loading the models")
         self.tell()
 
     def environment(self) -> dict[str, str]:
@@ -150,8 +152,6 @@ class Demo:
         admin = next(user for user in self.users if user["role"] == "SUPER_ADMIN")
         self.api_key = self.key_for(admin["id"], "demo")
         self.shop_key = self.key_for(admin["id"], "commerce", "--permission", "run_inference")
-        with step("Loading the built-in models"):
-            supervisor.wait_until(self.models_are_loaded, limit_s=300, what="Loading the models")
 
     def key_for(self, user_id: int, name: str, *options: str) -> str:
         """An API key of this name that works: the one of the last start, or a new one."""

@@ -1,45 +1,40 @@
-"""What every benchmark does at its end: print its table, and write it as JSON when asked."""
+"""The form of a benchmark's outcome."""
 
 import argparse
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+
+@dataclass(frozen=True)
+class Comparison:
+    """One thing measured twice, in the same unit; `ratio` is ours to theirs."""
+
+    name: str
+    ours: float
+    theirs: float
+    unit: str
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.theirs
 
 
 def arguments(description: str) -> argparse.Namespace:
-    """`--quick` and `--json FILE`, which every benchmark takes."""
+    """`quick` and `json`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table there")
+    parser.add_argument("--json", type=Path, help="also write the table there")
     return parser.parse_args()
 
 
-@dataclass
-class Results:
-    """Rows in the order they were measured, and the ratios that they come to."""
-
-    columns: list[str]
-    rows: list[list[Any]] = field(default_factory=list)
-    ratios: list[dict[str, Any]] = field(default_factory=list)
-
-    def add(self, *row: Any) -> None:
-        self.rows.append(list(row))
-
-    def add_ratio(self, name: str, value: float) -> None:
-        self.ratios.append({"name": name, "value": round(value, 3)})
-
-    def show(self, json_file: Path | None) -> None:
-        table = Table(*self.columns)
-        for row in self.rows:
-            table.add_row(*(f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row))
-        console = Console()
-        console.print(table)
-        for ratio in self.ratios:
-            console.print(f"{ratio['name']}: {ratio['value']}")
-        if json_file:
-            content = {"columns": self.columns, "rows": self.rows, "ratios": self.ratios}
-            json_file.write_text(json.dumps(content, indent=2))
+def publish(comparisons: Sequence[Comparison], json_file: Path | None) -> None:
+    """Print the table; write it as `{"ratios": [{"name", "value"}, ...]}` as well."""
+    width = max(len(comparison.name) for comparison in comparisons)
+    print(f"{'':{width}}  {'ours':>12}  {'theirs':>12}  {'ratio':>6}")
+    for row in comparisons:
+        print(f"{row.name:{width}}  {row.ours:12.2f}  {row.theirs:12.2f}  {row.ratio:6.2f}  {row.unit}")
+    if json_file:
+        ratios = [{"name": comparison.name, "value": comparison.ratio} for comparison in comparisons]
+        json_file.write_text(json.dumps({"ratios": ratios}, indent=2))
