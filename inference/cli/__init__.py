@@ -1,10 +1,13 @@
 """The command line: `stoa VERB`, or `python manage_inference.py VERB`. What is no verb of ours goes to Django."""
 
+import logging
 import os
 import sys
 
 import django
 from django.core.management import execute_from_command_line
+
+SERVERS = ("serve", "host")
 
 
 def main() -> None:
@@ -15,6 +18,8 @@ def main() -> None:
 
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first in verb_names() or first.startswith("-"):
+        if first not in SERVERS:
+            logging.getLogger().setLevel(logging.WARNING)  # a terminal shows what was asked for
         app(args=sys.argv[1:] or ["--help"])
     else:
         execute_from_command_line(sys.argv)

@@ -104,7 +104,7 @@ async def _some_host() -> AsyncIterator[None]:
         yield
         return
     run_dir = Path(tempfile.mkdtemp(prefix="stoa-"))
-    process = start_host(run_dir)
+    process = start_host(run_dir, quiet=True)
     try:
         settings.RUN_DIR = run_dir
         await _wait_for_host()

@@ -34,12 +34,16 @@ def _engine(run_dir: Path) -> EngineClient:
     return EngineClient(run_dir)
 
 
-def start_host(run_dir: Path) -> subprocess.Popen[bytes]:
-    """Start a model host that dies with the thread that calls this. Where one runs already, the new one just ends."""
+def start_host(run_dir: Path, *, quiet: bool = False) -> subprocess.Popen[bytes]:
+    """Start a model host that dies with the thread that calls this. Where one runs already, the new one just ends.
+
+    quiet: its log is dropped.
+    """
     return subprocess.Popen(  # noqa: S603 our own module
         [sys.executable, "-m", "inference.engine.host", "--run-dir", str(run_dir), "--die-with-parent"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if quiet else None,
     )
 
 

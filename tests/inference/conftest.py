@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.inference.served import ServedStoa, served_stoa
+from tests.inference.served import ServedStoa, served_fakes
 
 
 @pytest.fixture(scope="session")
 def stoa() -> Iterator[ServedStoa]:
     """A running server with fake models."""
-    with served_stoa() as served:
+    with served_fakes() as served:
         yield served

@@ -9,14 +9,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
+import psycopg
 
-from tests.inference.engine.processes import REPOSITORY, RunningHost, running_host, status_of
+from inference.engine import EngineClient, HostClient
+from tests.inference.engine.processes import REPOSITORY, running_host, status_of
 
 PASSWORD = "a lamp for every room"
 START_LIMIT_S = 60
@@ -46,11 +50,12 @@ EMBEDDER_CONFIG = {"architectures": ["LlamaModel"], "max_position_embeddings": 5
 
 @dataclass
 class ServedStoa:
-    """A running server. `talker` and `embedder` are loaded fakes, `idle` and `slow-one` are not loaded."""
+    """A running server. Of the fakes, `talker` and `embedder` are loaded, `idle` and `slow-one` are not."""
 
     url: str
     keys: dict[str, str]
-    host: RunningHost
+    host: HostClient
+    engine: EngineClient
     environment: dict[str, str]
     models_dir: Path
     log: Path
@@ -75,6 +80,12 @@ class ServedStoa:
             answer = connection.getresponse()
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, json.load(answer)
 
+    async def pid(self, model_id: str) -> int:
+        status = await status_of(self.host, model_id)
+        assert status is not None
+        assert status.pid is not None
+        return status.pid
+
     def client(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(base_url=self.url, headers=self.headers(), timeout=30)
 
@@ -97,7 +108,7 @@ def run_manage(environment: dict[str, str], *arguments: str) -> subprocess.Compl
 async def eventually_running(stoa: ServedStoa, model_id: str) -> None:
     """Returns when the model generates something."""
     deadline = time.monotonic() + 10
-    while (stats := await stoa.host.engine.stats(model_id)).running == 0:
+    while (stats := await stoa.engine.stats(model_id)).running == 0:
         assert time.monotonic() < deadline, stats
         await asyncio.sleep(0.01)
 
@@ -105,42 +116,61 @@ async def eventually_running(stoa: ServedStoa, model_id: str) -> None:
 async def eventually_listed(stoa: ServedStoa, model_id: str) -> None:
     """Returns when the model host knows the model, loaded or not."""
     deadline = time.monotonic() + 10
-    while await status_of(stoa.host.commands, model_id) is None:
+    while await status_of(stoa.host, model_id) is None:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
 
 
 @contextlib.contextmanager
-def served_stoa() -> Iterator[ServedStoa]:
-    """A ready server; it and all it started are gone afterwards."""
+def served_fakes() -> Iterator[ServedStoa]:
+    """A ready server over a host whose models are fakes; it and all it started are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
         models_dir = Path(home) / "models"
         for name in ("talker", "idle", "slow-one", "broken-one"):
             add_model(models_dir, name, dict(TALKER_CONFIG))
         add_model(models_dir, "embedder", dict(EMBEDDER_CONFIG))
-        environment = _environment(Path(home), host.run_dir, models_dir)
-        keys = _make_users(environment)
-        log = Path(home) / "server.log"
-        process = _start(environment, log)
-        try:
-            url = _url_of(process, log)
-            _wait_until_healthy(url)
-            yield ServedStoa(url, keys, host, environment, models_dir, log)
-        finally:
-            process.terminate()
-            process.wait(45)
+        with served_stoa(Path(home), host.run_dir, models_dir, load=["talker", "embedder"]) as stoa:
+            yield stoa
 
 
-def _environment(home: Path, run_dir: Path, models_dir: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_") and name != "REDIS_URL"}
+@contextlib.contextmanager
+def served_stoa(home: Path, run_dir: Path, models_dir: Path, *, load: list[str]) -> Iterator[ServedStoa]:
+    """A ready server with these models loaded. It starts a model host where none runs in `run_dir`."""
+    environment = _environment(home, run_dir, models_dir, load)
+    keys = _make_users(environment)
+    log = home / "server.log"
+    process = _start(environment, log)
+    try:
+        url = _url_of(process, log)
+        _wait_until_healthy(url, log)
+        host, engine = HostClient(run_dir), EngineClient(run_dir)
+        yield ServedStoa(url, keys, host, engine, environment, models_dir, log)
+    finally:
+        process.terminate()
+        process.wait(45)
+
+
+def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     return kept | {
         "DJANGO_SETTINGS_MODULE": SETTINGS,
-        "DATABASE_URL": f"sqlite:///{home / 'stoa.sqlite3'}",
+        "DATABASE_URL": _database_url(home),
         "STOA_HOME": str(home),
         "STOA_RUN_DIR": str(run_dir),
         "STOA_MODELS_DIR": str(models_dir),
-        "STOA_LOAD": "talker,embedder",
+        "STOA_LOAD": ",".join(load),
     }
+
+
+def _database_url(home: Path) -> str:
+    """A database of its own, on the server that this test run uses."""
+    server = os.environ.get("DATABASE_URL", "sqlite:")
+    if not server.startswith("postgres"):
+        return f"sqlite:///{home / 'stoa.sqlite3'}"
+    name = f"served_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
 
 
 def _make_users(environment: dict[str, str]) -> dict[str, str]:
@@ -171,12 +201,12 @@ def _url_of(process: subprocess.Popen[bytes], log: Path) -> str:
         time.sleep(0.05)
 
 
-def _wait_until_healthy(url: str) -> None:
+def _wait_until_healthy(url: str, log: Path) -> None:
     deadline = time.monotonic() + START_LIMIT_S
     while True:
         with contextlib.suppress(httpx2.TransportError):
             answer = httpx2.get(f"{url}/health", timeout=5).json()
             if answer["status"] == "healthy":
                 return
-        assert time.monotonic() < deadline, "the models did not load"
+        assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)

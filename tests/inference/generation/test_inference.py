@@ -49,9 +49,9 @@ async def test_s1_the_first_event_leaves_long_before_the_last_token_is_made(stoa
     async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
         lines = answer.aiter_lines()
         assert json.loads((await anext(lines)).removeprefix("data: ")) == {"token": "w0 ", "index": 0}
-        assert (await stoa.host.engine.stats("talker")).running == 1
-    await eventually_idle(stoa.host.engine, "talker")
-    await stoa.host.engine.close()
+        assert (await stoa.engine.stats("talker")).running == 1
+    await eventually_idle(stoa.engine, "talker")
+    await stoa.engine.close()
 
 
 def test_stream_absent_on_the_streaming_route_is_true_and_false_is_refused(stoa: ServedStoa):
@@ -76,8 +76,8 @@ async def test_s2_a_client_that_leaves_in_mid_stream_frees_its_slot(stoa: Served
     for _ in range(20):
         async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
             await anext(answer.aiter_lines())
-    await eventually_idle(stoa.host.engine, "talker", seconds=5)
-    await stoa.host.engine.close()
+    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await stoa.engine.close()
 
 
 async def test_a_client_that_leaves_before_the_whole_answer_frees_its_slot(stoa: ServedStoa):
@@ -86,8 +86,8 @@ async def test_a_client_that_leaves_before_the_whole_answer_frees_its_slot(stoa:
         await eventually_running(stoa, "talker")
         asking.cancel()
         await asyncio.wait({asking})
-    await eventually_idle(stoa.host.engine, "talker", seconds=5)
-    await stoa.host.engine.close()
+    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await stoa.engine.close()
 
 
 async def test_sixteen_streams_at_once_each_get_their_own(stoa: ServedStoa):
@@ -99,7 +99,7 @@ async def test_sixteen_streams_at_once_each_get_their_own(stoa: ServedStoa):
 
 
 async def test_s11_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_comes_back(stoa: ServedStoa):
-    pid = await stoa.host.pid("talker")
+    pid = await stoa.pid("talker")
     events: list[dict[str, object]] = []
     async with stoa.client() as client:
         async with client.stream("POST", "/inference/stream", json=LONG) as answer:

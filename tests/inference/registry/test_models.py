@@ -79,7 +79,7 @@ async def test_load_and_unload_start_and_end_a_process(stoa: ServedStoa):
     assert (body["status"], body["model_id"]) == ("loaded", "idle")
     assert (body["context_size"], body["gpu_layers"], body["batch_size"]) == (128, 0, 64)
     assert body.keys() >= {"memory_usage_bytes", "load_time_ms", "max_sequences", "dtype", "device"}
-    pid = await stoa.host.pid("idle")
+    pid = await stoa.pid("idle")
     assert httpx2.get(f"{stoa.url}/health").json()["models_loaded"] == 3
 
     unloaded = stoa.post("/models/idle/unload")
@@ -115,7 +115,7 @@ async def test_a_load_goes_on_when_its_client_leaves(stoa: ServedStoa):
         with pytest.raises(httpx2.ReadTimeout):
             await client.post("/models/slow-one/load", timeout=0.3)
         deadline = time.monotonic() + 10
-        while (status := await status_of(stoa.host.commands, "slow-one")) is None or status.state != "loaded":
+        while (status := await status_of(stoa.host, "slow-one")) is None or status.state != "loaded":
             assert time.monotonic() < deadline, status
             await asyncio.sleep(0.05)
         await client.post("/models/slow-one/unload")
@@ -142,7 +142,7 @@ async def test_unload_lets_a_running_stream_end(stoa: ServedStoa):
         await eventually_running(stoa, "idle")
         await client.post("/models/idle/unload")
         events = (await streaming).text.strip().split("\n\n")
-    await stoa.host.engine.close()
+    await stoa.engine.close()
 
     assert len(events) == 61
     assert json.loads(events[-1][6:])["done"] is True
