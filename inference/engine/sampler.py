@@ -9,6 +9,7 @@ from inference.engine.errors import InvalidRequest
 from inference.engine.request import SamplingParams
 
 CANDIDATES = 64  # so many best tokens are looked at first; more only where they do not cover top_p
+LEAST_PENALTY = 1e-6  # smaller ones would leave the range of float32
 SEED_MASK = 2**64 - 1
 
 
@@ -23,7 +24,7 @@ def check_sampling(params: SamplingParams) -> None:
         ("temperature", 0 <= params.temperature <= 2, "from 0 to 2"),
         ("top_p", 0 <= params.top_p <= 1, "from 0 to 1"),
         ("top_k", params.top_k >= 0, "0 (off) or more"),
-        ("repeat_penalty", 0 < params.repeat_penalty < float("inf"), "above 0"),
+        ("repeat_penalty", 0 < params.repeat_penalty <= 2, "above 0, to 2"),
         ("stop", all(params.stop), "a list of strings that are not empty"),
     )
     for name, good, expected in bounds:
@@ -52,7 +53,7 @@ class Sampler:
         self._temperature[slot] = params.temperature
         self._top_k[slot] = min(params.top_k, 2**31)
         self._top_p[slot] = params.top_p
-        self._penalty[slot] = params.repeat_penalty
+        self._penalty[slot] = max(params.repeat_penalty, LEAST_PENALTY)
         # Unused places repeat a token that was seen, so that a row can be used whole.
         self._seen[slot] = prompt_ids[0]
         self._seen[slot, : len(prompt_ids)] = torch.tensor(prompt_ids)
@@ -93,7 +94,8 @@ class Sampler:
 
     def _draw(self, scores: Tensor, at: Tensor, uniform: Tensor) -> Tensor:
         """Scales `scores`, [rows, vocabulary], cuts them by top_k and top_p, and picks one of what is left a row."""
-        scores = scores / self._temperature[at, None]
+        # The best stays at 0, so that no temperature, however low, makes an infinity of it.
+        scores = (scores - scores.amax(-1, keepdim=True)) / self._temperature[at, None]
         top_k, top_p = self._top_k[at, None], self._top_p[at, None]
         tokens = torch.empty(len(at), dtype=torch.long)
         cut = ((top_k > 0) | (top_p < 1))[:, 0]

@@ -127,11 +127,11 @@ def test_greedy_with_a_repetition_penalty_equals_generate(causal_folders: dict[s
     folder = causal_folders["llama"]
     with loaded(folder, LoadOptions()) as (engine, collector):
         for place, prompt in enumerate(prompts(5)):
-            sampling = SamplingParams(temperature=0, max_tokens=MAX_TOKENS, repeat_penalty=1.0 + place / 2)
+            sampling = SamplingParams(temperature=0, max_tokens=MAX_TOKENS, repeat_penalty=1.0 + place / 4)
             engine.submit(ask(str(place), prompt, sampling))
         for place, prompt in enumerate(prompts(5)):
             wanted, _ = generated_by_transformers(
-                folder, prompt, max_new_tokens=MAX_TOKENS, repetition_penalty=1.0 + place / 2
+                folder, prompt, max_new_tokens=MAX_TOKENS, repetition_penalty=1.0 + place / 4
             )
             assert collector.text(str(place)) == wanted
 

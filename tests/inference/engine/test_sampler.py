@@ -114,6 +114,16 @@ def test_a_rows_draw_does_not_depend_on_its_neighbours() -> None:
     assert tokens([0]) == tokens(list(range(len(CASES))))
 
 
+@pytest.mark.parametrize("tiny", [1e-3, 1e-30, 1e-300])
+def test_the_least_temperature_and_penalty_are_still_numbers(tiny: float) -> None:
+    logits = torch.randn(1, VOCABULARY, generator=torch.Generator().manual_seed(3)) * 10
+    sampler = Sampler(slots=1, context_size=20)
+    sampler.admit(0, SamplingParams(temperature=tiny, top_p=0.9), PROMPT)
+    assert sampler.sample(logits, [0]) == [int(logits.argmax())]
+    sampler.admit(0, SamplingParams(repeat_penalty=tiny), PROMPT)
+    assert sampler.sample(logits.abs(), [0])[0] in PROMPT
+
+
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 def test_logits_that_are_not_numbers_are_refused(broken: float) -> None:
     logits = torch.zeros(1, 10)
@@ -133,7 +143,7 @@ def test_logits_that_are_not_numbers_are_refused(broken: float) -> None:
         (SamplingParams(top_p=1.1), "top_p"),
         (SamplingParams(top_k=-1), "top_k"),
         (SamplingParams(repeat_penalty=0), "repeat_penalty"),
-        (SamplingParams(repeat_penalty=float("inf")), "repeat_penalty"),
+        (SamplingParams(repeat_penalty=2.1), "repeat_penalty"),
         (SamplingParams(stop=("a", "")), "stop"),
     ],
 )
