@@ -88,7 +88,11 @@ def check(arguments: argparse.Namespace) -> None:
     checks: list[tuple[str, list[Any], str]] = [
         ("format", [tools / "ruff", "format", "--check", ".", "deploy/run"], ""),
         ("lint", [tools / "ruff", "check", ".", "deploy/run"], ""),
-        ("security lint", [tools / "bandit", "-q", "-ll", "-r", "commerce", "inference", "shared", "deploy"], ""),
+        (
+            "security lint",
+            [tools / "bandit", "-c", "pyproject.toml", "-q", "-ll", "-r", "commerce", "inference", "shared", "deploy"],
+            "",
+        ),
         ("import contracts", [tools / "lint-imports"], ""),
     ]
     for project in ("commerce", "inference"):
