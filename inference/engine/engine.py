@@ -113,7 +113,7 @@ class Engine:
         left = self._context_size - prompt_tokens
         if left < (asked or 1):
             raise ContextLengthExceeded(
-                f"The prompt has {prompt_tokens} tokens and {asked or 1} are to be generated, but the context has "
+                f"The prompt has {prompt_tokens} tokens and {asked or 'at least 1'} are to be generated, but the context has "
                 f"{self._context_size}. Shorten the prompt or lower max_tokens.",
                 context_size=self._context_size,
                 prompt_tokens=prompt_tokens,

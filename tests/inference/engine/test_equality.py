@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -55,10 +56,14 @@ def prompts(count: int) -> list[str]:
     return ["".join(chr(draw.randrange(33, 127)) for _ in range(draw.randrange(1, 60))) for _ in range(count)]
 
 
+@lru_cache
+def read_by_transformers(folder: Path) -> tuple[Any, Any]:
+    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
 def generated_by_transformers(folder: Path, prompt: str, **parameters: object) -> tuple[str, int]:
     """The text and how many tokens it took, the end token included."""
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    model: Any = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer, model = read_by_transformers(folder)
     ids = torch.tensor([tokenizer.encode(prompt)])
     with torch.inference_mode():
         whole = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **parameters)
@@ -179,8 +184,7 @@ def test_the_tokenizers_own_first_token_is_part_of_a_raw_prompt(tmp_path: Path) 
 
 
 def test_the_built_in_model_equals_generate_alone_and_with_16_others() -> None:
-    tokenizer: Any = AutoTokenizer.from_pretrained(DESCRIBER)
-    model: Any = AutoModelForCausalLM.from_pretrained(DESCRIBER, dtype=torch.float32)
+    tokenizer, model = read_by_transformers(DESCRIBER)
     products = [f"Describe the {name}. Keywords: {word}" for name in ("Velmo lamp", "KX-204") for word in WORDS][:17]
     wanted = []
     for product in products:
