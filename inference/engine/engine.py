@@ -112,9 +112,10 @@ class Engine:
     def _max_tokens(self, prompt_tokens: int, asked: int | None) -> int:
         left = self._context_size - prompt_tokens
         if left < (asked or 1):
+            wanted = f"{prompt_tokens} tokens and {asked or 'at least 1'} are to be generated"
             raise ContextLengthExceeded(
-                f"The prompt has {prompt_tokens} tokens and {asked or 'at least 1'} are to be generated, but the context has "
-                f"{self._context_size}. Shorten the prompt or lower max_tokens.",
+                f"The prompt has {wanted}, but the context has {self._context_size}. "
+                "Shorten the prompt or lower max_tokens.",
                 context_size=self._context_size,
                 prompt_tokens=prompt_tokens,
                 max_tokens=asked,
