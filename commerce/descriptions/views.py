@@ -1,4 +1,4 @@
-"""POST /generate-descriptions, answered whole or as a stream. It waits for the provider without holding a thread."""
+"""POST /generate-descriptions, answered whole or as a stream, by a coroutine that ends when its client leaves."""
 
 from typing import Any
 
