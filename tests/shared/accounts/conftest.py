@@ -1,0 +1,89 @@
+"""People, and doors that need a credential."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.contrib.auth.hashers import MD5PasswordHasher
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from shared.accounts.authentication import NotAuthenticated, authenticate
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.accounts.services import TokenPair, create_user, sign_in
+
+PASSWORD = "correct horse battery"
+ADDRESS = "192.0.2.7"
+
+
+@pytest.fixture(autouse=True)
+def _quiet_doors(neutral_errors: None, settings: Settings) -> None:
+    settings.ROOT_URLCONF = "tests.shared.accounts.urls"
+
+
+def make_user(role: Role = Role.CUSTOMER, email: str = "ada@example.com", password: str | None = PASSWORD) -> User:
+    return create_user(email=email, name="Ada", password=password, role=role, now=timezone.now())
+
+
+def signed_in(user: User) -> TokenPair:
+    return sign_in(email=user.email, password=PASSWORD, address=ADDRESS, now=timezone.now())
+
+
+def is_accepted(credential: str) -> bool:
+    """What every door asks; through routes, see `opens`."""
+    try:
+        authenticate(credential)
+    except NotAuthenticated:
+        return False
+    return True
+
+
+def opens(path: str, credential: str) -> int:
+    """The status of a route for this credential."""
+    return (
+        Client(raise_request_exception=False).get(path, headers={"Authorization": f"Bearer {credential}"}).status_code
+    )
+
+
+@pytest.fixture
+def user(db: None) -> User:
+    return make_user()
+
+
+@pytest.fixture
+def admin_user(db: None) -> User:
+    return make_user(Role.SUPER_ADMIN, "root@example.com")
+
+
+class CountingHasher(MD5PasswordHasher):
+    """Counts what it hashes, and how much of that at once."""
+
+    lock = threading.Lock()
+    total = 0
+    running = 0
+    most = 0
+    slowly: Callable[[], None] = staticmethod(lambda: None)
+
+    def encode(self, password: str, salt: str) -> str:
+        cls = CountingHasher
+        with cls.lock:
+            cls.total += 1
+            cls.running += 1
+            cls.most = max(cls.most, cls.running)
+        try:
+            cls.slowly()
+            return super().encode(password, salt)
+        finally:
+            with cls.lock:
+                cls.running -= 1
+
+
+@pytest.fixture
+def hashes(settings: Settings) -> Iterator[type[CountingHasher]]:
+    """The password hasher of this test, which counts from nought when `total` and `most` are set so."""
+    settings.PASSWORD_HASHERS = ["tests.shared.accounts.conftest.CountingHasher"]
+    CountingHasher.total = CountingHasher.most = 0
+    yield CountingHasher
+    CountingHasher.slowly = staticmethod(lambda: None)
