@@ -8,8 +8,8 @@ prompt or word of the provider's is in it.
 import asyncio
 import secrets
 import ssl
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from functools import cache, cached_property
 from typing import Any
 
@@ -47,11 +47,11 @@ class CutShort(Exception):
 class Provider:
     """One provider and one model of it. Used within one event loop at a time."""
 
-    def __init__(self, *, base_url: str, api_key: str, model: str, breaker: CircuitBreaker | None = None) -> None:
-        self.model = model
+    def __init__(self, *, base_url: str, api_key: str, model: str) -> None:
+        self._model = model
         self._base_url = base_url
         self._api_key = api_key or "none"  # the client insists on one; a provider that needs one will refuse this
-        self._breaker = breaker or CircuitBreaker(failures=FAILURES_TO_OPEN, rest_s=REST_S)
+        self._breaker = CircuitBreaker(failures=FAILURES_TO_OPEN, rest_s=REST_S)
         self._running = 0
 
     async def write(self, messages: list[dict[str, str]], *, max_tokens: int, accept: Callable[[str], bool]) -> str:
@@ -79,8 +79,17 @@ class Provider:
     async def stream(
         self, messages: list[dict[str, str]], *, max_tokens: int, deadline: float | None = None, tries: int = TRIES
     ) -> AsyncGenerator[str, None]:
-        """The pieces of one text as they are written. `deadline` is in the event loop's time, `DEADLINE_S` from now
-        not given. Closing the generator ends the provider's stream. Raises ProviderError, ProviderBusy."""
+        """The pieces of one text as they are written. `deadline` is in the event loop's time; by default it is
+        `DEADLINE_S` away. Closing the generator ends the provider's stream. Raises ProviderError, ProviderBusy."""
+        with self._one_call():
+            pieces = self._tries(messages, max_tokens, deadline or _now() + DEADLINE_S, tries)
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+
+    @contextmanager
+    def _one_call(self) -> Iterator[None]:
+        """Around a call: lets it through or not, and learns from how it ends."""
         if self._running >= AT_ONCE:
             raise ProviderBusy
         try:
@@ -91,16 +100,13 @@ class Provider:
             ) from None
         self._running += 1
         verdict = self._breaker.abandoned
-        pieces = self._tries(messages, max_tokens, deadline or _now() + DEADLINE_S, tries)
         try:
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    yield piece
+            yield
             verdict = self._breaker.succeeded
         except Exception as error:  # whatever the provider made the client stumble over
             # A provider that refuses one request is well: it must not be shut off for everybody else's.
             verdict = self._breaker.succeeded if isinstance(error, openai.BadRequestError) else self._breaker.failed
-            log.warning("description_provider_failed", reason=_reason(error), model=self.model)
+            log.warning("description_provider_failed", reason=_reason(error), model=self._model)
             raise ProviderError("The text provider did not give a description. Try again in a moment.") from None
         finally:
             self._running -= 1
@@ -129,7 +135,7 @@ class Provider:
 
     async def _ask(self, messages: list[dict[str, str]], max_tokens: int) -> AsyncGenerator[str, None]:
         """One request. A client of its own: event loops come and go, and a call is long beside a connection."""
-        asked: Any = {"model": self.model, "messages": messages, "max_tokens": max_tokens, "stream": True, **SAMPLING}
+        asked: Any = {"model": self._model, "messages": messages, "max_tokens": max_tokens, "stream": True, **SAMPLING}
         client = AsyncOpenAI(
             base_url=self._base_url,
             api_key=self._api_key,
