@@ -48,7 +48,7 @@ class UserAdmin(KeptForever, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-
 
     @admin.display(description="Password")
     def password_link(self, user: User) -> str:
-        return format_html('<a href="../password/">Set a new password</a>; every token is refused from then on.')
+        return format_html('<a href="../password/">{}</a>', "Set a new one: every token is refused from then on")
 
     def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:
         given = form.cleaned_data

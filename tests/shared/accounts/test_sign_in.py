@@ -1,0 +1,209 @@
+"""Signing in: the same answer and the same work for every wrong pair, and limits before any work."""
+
+import statistics
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from shared.accounts import passwords
+from shared.accounts.authentication import authenticate
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.accounts.services import deactivate_user, sign_in
+from shared.api.errors import ApiError
+from tests.shared.accounts.conftest import ADDRESS, PASSWORD, CountingHasher, is_accepted, make_user, opens, signed_in
+
+# What differs between two answers of any kind.
+OWN_TO_EACH = {"X-Request-Id", "X-RateLimit-Reset", "X-RateLimit-Reset-After"}
+
+
+def post(email: str, password: str, address: str = ADDRESS, **headers: str) -> HttpResponse:
+    body = {"email": email, "password": password}
+    client = Client(raise_request_exception=False)
+    return client.post("/api/token", body, content_type="application/json", REMOTE_ADDR=address, headers=headers)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("role", "permissions"),
+    [
+        (Role.SUPER_ADMIN, ["super_admin", "customer"]),
+        (Role.STORE_OWNER, ["store_owner", "customer"]),
+        (Role.STAFF, ["staff", "customer"]),
+        (Role.CUSTOMER, ["customer"]),
+    ],
+)
+def test_a_sign_in_answers_tokens_role_and_permissions(role: Role, permissions: list[str]) -> None:
+    user = make_user(role)
+    answer = post(user.email, PASSWORD)
+    assert answer.status_code == 200
+    body = answer.json()
+    assert set(body) == {"token", "refresh", "expires_at", "permissions", "role", "email_verified"}
+    assert (body["role"], body["permissions"], body["email_verified"]) == (role, permissions, False)
+    assert body["expires_at"].endswith("Z")
+    assert authenticate(body["token"]).user == user
+    assert answer["X-RateLimit-Remaining"] == "9"
+
+
+def test_the_case_of_an_email_does_not_matter(user: User) -> None:
+    assert post("  ADA@Example.COM ", PASSWORD).status_code == 200
+
+
+def test_spaces_of_a_password_matter(user: User) -> None:
+    assert post(user.email, f" {PASSWORD}").status_code == 401
+
+
+def test_a_stale_token_beside_the_pair_is_ignored(user: User) -> None:
+    assert post(user.email, PASSWORD, Authorization="Bearer stale").status_code == 200
+
+
+@pytest.fixture
+def wrong_pairs(db: None) -> dict[str, tuple[str, str]]:
+    make_user(email="known@example.com")
+    deactivate_user(user=make_user(email="inactive@example.com"))
+    make_user(email="nopass@example.com", password=None)
+    return {
+        "known": ("known@example.com", "wrong"),
+        "unknown": ("unknown@example.com", PASSWORD),
+        "inactive": ("inactive@example.com", PASSWORD),
+        "without a password": ("nopass@example.com", PASSWORD),
+        "no e-mail at all": ("nobody", PASSWORD),
+    }
+
+
+def test_a6_every_wrong_pair_has_the_same_status_body_and_headers(wrong_pairs: dict[str, tuple[str, str]]) -> None:
+    seen = set()
+    for number, (email, password) in enumerate(wrong_pairs.values()):
+        answer = post(email, password, address=f"192.0.2.{number}", **{"X-Request-Id": "same"})
+        headers = frozenset(item for item in answer.headers.items() if item[0] not in OWN_TO_EACH)
+        seen.add((answer.status_code, answer.content, headers))
+    assert len(seen) == 1
+    assert seen.pop()[0] == 401
+
+
+def test_a6_every_wrong_pair_costs_exactly_one_hash(
+    hashes: type[CountingHasher], wrong_pairs: dict[str, tuple[str, str]], settings: Settings
+) -> None:
+    settings.LOGIN_LIMIT = 100
+    costs = {}
+    for name, (email, password) in wrong_pairs.items():
+        hashes.total = 0
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            assert post(email, password).status_code == 401
+            times.append(time.perf_counter() - started)
+        costs[name] = hashes.total
+        print(f"{name}: median {statistics.median(times) * 1e3:.1f} ms")
+    assert costs == dict.fromkeys(wrong_pairs, 3)
+
+
+def test_a_right_pair_costs_one_hash_too(hashes: type[CountingHasher], db: None) -> None:
+    make_user()
+    hashes.total = 0
+    assert post("ada@example.com", PASSWORD).status_code == 200
+    assert hashes.total == 1
+
+
+def test_a_hash_of_older_settings_is_renewed_and_ends_no_token(user: User, settings: Settings) -> None:
+    pair = signed_in(user)
+    assert user.password.startswith("md5$")
+    settings.PASSWORD_HASHERS = ["shared.accounts.passwords.OneCoreArgon2", *settings.PASSWORD_HASHERS]
+    assert is_accepted(signed_in(user).access)
+    assert User.objects.get(pk=user.pk).password.startswith("argon2$argon2id$v=19$m=19456,t=2,p=1$")
+    assert is_accepted(pair.access)
+    assert is_accepted(signed_in(user).access)
+
+
+def test_a7_one_address_is_let_through_ten_times_a_minute_before_any_hash(
+    hashes: type[CountingHasher], db: None
+) -> None:
+    statuses = [post(f"user{number}@example.com", "wrong").status_code for number in range(30)]
+    assert statuses == [401] * 10 + [429] * 20
+    assert hashes.total == 10
+
+
+def test_a7_one_account_is_let_through_ten_times_a_minute_from_whatever_address(
+    hashes: type[CountingHasher], db: None
+) -> None:
+    make_user()
+    hashes.total = 0
+    statuses = [post("Ada@example.com", "wrong", address=f"192.0.2.{number}").status_code for number in range(30)]
+    assert statuses == [401] * 10 + [429] * 20
+    assert hashes.total == 10
+
+
+def test_a7_a_refusal_says_when_to_come_back(user: User) -> None:
+    answers = [post(user.email, "wrong") for _ in range(11)]
+    assert [answer["X-RateLimit-Remaining"] for answer in answers] == [str(left) for left in (*range(9, -1, -1), 0)]
+    refused = answers[-1]
+    assert refused.json()["code"] == "rate_limited"
+    assert refused["X-RateLimit-Limit"] == "10"
+    assert refused["Retry-After"] == refused["X-RateLimit-Reset-After"]
+    assert 1 <= int(refused["Retry-After"]) <= 60
+    assert int(refused["X-RateLimit-Reset"]) > time.time()
+
+
+def test_r1_a_new_x_forwarded_for_each_time_is_the_same_address(db: None) -> None:
+    statuses = [
+        post(f"user{number}@example.com", "wrong", **{"X-Forwarded-For": f"198.51.100.{number}"}).status_code
+        for number in range(12)
+    ]
+    assert statuses == [401] * 10 + [429] * 2
+
+
+def test_r3_with_the_limit_store_down_sign_ins_are_refused_with_503_before_any_hash(
+    user: User, settings: Settings, hashes: type[CountingHasher]
+) -> None:
+    settings.REDIS_URL = "unix:///nowhere/sign-in.sock?db=0"
+    answer = post(user.email, PASSWORD)
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "unavailable"
+    assert int(answer["Retry-After"]) > 0
+    assert hashes.total == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a7_no_more_is_hashed_at_once_than_there_are_cores_and_other_routes_stay_quick(
+    hashes: type[CountingHasher], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = signed_in(make_user())
+    settings.LOGIN_LIMIT = 1000
+    monkeypatch.setattr("shared.accounts.passwords._cores", threading.BoundedSemaphore(2))
+    hashes.total = hashes.most = 0
+    hashes.slowly = staticmethod(lambda: time.sleep(0.05))
+
+    def fail_to_sign_in(number: int) -> int | None:
+        try:
+            sign_in(email=f"{number}@example.com", password="wrong", address=f"192.0.2.{number}", now=timezone.now())
+        except ApiError as error:
+            return error.problem.status
+        finally:
+            connection.close()
+        return None
+
+    with ThreadPoolExecutor(30) as pool:
+        tries = [pool.submit(fail_to_sign_in, number) for number in range(30)]
+        started = time.monotonic()
+        assert opens("/who", pair.access) == 200
+        assert time.monotonic() - started < 5
+    assert {attempt.result() for attempt in tries} == {401}
+    assert (hashes.total, hashes.most) == (30, 2)
+
+
+@pytest.mark.django_db
+def test_a7_who_waits_too_long_for_a_core_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = make_user()
+    monkeypatch.setattr("shared.accounts.passwords._cores", threading.BoundedSemaphore(1))
+    monkeypatch.setattr("shared.accounts.passwords.LONGEST_WAIT_S", 0.05)
+    with passwords._one_core():
+        answer = post(user.email, PASSWORD)
+    assert answer.status_code == 503
+    assert "Retry-After" in answer.headers
