@@ -31,7 +31,7 @@ def test_a_request_in_ones_own_words_stays_as_it_is():
 def test_another_language_and_a_length_are_asked_for():
     brief = Brief(product_name="Velmo", language="de", max_words=30)
 
-    assert user_message(brief).endswith("\nLanguage: de\nLength: short, at most 30 words")
+    assert user_message(brief).endswith("\nLanguage: de\nLength: short (30 words)")
 
 
 def test_a_line_end_in_a_name_or_keyword_makes_no_new_line():

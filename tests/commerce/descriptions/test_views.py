@@ -65,7 +65,7 @@ def test_every_field_reaches_the_prompt(client_of: ApiClient, owner: User, provi
     asked = provider_server.asked[0]
     assert asked["messages"][1]["content"] == (
         "Write a product description.\nProduct name: Velmo lamp\nKeywords: warm light\nTone: playful\n"
-        "Language: fr\nLength: medium, at most 50 words"
+        "Language: fr\nLength: medium (50 words)"
     )
     assert asked["max_tokens"] == 132
 
