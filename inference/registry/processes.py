@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from django.conf import settings
 from inference.engine import EngineClient, HostClient, HostUnavailable
 
 LOOK_EVERY_S = 1.0
+# A host that somebody else started is somebody else's to start again; after so long without it we start one.
+ANOTHERS_RESTART_S = 15.0
 HOST_ENDS_WITHIN_S = 10.0
 
 logger = structlog.get_logger(__name__)
@@ -66,6 +69,7 @@ class Keeper:
     def __init__(self, reconcile: Callable[[set[str]], Awaitable[None]]) -> None:
         self._reconcile = reconcile
         self._process: subprocess.Popen[bytes] | None = None
+        self._anothers_until = 0.0
         self._ending = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._keep()), name="model-keeper", daemon=True)
 
@@ -80,18 +84,24 @@ class Keeper:
     async def _keep(self) -> None:
         try:
             while not self._ending.is_set():
+                is_anothers = self._is_gone()
                 try:
                     listed = {status.model_id for status in await host().models()}
                 except HostUnavailable:
                     self._start_when_gone()
                 else:
+                    if is_anothers:
+                        self._anothers_until = time.monotonic() + ANOTHERS_RESTART_S
                     await self._reconcile(listed)
                 await asyncio.to_thread(self._ending.wait, LOOK_EVERY_S)
         finally:
             if self._process:
                 end_host(self._process)
 
+    def _is_gone(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
     def _start_when_gone(self) -> None:
-        if self._process is None or self._process.poll() is not None:
+        if self._is_gone() and time.monotonic() > self._anothers_until:
             self._process = start_host(settings.RUN_DIR)
             logger.info("model_host_started", pid=self._process.pid)

@@ -139,9 +139,8 @@ def served_stoa(home: Path, run_dir: Path, models_dir: Path, *, load: list[str])
     environment = _environment(home, run_dir, models_dir, load)
     keys = _make_users(environment)
     log = home / "server.log"
-    process = _start(environment, log)
+    process, url = start_server(environment, log)
     try:
-        url = _url_of(process, log)
         _wait_until_healthy(url, log)
         host, engine = HostClient(run_dir), EngineClient(run_dir)
         yield ServedStoa(url, keys, host, engine, environment, models_dir, log)
@@ -183,19 +182,16 @@ def _make_users(environment: dict[str, str]) -> dict[str, str]:
     return keys
 
 
-def _start(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start_server(environment: dict[str, str], log: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """A server on a free port, and its address as its log tells it."""
     command = [sys.executable, "manage_inference.py", "serve", "--port", "0"]
     with log.open("wb") as output:
-        return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
-
-
-def _url_of(process: subprocess.Popen[bytes], log: Path) -> str:
-    """The address that the server's log tells."""
+        process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + START_LIMIT_S
     while True:
         for line in log.read_text().splitlines():
             if line.startswith("{") and (urls := json.loads(line).get("urls")):
-                return str(urls[0])
+                return process, str(urls[0])
         assert process.poll() is None, f"the server ended: {log.read_text()}"
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)

@@ -1,16 +1,14 @@
 """The command line, as a process."""
 
+import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
+import time
 
 import httpx2
+import psutil
 import pytest
 
-from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import ServedStoa, run_manage
+from tests.inference.served import ServedStoa, run_manage, start_server
 
 
 def test_run_streams_to_the_terminal_through_the_running_host(stoa: ServedStoa):
@@ -66,12 +64,12 @@ def test_a5_a_key_is_made_shown_once_and_works(stoa: ServedStoa):
     assert len(plain.stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("user_id", "status"), [("999999", 1), ("someone", 2)])
-def test_a_key_for_nobody_is_refused(stoa: ServedStoa, user_id: str, status: int):
+@pytest.mark.parametrize(("user_id", "status", "said"), [("999999", 1, "999999"), ("someone", 2, "user_id")])
+def test_a_key_for_nobody_is_refused(stoa: ServedStoa, user_id: str, status: int, said: str):
     done = run_manage(stoa.environment, "keys", "create", user_id, "laptop")
 
     assert (done.returncode, done.stdout) == (status, "")
-    assert user_id in done.stderr.replace("│", "")
+    assert said in done.stderr
 
 
 def test_version_and_info_and_djangos_own_verbs(stoa: ServedStoa):
@@ -93,25 +91,49 @@ def test_serve_refuses_a_public_address_and_a_taken_port(stoa: ServedStoa):
     assert "--port" in taken.stderr
 
 
-def test_serve_with_no_host_starts_one_and_ends_it(stoa: ServedStoa, tmp_path_factory: pytest.TempPathFactory):
-    run_dir = tmp_path_factory.mktemp("r")
-    environment = stoa.environment | {"STOA_RUN_DIR": str(run_dir), "STOA_LOAD": "nobody"}
-    command = [sys.executable, "manage_inference.py", "serve", "--port", "0"]
-    with subprocess.Popen(
-        command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout is not None
-        url, said = "", []
-        while not url or "model_not_loaded" not in "".join(said):
-            line = process.stdout.readline()
-            assert line, "".join(said)
-            said.append(line)
-            if line.startswith("{") and "urls" in json.loads(line):
-                url = json.loads(line)["urls"][0]
-        health = httpx2.get(f"{url}/health").json()
-        os.kill(process.pid, signal.SIGTERM)
-        process.stdout.read()
-        assert process.wait(20) == 0
+def child_hosts(process: psutil.Process) -> list[psutil.Process]:
+    """The model hosts that this process started and that live."""
+    hosts = []
+    for child in process.children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is one too
+            if "inference.engine.host" in child.cmdline():
+                hosts.append(child)
+    return hosts
 
-    assert (health["status"], health["models_loaded"]) == ("degraded", 0)
-    assert not (run_dir / "host.sock").exists()
+
+def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
+    stoa: ServedStoa, tmp_path_factory: pytest.TempPathFactory
+):
+    folder = tmp_path_factory.mktemp("r")
+    environment = stoa.environment | {"STOA_RUN_DIR": str(folder), "STOA_LOAD": "nobody"}
+    process, url = start_server(environment, folder / "server.log")
+    try:
+        eventually_ready(url)
+        assert httpx2.get(f"{url}/health").json() | {"uptime_seconds": 0, "version": ""} == {
+            "status": "degraded",
+            "version": "",
+            "uptime_seconds": 0,
+            "models_loaded": 0,
+        }
+        (host,) = child_hosts(psutil.Process(process.pid))
+        host.kill()
+        deadline = time.monotonic() + 30
+        while not (hosts := child_hosts(psutil.Process(process.pid))) or host in hosts:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        eventually_ready(url)
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+    assert not any(host.is_running() for host in hosts)
+    assert not (folder / "host.sock").exists()
+
+
+def eventually_ready(url: str) -> None:
+    deadline = time.monotonic() + 30
+    while httpx2.get(f"{url}/readyz").status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

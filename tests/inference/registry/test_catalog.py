@@ -1,12 +1,17 @@
 """What is in the model folders becomes a catalog, whatever is in them."""
 
 import os
+import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from django.conf import settings
 
 from inference.registry.catalog import ModelCard, read_catalog
+from inference.registry.services import find_card
+from shared.api.errors import ApiError
+from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model
 
 
@@ -121,3 +126,24 @@ def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(root: Path):
     os.symlink("nowhere", folder / "model.safetensors")
 
     assert {card.id: card.error is None for card in read_catalog().values()} == {"good": True, "dangling": False}
+
+
+async def test_m1_looking_for_a_hostile_id_opens_nothing_outside_the_model_folders(root: Path):
+    add_model(root, "talker", dict(TALKER_CONFIG))
+    touched: list[tuple[str, str]] = []
+    watching = True
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if watching and event in ("open", "os.listdir", "os.scandir", "subprocess.Popen", "os.exec", "socket.connect"):
+            touched.append((event, str(arguments[0])))
+
+    sys.addaudithook(watch)
+    try:
+        for model_id in [*HOSTILE_IDS, *map(unquote, HOSTILE_IDS)]:
+            with pytest.raises(ApiError, match="There is no model"):
+                await find_card(model_id)
+    finally:
+        watching = False
+
+    assert touched
+    assert [touch for touch in touched if not touch[1].startswith(str(root.parent))] == []

@@ -9,35 +9,10 @@ import httpx2
 import pytest
 
 from tests.inference.engine.processes import process_exists, status_of
+from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.served import ServedStoa, eventually_listed, eventually_running
 
 FIELDS = {"id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error"}
-HOSTILE_IDS = [
-    "..",
-    "../../etc/passwd",
-    "..%2f..%2fetc%2fpasswd",
-    "%2e%2e/%2e%2e/etc",
-    "/etc/passwd",
-    "talker/../talker",
-    "talker%2f..",
-    "./talker",
-    "TALKER",
-    "talker.",
-    "talker%20",
-    "file:///etc/passwd",
-    "http://127.0.0.1/x",
-    "hf://user/model",
-    "%24%7Bjndi%7D",
-    "$(id)",
-    "`id`",
-    "';DROP TABLE users;--",
-    "{{7*7}}",
-    "\u202etalker",
-    "\uff54alker",
-    "a" * 2000,
-    "con",
-    "%ff%fe",
-]
 
 
 def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):

@@ -1,0 +1,28 @@
+"""Model ids that are none, and try to be something else: percent-encoded where they go into an address."""
+
+HOSTILE_IDS = [
+    "..",
+    "../../etc/passwd",
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc",
+    "/etc/passwd",
+    "talker/../talker",
+    "talker%2f..",
+    "./talker",
+    "TALKER",
+    "talker.",
+    "talker%20",
+    "file:///etc/passwd",
+    "http://127.0.0.1/x",
+    "hf://user/model",
+    "%24%7Bjndi%7D",
+    "$(id)",
+    "`id`",
+    "';DROP TABLE users;--",
+    "{{7*7}}",
+    "\u202etalker",
+    "\uff54alker",
+    "a" * 2000,
+    "con",
+    "%ff%fe",
+]
