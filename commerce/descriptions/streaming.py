@@ -8,8 +8,12 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from shared.api.errors import ApiError
+import structlog
+
+from shared.api.errors import ApiError, Problem
 from shared.observability.request_id import current_request_id
+
+log = structlog.get_logger(__name__)
 
 Finish = Callable[[str], Awaitable[dict[str, Any]]]
 
@@ -39,12 +43,16 @@ class DescriptionEvents:
                 yield _event({"text": piece})
             yield _event({"done": True} | await self._finish("".join(text).strip()))
         except ApiError as error:
-            problem = error.problem
-            about = {"message": problem.message, "code": problem.code, "request_id": self._request_id}
-            yield _event({"error": about})
+            yield self._error(error.problem)
+        except Exception as error:  # nothing else would tell the client that this is not the end of the text
+            log.error("description_stream_failed", exc_info=error, request_id=self._request_id)
+            yield self._error(Problem.of_status(500))
         finally:
             self._ended = True
             await self._pieces.aclose()
+
+    def _error(self, problem: Problem) -> bytes:
+        return _event({"error": {"message": problem.message, "code": problem.code, "request_id": self._request_id}})
 
     def close(self) -> None:
         """Ends the writing if it still goes on."""

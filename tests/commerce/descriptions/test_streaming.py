@@ -12,6 +12,7 @@ from django.test import AsyncClient
 from pytest_django import Settings
 
 from commerce.catalog.models import Product
+from commerce.descriptions import services
 from commerce.descriptions.models import DescriptionDraft
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -96,6 +97,24 @@ async def test_a_failure_in_mid_stream_is_one_error_event_and_the_end(
     assert events[-1]["error"]["request_id"] == answer.headers["X-Request-Id"]
     assert PROVIDER_SECRET not in str(events)
     assert not await DescriptionDraft.objects.aexists()
+
+
+async def test_a_draft_that_cannot_be_saved_is_an_error_event_too(
+    headers: dict[str, str],
+    product: Product,
+    settings: Settings,
+    provider_server: ProviderServer,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async def stumble(**_: object) -> None:
+        raise RuntimeError("canary")
+
+    monkeypatch.setattr(services, "save_draft", stumble)
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    events = await events_of(await stream(headers, product_id=product.pk))
+
+    assert events[-1]["error"]["code"] == "internal_error"
+    assert "canary" not in str(events)
 
 
 async def test_closing_the_answer_ends_the_providers_work(
