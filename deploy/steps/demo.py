@@ -127,10 +127,10 @@ class Demo:
     def start_redis(self, supervisor: Supervisor) -> None:
         if os.environ.get("REDIS_URL"):
             return
-        folder = Path(self.env["STOA_RUN_DIR"])
+        folder = Path(self.env["STOA_RUN_DIR"]) / "redis"
         socket = folder / "redis.sock"
         socket.unlink(missing_ok=True)  # of one that was killed
-        with step("Starting Valkey"):
+        with step("Starting Valkey or Redis"):
             child = supervisor.add(
                 "valkey", [PYTHON, "-m", "shared.serving.local_redis", folder], self.env, signal.SIGTERM
             )
