@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
-from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.django_db
 SOUND = {"name": "Grace", "email": "Grace@Example.com", "password": "a long passphrase", "permission": "customer"}
 
 
-def post(**changes: Any) -> HttpResponse:
+def post(**changes: Any) -> Any:
     body = {key: value for key, value in (SOUND | changes).items() if value is not None}
     return Client(raise_request_exception=False).post("/api/register", body, content_type="application/json")
 

@@ -4,10 +4,10 @@ import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from django.db import connection
-from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -24,7 +24,7 @@ from tests.shared.accounts.conftest import ADDRESS, PASSWORD, CountingHasher, is
 OWN_TO_EACH = {"X-Request-Id", "X-RateLimit-Reset", "X-RateLimit-Reset-After"}
 
 
-def post(email: str, password: str, address: str = ADDRESS, **headers: str) -> HttpResponse:
+def post(email: str, password: str, address: str = ADDRESS, **headers: str) -> Any:
     body = {"email": email, "password": password}
     client = Client(raise_request_exception=False)
     return client.post("/api/token", body, content_type="application/json", REMOTE_ADDR=address, headers=headers)

@@ -1,5 +1,7 @@
 """The routes of accounts, as the shop mounts them, and some that need a credential."""
 
+from typing import cast
+
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
@@ -7,13 +9,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from shared.accounts.authentication import NotAuthenticated, aauthenticate, credential_from_headers
+from shared.accounts.authentication import NotAuthenticated, Principal, aauthenticate, credential_from_headers
 from shared.accounts.permissions import HasPermission, HasRole
 
 
 class WhoView(APIView):
     def get(self, request: Request) -> Response:
-        return Response({"email": request.user.email, "permissions": sorted(request.auth.permissions)})
+        principal = cast(Principal, request.auth)
+        return Response({"email": principal.user.email, "permissions": sorted(principal.permissions)})
 
     def post(self, request: Request) -> Response:
         return self.get(request)

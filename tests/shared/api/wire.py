@@ -50,7 +50,7 @@ class OrderView(APIView):
 
 class PrivateView(APIView):
     def get(self, request: Request) -> Response:
-        return Response(request.user.email)
+        return Response({"user": request.user.pk})
 
 
 def fails(request: HttpRequest, how: str) -> HttpResponse:
