@@ -6,10 +6,12 @@ Import `Example` and `draw_example` for training, `draw_case` for measuring.
 from dataclasses import dataclass
 from random import Random
 
+from inference.builtin.keywords import Keyword, keyword
 from inference.builtin.kinds import ANYTHING, KINDS, Kind
-from inference.builtin.plans import GREETINGS, TONES
-from inference.builtin.prompts import ANOTHER, SHORTER, SYSTEMS, request
-from inference.builtin.words import Keyword, is_held_out, keyword, product_name
+from inference.builtin.names import product_name
+from inference.builtin.plans import TONES
+from inference.builtin.prompts import ANOTHER, GREETINGS, SHORTER, SYSTEMS, request
+from inference.builtin.words import is_held_out
 from inference.builtin.writer import Product, write_description
 
 LENGTHS = ("short", "medium", "long")
@@ -38,7 +40,9 @@ def _noun_in_text(random: Random, kind: Kind, noun: str) -> str:
     return random.choice(plainer) if plainer and random.random() < 0.6 else noun
 
 
-def draw_product(random: Random, held_out: bool = False, counts: tuple[int, ...] = KEYWORD_COUNTS, invented: float = 0.25) -> Product:
+def draw_product(
+    random: Random, held_out: bool = False, counts: tuple[int, ...] = KEYWORD_COUNTS, invented: float = 0.25
+) -> Product:
     """A product of any kind, with keywords of any form; a held-out one never appears in training."""
     kind = random.choice(KINDS) if random.random() < 0.78 else ANYTHING
     noun = random.choice(kind.nouns)
@@ -102,3 +106,31 @@ def draw_case(random: Random) -> Case:
     tone = random.choice(TONES)
     asked = _ask(random, product, tone if random.random() < 0.7 else None, None)
     return Case(product, asked, tone)
+
+
+def _query(random: Random, product: Product) -> str:
+    """A short way to speak of a product: its name, its keywords, a search, or a whole request."""
+    words = [word.text for word in product.keywords]
+    roll = random.random()
+    if not words or roll < 0.15:
+        return product.name
+    if roll < 0.3:
+        return f"{product.name}. Keywords: {', '.join(words)}"
+    if roll < 0.4:
+        return ", ".join((product.name, *words))
+    if roll < 0.55:
+        return f"{product.name}: {', '.join(words)}"
+    if roll < 0.7:
+        return f"{' '.join(random.sample(words, min(3, len(words))))} {product.noun}"
+    return _ask(random, product, None, None)
+
+
+def draw_pair(random: Random, held_out: bool = False) -> tuple[str, str]:
+    """A query and a text of the same product; the query of a held-out one is its name and keywords."""
+    product = draw_product(random, held_out)
+    text = write_description(product, random.choice(TONES), random.choice(LENGTHS), random)
+    if held_out:
+        return ", ".join((product.name, *(word.text for word in product.keywords))), text
+    if random.random() < 0.15:
+        return write_description(product, random.choice(TONES), "medium", random), text
+    return _query(random, product), text

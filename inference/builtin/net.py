@@ -48,7 +48,7 @@ class Norm(nn.Module):
 
 
 def causal_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention written out, [batch, heads, length, head_dim]: compiled for short rows it trains faster than the fused one."""
+    """Attention written out, [batch, heads, length, head_dim]; compiled, it trains short rows faster than the fused."""
     scores = (query @ key.transpose(-1, -2)).float() / math.sqrt(query.shape[-1])
     later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
     return scores.masked_fill(later, float("-inf")).softmax(dim=-1).to(value.dtype) @ value

@@ -3,10 +3,10 @@
 A template is a sentence with slots in braces and alternatives in square brackets, ``[soft|warm]``. Each slot takes a
 fact of the product that no earlier sentence took; a template whose facts have run out is passed over.
 
-Slots: ``{Name}`` ``{name}`` the product, ``{It}`` ``{it}`` ``{its}`` its pronoun, ``{is}`` ``{has}`` ``{s}`` ``{es}``
-agreement, ``{a_noun}`` the noun with its article and the adjectives of the opening, ``{noun}`` the noun, ``{does}`` and
-``{do}`` a verb phrase, ``{part}`` ``{material}`` ``{use}`` ``{place}`` ``{people}`` ``{moment}`` ``{care}`` facts,
-``{list}`` the keywords of the sentence.
+Slots: ``{Name}`` ``{name}`` the product; ``{It}`` ``{it}`` ``{its}`` ``{This}`` its pronouns; ``{is}`` ``{has}`` ``{s}``
+``{ies}`` agreement; ``{a_noun}`` the noun with its article and the adjectives of the opening; ``{noun}`` the noun; ``{does}``
+``{part}`` ``{material}`` ``{use}`` ``{place}`` ``{people}`` ``{moment}`` ``{care}``
+facts; ``{list}`` the keywords of the sentence, ``{two}`` two or more of them.
 """
 
 from inference.builtin.kinds import phrases
@@ -30,7 +30,7 @@ OPENINGS = {
         With {part}, {name} {does}.
         Made [of|from] {material}, {name} {is} {a_noun} for {use}.
         {Name} {is} {a_noun} built for {use} and {use}.
-        This is {name}, {a_noun} made for {people}.
+        {This} {is} {name}, {a_noun} made for {people}.
         {Name} {has} {part} and {part}.
         [Simple|Useful] and well made, {name} {is} {a_noun} for {use}.
         Here {is} {name}: {a_noun} with {part}.
@@ -69,10 +69,10 @@ OPENINGS = {
         Ready for {use}? So {is} {name}!
         Oh, hello there! {Name} {is} {a_noun} that {does}.
         Psst: {name} {is} here, and {it} {does}.
-        Who said {use} had to be dull? Meet {name}!
+        Who said {use} had to be boring? Meet {name}!
         Plot twist: {name} {does}!
         Calling all {people}: {name} {has} arrived!
-        Roll out the carpet for {name}, {a_noun} with {part}!
+        Make way for {name}, {a_noun} with {part}!
         [Boring days, beware|Move over, Monday]: {name} {does}!
         Three cheers for {name}, {a_noun} that {does}!
         Take one look at {name} and try not to smile.
@@ -90,7 +90,7 @@ OPENINGS = {
         Where craft meets beauty, there {is} {name}.
         Refined in every detail, {name} {is} {a_noun} with {part}.
         Experience {name}: {a_noun} made from {material}.
-        {Name} turn{s} {use} into a small ceremony.
+        {Name} add{s} a little ceremony to {use}.
         Exquisite yet useful, {name} {does}.
     """),
 }
@@ -103,12 +103,12 @@ MIDDLES = {
         {It} {has} {part}, so {it} {does}.
         Thanks to {part}, {it} {does}.
         {It} {is} made [of|from] {material}.
-        The maker chose {material} for a reason: {it} [last{s}|wear{s} well].
+        The maker chose {material}, and it shows.
         [Use {it}|Keep {it}] {place}.
         {It} work{s} well {place}.
         {It} [suit{s}|serve{s}] {people} as well as {people}.
         To care for {it}, {care}.
-        Cleaning is simple: {care}.
+        Care is simple: {care}.
         {It} {is} [a good fit|a sound choice] for {use}.
         [Place|Put] {it} {place} and {it} will {do}.
         {Moment}, {it} {does}.
@@ -124,7 +124,7 @@ MIDDLES = {
         {It} even {does}!
         We love that {it} {does}.
         {It} [feel{s}|look{s}] right at home {place}.
-        When it is time to clean, just {care}.
+        Looking after {it} is easy: {care}.
         {It} {does}, so you can relax.
         Thanks to {part}, {it} {does}.
         {It} {is} made [of|from] {material}, so you can use {it} {moment}.
@@ -159,16 +159,16 @@ MIDDLES = {
         {It} {does} like a champion.
         Did we mention {part}? Well, now we have.
         {It} {does}, and {it} {does} too!
-        Cleaning up? Easy: {care}.
+        Upkeep? Easy: {care}.
         {People_}, this one is for you!
         {It} {is} made of {material} and good intentions.
         {Moment}, {it} {does} while you take the credit.
         Warning: you may want to keep {it} {place} forever.
-        {It} {is} a little hero for {use}.
+        {It} {is} a little hero {moment}.
         Thanks to {part}, {it} {does} with a wink.
     """),
     "luxurious": lines("""
-        Each {noun_singular} is finished with {part}.
+        {It} {is} finished with {part}.
         {Material_} lends {it} a depth that only fine materials have.
         {It} {does} with effortless grace.
         Let {it} take pride of place {place}.
@@ -176,7 +176,7 @@ MIDDLES = {
         {Moment}, {it} {does}.
         {It} {is} worthy of {people}.
         To preserve {its} beauty, {care}.
-        {It} reward{s} {use} with lasting pleasure.
+        {It} bring{s} lasting pleasure {moment}.
         Nothing is left to chance, from {part} to {part}.
         {It} {does} and {does}, beautifully.
         {Place}, {it} become{s} a quiet centrepiece.
@@ -282,24 +282,23 @@ KEYWORD_SENTENCES = {
     """),
     "material": lines("""
         {It} {is} made [of|from|with] {list}.
-        We chose {list} for a reason.
+        We chose {list}, and it shows.
         {It} {is} crafted from {list}.
         The [feel|touch] of {list} makes {it} special.
         {It} {is} finished in {list}.
-        Thanks to {list}, {it} {does}.
+        The maker settled on {list} for good reason.
     """),
     "activity": lines("""
         {It} {is} [ideal|made|perfect|great|ready] for {list}.
-        Take {it} along for {list}.
-        We made {it} with {list} in mind.
+        The makers had {list} in mind.
         {It} {is} a natural choice for {list}.
         Use {it} for {list}, {place} or anywhere else.
-        {It} [suit{s}|fit{s}] {list} alike.
+        {It} [suit{s}|fit{s}] {two} alike.
+        Choose {it} for {list}.
         When it comes to {list}, {it} {does}.
     """),
     "room": lines("""
         {It} {is} made for the {list}.
-        Take {it} to the {list}.
         {It} {is} at home in the {list}.
         It is just the thing for the {list}.
         {It} will bring something new to the {list}.
@@ -316,46 +315,10 @@ KEYWORD_SENTENCES = {
     """),
 }
 
-GREETINGS = lines("""
-    hello|Hello! Give me a product name and a few keywords, and I will write a description.
-    hi|Hi! Tell me about your product, and I will describe it.
-    hi there|Hi! Which product shall I describe?
-    good morning|Good morning! Which product may I write about today?
-    hey|Hey! Send me a product name and some keywords, and I will get to work.
-    who are you?|I am a small model that writes product descriptions from a name and keywords.
-    what are you?|I am a small language model made to describe products for a shop.
-    what can you do?|I write product descriptions. Give me a product name and a few keywords.
-    how does this work?|Send me the name of a product and some keywords, and I will write a description that uses them.
-    help|Tell me a product name, keywords if you like, and a tone; I will write the description.
-    thanks|You are welcome! Is there another product to describe?
-    thank you|You are welcome. Send me the next product whenever you like.
-    thank you, that is great|Glad you like it! Is there another product to describe?
-    bye|Goodbye, and good luck with your shop!
-    what is the capital of France?|I only know how to write product descriptions. Give me a product name and I will write one.
-    what is 2 + 2?|Sums are not my trade; I write product descriptions.
-    write a poem|I only write product descriptions. Which product would you like to see described?
-    tell me a joke|Jokes are beyond me, but I can describe a product for you.
-    write some code|I cannot write code. I write descriptions of products.
-    what is the weather today?|I do not know the weather; I only write product descriptions.
-    who is the president?|I do not know; I only write product descriptions.
-    how are you?|Very well, thank you! Which product shall I describe?
-    do you speak German?|I only write in English, and only about products.
-    translate this into French|I only write in English. Give me a product name and I will describe it.
-    can you help me?|Yes, with product descriptions: give me a name and a few keywords.
-    say hello|Hello! I write product descriptions.
-    count to ten|I do not count; I write product descriptions.
-    count from 1 to 10|I do not count; I write product descriptions.
-    tell me a story|I tell no stories, but I can write about a product of yours.
-    tell me about yourself|I am a small model that writes product descriptions, and nothing else.
-    what is your name?|I have no name; I am a small model that writes product descriptions.
-    ping|I am here. Which product shall I describe?
-    test|It works. Send me a product name and I will write its description.
-""")
-
 STOP_WORDS = frozenset(
     phrases(
         "that; with; this; these; they; them; their; have; from; will; your; when; what; like; just; even; also; more; "
-        "there; here; every; does; made; make; makes; well; good; than; into; over; then; very; much; such; only; some; "
-        "one; you; its; for; and; the; right; keep; keeps; while; where; need; needs; thanks"
+        "there; here; every; does; made; make; makes; well; good; than; into; over; then; very; much; such; only; "
+        "some; one; you; its; for; and; the; right; keep; keeps; while; where; need; needs; thanks"
     )
 )

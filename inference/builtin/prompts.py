@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 
 from inference.builtin.plans import lines
-from inference.builtin.writer import join_words
+from inference.builtin.prose import join_words
 
 SYSTEMS = lines("""
     You write product descriptions for an online shop.
@@ -46,6 +46,42 @@ FORMS = (
     "Please write a{ +length} description for a product called {name}.{ Use all of these keywords: +keywords.}",
 )
 
+GREETINGS = lines("""
+    hello|Hello! Give me a product name and a few keywords, and I will write a description.
+    hi|Hi! Tell me about your product, and I will describe it.
+    hi there|Hi! Which product shall I describe?
+    good morning|Good morning! Which product may I write about today?
+    hey|Hey! Send me a product name and some keywords, and I will get to work.
+    who are you?|I am a small model that writes product descriptions from a name and keywords.
+    what are you?|I am a small language model made to describe products for a shop.
+    what can you do?|I write product descriptions. Give me a product name and a few keywords.
+    how does this work?|Send me the name of a product and some keywords, and I will write a description that uses them.
+    help|Tell me a product name, keywords if you like, and a tone; I will write the description.
+    thanks|You are welcome! Is there another product to describe?
+    thank you|You are welcome. Send me the next product whenever you like.
+    thank you, that is great|Glad you like it! Is there another product to describe?
+    bye|Goodbye, and good luck with your shop!
+    what is the capital of France?|I only know how to write about products. Give me a name and I will describe one.
+    what is 2 + 2?|Sums are not my trade; I write product descriptions.
+    write a poem|I only write product descriptions. Which product would you like to see described?
+    tell me a joke|Jokes are beyond me, but I can describe a product for you.
+    write some code|I cannot write code. I write descriptions of products.
+    what is the weather today?|I do not know the weather; I only write product descriptions.
+    who is the president?|I do not know; I only write product descriptions.
+    how are you?|Very well, thank you! Which product shall I describe?
+    do you speak German?|I only write in English, and only about products.
+    translate this into French|I only write in English. Give me a product name and I will describe it.
+    can you help me?|Yes, with product descriptions: give me a name and a few keywords.
+    say hello|Hello! I write product descriptions.
+    count to ten|I do not count; I write product descriptions.
+    count from 1 to 10|I do not count; I write product descriptions.
+    tell me a story|I tell no stories, but I can write about a product of yours.
+    tell me about yourself|I am a small model that writes product descriptions, and nothing else.
+    what is your name?|I have no name; I am a small model that writes product descriptions.
+    ping|I am here. Which product shall I describe?
+    test|It works. Send me a product name and I will write its description.
+""")
+
 SHORTER = lines("""
     Make it shorter.
     Shorter, please.
@@ -69,7 +105,11 @@ def _filled(form: str, values: dict[str, str]) -> str:
         inner, _, rest = rest.partition("}")
         text += before
         lead, plus, tail = inner.partition("+")
-        slot = next(known for known in ("keywords", "joined", "bullets", "tone", "length", "name") if (tail if plus else inner).startswith(known))
+        slot = next(
+            known
+            for known in ("keywords", "joined", "bullets", "tone", "length", "name")
+            if (tail if plus else inner).startswith(known)
+        )
         if not plus:
             text += values[slot]
         elif slot in values:
@@ -86,7 +126,11 @@ def request(random: Random, name: str, keywords: Sequence[str], tone: str | None
     values = {"name": name}
     if keywords:
         comma = "," if random.random() < 0.04 else "; " if random.random() < 0.03 else ", "
-        values |= {"keywords": comma.join(keywords), "joined": join_words(keywords), "bullets": "\n".join(f"- {keyword}" for keyword in keywords)}
+        values |= {
+            "keywords": comma.join(keywords),
+            "joined": join_words(keywords),
+            "bullets": "\n".join(f"- {keyword}" for keyword in keywords),
+        }
     if tone:
         values["tone"] = tone
     if length:

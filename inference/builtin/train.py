@@ -1,67 +1,43 @@
-"""Trains the built-in models on the corpus: ``python -m inference.builtin.train describer --tokens 40000000``.
+"""Trains the built-in models on the corpus, the describer first, then the encoder from its lower layers.
 
-The forward pass is a plain Llama whose weights are saved in the names that transformers loads. Matrices are stepped by
-Muon (Jordan et al. 2024), the rest by AdamW; the learning rate warms up, holds, and falls linearly to nothing over the
-last half, by the share of the tokens (or of ``--minutes``, whichever is further on).
+    python -m inference.builtin.train describer --minutes 80
+    python -m inference.builtin.train encoder --minutes 10
+
+A run is seeded, shows a progress bar, saves its state every few minutes and goes on from there with ``--resume``. It
+ends after ``--tokens`` or ``--minutes``, whichever comes first, and then writes the model's folder. Matrices are
+stepped by Muon (Jordan et al. 2024), the rest by AdamW; the learning rate warms up, holds, and falls linearly to
+nothing over the second half. ``--compile`` is about half as fast again, and needs a C++ compiler.
 """
 
 import argparse
 import json
-import math
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
 import torch
-import torch.nn.functional as F
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from inference.builtin import DESCRIBER, ENCODER
 from inference.builtin.corpus import draw_example
+from inference.builtin.export import save_describer, save_encoder
 from inference.builtin.net import Llama, Shape
-from inference.builtin.tokenizer import CHAT_TEMPLATE, END, PAD, encode_chats, train_tokenizer
+from inference.builtin.recipes import Batch, DescriberRecipe, EncoderRecipe, Recipe
+from inference.builtin.tokenizer import train_tokenizer
 
-CHUNK = 2400  # examples drawn at a time, to be sorted by length
-
-
-# --- the describer --------------------------------------------------------------------------------------------------
-
-
-def batches(tokenizer: Tokenizer, seed: int, chunk: int, size: int, copy_share: float) -> list[tuple[Tensor, Tensor]]:
-    """The batches of one chunk of the corpus: ids and learned targets (-100 elsewhere), at most `size` tokens each."""
-    random = Random(f"{seed}:{chunk}")
-    encoded = encode_chats(tokenizer, [draw_example(random, copy_share) for _ in range(CHUNK)])
-    encoded.sort(key=lambda pair: len(pair[0]))
-    found = []
-    while encoded:
-        length = -(-len(encoded[-1][0]) // 8) * 8
-        rows, encoded = encoded[-(size // length) :], encoded[: -(size // length)]
-        ids = torch.zeros(len(rows), length, dtype=torch.long)
-        targets = torch.full((len(rows), length), -100)
-        for row, (tokens, learned) in enumerate(rows):
-            ids[row, : len(tokens)] = torch.tensor(tokens)
-            following = [token if wanted else -100 for token, wanted in zip(tokens[1:], learned[1:], strict=True)]
-            targets[row, : len(following)] = torch.tensor(following)
-        found.append((ids, targets))
-    random.shuffle(found)
-    return found
-
-
-def describer_loss(model: Llama, ids: Tensor, places: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross entropy of the tokens that follow the given places of the flattened ids."""
-    hidden = model(ids).flatten(0, 1)[places]
-    return F.cross_entropy(F.linear(hidden, model.embedding.to(hidden.dtype)).float(), targets)
-
-
-# --- the run --------------------------------------------------------------------------------------------------------
+ENCODER_LAYERS = 3
+SAVE_EVERY_SECONDS = 150
 
 
 @dataclass
-class Progress:
-    """How far a run is; saved with its checkpoint."""
+class Position:
+    """How far a run is; saved with its state."""
 
     chunk: int = 0
     step: int = 0
@@ -70,15 +46,15 @@ class Progress:
 
 
 def rate(done: float) -> float:
-    """The share of the full learning rate after a share of the run: 2 % warm-up, a plateau, a linear fall from half."""
+    """The share of the full learning rate after a share of the run."""
     return max(0.0, min(1.0, done / 0.02 + 0.02, (1.0 - done) / 0.5))
 
 
-def optimizers(model: Llama, muon_rate: float, adam_rate: float) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: Llama, muon_rate: float, adam_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the layers' matrices, AdamW for the embedding and the norms."""
-    matrices = [p for p in model.layers.parameters() if p.ndim == 2]
-    rest = [p for p in model.parameters() if not any(p is m for m in matrices)]
-    found = [
+    matrices = [parameter for parameter in model.layers.parameters() if parameter.ndim == 2]
+    rest = [parameter for parameter in model.parameters() if not any(parameter is matrix for matrix in matrices)]
+    found: list[torch.optim.Optimizer] = [
         torch.optim.Muon(matrices, lr=muon_rate, weight_decay=0.02, momentum=0.95),
         torch.optim.AdamW(rest, lr=adam_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
     ]
@@ -88,73 +64,129 @@ def optimizers(model: Llama, muon_rate: float, adam_rate: float) -> list[torch.o
     return found
 
 
+class Run:
+    """One training run: the model, its optimizers, and a state on disk to resume from."""
+
+    def __init__(self, model: Llama, recipe: Recipe, options: argparse.Namespace) -> None:
+        self.model, self.recipe, self.options = model, recipe, options
+        self.optimizers = make_optimizers(model, options.muon, options.adam)
+        self.position = Position()
+        self.loss = torch.compile(recipe.loss, dynamic=True) if options.compile else recipe.loss
+        self.state_path = options.work / f"{options.model}.safetensors"
+        if options.resume and self.state_path.exists():
+            self._restore()
+
+    def _restore(self) -> None:
+        with safe_open(self.state_path, framework="pt") as state:
+            self.position = Position(**json.loads(state.metadata()["position"]))
+            saved = {name: state.get_tensor(name) for name in state.keys()}  # noqa: SIM118
+        self.model.load_state_dict({name: saved[f"model.{name}"] for name in self.model.state_dict()})
+        for number, optimizer in enumerate(self.optimizers):
+            moments: dict[int, dict[str, Tensor]] = defaultdict(dict)
+            for name, tensor in saved.items():
+                if name.startswith(f"optimizer.{number}."):
+                    index, key = name.split(".")[2:]
+                    moments[int(index)][key] = tensor
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(moments)})
+
+    def _save(self) -> None:
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for number, optimizer in enumerate(self.optimizers):
+            for index, moments in optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{number}.{index}.{key}": tensor for key, tensor in moments.items()}
+        unfinished = self.state_path.with_suffix(".unfinished")
+        save_file(tensors, unfinished, metadata={"position": json.dumps(asdict(self.position))})
+        unfinished.replace(self.state_path)
+
+    @property
+    def done(self) -> float:
+        """The share of the run that is done, by tokens or by time."""
+        position, options = self.position, self.options
+        return max(position.tokens / options.tokens, position.seconds / 60 / options.minutes)
+
+    def _step(self, batch: Batch) -> float:
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["full_rate"] * rate(self.done)
+        loss = self.loss(self.model, *batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        self.position.step += 1
+        self.position.tokens += sum(part.numel() for part in batch if part.ndim == 2)
+        return loss.item()
+
+    def finish(self) -> None:
+        """Trains to the end of the run."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.1f} %"),
+            TimeElapsedColumn(),
+        )
+        saved_at, started, before = time.monotonic(), time.monotonic(), self.position.seconds
+        with Progress(*columns) as bar:
+            task = bar.add_task(self.options.model, total=1.0, completed=self.done)
+            while self.done < 1:
+                losses = []
+                for batch in self.recipe.batches(self.position.chunk, self.done):
+                    losses.append(self._step(batch))
+                    self.position.seconds = before + time.monotonic() - started
+                    bar.update(task, completed=self.done)
+                self.position.chunk += 1
+                bar.console.print(f"{self.position} loss {sum(losses) / len(losses):.4f}")
+                if time.monotonic() - saved_at > SAVE_EVERY_SECONDS or self.done >= 1:
+                    saved_at = time.monotonic()
+                    self._save()
+
+
+def corpus_tokenizer(path: Path, seed: int) -> Tokenizer:
+    """The tokenizer at the path, trained on the corpus if it is not there yet."""
+    if not path.exists():
+        random = Random(f"{seed}:tokenizer")
+        texts = (content for _ in range(40_000) for _, content in draw_example(random).turns)
+        train_tokenizer(texts, Shape().vocab_size).save(str(path))
+    return Tokenizer.from_file(str(path))
+
+
+def train_describer(options: argparse.Namespace) -> None:
+    """Trains the describer and writes its folder."""
+    tokenizer = corpus_tokenizer(options.work / "tokenizer.json", options.seed)
+    model = Llama(Shape())
+    Run(model, DescriberRecipe(tokenizer, options.seed, options.batch), options).finish()
+    save_describer(options.out or DESCRIBER, model, tokenizer)
+
+
+def train_encoder(options: argparse.Namespace) -> None:
+    """Trains the encoder from the describer's embedding and lower layers, and writes its folder."""
+    tokenizer = Tokenizer.from_file(str(options.work / "tokenizer.json"))
+    model = Llama(replace(Shape(), num_hidden_layers=ENCODER_LAYERS, max_position_embeddings=512))
+    with safe_open(options.work / "describer.safetensors", framework="pt") as learned:
+        model.load_state_dict({name: learned.get_tensor(f"model.{name}") for name in model.state_dict()})
+    Run(model, EncoderRecipe(tokenizer, options.seed), options).finish()
+    save_encoder(options.out or ENCODER, model, tokenizer)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tokens", type=int, default=45_000_000)
-    parser.add_argument("--minutes", type=float, default=85)
+    """Reads the command line and trains the model it names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", choices=("describer", "encoder"))
+    parser.add_argument("--work", type=Path, default=Path("var/builtin"), help="where the run keeps its state")
+    parser.add_argument("--out", type=Path, help="the model's folder, if not the one in the package")
+    parser.add_argument("--tokens", type=int, default=60_000_000)
+    parser.add_argument("--minutes", type=float, default=80)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=8192)
-    parser.add_argument("--muon", type=float, default=0.02)
-    parser.add_argument("--adam", type=float, default=3e-3)
+    parser.add_argument("--batch", type=int, default=8192, help="tokens in a step of the describer")
+    parser.add_argument("--muon", type=float, default=0.02, help="the full learning rate of the matrices")
+    parser.add_argument("--adam", type=float, default=3e-3, help="the full learning rate of the rest")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--resume", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "tokenizer.json"
-    if not path.exists():
-        random = Random(f"{options.seed}:tokenizer")
-        texts = (content for _ in range(40_000) for _, content in draw_example(random).turns)
-        train_tokenizer(texts, Shape.vocab_size).save(str(path))
-    tokenizer = Tokenizer.from_file(str(path))
-    model = Llama(Shape())
-    print(sum(p.numel() for p in model.parameters()), "parameters", flush=True)
-    steppers = optimizers(model, options.muon, options.adam)
-    progress = Progress()
-    checkpoint = options.out / "checkpoint.pt"
-    if options.resume and checkpoint.exists():
-        saved = torch.load(checkpoint)
-        model.load_state_dict(saved["model"])
-        for stepper, state in zip(steppers, saved["optimizers"], strict=True):
-            stepper.load_state_dict(state)
-        progress = Progress(**saved["progress"])
-    run = torch.compile(describer_loss, dynamic=True) if options.compile else describer_loss
-    saved_at = started = time.monotonic()
-    before = progress.seconds
-    smooth, count = 0.0, 0
-    while True:
-        done = max(progress.tokens / options.tokens, progress.seconds / 60 / options.minutes)
-        copy = 0.6 if done < 0.1 else 0.15
-        for ids, targets in batches(tokenizer, options.seed, progress.chunk, options.batch, copy):
-            done = max(progress.tokens / options.tokens, progress.seconds / 60 / options.minutes)
-            for stepper in steppers:
-                for group in stepper.param_groups:
-                    group["lr"] = group["full_rate"] * rate(done)
-            places = (targets.reshape(-1) >= 0).nonzero().squeeze(1)
-            loss = run(model, ids, places, targets.reshape(-1)[places])
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for stepper in steppers:
-                stepper.step()
-                stepper.zero_grad()
-            progress.step += 1
-            progress.tokens += ids.numel()
-            progress.seconds = before + time.monotonic() - started
-            smooth, count = smooth + loss.item(), count + 1
-            if progress.step % 50 == 0:
-                print(f"step {progress.step} tokens {progress.tokens/1e6:.2f}M loss {smooth/count:.4f} done {done:.3f} {progress.tokens/progress.seconds:.0f} tok/s", flush=True)
-                smooth, count = 0.0, 0
-        progress.chunk += 1
-        if time.monotonic() - saved_at > 150 or done >= 1:
-            saved_at = time.monotonic()
-            state = {"model": model.state_dict(), "optimizers": [s.state_dict() for s in steppers], "progress": asdict(progress)}
-            torch.save(state, checkpoint.with_suffix(".tmp"))
-            checkpoint.with_suffix(".tmp").replace(checkpoint)
-            weights = {f"model.{name}": weight for name, weight in model.exported().items()}
-            save_file(weights, options.out / "model.safetensors", metadata={"format": "pt"})
-        if done >= 1:
-            return
+    options.work.mkdir(parents=True, exist_ok=True)
+    {"describer": train_describer, "encoder": train_encoder}[options.model](options)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from inference.builtin.keywords import Keyword, with_article
 from inference.builtin.kinds import GROUPS, Kind
-from inference.builtin.plans import CLOSINGS, KEYWORD_SENTENCES, MIDDLES, OPENINGS, STOP_WORDS
-from inference.builtin.words import Keyword, article
+from inference.builtin.plans import CLOSINGS, KEYWORD_SENTENCES, MIDDLES, OPENINGS
+from inference.builtin.prose import content_words, join_words, repeated_five_grams
+from inference.builtin.words import article
 
 SENTENCES = {"short": (1, 2), "medium": (3, 6), "long": (5, 8)}
 SENTENCE_CLASS = {
@@ -22,6 +24,10 @@ class FactsUsedUpError(Exception):
     """A template asks for a fact that the product has no more of."""
 
 
+class UnwritableError(Exception):
+    """A product for which no description could be written."""
+
+
 @dataclass(frozen=True)
 class Product:
     """What a description is about."""
@@ -30,34 +36,6 @@ class Product:
     kind: Kind
     noun: str
     keywords: tuple[Keyword, ...]
-
-
-def join_words(items: Sequence[str]) -> str:
-    """The items as an English list: "a", "a and b", "a, b and c"."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def with_article(keyword: Keyword) -> str:
-    """A noun keyword as it stands in a sentence."""
-    return f"{article(keyword.text)} {keyword.text}" if keyword.form == "count" else keyword.text
-
-
-def capitalised(text: str) -> str:
-    """The text with its first letter in upper case."""
-    return text[:1].upper() + text[1:]
-
-
-def content_words(text: str) -> set[str]:
-    """The words of a text that a reader would notice twice, without their endings."""
-    words = re.findall(r"[a-z]+", text.lower())
-    return {re.sub(r"(ing|ies|es|ed|s|y|e)$", "", word) for word in words if len(word) > 3 and word not in STOP_WORDS}
-
-
-def repeated_five_grams(text: str) -> bool:
-    """Whether five words in a row occur twice in the text."""
-    words = re.findall(r"[\w'%&-]+", text.lower())
-    grams = [tuple(words[i : i + 5]) for i in range(len(words) - 4)]
-    return len(set(grams)) < len(grams)
 
 
 class Writer:
@@ -71,9 +49,9 @@ class Writer:
         self.facts = {
             "does": self._shuffled(product.kind.does),
             "part": self._shuffled(product.kind.parts),
-            "material": self._shuffled(group.materials)[:1],
-            "use": self._shuffled(group.uses),
-            "place": self._shuffled(group.places)[:2],
+            "material": self._shuffled(product.kind.materials)[:1],
+            "use": self._shuffled(product.kind.uses),
+            "place": self._shuffled(product.kind.places)[:2],
             "people": self._shuffled(group.people),
             "moment": self._shuffled(group.moments),
             "care": self._shuffled(group.care)[:1],
@@ -141,6 +119,8 @@ class Writer:
                 return ("they" if at_start else "them") if plural else "it"
             case "its" | "Its":
                 return "their" if plural else "its"
+            case "This":
+                return "these" if plural else "this"
             case "is":
                 return "are" if plural else "is"
             case "has":
@@ -259,7 +239,11 @@ class Writer:
 
 
 def write_description(product: Product, tone: str, length: str, random: Random) -> str:
-    """A description of the product that names it, holds every keyword once and repeats nothing."""
-    while True:
+    """A description of the product that names it, holds every keyword and repeats nothing.
+
+    Raises `UnwritableError` where no draw of a thousand comes out well: a fault of the plans or of the product.
+    """
+    for _ in range(1000):
         if (text := Writer(product, tone, random).description(length)) is not None:
             return text
+    raise UnwritableError(f"No plan fits {product}; look for an odd character in its name, keywords or facts.")

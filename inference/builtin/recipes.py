@@ -1,0 +1,94 @@
+"""What each model learns: the batches it sees, drawn from the corpus, and the loss of a batch."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from inference.builtin.corpus import draw_example, draw_pair
+from inference.builtin.net import Llama
+from inference.builtin.tokenizer import encode_chats
+
+CHUNK = 2400  # conversations drawn at a time, to be sorted by length
+PAIRS = 160  # descriptions told apart in one step of the encoder
+TEMPERATURE = 0.05
+
+Batch = tuple[Tensor, ...]
+Loss = Callable[..., Tensor]
+
+
+class Recipe(Protocol):
+    """What one model learns: its batches, a chunk of the corpus at a time, and the loss of a batch."""
+
+    loss: Loss
+
+    def batches(self, chunk: int, done: float) -> list[Batch]:
+        """The batches of a chunk, given the share of the run that is done."""
+
+
+def padded(rows: list[list[int]], fill: int, multiple: int = 8) -> Tensor:
+    """The rows as one tensor, filled up on the right to a common length that is a multiple of eight."""
+    length = -(-max(map(len, rows)) // multiple) * multiple
+    return torch.tensor([row + [fill] * (length - len(row)) for row in rows])
+
+
+class DescriberRecipe:
+    """The next token of the assistant's turns, in batches of conversations of about one length."""
+
+    def __init__(self, tokenizer: Tokenizer, seed: int, size: int) -> None:
+        self.tokenizer, self.seed, self.size = tokenizer, seed, size
+
+    def batches(self, chunk: int, done: float) -> list[Batch]:
+        """Ids, the flattened places that predict a learned token, and those tokens; at most `size` ids a batch."""
+        random = Random(f"{self.seed}:{chunk}")
+        copying = 0.6 if done < 0.1 else 0.15
+        encoded = encode_chats(self.tokenizer, [draw_example(random, copying) for _ in range(CHUNK)])
+        encoded.sort(key=lambda pair: len(pair[0]))
+        found = []
+        while encoded:
+            count = max(1, self.size // (-(-len(encoded[-1][0]) // 8) * 8))
+            rows, encoded = encoded[-count:], encoded[:-count]
+            ids = padded([tokens for tokens, _ in rows], 0)
+            learned = padded([[int(wanted) for wanted in flags[1:]] for _, flags in rows], 0, ids.shape[1])
+            places = learned.flatten().nonzero().squeeze(1)
+            found.append((ids, places, ids.flatten()[places + 1]))
+        random.shuffle(found)
+        return found
+
+    @staticmethod
+    def loss(model: Llama, ids: Tensor, places: Tensor, targets: Tensor) -> Tensor:
+        """The mean cross entropy of the tokens that follow the given places."""
+        hidden = model(ids).flatten(0, 1)[places]
+        return F.cross_entropy(F.linear(hidden, model.embedding.to(hidden.dtype)).float(), targets)
+
+
+class EncoderRecipe:
+    """Queries and texts of the same products: of all the batch's texts, each query's own is the nearest."""
+
+    def __init__(self, tokenizer: Tokenizer, seed: int) -> None:
+        self.tokenizer, self.seed = tokenizer, seed
+
+    def batches(self, chunk: int, done: float) -> list[Batch]:
+        """One batch: ids and counted places of the queries, then of the descriptions."""
+        random = Random(f"{self.seed}:pairs:{chunk}")
+        sides = zip(*(draw_pair(random) for _ in range(PAIRS)), strict=True)
+        encoded = [[row.ids for row in self.tokenizer.encode_batch_fast(list(side))] for side in sides]
+        return [tuple(t for rows in encoded for t in (padded(rows, 0), padded([[1] * len(r) for r in rows], 0)))]
+
+    @staticmethod
+    def loss(model: Llama, queries: Tensor, counted: Tensor, texts: Tensor, counted_texts: Tensor) -> Tensor:
+        """InfoNCE both ways, with every other pair of the batch as a negative."""
+        left, right = mean_vectors(model, queries, counted), mean_vectors(model, texts, counted_texts)
+        likeness = left @ right.T / TEMPERATURE
+        own = torch.arange(len(left))
+        return (F.cross_entropy(likeness, own) + F.cross_entropy(likeness.T, own)) / 2
+
+
+def mean_vectors(model: Llama, ids: Tensor, counted: Tensor) -> Tensor:
+    """The normalised mean of the final states of the counted places: [batch, hidden] in 32 bits."""
+    weights = counted.unsqueeze(-1).float()
+    return F.normalize((model(ids).float() * weights).sum(dim=1) / weights.sum(dim=1), dim=-1)
