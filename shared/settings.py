@@ -123,6 +123,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 
 # In front of Django: body cap, and how many proxies before us may say who the client is.
 MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES", default=10 * 1024 * 1024)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
 TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES", default=0)
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS", default=[])
 

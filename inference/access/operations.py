@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from inference.engine import EngineError
-from inference.protocol.errors import Code, code_and_status
+from inference.protocol.errors import code_and_status
 from inference.protocol.parameters import parse
 from shared.accounts.authentication import Principal, aauthenticate, credential_from_headers
 from shared.accounts.roles import Permission
@@ -118,8 +118,6 @@ def engine_problem(error: EngineError) -> Problem:
     details = dict(error.details)
     headers = {}
     if status == 503:
-        if code is Code.INFERENCE_FAILED:
-            details.setdefault("reason", "unavailable")
         headers["Retry-After"] = str(max(1, round(details.pop("retry_after", 1))))
     return Problem(status=status, code=code, message=error.message, details=details or None, headers=headers)
 

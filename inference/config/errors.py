@@ -23,6 +23,8 @@ def error_body(problem: Problem, *, path: str, request_id: str) -> dict[str, Any
         details["errors"] = problem.errors
     if code is Code.RATE_LIMIT_EXCEEDED and "Retry-After" in problem.headers:
         details["retry_after"] = int(problem.headers["Retry-After"])
+    if code is Code.INFERENCE_FAILED and problem.status == 503:
+        details.setdefault("reason", "unavailable")
     if path == "/v1" or path.startswith("/v1/"):
         body = openai_error(code, problem.message, problem.status, details)
     else:
