@@ -3,6 +3,7 @@
 from django.core.exceptions import ImproperlyConfigured
 
 from shared.environment import env
+from shared.secret_files import can_be_guessed
 
 SHORTEST_KEY = 50
 
@@ -10,15 +11,20 @@ SHORTEST_KEY = 50
 def require_production_environment() -> None:
     """Raise ImproperlyConfigured unless keys, hosts and database are given and sound, and debugging is off."""
     for name in ("SECRET_KEY", "STOA_JWT_KEY"):
-        if len(env.str(name, default="")) < SHORTEST_KEY:
+        key = env.str(name, default="")
+        if len(key) < SHORTEST_KEY or can_be_guessed(key):
             raise ImproperlyConfigured(
                 f"{name} must be set to at least {SHORTEST_KEY} random characters in production: "
                 "python -c 'import secrets; print(secrets.token_urlsafe(48))' makes one."
             )
     if not env.str("DATABASE_URL", default=""):
-        raise ImproperlyConfigured("DATABASE_URL must be set in production, for example postgres://user:password@host/stoa.")
+        raise ImproperlyConfigured(
+            "DATABASE_URL must be set in production, for example postgres://user:password@host/stoa."
+        )
     hosts = env.list("STOA_ALLOWED_HOSTS", default=[])
     if not hosts or "*" in hosts:
-        raise ImproperlyConfigured("STOA_ALLOWED_HOSTS must list the host names that are served in production, without *.")
+        raise ImproperlyConfigured(
+            "STOA_ALLOWED_HOSTS must list the host names that are served in production, without *."
+        )
     if env.bool("STOA_DEBUG", default=False):
         raise ImproperlyConfigured("STOA_DEBUG must be off in production: its pages show settings and code.")

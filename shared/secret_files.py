@@ -1,8 +1,16 @@
-"""Secrets that a machine makes for itself once, atomically, readable by its owner alone."""
+"""Secrets that a machine makes for itself once, atomically, readable by its owner alone; and which are none."""
 
 import os
 import secrets
 from pathlib import Path
+
+SHORTEST_KEY = 32  # bytes: the output of HMAC-SHA-256 (RFC 7518, section 3.2)
+FEWEST_CHARACTERS = 10
+
+
+def can_be_guessed(key: str) -> bool:
+    """Whether a key is short, of few different characters, or one of the well-known defaults."""
+    return len(key.encode()) < SHORTEST_KEY or len(set(key)) < FEWEST_CHARACTERS or "insecure" in key
 
 
 def read_or_make_secret(path: Path) -> str:

@@ -1,0 +1,62 @@
+"""What a production environment must give before anything starts, and what Django says of one that is right."""
+
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings as configured
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOUND = {
+    "SECRET_KEY": secrets.token_urlsafe(48),
+    "STOA_JWT_KEY": secrets.token_urlsafe(48),
+    "DATABASE_URL": "postgres://stoa:unused@127.0.0.1:9/stoa",
+    "STOA_ALLOWED_HOSTS": "shop.example,www.shop.example",
+}
+
+
+def check(home: Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    """`check --deploy` with the sound environment, changed; None takes a name out of it."""
+    environment = os.environ | SOUND | {"STOA_HOME": str(home)} | changes
+    environment["DJANGO_SETTINGS_MODULE"] = f"{configured.PROJECT}.config.settings.production"
+    return subprocess.run(
+        [sys.executable, "-m", "django", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=REPOSITORY,
+        env={name: value for name, value in environment.items() if value is not None},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_x1_a_sound_environment_has_no_warnings(tmp_path: Path) -> None:
+    checked = check(tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "no issues (0 silenced)" in checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"STOA_DEBUG": "true"}, "STOA_DEBUG"),
+        ({"SECRET_KEY": None}, "SECRET_KEY"),
+        ({"SECRET_KEY": "django-insecure-" + secrets.token_urlsafe(48)}, "SECRET_KEY"),
+        ({"STOA_JWT_KEY": None}, "STOA_JWT_KEY"),
+        ({"STOA_JWT_KEY": "x" * 64}, "STOA_JWT_KEY"),
+        ({"STOA_ALLOWED_HOSTS": "*"}, "STOA_ALLOWED_HOSTS"),
+        ({"STOA_ALLOWED_HOSTS": None}, "STOA_ALLOWED_HOSTS"),
+        ({"DATABASE_URL": None}, "DATABASE_URL"),
+        ({"STOA_ALOWED_HOSTS": "shop.example"}, "STOA_ALOWED_HOSTS"),
+    ],
+)
+def test_x1_an_unsound_environment_does_not_start_and_says_which_setting(
+    tmp_path: Path, changes: dict[str, str | None], named: str
+) -> None:
+    checked = check(tmp_path, **changes)
+    assert checked.returncode != 0
+    assert named in checked.stderr.splitlines()[-1]
+    for value in (SOUND["SECRET_KEY"], SOUND["STOA_JWT_KEY"]):
+        assert value not in checked.stdout + checked.stderr
