@@ -1,4 +1,4 @@
-"""The names that Stoa reads from its environment: settings modules read them through `env`, a misspelt one is refused."""
+"""The names that Stoa reads from its environment. Settings read them through `env`; a misspelt one is refused."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def refuse_unknown_names() -> None:
 
 
 def var_dir() -> Path:
-    """Where this machine's data lives (databases, keys, sockets): `$STOA_HOME/var`, or `var` in the working directory."""
+    """Where this machine's data lives (databases, keys, sockets): `$STOA_HOME/var`, or `var` where it was started."""
     path = Path(env.str("STOA_HOME", default=os.getcwd())).resolve() / "var"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
