@@ -28,7 +28,7 @@ class RunningStoa:
     pid: int
     users: list[dict[str, str]]
     run_dir: Path
-    log: Path
+    process: subprocess.Popen[bytes]
 
     def login(self, role: str) -> str:
         """An access token of the demo user with this role."""
@@ -65,16 +65,17 @@ def start_stoa(home: Path) -> RunningStoa:
         assert process.poll() is None, f"the demo ended: {log.read_text()}"
         assert time.monotonic() < deadline, f"the demo did not come up: {log.read_text()}"
         time.sleep(0.2)
-    return RunningStoa(**json.loads(info_file.read_text()), run_dir=home / "var" / "run", log=log)
+    return RunningStoa(**json.loads(info_file.read_text()), run_dir=home / "var" / "run", process=process)
 
 
 def stop_stoa(stoa: RunningStoa, how: signal.Signals = signal.SIGTERM) -> list[psutil.Process]:
-    """End the demo with this signal; return its processes that are still there after ten seconds."""
+    """End the demo with this signal; return what of it is still there half a minute later."""
     supervisor = psutil.Process(stoa.pid)
-    family = [supervisor, *supervisor.children(recursive=True)]
+    family = supervisor.children(recursive=True)
     os.kill(stoa.pid, how)
-    _, alive = psutil.wait_procs(family, timeout=40 if how == signal.SIGTERM else 10)
-    return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    stoa.process.wait(timeout=60)
+    _, alive = psutil.wait_procs(family, timeout=30)
+    return alive
 
 
 @pytest.fixture(scope="session")
