@@ -1,4 +1,4 @@
-"""Hashing of passwords: slow on purpose, so never more at once than there are cores."""
+"""Hashing of passwords: slow on purpose, so one core is left for everything else, and few may wait."""
 
 import os
 import threading
@@ -12,7 +12,9 @@ from shared.api.errors import ApiError
 
 LONGEST_WAIT_S = 5.0
 
-_cores = threading.BoundedSemaphore(os.cpu_count() or 1)
+_CORES = max(1, (os.cpu_count() or 1) - 1)
+_cores = threading.BoundedSemaphore(_CORES)
+_places = threading.BoundedSemaphore(16 * _CORES)  # for those who hash and those who wait: each of them holds a thread
 
 
 class OneCoreArgon2(Argon2PasswordHasher):
@@ -47,9 +49,15 @@ def _rehash(user: User, password: str) -> None:
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    if not _cores.acquire(timeout=LONGEST_WAIT_S):
+    with _held(_places, wait_s=0), _held(_cores, wait_s=LONGEST_WAIT_S):
+        yield
+
+
+@contextmanager
+def _held(semaphore: threading.BoundedSemaphore, *, wait_s: float) -> Iterator[None]:
+    if not semaphore.acquire(timeout=wait_s):
         raise ApiError(503, "Too many people sign in just now. Try again shortly.", headers={"Retry-After": "5"})
     try:
         yield
     finally:
-        _cores.release()
+        semaphore.release()

@@ -177,6 +177,7 @@ def test_a7_no_more_is_hashed_at_once_than_there_are_cores_and_other_routes_stay
     pair = signed_in(make_user())
     settings.LOGIN_LIMIT = 1000
     monkeypatch.setattr("shared.accounts.passwords._cores", threading.BoundedSemaphore(2))
+    monkeypatch.setattr("shared.accounts.passwords._places", threading.BoundedSemaphore(30))
     hashes.total = hashes.most = 0
     hashes.slowly = staticmethod(lambda: time.sleep(0.05))
 
@@ -207,3 +208,16 @@ def test_a7_who_waits_too_long_for_a_core_is_told_to_come_back(monkeypatch: pyte
         answer = post(user.email, PASSWORD)
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
+
+
+@pytest.mark.django_db
+def test_a7_where_too_many_wait_already_the_next_is_told_to_come_back_at_once(
+    monkeypatch: pytest.MonkeyPatch, hashes: type[CountingHasher]
+) -> None:
+    user = make_user()
+    hashes.total = 0
+    monkeypatch.setattr("shared.accounts.passwords._places", threading.BoundedSemaphore(1))
+    with passwords._one_core():
+        assert post(user.email, PASSWORD).status_code == 503
+    assert hashes.total == 0
+    assert post(user.email, PASSWORD).status_code == 200
