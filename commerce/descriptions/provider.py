@@ -29,6 +29,10 @@ AT_ONCE = 32  # calls of one process: a slow provider must not hold everything e
 LONGEST_PAUSE_S = 5.0
 SAMPLING = {"temperature": 0.7, "top_p": 0.9}
 
+FAILED = "The text provider did not give a description. Try again in a moment."
+REFUSED = "The text provider refused the request: it is too long for the model, or the model is not loaded."
+RESTING = "The text provider failed several times in a row. Try again in half a minute."
+
 log = structlog.get_logger(__name__)
 
 
@@ -95,22 +99,28 @@ class Provider:
         try:
             self._breaker.admit()
         except BreakerOpen:
-            raise ProviderError(
-                "The text provider failed several times in a row. Try again in half a minute."
-            ) from None
+            raise ProviderError(RESTING) from None
         self._running += 1
         verdict = self._breaker.abandoned
         try:
             yield
             verdict = self._breaker.succeeded
-        except Exception as error:  # whatever the provider made the client stumble over
+        except openai.BadRequestError as error:
             # A provider that refuses one request is well: it must not be shut off for everybody else's.
-            verdict = self._breaker.succeeded if isinstance(error, openai.BadRequestError) else self._breaker.failed
-            log.warning("description_provider_failed", reason=_reason(error), model=self._model)
-            raise ProviderError("The text provider did not give a description. Try again in a moment.") from None
+            verdict = self._breaker.succeeded
+            raise self._error(error, REFUSED) from None
+        except Exception as error:  # whatever the provider made the client stumble over
+            verdict = self._breaker.failed
+            raise self._error(error, FAILED) from None
         finally:
             self._running -= 1
             verdict()
+
+    def _error(self, error: Exception, told: str) -> ProviderError:
+        """Logs a failure by its kind and status, never its text, which quotes the provider."""
+        status = error.status_code if isinstance(error, openai.APIStatusError) else None
+        log.warning("description_provider_failed", reason=type(error).__name__, status=status, model=self._model)
+        return ProviderError(told)
 
     async def _tries(
         self, messages: list[dict[str, str]], max_tokens: int, deadline: float, tries: int
@@ -178,9 +188,3 @@ def _pause(error: openai.APIError) -> float:
     """Seconds to wait before the second try: what the provider asks for, within reason."""
     asked = error.response.headers.get("Retry-After", "") if isinstance(error, openai.APIStatusError) else ""
     return min(float(asked), LONGEST_PAUSE_S) if asked.isdecimal() else 0.2
-
-
-def _reason(error: Exception) -> str:
-    """What may be logged of a failure: its kind and status, never its text, which quotes the provider."""
-    status = error.status_code if isinstance(error, openai.APIStatusError) else ""
-    return f"{type(error).__name__} {status}".strip()
