@@ -27,17 +27,24 @@ def prepare_venv(lists: Sequence[str], *, cuda: bool) -> None:
         stamps = read_json(STAMPS)
         if all(stamps.get(name) == stamp for name in lists):
             return
-        if not PYTHON.exists():
+        if not (PYTHON.exists() and stamps):  # never made, or never finished
             with step("Making .venv"):
                 run([sys.executable, "-m", "venv", VENV], what="Making .venv (on Debian: apt-get install python3-venv)")
-        with step("Making pip show its progress"):
-            run([*PIP, "install", "--upgrade", "pip>=24.1"], env=pip_environment(), what="Upgrading pip")
+                run([*PIP, "install", "--upgrade", "pip>=24.1"], what="Bringing a pip that shows its progress")
         install_torch(cuda=cuda)
+        installed = set()
         for name in lists:
             arguments = ["-r", str(REQUIREMENTS / f"{name}.txt"), "-c", str(REQUIREMENTS / "constraints.txt")]
             pip_install(f"Installing what {name} needs", arguments)
+            installed |= with_included(name)
         pip_install("Installing the stoa command", ["--no-deps", "--editable", str(ROOT)])
-        STAMPS.write_text(json.dumps(stamps | dict.fromkeys(lists, stamp)))
+        STAMPS.write_text(json.dumps(stamps | dict.fromkeys(installed, stamp)))
+
+
+def with_included(name: str) -> set[str]:
+    """The requirements list of this name and those that it includes."""
+    included = re.findall(r"^-r (\w+)\.txt", (REQUIREMENTS / f"{name}.txt").read_text(), re.M)
+    return {name}.union(*map(with_included, included))
 
 
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check"]

@@ -100,3 +100,8 @@ def test_what_pip_says_is_shown_whole_when_it_fails(python: FakePython):
     python.refuses("*")
     with pytest.raises(Failed, match="ERROR: no such thing"):
         packages.pip_install("Installing something", ["something"])
+
+
+def test_a_list_that_includes_others_installs_them_too():
+    assert packages.with_included("dev") >= {"dev", "test", "commerce", "inference", "base"}
+    assert packages.with_included("commerce") == {"commerce", "base"}
