@@ -24,6 +24,8 @@ from shared.api.errors import ApiError
 logger = structlog.get_logger(__name__)
 _started_at = time.monotonic()
 
+HOST_ANSWERS_WITHIN_S = 3.0
+
 # What should be loaded, with its options, as this process knows it: kept up by `processes`, and by load and unload.
 _wanted: dict[str, LoadOptions] = {model_id: LoadOptions() for model_id in settings.LOAD_AT_START}
 
@@ -127,8 +129,9 @@ async def check_models() -> None:
 
 async def _statuses_or_none() -> dict[str, ModelStatus] | None:
     try:
-        return {status.model_id: status for status in await host().models()}
-    except HostUnavailable:
+        async with asyncio.timeout(HOST_ANSWERS_WITHIN_S):
+            return {status.model_id: status for status in await host().models()}
+    except (HostUnavailable, TimeoutError):
         return None
 
 

@@ -23,7 +23,7 @@ from inference.engine import EngineClient, HostClient
 from tests.inference.engine.processes import REPOSITORY, running_host, status_of
 
 PASSWORD = "a lamp for every room"
-START_LIMIT_S = 60
+START_LIMIT_S = 200
 SETTINGS = "inference.config.settings.test"
 
 # Prints the users' keys: by role, and of a super admin's key that may only read.

@@ -1,6 +1,7 @@
 """The OpenAPI page tells what the routes do, and needs nothing from elsewhere."""
 
 import re
+from typing import Any
 
 import httpx2
 import pytest
@@ -23,27 +24,27 @@ OPERATIONS = {
 
 
 @pytest.fixture(scope="module")
-def schema(stoa: ServedStoa) -> dict:
+def schema(stoa: ServedStoa) -> Any:
     answer = httpx2.get(f"{stoa.url}/schema", timeout=30)
     assert answer.status_code == 200
     return answer.json()
 
 
-def test_every_route_is_in_the_schema(schema: dict):
+def test_every_route_is_in_the_schema(schema: dict[str, Any]):
     found = {(method, path) for path, methods in schema["paths"].items() for method in methods}
 
     assert found >= OPERATIONS
     assert schema["openapi"].startswith("3.1")
 
 
-def test_every_reference_leads_somewhere(schema: dict):
+def test_every_reference_leads_somewhere(schema: dict[str, Any]):
     references = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(schema)))
 
     assert references
     assert references <= schema["components"]["schemas"].keys()
 
 
-def test_bounds_and_defaults_of_a_generation_are_told(schema: dict):
+def test_bounds_and_defaults_of_a_generation_are_told(schema: dict[str, Any]):
     fields = schema["components"]["schemas"]["InferenceBody"]["properties"]
 
     assert fields["temperature"]["maximum"] == 2
@@ -51,7 +52,7 @@ def test_bounds_and_defaults_of_a_generation_are_told(schema: dict):
     assert schema["components"]["schemas"]["InferenceBody"]["required"] == ["model", "prompt"]
 
 
-def test_public_routes_need_no_credential_and_others_say_which(schema: dict):
+def test_public_routes_need_no_credential_and_others_say_which(schema: dict[str, Any]):
     assert schema["paths"]["/health"]["get"]["security"] == [{}]
     assert schema["paths"]["/inference"]["post"]["security"] == [{"bearer": []}, {"apiKey": []}]
 

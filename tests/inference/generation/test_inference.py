@@ -110,7 +110,7 @@ async def test_s11_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_com
         assert events[-1]["error"]["code"] == "INFERENCE_FAILED"  # type: ignore[index]
         assert not any("done" in event for event in events)
 
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 100
         while (again := await client.post("/inference", json=BODY)).status_code != 200:
             assert again.status_code == 503, again.text
             assert int(again.headers["retry-after"]) >= 1
