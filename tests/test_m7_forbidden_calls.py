@@ -1,4 +1,4 @@
-"""Row M7: what can run a stranger's code is refused by the linter of `deploy/run check`, and is nowhere in the source."""
+"""Row M7: what can run a stranger's code is refused by the linter and is nowhere in the source."""
 
 import ast
 import subprocess
