@@ -83,6 +83,7 @@ class Demo:
         self.commerce_url = f"http://127.0.0.1:{commerce_port}"
         self.inference_url = f"http://127.0.0.1:{inference_port}"
         self.env = self.environment()
+        self.start_model_host(supervisor)  # first: while the data is prepared, it imports torch
         self.prepare_data()
         self.start_redis(supervisor)
         self.start_inference(supervisor, inference_port)
@@ -142,10 +143,12 @@ class Demo:
             supervisor.forget(child)
             say(f"  Going on without: limits are counted in each process. {child.last_lines()}")
 
+    def start_model_host(self, supervisor: Supervisor) -> None:
+        host = [PYTHON, "-m", "inference.engine.host", "--run-dir", self.env["STOA_RUN_DIR"], "--die-with-parent"]
+        supervisor.add("model-host", host, self.env, signal.SIGTERM)
+
     def start_inference(self, supervisor: Supervisor, port: int) -> None:
         with step("Starting the model server"):
-            host = [PYTHON, "-m", "inference.engine.host", "--run-dir", self.env["STOA_RUN_DIR"], "--die-with-parent"]
-            supervisor.add("model-host", host, self.env, signal.SIGTERM)
             serve = [PYTHON, "manage_inference.py", "serve", "--port", str(port), "--drain", "10"]
             supervisor.add("inference", serve, self.env, signal.SIGKILL)
             supervisor.wait_until(lambda: answers(f"{self.inference_url}/readyz"), limit_s=120, what="Starting")
