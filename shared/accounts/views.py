@@ -33,7 +33,7 @@ class PublicView(APIView):
 class TokenView(PublicView):
     """An e-mail and a password for a pair of tokens."""
 
-    @extend_schema(request=CredentialsSerializer, responses=TokenPairSerializer)
+    @extend_schema(tags=["Accounts"], summary="Sign in", request=CredentialsSerializer, responses=TokenPairSerializer)
     def post(self, request: Request) -> Response:
         body = _checked(CredentialsSerializer, request)
         return _pair_response(services.sign_in(**body, address=_address(request), now=timezone.now()))
@@ -42,7 +42,9 @@ class TokenView(PublicView):
 class RefreshView(PublicView):
     """A refresh token, which is good for one use, for a new pair."""
 
-    @extend_schema(request=RefreshSerializer, responses=TokenPairSerializer)
+    @extend_schema(
+        tags=["Accounts"], summary="Renew the tokens", request=RefreshSerializer, responses=TokenPairSerializer
+    )
     def post(self, request: Request) -> Response:
         now = timezone.now()
         return _pair_response(services.refresh_tokens(**_checked(RefreshSerializer, request), now=now))
@@ -51,7 +53,9 @@ class RefreshView(PublicView):
 class RegisterView(PublicView):
     """A new customer or store owner, who is signed in at once."""
 
-    @extend_schema(request=RegistrationSerializer, responses={201: TokenPairSerializer})
+    @extend_schema(
+        tags=["Accounts"], summary="Register", request=RegistrationSerializer, responses={201: TokenPairSerializer}
+    )
     def post(self, request: Request) -> Response:
         body = _checked(RegistrationSerializer, request)
         role = body.pop("permission")
@@ -62,7 +66,7 @@ class RegisterView(PublicView):
 class LogoutView(APIView):
     """Ends this sign-in: its access and refresh tokens are refused from the next request."""
 
-    @extend_schema(request=LogoutSerializer, responses=OpenApiTypes.BOOL)
+    @extend_schema(tags=["Accounts"], summary="Sign out", request=LogoutSerializer, responses=OpenApiTypes.BOOL)
     def post(self, request: Request) -> Response:
         body = _checked(LogoutSerializer, request)
         principal = cast(Principal, request.auth)
