@@ -143,5 +143,5 @@ class Supervisor:
             child.process.wait()
 
 
-class Stopped(Exception):
-    """Ctrl-C or a signal asks us to end."""
+class Stopped(BaseException):
+    """Ctrl-C or a signal asks us to end; as with KeyboardInterrupt, nothing on the way takes it for a failure."""

@@ -29,7 +29,7 @@ def step(what: str) -> Iterator[None]:
     print(f"  {what} ... ", end="", flush=True)
     try:
         yield
-    except BaseException:
+    except Exception:
         say("failed")
         raise
     say(f"{time.monotonic() - began:.1f} s")
