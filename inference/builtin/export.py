@@ -7,12 +7,18 @@ from typing import Any
 
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from inference.builtin.net import Llama
 from inference.builtin.tokenizer import CHAT_TEMPLATE, END, PAD, SPECIALS
 
 MOST_NEW_TOKENS = 200
+
+
+def _save_weights(path: Path, weights: dict[str, Tensor]) -> None:
+    save_file(weights, path, metadata={"format": "pt"})
+    path.chmod(0o644)  # safetensors writes for the owner alone
 
 
 def _write_json(path: Path, content: Any) -> None:
@@ -55,7 +61,7 @@ def save_describer(folder: Path, model: Llama, tokenizer: Tokenizer) -> None:
     """The model as a LlamaForCausalLM with tied embeddings, its tokenizer with the chat template, and its defaults."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {f"model.{name}": weight for name, weight in model.exported().items()}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    _save_weights(folder / "model.safetensors", weights)
     config = _config(model, "LlamaForCausalLM", tokenizer)
     _write_json(folder / "config.json", config)
     ids = {name: config[name] for name in ("eos_token_id", "pad_token_id")}
@@ -67,7 +73,7 @@ def save_encoder(folder: Path, model: Llama, tokenizer: Tokenizer) -> None:
     """The model as a LlamaModel whose normalised mean of final states is the sentence's vector."""
     folder.mkdir(parents=True, exist_ok=True)
     longest = model.shape.max_position_embeddings
-    save_file(model.exported(), folder / "model.safetensors", metadata={"format": "pt"})
+    _save_weights(folder / "model.safetensors", model.exported())
     _write_json(folder / "config.json", _config(model, "LlamaModel", tokenizer))
     _save_tokenizer(folder, tokenizer, longest=longest, chat_template=None)
     stages = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))

@@ -83,9 +83,30 @@ class Layer(nn.Module):
         gate, up = self.gate_up(self.norm_mlp(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
 
+    def exported(self) -> dict[str, Tensor]:
+        """The layer's weights under transformers' names."""
+        shape = self.shape
+        wide, narrow = (n * shape.head_dim for n in (shape.num_attention_heads, shape.num_key_value_heads))
+        query, key, value = self.qkv.weight.split((wide, narrow, narrow))
+        gate, up = self.gate_up.weight.chunk(2)
+        return {
+            "self_attn.q_proj": query,
+            "self_attn.k_proj": key,
+            "self_attn.v_proj": value,
+            "self_attn.o_proj": self.out.weight,
+            "mlp.gate_proj": gate,
+            "mlp.up_proj": up,
+            "mlp.down_proj": self.down.weight,
+            "input_layernorm": self.norm_attention.weight,
+            "post_attention_layernorm": self.norm_mlp.weight,
+        }
+
 
 class Llama(nn.Module):
     """Token ids [batch, length] to final hidden states [batch, length, hidden] in bfloat16."""
+
+    cos: Tensor
+    sin: Tensor
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -108,17 +129,8 @@ class Llama(nn.Module):
 
     def exported(self) -> dict[str, Tensor]:
         """The weights in bfloat16 under transformers' names, without the ``model.`` in front."""
-        shape = self.shape
-        wide, narrow = (n * shape.head_dim for n in (shape.num_attention_heads, shape.num_key_value_heads))
-        weights = {"embed_tokens.weight": self.embedding, "norm.weight": self.norm.weight}
+        weights: dict[str, Tensor] = {"embed_tokens.weight": self.embedding, "norm.weight": self.norm.weight}
         for number, layer in enumerate(self.layers):
-            query, key, value = layer.qkv.weight.split((wide, narrow, narrow))
-            gate, up = layer.gate_up.weight.chunk(2)
-            parts = {
-                "self_attn.q_proj": query, "self_attn.k_proj": key, "self_attn.v_proj": value,
-                "self_attn.o_proj": layer.out.weight, "mlp.gate_proj": gate, "mlp.up_proj": up,
-                "mlp.down_proj": layer.down.weight, "input_layernorm": layer.norm_attention.weight,
-                "post_attention_layernorm": layer.norm_mlp.weight,
-            }  # fmt: skip
-            weights |= {f"layers.{number}.{name}.weight": weight for name, weight in parts.items()}
+            if isinstance(layer, Layer):
+                weights |= {f"layers.{number}.{name}.weight": weight for name, weight in layer.exported().items()}
         return {name: weight.detach().bfloat16().contiguous() for name, weight in weights.items()}

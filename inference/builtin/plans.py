@@ -3,10 +3,10 @@
 A template is a sentence with slots in braces and alternatives in square brackets, ``[soft|warm]``. Each slot takes a
 fact of the product that no earlier sentence took; a template whose facts have run out is passed over.
 
-Slots: ``{Name}`` ``{name}`` the product; ``{It}`` ``{it}`` ``{its}`` ``{This}`` its pronouns; ``{is}`` ``{has}`` ``{s}``
-``{ies}`` agreement; ``{a_noun}`` the noun with its article and the adjectives of the opening; ``{noun}`` the noun; ``{does}``
-``{part}`` ``{material}`` ``{use}`` ``{place}`` ``{people}`` ``{moment}`` ``{care}``
-facts; ``{list}`` the keywords of the sentence, ``{two}`` two or more of them.
+Slots: ``{Name}`` ``{name}`` the product; ``{It}`` ``{it}`` ``{its}`` ``{This}`` its pronouns; ``{is}`` ``{has}``
+``{s}`` ``{ies}`` agreement; ``{a_noun}`` the noun with its article and the adjectives of the opening; ``{noun}`` the
+noun; ``{does}`` ``{do}`` verb phrases; ``{part}`` ``{material}`` ``{use}`` ``{place}`` ``{people}`` ``{moment}``
+``{care}`` facts; ``{list}`` the keywords of the sentence, ``{two}`` two or more of them.
 """
 
 from inference.builtin.kinds import phrases
@@ -248,7 +248,8 @@ KEYWORD_SENTENCES = {
         [The design|The look|The feel|The whole thing] is {list}.
         People call {it} {list}.
         {It} [feel{s}|look{s}] {list}.
-        {It} manage{s} to be {list} [at the same time|without trying].
+        {It} manage{s} to be {list} without trying.
+        {It} manage{s} to be {two} at the same time.
         Everything about {it} is {list}.
         {It} stay{s} {list} {moment}.
         {It} {is} {list}, and {it} {does}.

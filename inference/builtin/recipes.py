@@ -1,6 +1,5 @@
 """What each model learns: the batches it sees, drawn from the corpus, and the loss of a batch."""
 
-from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
@@ -18,16 +17,17 @@ PAIRS = 160  # descriptions told apart in one step of the encoder
 TEMPERATURE = 0.05
 
 Batch = tuple[Tensor, ...]
-Loss = Callable[..., Tensor]
 
 
 class Recipe(Protocol):
     """What one model learns: its batches, a chunk of the corpus at a time, and the loss of a batch."""
 
-    loss: Loss
-
     def batches(self, chunk: int, done: float) -> list[Batch]:
         """The batches of a chunk, given the share of the run that is done."""
+
+    @staticmethod
+    def loss(model: Llama, *batch: Tensor) -> Tensor:
+        """The loss of a batch, to be made small."""
 
 
 def padded(rows: list[list[int]], fill: int, multiple: int = 8) -> Tensor:
@@ -45,10 +45,10 @@ class DescriberRecipe:
     def batches(self, chunk: int, done: float) -> list[Batch]:
         """Ids, the flattened places that predict a learned token, and those tokens; at most `size` ids a batch."""
         random = Random(f"{self.seed}:{chunk}")
-        copying = 0.6 if done < 0.1 else 0.15
+        copying = 0.6 if done < 0.1 else 0.25
         encoded = encode_chats(self.tokenizer, [draw_example(random, copying) for _ in range(CHUNK)])
         encoded.sort(key=lambda pair: len(pair[0]))
-        found = []
+        found: list[Batch] = []
         while encoded:
             count = max(1, self.size // (-(-len(encoded[-1][0]) // 8) * 8))
             rows, encoded = encoded[-count:], encoded[:-count]
@@ -60,8 +60,9 @@ class DescriberRecipe:
         return found
 
     @staticmethod
-    def loss(model: Llama, ids: Tensor, places: Tensor, targets: Tensor) -> Tensor:
+    def loss(model: Llama, *batch: Tensor) -> Tensor:
         """The mean cross entropy of the tokens that follow the given places."""
+        ids, places, targets = batch
         hidden = model(ids).flatten(0, 1)[places]
         return F.cross_entropy(F.linear(hidden, model.embedding.to(hidden.dtype)).float(), targets)
 
@@ -80,8 +81,9 @@ class EncoderRecipe:
         return [tuple(t for rows in encoded for t in (padded(rows, 0), padded([[1] * len(r) for r in rows], 0)))]
 
     @staticmethod
-    def loss(model: Llama, queries: Tensor, counted: Tensor, texts: Tensor, counted_texts: Tensor) -> Tensor:
+    def loss(model: Llama, *batch: Tensor) -> Tensor:
         """InfoNCE both ways, with every other pair of the batch as a negative."""
+        queries, counted, texts, counted_texts = batch
         left, right = mean_vectors(model, queries, counted), mean_vectors(model, texts, counted_texts)
         likeness = left @ right.T / TEMPERATURE
         own = torch.arange(len(left))

@@ -6,7 +6,7 @@
 A run is seeded, shows a progress bar, saves its state every few minutes and goes on from there with ``--resume``. It
 ends after ``--tokens`` or ``--minutes``, whichever comes first, and then writes the model's folder. Matrices are
 stepped by Muon (Jordan et al. 2024), the rest by AdamW; the learning rate warms up, holds, and falls linearly to
-nothing over the second half. ``--compile`` is about half as fast again, and needs a C++ compiler.
+nothing over the last third. ``--compile`` is about half as fast again, and needs a C++ compiler.
 """
 
 import argparse
@@ -47,7 +47,7 @@ class Position:
 
 def rate(done: float) -> float:
     """The share of the full learning rate after a share of the run."""
-    return max(0.0, min(1.0, done / 0.02 + 0.02, (1.0 - done) / 0.5))
+    return max(0.0, min(1.0, done / 0.02 + 0.02, (1.0 - done) / 0.35))
 
 
 def make_optimizers(model: Llama, muon_rate: float, adam_rate: float) -> list[torch.optim.Optimizer]:
@@ -128,7 +128,7 @@ class Run:
         )
         saved_at, started, before = time.monotonic(), time.monotonic(), self.position.seconds
         with Progress(*columns) as bar:
-            task = bar.add_task(self.options.model, total=1.0, completed=self.done)
+            task = bar.add_task(self.options.model, total=1.0, completed=0)
             while self.done < 1:
                 losses = []
                 for batch in self.recipe.batches(self.position.chunk, self.done):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from random import Random
 
 from inference.builtin.keywords import Keyword, with_article
@@ -74,11 +75,8 @@ class Writer:
     # --- slots ---
 
     def _fact(self, name: str) -> str:
-        form = TAKES_KEYWORD.get(name)
-        for keyword in self.pending:
-            if keyword.form == form and (form == "material" or self.random.random() < 0.4):
-                self.pending.remove(keyword)
-                return with_article(keyword)
+        if self.pending and self.pending[0].form == TAKES_KEYWORD.get(name):
+            return with_article(self.pending.pop(0))
         if not self.facts[name]:
             raise FactsUsedUpError
         return self.facts[name].pop()
@@ -184,31 +182,33 @@ class Writer:
 
     def opening(self) -> str | None:
         """The first sentence, which names the product and may carry up to two adjectives."""
-        adjectives = [keyword for keyword in self.pending if keyword.form == "adjective"]
+        adjectives = self._alike("adjective")
         templates = OPENINGS[self.tone]
         if adjectives and self.random.random() < 0.6:
             self.opening_adjectives = adjectives[: self.random.choice((1, 1, 2))]
+            del self.pending[: len(self.opening_adjectives)]
             templates = tuple(template for template in templates if "{a_noun}" in template)
         elif self.product.name.lower().endswith(self.product.noun) and self.random.random() < 0.8:
             templates = tuple(template for template in templates if "{a_noun}" not in template)
-            self.opening_adjectives = []
-        if self.opening_adjectives:
-            self.pending = [keyword for keyword in self.pending if keyword not in self.opening_adjectives]
         return self.sentence(templates)
 
+    def _alike(self, sentence_class: str) -> list[Keyword]:
+        """The pending keywords up to the first that another class of sentence has to hold."""
+        return list(takewhile(lambda keyword: SENTENCE_CLASS[keyword.form] == sentence_class, self.pending))
+
     def keyword_sentences(self) -> list[str] | None:
-        """Sentences that together hold every keyword still pending; None where one could not be written."""
+        """Sentences that hold every keyword still pending, in their order; None where one could not be written."""
         written = []
         many = len(self.pending) > 6
         while self.pending:
             form = SENTENCE_CLASS[self.pending[0].form]
-            alike = [keyword for keyword in self.pending if SENTENCE_CLASS[keyword.form] == form]
-            if len(self.pending) > 1 and self.random.random() < 0.25:
+            alike = self._alike(form)
+            if len(self.pending) > 1 and self.random.random() < (0.5 if many else 0.25):
                 form, alike = "other", self.pending
             most = self.random.choice((3, 4, 6, 8)) if many else self.random.choice((1, 2, 2, 3, 3))
             self.sentence_keywords = alike[: max(most, 2 if form == "other" else 1)]
             self.listing = form
-            self.pending = [keyword for keyword in self.pending if keyword not in self.sentence_keywords]
+            del self.pending[: len(self.sentence_keywords)]
             if (found := self.sentence(KEYWORD_SENTENCES[form], tries=12)) is None:
                 return None
             written.append(found)
@@ -229,8 +229,8 @@ class Writer:
         if (first := self.opening()) is None or self.opening_adjectives or (told := self.keyword_sentences()) is None:
             return None
         closes = length != "short" and self.random.random() < (0.85 if length == "long" else 0.5)
-        told += self.middles(max(0, wanted - 1 - len(told) - closes))
-        self.random.shuffle(told)
+        for further in self.middles(max(0, wanted - 1 - len(told) - closes)):
+            told.insert(self.random.randint(0, len(told)), further)
         last = self.sentence(CLOSINGS[self.tone]) if closes else None
         text = " ".join([first, *told, *([last] if last else [])])
         fits = len(text.split()) <= MOST_WORDS + 4 * max(0, len(self.product.keywords) - 6)
