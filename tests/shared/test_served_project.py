@@ -33,7 +33,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     served.url = served.wait_for_line("serving")["urls"][0]
     yield served
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_o5_every_error_is_json_whose_request_id_is_in_the_log(
     project: Served, method: str, path: str, options: dict[str, object], status: int
 ):
-    answer = httpx2.request(method, project.url + path, timeout=20, **options)
+    answer = httpx2.request(method, project.url + path, timeout=60, **options)
     assert answer.status_code == status
     assert answer.headers["content-type"].startswith("application/json")
     assert answer.headers["x-request-id"] in answer.text

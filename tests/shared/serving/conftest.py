@@ -31,7 +31,7 @@ class Served:
 
     def wait_for_line(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first log line of this event with these fields; waits for it."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(json.JSONDecodeError):  # half a line, just being written
                 for line in self.lines():
@@ -42,7 +42,7 @@ class Served:
         raise AssertionError(f"no {event} in {self.log.read_text()}")
 
     def get(self, path: str, **options: Any) -> httpx2.Response:
-        return httpx2.get(self.url + path, timeout=20, **options)
+        return httpx2.get(self.url + path, timeout=60, **options)
 
 
 StartServer = Callable[..., Served]

@@ -48,9 +48,9 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def stream(scope: Any, receive: Any, send: Any) -> None:
-    """Ten events in one second."""
+    """Ten events in a second; the query says how many."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
-    for number in range(10):
+    for number in range(int(scope["query_string"] or 10)):
         await send({"type": "http.response.body", "body": b"data: %d\n\n" % number, "more_body": True})
         await asyncio.sleep(0.1)
     await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})

@@ -99,7 +99,7 @@ def test_u4_a_declared_body_over_the_cap_is_refused_before_it_is_read(served: Se
 def test_u4_a_chunked_body_over_the_cap_is_refused_when_it_gets_there_and_not_kept(served: Served):
     process = psutil.Process(served.process.pid)
     before = process.memory_info().rss
-    with httpx2.Client(timeout=20) as client:
+    with httpx2.Client(timeout=60) as client:
         try:
             answer = client.post(f"{served.url}/nowhere", content=chunked(300 * MIB))
         except httpx2.WriteError:  # the server closed while we were still sending: as it should
@@ -114,7 +114,7 @@ def test_u4_a_chunked_body_over_the_cap_is_refused_when_it_gets_there_and_not_ke
 
 def test_a_body_of_exactly_the_cap_is_taken(served: Served):
     for content in (b"x" * MIB, chunked(MIB)):
-        answer = httpx2.post(f"{served.url}/echo", content=content, timeout=20)
+        answer = httpx2.post(f"{served.url}/echo", content=content, timeout=60)
         assert len(answer.json()["body"]) == MIB
 
 
@@ -123,8 +123,8 @@ def test_i3_a_chunked_body_arrives_as_one_of_declared_length(served: Served, bod
     def pieces():
         yield from (body[start : start + 1000] for start in range(0, len(body), 1000))
 
-    declared = httpx2.post(f"{served.url}/echo", content=body, timeout=20).json()
-    undeclared = httpx2.post(f"{served.url}/echo", content=pieces(), timeout=20).json()
+    declared = httpx2.post(f"{served.url}/echo", content=body, timeout=60).json()
+    undeclared = httpx2.post(f"{served.url}/echo", content=pieces(), timeout=60).json()
     assert undeclared["body"] == declared["body"] == body.decode()
     assert dict(undeclared["headers"])["content-length"] == str(len(body))
     assert "transfer-encoding" not in dict(undeclared["headers"])
@@ -238,7 +238,7 @@ def test_an_upgrade_that_is_not_spoken_here_ends_the_connection_after_one_answer
 
 def test_a_stream_goes_out_as_it_is_made(served: Served):
     began = time.monotonic()
-    with httpx2.stream("GET", f"{served.url}/stream", timeout=20) as answer:
+    with httpx2.stream("GET", f"{served.url}/stream", timeout=60) as answer:
         arrivals = [(time.monotonic() - began, piece) for piece in answer.iter_bytes()]
     assert b"".join(piece for _, piece in arrivals).endswith(b"data: [DONE]\n\n")
     assert arrivals[-1][0] - arrivals[0][0] > 0.5
@@ -249,7 +249,7 @@ def test_the_application_learns_that_its_client_left(served: Served):
         with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
             connection.sendall(b"POST /endless HTTP/1.1\r\nHost: localhost\r\n" + head)
             time.sleep(0.2)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while served.get("/livez").json()["left"] < 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -5,7 +5,8 @@ import signal
 import socket
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -16,13 +17,30 @@ from shared.serving.server import CannotServe, serve
 from tests.shared.serving.conftest import Served, StartServer
 
 
-def read_stream(served: Served) -> str:
-    return served.get("/stream").text
+@contextmanager
+def running_streams(served: Served, count: int) -> Iterator[list[socket.socket]]:
+    """Connections on which a stream of ten seconds has begun."""
+    with ExitStack() as stack:
+        streams = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60)) for _ in range(count)
+        ]
+        for stream in streams:
+            stream.sendall(b"GET /stream?100 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for stream in streams:
+            assert stream.recv(12) == b"HTTP/1.1 200"
+        yield streams
+
+
+def rest_of(stream: socket.socket) -> bytes:
+    said = b""
+    while piece := stream.recv(65536):
+        said += piece
+    return said
 
 
 def wait_until_running(served: Served, count: int) -> None:
     """The server has this many requests in hand: each is a connection of our own to it."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len([c for c in connections(served.process.pid) if c == "ESTABLISHED"]) < count:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -34,9 +52,7 @@ def connections(pid: int) -> list[str]:
 
 def test_s12_twenty_running_streams_end_whole_while_new_requests_are_told_to_wait(start_server: StartServer):
     served = start_server()
-    with ThreadPoolExecutor(20) as clients:
-        streams = [clients.submit(read_stream, served) for _ in range(20)]
-        wait_until_running(served, 20)
+    with running_streams(served, 20) as streams:
         served.process.send_signal(signal.SIGTERM)
         served.wait_for_line("draining")
 
@@ -47,9 +63,9 @@ def test_s12_twenty_running_streams_end_whole_while_new_requests_are_told_to_wai
         assert served.get("/readyz").status_code == 503
         assert served.get("/livez").status_code == 200
 
-        texts = [stream.result() for stream in streams]
-    assert [text.endswith("data: [DONE]\n\n") for text in texts] == [True] * 20
-    assert served.process.wait(timeout=10) == 0
+        endings = [rest_of(stream) for stream in streams]
+    assert [b"data: [DONE]\n\n\r\n0\r\n\r\n" in ending for ending in endings] == [True] * 20
+    assert served.process.wait(timeout=60) == 0
     served.wait_for_line("stopped")
 
 
@@ -58,7 +74,7 @@ def test_a_server_without_work_ends_at_once_with_0(start_server: StartServer):
     with httpx2.Client() as idle:
         idle.get(f"{served.url}/echo")
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(timeout=10) == 0
+        assert served.process.wait(timeout=60) == 0
 
 
 def test_a_second_sigterm_ends_the_drain(start_server: StartServer):
@@ -71,7 +87,7 @@ def test_a_second_sigterm_ends_the_drain(start_server: StartServer):
         with pytest.raises(subprocess.TimeoutExpired):
             served.process.wait(timeout=0.5)
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(timeout=5) != 0
+        assert served.process.wait(timeout=60) != 0
 
 
 def test_what_does_not_end_is_cut_when_the_drain_is_over(start_server: StartServer):
@@ -80,7 +96,7 @@ def test_what_does_not_end_is_cut_when_the_drain_is_over(start_server: StartServ
         client.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_until_running(served, 1)
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(timeout=10) == 0
+        assert served.process.wait(timeout=60) == 0
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_server(start_server: StartServer):
@@ -89,7 +105,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_server(start_server: StartSe
         client.sendall(b"GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_until_running(served, 1)
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(timeout=20) != 0
+        assert served.process.wait(timeout=60) != 0
 
 
 def test_it_serves_on_a_unix_socket_that_only_its_owner_reaches(start_server: StartServer, tmp_path: Path):
@@ -99,7 +115,7 @@ def test_it_serves_on_a_unix_socket_that_only_its_owner_reaches(start_server: St
         assert client.get("http://localhost/echo").json()["client"] is None
     assert path.stat().st_mode & 0o777 == 0o600
     served.process.send_signal(signal.SIGTERM)
-    assert served.process.wait(timeout=10) == 0
+    assert served.process.wait(timeout=60) == 0
     assert not path.exists()
 
 
@@ -128,10 +144,10 @@ def test_a_changed_file_starts_the_server_anew_under_reload(start_server: StartS
     served = start_server(serve={"reload": True})
     first = served.wait_for_line("serving")["pid"]
     os.utime(Path(__file__).with_name("wrapped.py"))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while served.lines()[-1]["event"] != "serving" or served.lines()[-1]["pid"] == first:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert served.get("/echo").status_code == 200
     served.process.send_signal(signal.SIGINT)
-    assert served.process.wait(timeout=20) == 0
+    assert served.process.wait(timeout=60) == 0
