@@ -143,9 +143,9 @@ class RedisWindow:
             raise redis.ConnectionError("the limit store did not answer a moment ago")
         try:
             answer = self._script(keys=[name], args=[limit, window_s * 1_000_000, secrets.token_hex(8)])
-        except redis.RedisError:
+        except redis.RedisError as error:
             self._paused_until = time.monotonic() + STORE_PAUSE_S
-            logger.warning("limit_store_unavailable", exc_info=True)
+            logger.warning("limit_store_unavailable", reason=type(error).__name__)
             raise
         allowed, count, reset_us = answer
         return _decision(allowed=bool(allowed), limit=limit, count=count, reset_s=reset_us / 1e6)
