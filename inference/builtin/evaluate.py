@@ -10,17 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from inference.builtin import DESCRIBER, ENCODER
 from inference.builtin.corpus import Case, draw_case, draw_pair
+from inference.builtin.keywords import is_unseen
 from inference.builtin.prose import repeated_five_grams
-from inference.builtin.words import is_held_out
 
 LONGEST = 160
 TOGETHER = 50
@@ -57,8 +58,8 @@ class Describer:
     """A describer's folder, loaded to write many descriptions at once in 32 bits."""
 
     def __init__(self, folder: Path) -> None:
-        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, padding_side="left")
-        self.model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left")
+        self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
     def write(self, cases: Sequence[Case], *, temperature: float, seed: int) -> Iterator[Written]:
         """One text a case; temperature 0 is greedy, any other also keeps to the likeliest 90 %."""
@@ -91,7 +92,7 @@ def describer_figures(written: Sequence[Written]) -> dict[str, float]:
         "names the product": share([w.names for w in written]),
         "uses every keyword": share([not w.missing for w in written]),
         "a keyword is used": share([not missed for _, missed in single]),
-        "a keyword never seen in training is used": share([not missed for text, missed in single if is_held_out(text)]),
+        "a keyword never seen in training is used": share([not missed for text, missed in single if is_unseen(text)]),
         f"ends by itself within {LONGEST} tokens": share([w.ended for w in written]),
         "repeats no 5-gram": share([not w.repeats for w in written]),
     }

@@ -101,3 +101,9 @@ def keyword(random: Random, held_out: bool, invented_share: float = 0.25) -> Key
     if roll < 0.92:
         return Keyword(random.choice(ROOMS), "room")
     return Keyword(random.choice(PREDICATES), "predicate") if roll < 0.95 else _specification(random)
+
+
+def is_unseen(text: str) -> bool:
+    """Whether a keyword is an invented word or a composed phrase that training never shows."""
+    closed = (ADJECTIVES, MATERIALS, MASS, PREDICATES, ACTIVITIES, ROOMS)
+    return is_held_out(text) and not any(text in words for words in closed) and not any(map(str.isdigit, text))

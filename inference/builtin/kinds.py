@@ -44,8 +44,16 @@ def kind(
     group: str, *, nouns: str, parts: str, does: str, materials: str, uses: str, places: str, plural: bool = False
 ) -> Kind:
     """A kind from semicolon-separated phrases."""
-    facts = (phrases(text) for text in (nouns, parts, does, materials, uses, places))
-    return Kind(group, *facts, plural)
+    return Kind(
+        group=group,
+        nouns=phrases(nouns),
+        parts=phrases(parts),
+        does=phrases(does),
+        materials=phrases(materials),
+        uses=phrases(uses),
+        places=phrases(places),
+        plural=plural,
+    )
 
 
 GROUPS = {

@@ -13,7 +13,8 @@ from inference.builtin.net import Llama
 from inference.builtin.tokenizer import encode_chats
 
 CHUNK = 2400  # conversations drawn at a time, to be sorted by length
-PAIRS = 160  # descriptions told apart in one step of the encoder
+PAIRS = 128  # descriptions told apart in one step of the encoder
+MOST_TOKENS = (64, 96)  # of a query and of a text, while the encoder learns
 TEMPERATURE = 0.05
 
 Batch = tuple[Tensor, ...]
@@ -77,8 +78,11 @@ class EncoderRecipe:
         """One batch: ids and counted places of the queries, then of the descriptions."""
         random = Random(f"{self.seed}:pairs:{chunk}")
         sides = zip(*(draw_pair(random) for _ in range(PAIRS)), strict=True)
-        encoded = [[row.ids for row in self.tokenizer.encode_batch_fast(list(side))] for side in sides]
-        return [tuple(t for rows in encoded for t in (padded(rows, 0), padded([[1] * len(r) for r in rows], 0)))]
+        batch: list[Tensor] = []
+        for side, most in zip(sides, MOST_TOKENS, strict=True):
+            rows = [row.ids[:most] for row in self.tokenizer.encode_batch_fast(list(side))]
+            batch += (padded(rows, 0), padded([[1] * len(row) for row in rows], 0))
+        return [tuple(batch)]
 
     @staticmethod
     def loss(model: Llama, *batch: Tensor) -> Tensor:

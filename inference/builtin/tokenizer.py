@@ -38,8 +38,8 @@ def train_tokenizer(texts: Iterator[str], vocabulary: int) -> Tokenizer:
 
 def encode_chats(tokenizer: Tokenizer, examples: list[Example]) -> list[tuple[list[int], list[bool]]]:
     """Each conversation as token ids, as the chat template forms it, and which of them the model has to learn."""
-    role_ids = {role: tokenizer.token_to_id(token) for role, token in ROLES.items()}
-    end = tokenizer.token_to_id(END)
+    vocabulary = tokenizer.get_vocab()
+    role_ids, end = {role: vocabulary[token] for role, token in ROLES.items()}, vocabulary[END]
     contents = iter(tokenizer.encode_batch_fast([content for example in examples for _, content in example.turns]))
     encoded = []
     for example in examples:

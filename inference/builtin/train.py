@@ -31,7 +31,7 @@ from inference.builtin.net import Llama, Shape
 from inference.builtin.recipes import Batch, DescriberRecipe, EncoderRecipe, Recipe
 from inference.builtin.tokenizer import train_tokenizer
 
-ENCODER_LAYERS = 3
+ENCODER_LAYERS = 2
 SAVE_EVERY_SECONDS = 150
 
 
@@ -115,7 +115,7 @@ class Run:
             optimizer.step()
             optimizer.zero_grad()
         self.position.step += 1
-        self.position.tokens += sum(part.numel() for part in batch if part.ndim == 2)
+        self.position.tokens += batch[0].numel()
         return loss.item()
 
     def finish(self) -> None:

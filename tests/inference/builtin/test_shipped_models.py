@@ -1,5 +1,6 @@
 """The two models in the package: small enough, loadable by anyone's transformers, and good for something."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -20,7 +21,7 @@ MEGABYTE = 1_000_000
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
+def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
