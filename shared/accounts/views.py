@@ -20,6 +20,7 @@ from shared.accounts.serializers import (
     RegistrationSerializer,
     TokenPairSerializer,
 )
+from shared.api.json import CredentialsJSONParser
 from shared.api.rate_limits import rate_limit_headers
 
 
@@ -28,6 +29,7 @@ class PublicView(APIView):
 
     authentication_classes = []
     permission_classes = [AllowAny]
+    parser_classes = [CredentialsJSONParser]
 
 
 class TokenView(PublicView):

@@ -221,3 +221,12 @@ def test_a7_where_too_many_wait_already_the_next_is_told_to_come_back_at_once(
         assert post(user.email, PASSWORD).status_code == 503
     assert hashes.total == 0
     assert post(user.email, PASSWORD).status_code == 200
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/api/token", "/api/token/refresh", "/api/register"])
+def test_what_anybody_may_send_is_small(path: str) -> None:
+    body = {"email": "ada@example.com", "password": PASSWORD, "refresh": "x", "more": "x" * 20_000}
+    answer = Client().post(path, body, content_type="application/json")
+    assert answer.status_code == 413
+    assert answer.json()["code"] == "payload_too_large"

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from shared.api.errors import ApiError
-from shared.api.json import DEEPEST, parse_json
+from shared.api.json import DEEPEST, MOST_BRACKETS, parse_json
 
 
 def nested(levels: int) -> bytes:
@@ -18,6 +18,7 @@ def nested(levels: int) -> bytes:
 REFUSED = {
     "100k of nesting": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "one level too many": nested(DEEPEST + 1),
+    "more brackets than anybody needs": b'{"a":[' + b"{}," * MOST_BRACKETS + b"{}]}",
     "a number of 5,000 digits": b'{"n":' + b"9" * 5_000 + b"}",
     "NaN": b'{"n": NaN}',
     "Infinity": b'{"n": Infinity}',
