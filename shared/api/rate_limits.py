@@ -3,10 +3,8 @@
 Addresses and e-mails are hashed before they leave for the store.
 """
 
-import asyncio
 import hashlib
 import ipaddress
-import logging
 import math
 import secrets
 import threading
@@ -16,13 +14,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import redis
+import structlog
 from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from shared.api.errors import ApiError
 
-logger = logging.getLogger("stoa.limits")
+logger = structlog.get_logger("stoa.limits")
 
 STORE_TIMEOUT_S = 0.5
 STORE_PAUSE_S = 1.0  # after a failure the store is left alone for so long
@@ -75,11 +74,6 @@ def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool =
                 503, "Sign-ins are paused for a moment. Try again shortly.", headers={"Retry-After": "5"}
             ) from error
         return _local.hit(name, limit=limit, window_s=window_s)
-
-
-async def ahit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool = False) -> Decision:
-    """As `hit`, off the event loop."""
-    return await asyncio.to_thread(hit, bucket, key, limit=limit, window_s=window_s, strict=strict)
 
 
 def require(decision: Decision) -> None:

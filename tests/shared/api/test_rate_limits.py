@@ -15,7 +15,6 @@ from shared.api.rate_limits import (
     LocalWindow,
     RedisWindow,
     address_key,
-    ahit,
     hit,
     rate_limit_headers,
     require,
@@ -133,11 +132,6 @@ def test_r3_with_the_store_down_the_strict_are_refused_with_503(settings: Settin
 def test_without_a_store_this_process_counts(settings: Settings) -> None:
     settings.REDIS_URL = ""
     assert [hit("alone", "me", limit=1, strict=True).allowed for _ in range(2)] == [True, False]
-
-
-async def test_the_async_door_counts_in_the_same_window() -> None:
-    assert (await ahit("both-doors", "me", limit=1)).allowed
-    assert not hit("both-doors", "me", limit=1).allowed
 
 
 @pytest.mark.parametrize(
