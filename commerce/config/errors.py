@@ -9,6 +9,5 @@ def error_body(problem: Problem, *, path: str, request_id: str) -> dict[str, Any
     """`{message, code, request_id}`; a 422 adds `errors`, `{field: [messages]}`; its message is the first of them."""
     body: dict[str, Any] = {"message": problem.message, "code": problem.code, "request_id": request_id}
     if problem.errors:
-        body["message"] = next(iter(problem.errors.values()))[0]
         body["errors"] = problem.errors
     return body
