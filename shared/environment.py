@@ -43,4 +43,6 @@ def var_dir() -> Path:
     """Where this machine's data lives (databases, keys, sockets): `$STOA_HOME/var`, or `var` where it was started."""
     path = Path(env.str("STOA_HOME", default=os.getcwd())).resolve() / "var"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.stat().st_mode & 0o077:  # it holds keys and the database: nobody else's, whoever made the folder
+        path.chmod(0o700)
     return path

@@ -17,6 +17,8 @@ def require_production_environment() -> None:
                 f"{name} must be set to at least {SHORTEST_KEY} random characters in production: "
                 "python -c 'import secrets; print(secrets.token_urlsafe(48))' makes one."
             )
+    if env.str("SECRET_KEY") == env.str("STOA_JWT_KEY"):
+        raise ImproperlyConfigured("SECRET_KEY and STOA_JWT_KEY must differ: one signs sessions, the other tokens.")
     if not env.str("DATABASE_URL", default=""):
         raise ImproperlyConfigured(
             "DATABASE_URL must be set in production, for example postgres://user:password@host/stoa."

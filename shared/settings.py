@@ -83,6 +83,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # A Redis-protocol server: limits counted over all processes. Empty: counted in this process alone.
 REDIS_URL = env.str("REDIS_URL", default="")
 
+LOGIN_REDIRECT_URL = "admin:index"
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = [
     "shared.accounts.passwords.OneCoreArgon2",

@@ -9,6 +9,7 @@ import os
 import platform
 import shlex
 import signal
+import stat
 import tempfile
 import time
 import urllib.error
@@ -98,8 +99,10 @@ class Demo:
             mark = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
             run_dir = Path(tempfile.gettempdir()) / f"stoa-{os.getuid()}-{mark}"
         run_dir.mkdir(mode=0o700, exist_ok=True)
-        if run_dir.stat().st_uid != os.getuid():
-            raise Failed(f"{run_dir} belongs to somebody else. Remove it, or choose a shorter path for STOA_HOME.")
+        found = run_dir.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise Failed(f"{run_dir} is a link or somebody else's. Remove it, or choose a shorter path for STOA_HOME.")
+        run_dir.chmod(0o700)
         kept = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
         return kept | {"STOA_HOME": str(self.home), "STOA_RUN_DIR": str(run_dir)}
 

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
+import structlog
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from inference.engine import EngineError
+from inference.engine import EngineError, HostUnavailable
 from inference.protocol.errors import code_and_status
 from inference.protocol.parameters import parse
 from shared.accounts.authentication import Principal, aauthenticate, credential_from_headers
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, Problem, problem_response
-from shared.api.json import parse_json
+from shared.api.json import LARGEST_CREDENTIALS_BYTES, parse_json
 from shared.observability.request_id import current_request_id
 
 BodyT = TypeVar("BodyT")
@@ -30,6 +31,7 @@ Parser = Callable[[Mapping[str, Any]], BodyT]
 PARSED_ON_THE_LOOP_BYTES = 64 * 1024
 
 _encoder = msgspec.json.Encoder()
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,14 @@ def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None
 def engine_problem(error: EngineError) -> Problem:
     """An engine's error as the answer to a request."""
     code, status = code_and_status(error)
-    details = dict(error.details)
+    details, message = dict(error.details), error.message
+    if isinstance(error, HostUnavailable):  # its words are the operator's: they name folders of this machine
+        logger.error("model_host_unavailable", reason=message)
+        message = "No model can be reached just now. Try again in a moment."
     headers = {}
     if status == 503:
         headers["Retry-After"] = str(max(1, round(details.pop("retry_after", 1))))
-    return Problem(status=status, code=code, message=error.message, details=details or None, headers=headers)
+    return Problem(status=status, code=code, message=message, details=details or None, headers=headers)
 
 
 def _check_method(request: HttpRequest, method: str) -> None:
@@ -147,6 +152,8 @@ async def _body(request: HttpRequest, declared: Operation, parser: Parser[Any] |
     if declared.body is None:
         return None
     raw = request.body
+    if declared.permission is None and len(raw) > LARGEST_CREDENTIALS_BYTES:  # anybody may send it
+        raise ApiError(413, f"The request body is larger than {LARGEST_CREDENTIALS_BYTES} bytes.")
     if not raw and not declared.body_required:
         return declared.body()
     if request.content_type not in ("application/json", ""):

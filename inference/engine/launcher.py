@@ -98,11 +98,13 @@ class Launcher:
         self._forking: ForkServerContext = multiprocessing.get_context("forkserver")
         self._forking.set_forkserver_preload(["inference.engine.fork_server", preload])
         self._spawning: SpawnContext = multiprocessing.get_context("spawn")
+        self._fork_server_pid: int | None = None
         self._warm = self._begin_warm_up()
 
     async def start(self, spec: ModelSpec) -> ModelProcess:
         """OSError, EOFError: the system has no room for another process."""
-        if self._warm.done() and self._warm.exception() is not None:
+        failed = self._warm.done() and self._warm.exception() is not None
+        if failed or self._fork_server_is_new():
             self._warm = self._begin_warm_up()
         await asyncio.shield(self._warm)
         for pause in _PAUSES:
@@ -133,11 +135,17 @@ class Launcher:
         The fork server is started on this thread, because it dies with the thread that started it. The waiting thread
         is a daemon, so that the host can end before the imports do.
         """
-        forkserver.ensure_running()
+        self._fork_server_is_new()
         loop = asyncio.get_running_loop()
         warm: asyncio.Future[None] = loop.create_future()
         threading.Thread(target=self._warm_up, args=(loop, warm), daemon=True).start()
         return warm
+
+    def _fork_server_is_new(self) -> bool:
+        """Sees to it that one runs, and says whether it is another than before: then it has yet to import torch."""
+        forkserver.ensure_running()
+        before, self._fork_server_pid = self._fork_server_pid, forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        return before != self._fork_server_pid
 
     def _warm_up(self, loop: asyncio.AbstractEventLoop, warm: asyncio.Future[None]) -> None:
         first = self._forking.Process(target=int)

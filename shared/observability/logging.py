@@ -38,6 +38,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             "django": {"handlers": [], "propagate": True},
+            "django.security.DisallowedHost": {"level": "CRITICAL"},  # anybody can cause it; the request line says 400
             "django.request": {"level": "ERROR"},  # the request line says the status; only tracebacks are news
             "django.server": {"handlers": [], "propagate": True},
             "httpx2": {"level": "WARNING"},  # one line an outbound call, with its address

@@ -32,6 +32,10 @@ def check_request(scope: Scope) -> None:
             raise ApiError(400, "A header's name has an underscore; use a hyphen.")
         if not _is_plain(value):
             raise ApiError(400, "A header's value has control characters or is not UTF-8.")
+    if header(headers, b"transfer-encoding").lower() not in (b"", b"chunked"):
+        raise ApiError(400, "Transfer-Encoding may be chunked only.")
+    if scope["http_version"] == "1.1" and not header(headers, b"host"):
+        raise ApiError(400, "HTTP/1.1 needs a Host header.")
     if _CONTROL.search(scope["path"]) or "\t" in scope["path"] or b"%00" in scope["query_string"]:
         raise ApiError(400, "The address has control characters.")
 

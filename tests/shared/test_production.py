@@ -46,6 +46,7 @@ def test_x1_a_sound_environment_has_no_warnings(tmp_path: Path) -> None:
         ({"SECRET_KEY": "django-insecure-" + secrets.token_urlsafe(48)}, "SECRET_KEY"),
         ({"STOA_JWT_KEY": None}, "STOA_JWT_KEY"),
         ({"STOA_JWT_KEY": "x" * 64}, "STOA_JWT_KEY"),
+        ({"STOA_JWT_KEY": SOUND["SECRET_KEY"]}, "STOA_JWT_KEY"),
         ({"STOA_ALLOWED_HOSTS": "*"}, "STOA_ALLOWED_HOSTS"),
         ({"STOA_ALLOWED_HOSTS": None}, "STOA_ALLOWED_HOSTS"),
         ({"DATABASE_URL": None}, "DATABASE_URL"),

@@ -85,6 +85,12 @@ def test_a6_a_wrong_password_and_an_unknown_user_are_answered_alike(stoa: Served
     assert known.json()["error"]["code"] == "AUTHENTICATION_FAILED"
 
 
+def test_i2_what_anybody_may_send_is_small(stoa: ServedStoa):
+    answer = httpx2.post(f"{stoa.url}/auth/login", json={f"k{number}": 1 for number in range(10_000)})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "INVALID_REQUEST")
+
+
 @pytest.mark.parametrize("body", [{}, {"username": "a"}, {"username": 1, "password": "x"}, {"email": "a"}, []])
 def test_a_sign_in_without_its_fields_is_400(stoa: ServedStoa, body: object):
     answer = httpx2.post(f"{stoa.url}/auth/login", json=body)
