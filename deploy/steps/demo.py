@@ -79,8 +79,9 @@ class Demo:
             yield
 
     def bring_up(self, supervisor: Supervisor) -> None:
-        commerce_port = choose_port("commerce", self.ports[0], 8000)
-        inference_port = choose_port("inference", self.ports[1], 8001)
+        commerce, inference = self.ports
+        commerce_port = choose_port("commerce", commerce, 8000, promised=inference)
+        inference_port = choose_port("inference", inference, 8001, promised=commerce_port)
         self.commerce_url = f"http://127.0.0.1:{commerce_port}"
         self.inference_url = f"http://127.0.0.1:{inference_port}"
         self.env = self.environment()
@@ -171,10 +172,11 @@ class Demo:
 
     def models_are_loaded(self) -> bool:
         told = fetch(f"{self.inference_url}/models", self.api_key)[1].get("models", [])
+        wanted = os.environ.get("STOA_LOAD", "stoa-describer,stoa-encoder").split(",")
         for model in told:
-            if model.get("error"):
+            if model["id"] in wanted and model["error"]:
                 raise Failed(f"The model {model['id']} cannot be loaded: {model['error']}")
-        return bool(told) and all(model["loaded"] for model in told if model["id"].startswith("stoa-"))
+        return {model["id"] for model in told if model["loaded"]} >= set(filter(None, wanted))
 
     def start_commerce(self, supervisor: Supervisor, port: int) -> None:
         env = {
@@ -195,14 +197,14 @@ class Demo:
 
     def words(self) -> dict[str, str]:
         owner = next(user for user in self.users if user["role"] == "STORE_OWNER")
-        home = "" if self.home == ROOT else f"STOA_HOME={shlex.quote(str(self.home))} "
+        home = f"STOA_HOME={shlex.quote(str(self.home))} STOA_RUN_DIR={shlex.quote(self.env['STOA_RUN_DIR'])}"
         return {
             "commerce": self.commerce_url,
             "inference": self.inference_url,
             "key": self.api_key,
             "logins": "\n".join(f"    {user['role']:12} {user['email']:32} {user['password']}" for user in self.users),
             "owner": json.dumps({"email": owner["email"], "password": owner["password"]}),
-            "stoa": f"{home}{shlex.quote(str(VENV / 'bin' / 'stoa'))}",
+            "stoa": f"{home} {shlex.quote(str(VENV / 'bin' / 'stoa'))}",
             "python": shlex.quote(str(PYTHON)),
             "logs": str(self.var / "log"),
         }

@@ -44,13 +44,13 @@ def write_private(path: Path, value: Any) -> None:
     draft.replace(path)
 
 
-def choose_port(name: str, wanted: int | None, usual: int) -> int:
-    """The wanted port, or the usual one, or, where that is taken, a free one."""
+def choose_port(name: str, wanted: int | None, usual: int, promised: int | None = None) -> int:
+    """The wanted port, or the usual one, or, where that is taken or `promised` to another, a free one."""
     if wanted is not None:
-        if not is_free(wanted):
+        if wanted == promised or not is_free(wanted):
             raise Failed(f"Port {wanted} is taken. Choose another with --{name}-port, or none: a free one is found.")
         return wanted
-    if is_free(usual):
+    if usual != promised and is_free(usual):
         return usual
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]

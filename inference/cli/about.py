@@ -11,7 +11,7 @@ from django.conf import settings
 from rich.console import Console
 from rich.table import Table
 
-from inference.registry.services import list_models, read_health
+from inference.registry.services import list_models
 
 
 def version() -> None:
@@ -32,7 +32,6 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] =
 
 
 async def _facts() -> dict[str, Any]:
-    health = await read_health()
     models = await list_models()
     return {
         "version": settings.VERSION,
@@ -43,7 +42,6 @@ async def _facts() -> dict[str, Any]:
         "data": str(settings.VAR_DIR),
         "model_folders": [str(path) for path in (*settings.MODELS_DIRS, settings.BUILTIN_MODELS_DIR)],
         "model_host": str(settings.RUN_DIR),
-        "status": health.status,
         "models": [model.id for model in models],
         "loaded": [model.id for model in models if model.loaded],
     }

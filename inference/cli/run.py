@@ -83,15 +83,20 @@ async def _print(model: str, request: GenerationRequest) -> None:
 async def _loaded(model: str) -> AsyncIterator[None]:
     """The model is loaded for the time of the block: already, or in the host that runs, or in one of its own."""
     async with _some_host():
-        states = {status.model_id: status.state for status in await host().models()}
-        if states.get(model) in (ModelState.LOADING, ModelState.LOADED):
+        while (state := await _state(model)) is ModelState.LOADING:
+            await asyncio.sleep(0.1)
+        if state is ModelState.LOADED:
             yield
             return
         await load_model(model_id=model, options=LoadOptions())
         try:
             yield
         finally:
-            await unload_model(model_id=model, force=True)
+            await unload_model(model_id=model, force=False)  # others may have come to use it
+
+
+async def _state(model: str) -> ModelState | None:
+    return next((status.state for status in await host().models() if status.model_id == model), None)
 
 
 @contextlib.asynccontextmanager

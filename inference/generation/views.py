@@ -3,7 +3,7 @@
 import time
 
 from inference.access.operations import Call, operation
-from inference.engine import InvalidRequest
+from inference.engine import EngineDied, FinishReason, InvalidRequest
 from inference.generation import services
 from inference.generation.streaming import EventStream
 from inference.protocol import native, openai, sse
@@ -72,6 +72,8 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
         outputs = await services.stream(model_id=body.model, request=request)
         return EventStream(outputs, chunks.events, start=chunks.start())
     completion = await services.complete(model_id=body.model, request=request)
+    if completion.finish_reason is FinishReason.CANCELLED:  # OpenAI's clients know no such reason
+        raise EngineDied("The model was unloaded while it wrote this. Load it and try again.")
     return openai.chat_completion(
         completion_id=completion_id,
         created=created,

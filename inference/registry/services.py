@@ -74,6 +74,14 @@ async def find_card(model_id: str) -> ModelCard:
     return catalog[model_id]
 
 
+async def find_loadable(model_id: str) -> ModelCard:
+    """The same among those that `list_cards` lists."""
+    card = await find_card(model_id)
+    if card.error is not None:
+        raise model_not_found(model_id, {card.id: card for card in await list_cards()})
+    return card
+
+
 async def load_model(*, model_id: str, options: LoadOptions) -> LoadReport:
     """Load a model, or answer at once when it is loaded with these options. It goes on when the caller leaves.
 

@@ -68,5 +68,5 @@ async def openai_models(call: Call[None]) -> openai.ModelPage:
 @operation("GET", summary="One model (OpenAI)", permission=Permission.READ_MODELS, answer=openai.ModelEntry)
 async def openai_model(call: Call[None], model_id: str) -> openai.ModelEntry:
     """404 names those that there are."""
-    card = await services.find_card(model_id)
+    card = await services.find_loadable(model_id)
     return openai.ModelEntry(card.id, "model", card.changed_at, "stoa")

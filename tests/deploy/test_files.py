@@ -40,6 +40,13 @@ def test_a_taken_wanted_port_is_a_failure_that_says_what_to_do():
             choose_port("commerce", port, 8000)
 
 
+def test_a_port_that_another_is_to_have_is_not_given_twice():
+    port = free_port()
+    assert choose_port("commerce", None, port, promised=port) != port
+    with pytest.raises(Failed, match="--inference-port"):
+        choose_port("inference", port, 8001, promised=port)
+
+
 def test_what_is_written_privately_is_whole_and_for_its_owner(tmp_path: Path):
     path = tmp_path / "notes.json"
     write_private(path, {"keys": {"demo": "secret"}})

@@ -1,6 +1,8 @@
 """POST /v1/chat/completions through the official client, strict."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -88,3 +90,14 @@ def test_the_stream_is_openais_byte_by_byte_at_its_ends(stoa: ServedStoa):
     assert json.loads(lines[0][6:])["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert lines[-1] == "data: [DONE]"
     assert all(line.startswith("data: {") for line in lines[:-1])
+
+
+def test_a_chat_whose_model_is_taken_away_is_an_error_and_never_half_an_answer(stoa: ServedStoa):
+    assert stoa.post("/models/idle/load", {}).status_code == 200
+    body = {"model": "idle", "messages": HELLO, "max_tokens": 2000}
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(stoa.post, "/v1/chat/completions", body)
+        time.sleep(1)  # of the twenty that it would take
+        assert stoa.post("/models/idle/unload", {"force": True}).status_code == 200
+    assert answer.result().status_code == 500
+    assert "unloaded" in answer.result().json()["error"]["message"]
