@@ -83,9 +83,7 @@ async def _print(model: str, request: GenerationRequest) -> None:
 async def _loaded(model: str) -> AsyncIterator[None]:
     """The model is loaded for the time of the block: already, or in the host that runs, or in one of its own."""
     async with _some_host():
-        while (state := await _state(model)) is ModelState.LOADING:
-            await asyncio.sleep(0.1)
-        if state is ModelState.LOADED:
+        if await _settled_state(model) is ModelState.LOADED:
             yield
             return
         await load_model(model_id=model, options=LoadOptions())
@@ -95,8 +93,13 @@ async def _loaded(model: str) -> AsyncIterator[None]:
             await unload_model(model_id=model, force=False)  # others may have come to use it
 
 
-async def _state(model: str) -> ModelState | None:
-    return next((status.state for status in await host().models() if status.model_id == model), None)
+async def _settled_state(model: str) -> ModelState | None:
+    """The state that the host tells of the model once it no longer loads; None where it knows nothing of it."""
+    while True:
+        state = next((status.state for status in await host().models() if status.model_id == model), None)
+        if state is not ModelState.LOADING:
+            return state
+        await asyncio.sleep(0.1)
 
 
 @contextlib.asynccontextmanager
