@@ -46,7 +46,7 @@ def _config(model: Llama, architecture: str, tokenizer: Tokenizer) -> dict[str, 
 
 
 def _save_tokenizer(folder: Path, tokenizer: Tokenizer, *, longest: int, chat_template: str | None) -> None:
-    PreTrainedTokenizerFast(
+    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         eos_token=END,
         pad_token=PAD,

@@ -81,13 +81,14 @@ class Layer(nn.Module):
         mixed = causal_attention(turned[:, :queries], key, value)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
         gate, up = self.gate_up(self.norm_mlp(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate) * up)
+        after: Tensor = x + self.down(F.silu(gate) * up)
+        return after
 
     def exported(self) -> dict[str, Tensor]:
         """The layer's weights under transformers' names."""
         shape = self.shape
         wide, narrow = (n * shape.head_dim for n in (shape.num_attention_heads, shape.num_key_value_heads))
-        query, key, value = self.qkv.weight.split((wide, narrow, narrow))
+        query, key, value = torch.split(self.qkv.weight, [wide, narrow, narrow])
         gate, up = self.gate_up.weight.chunk(2)
         return {
             "self_attn.q_proj": query,
@@ -125,7 +126,8 @@ class Llama(nn.Module):
         length = ids.shape[1]
         for layer in self.layers:
             x = layer(x, self.cos[:length], self.sin[:length])
-        return self.norm(x)
+        hidden: Tensor = self.norm(x)
+        return hidden
 
     def exported(self) -> dict[str, Tensor]:
         """The weights in bfloat16 under transformers' names, without the ``model.`` in front."""

@@ -102,14 +102,15 @@ class Run:
     def done(self) -> float:
         """The share of the run that is done, by tokens or by time."""
         position, options = self.position, self.options
-        return max(position.tokens / options.tokens, position.seconds / 60 / options.minutes)
+        share: float = max(position.tokens / options.tokens, position.seconds / 60 / options.minutes)
+        return share
 
     def _step(self, batch: Batch) -> float:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["full_rate"] * rate(self.done)
         loss = self.loss(self.model, *batch)
-        loss.backward()
+        torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
