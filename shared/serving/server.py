@@ -5,6 +5,7 @@ runs may end; then it exits 0. A second signal, or a thread that never ends, end
 """
 
 import errno
+import importlib
 import ipaddress
 import os
 import socket
@@ -43,7 +44,7 @@ def serve(
     """Serve `application` ("module:attribute", wrapped by `shared.serving.asgi.wrap`) until a signal ends it.
 
     Listens on the Unix socket `uds` when given, else on `host` and `port` (0: a free one, which the log tells).
-    `reload` starts anew whenever a Python file of the working directory changes. Raises CannotServe.
+    `reload` starts anew whenever a Python file of the application's package or of `shared` changes. Raises CannotServe.
     """
     listener = _unix_listener(uds) if uds else _tcp_listener(host, port)
     config = uvicorn.Config(
@@ -59,6 +60,8 @@ def serve(
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
         reload=reload,
+        # Not the working directory: it has `.venv`, with too many files to look at again and again.
+        reload_dirs=[_package_folder(application), _package_folder("shared")] if reload else None,
     )
     server = DrainingServer(config, drain_s=drain_s)
     try:
@@ -70,6 +73,12 @@ def serve(
         if uds:
             uds.unlink(missing_ok=True)
     logger.info("stopped", pid=os.getpid())
+
+
+def _package_folder(module: str) -> str:
+    """Where the top-level package of a module lies."""
+    package = importlib.import_module(module.partition(".")[0])
+    return str(Path(str(package.__file__)).parent)
 
 
 class DrainingServer(uvicorn.Server):
