@@ -45,16 +45,16 @@ def test_a_line_is_one_json_object_with_the_request_id(root: logging.Logger):
 
 def test_lines_of_libraries_have_the_same_form(root: logging.Logger):
     written = logged(root, "json")
-    logging.getLogger("some.library").warning("it said %s", "this")
+    logging.getLogger("some.package").warning("it said %s", "this")
     line = json.loads(written.getvalue())
-    assert (line["event"], line["level"], line["logger"]) == ("it said this", "warning", "some.library")
+    assert (line["event"], line["level"], line["logger"]) == ("it said this", "warning", "some.package")
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_o4_hostile_text_stays_within_its_line(root: logging.Logger, form: str):
     written = logged(root, form)
     structlog.get_logger("stoa.test").info("thing_done", path=HOSTILE)
-    logging.getLogger("some.library").warning("it said %s", HOSTILE)
+    logging.getLogger("some.package").warning("it said %s", HOSTILE)
     lines = written.getvalue().splitlines()
     assert len(lines) == 2
     assert not [line for line in lines if "\x1b[31m\\x85" in line or "\x85" in line or "\u2028" in line]
