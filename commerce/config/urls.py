@@ -10,6 +10,12 @@ from shared.observability.health import check_database, livez, readyz
 api: list[URLPattern | URLResolver] = [
     path("", include("shared.accounts.urls")),
     path("", include("commerce.shops.urls")),
+    path("", include("commerce.catalog.urls")),
+    path("", include("commerce.orders.urls")),
+    path("", include("commerce.reviews.urls")),
+    path("", include("commerce.addresses.urls")),
+    path("", include("commerce.attachments.urls")),
+    path("", include("commerce.attributes.urls")),
     path("", include("commerce.descriptions.urls")),
     path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),

@@ -20,9 +20,10 @@ KEYWORD_COUNTS = (0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5,
 
 @dataclass(frozen=True)
 class Example:
-    """A conversation as (role, content) turns, ending with the assistant's."""
+    """A conversation as (role, content) turns, ending with the assistant's, and what its answers have to copy."""
 
     turns: tuple[tuple[str, str], ...]
+    copied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,14 @@ def _description(random: Random, counts: tuple[int, ...], invented: float) -> Ex
     tone = random.choice(TONES) if random.random() < 0.6 else None
     length = random.choice(LENGTHS) if random.random() < 0.3 else None
     asked = _ask(random, product, tone, length)
+    copied = (product.name, *(keyword.text for keyword in product.keywords))
     told = tone if tone and tone in asked.lower() else random.choice(("plain", "plain", "friendly"))
     size = length if length and length in asked.lower() else "medium"
     turns = (*_system(random), ("user", asked), ("assistant", write_description(product, told, size, random)))
     if random.random() > 0.05:
-        return Example(turns)
+        return Example(turns, copied)
     follow, size = (random.choice(SHORTER), "short") if random.random() < 0.5 else (random.choice(ANOTHER), "medium")
-    return Example((*turns, ("user", follow), ("assistant", write_description(product, told, size, random))))
+    return Example((*turns, ("user", follow), ("assistant", write_description(product, told, size, random))), copied)
 
 
 def draw_example(random: Random, copy_share: float = 0.15) -> Example:

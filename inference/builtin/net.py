@@ -84,8 +84,8 @@ class Layer(nn.Module):
         after: Tensor = x + self.down(F.silu(gate) * up)
         return after
 
-    def exported(self) -> dict[str, Tensor]:
-        """The layer's weights under transformers' names."""
+    def named(self) -> dict[str, Tensor]:
+        """The layer's weights under transformers' names, as views."""
         shape = self.shape
         wide, narrow = (n * shape.head_dim for n in (shape.num_attention_heads, shape.num_key_value_heads))
         query, key, value = torch.split(self.qkv.weight, [wide, narrow, narrow])
@@ -129,10 +129,19 @@ class Llama(nn.Module):
         hidden: Tensor = self.norm(x)
         return hidden
 
-    def exported(self) -> dict[str, Tensor]:
-        """The weights in bfloat16 under transformers' names, without the ``model.`` in front."""
+    def _named(self) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = {"embed_tokens.weight": self.embedding, "norm.weight": self.norm.weight}
         for number, layer in enumerate(self.layers):
             if isinstance(layer, Layer):
-                weights |= {f"layers.{number}.{name}.weight": weight for name, weight in layer.exported().items()}
-        return {name: weight.detach().bfloat16().contiguous() for name, weight in weights.items()}
+                weights |= {f"layers.{number}.{name}.weight": weight for name, weight in layer.named().items()}
+        return weights
+
+    def exported(self) -> dict[str, Tensor]:
+        """The weights in bfloat16 under transformers' names, without the ``model.`` in front."""
+        return {name: weight.detach().bfloat16().contiguous() for name, weight in self._named().items()}
+
+    @torch.no_grad()
+    def take(self, weights: dict[str, Tensor]) -> None:
+        """Takes over weights under transformers' names; the way back from `exported`."""
+        for name, weight in self._named().items():
+            weight.copy_(weights[name])

@@ -1,5 +1,6 @@
 """What each model learns: the batches it sees, drawn from the corpus, and the loss of a batch."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
@@ -31,10 +32,10 @@ class Recipe(Protocol):
         """The loss of a batch, to be made small."""
 
 
-def padded(rows: list[list[int]], fill: int, multiple: int = 8) -> Tensor:
+def padded(rows: Sequence[Sequence[float]], fill: float, multiple: int = 8) -> Tensor:
     """The rows as one tensor, filled up on the right to a common length that is a multiple of eight."""
     length = -(-max(map(len, rows)) // multiple) * multiple
-    return torch.tensor([row + [fill] * (length - len(row)) for row in rows])
+    return torch.tensor([[*row, *[fill] * (length - len(row))] for row in rows])
 
 
 class DescriberRecipe:
@@ -44,7 +45,7 @@ class DescriberRecipe:
         self.tokenizer, self.seed, self.size = tokenizer, seed, size
 
     def batches(self, chunk: int, done: float) -> list[Batch]:
-        """Ids, the flattened places that predict a learned token, and those tokens; at most `size` ids a batch."""
+        """Ids, the flattened places that predict a learned token, those tokens, their weights; `size` ids a batch."""
         random = Random(f"{self.seed}:{chunk}")
         copying = 0.6 if done < 0.1 else 0.25
         encoded = encode_chats(self.tokenizer, [draw_example(random, copying) for _ in range(CHUNK)])
@@ -54,18 +55,19 @@ class DescriberRecipe:
             count = max(1, self.size // (-(-len(encoded[-1][0]) // 8) * 8))
             rows, encoded = encoded[-count:], encoded[:-count]
             ids = padded([tokens for tokens, _ in rows], 0)
-            learned = padded([[int(wanted) for wanted in flags[1:]] for _, flags in rows], 0, ids.shape[1])
-            places = learned.flatten().nonzero().squeeze(1)
-            found.append((ids, places, ids.flatten()[places + 1]))
+            weights = padded([weights[1:] for _, weights in rows], 0.0, ids.shape[1]).flatten()
+            places = weights.nonzero().squeeze(1)
+            found.append((ids, places, ids.flatten()[places + 1], weights[places]))
         random.shuffle(found)
         return found
 
     @staticmethod
     def loss(model: Llama, *batch: Tensor) -> Tensor:
-        """The mean cross entropy of the tokens that follow the given places."""
-        ids, places, targets = batch
+        """The weighted mean cross entropy of the tokens that follow the given places."""
+        ids, places, targets, weights = batch
         hidden = model(ids).flatten(0, 1)[places]
-        return F.cross_entropy(F.linear(hidden, model.embedding.to(hidden.dtype)).float(), targets)
+        logits = F.linear(hidden, model.embedding.to(hidden.dtype)).float()
+        return (F.cross_entropy(logits, targets, reduction="none") * weights).sum() / weights.sum()
 
 
 class EncoderRecipe:

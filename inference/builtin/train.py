@@ -20,7 +20,7 @@ from random import Random
 import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -154,8 +154,13 @@ def corpus_tokenizer(path: Path, seed: int) -> Tokenizer:
 
 def train_describer(options: argparse.Namespace) -> None:
     """Trains the describer and writes its folder."""
-    tokenizer = corpus_tokenizer(options.work / "tokenizer.json", options.seed)
     model = Llama(Shape())
+    if options.start:
+        tokenizer = Tokenizer.from_file(str(options.start / "tokenizer.json"))
+        learned = load_file(options.start / "model.safetensors")
+        model.take({name.removeprefix("model."): weight for name, weight in learned.items()})
+    else:
+        tokenizer = corpus_tokenizer(options.work / "tokenizer.json", options.seed)
     Run(model, DescriberRecipe(tokenizer, options.seed, options.batch), options).finish()
     save_describer(options.out or DESCRIBER, model, tokenizer)
 
@@ -176,6 +181,7 @@ def main() -> None:
     parser.add_argument("model", choices=("describer", "encoder"))
     parser.add_argument("--work", type=Path, default=Path("var/builtin"), help="where the run keeps its state")
     parser.add_argument("--out", type=Path, help="the model's folder, if not the one in the package")
+    parser.add_argument("--start", type=Path, help="a describer's folder to go on from; else from random weights")
     parser.add_argument("--tokens", type=int, default=60_000_000)
     parser.add_argument("--minutes", type=float, default=80)
     parser.add_argument("--seed", type=int, default=1)

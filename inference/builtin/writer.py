@@ -229,8 +229,7 @@ class Writer:
         if (first := self.opening()) is None or self.opening_adjectives or (told := self.keyword_sentences()) is None:
             return None
         closes = length != "short" and self.random.random() < (0.85 if length == "long" else 0.5)
-        for further in self.middles(max(0, wanted - 1 - len(told) - closes)):
-            told.insert(self.random.randint(0, len(told)), further)
+        told += self.middles(max(0, wanted - 1 - len(told) - closes))
         last = self.sentence(CLOSINGS[self.tone]) if closes else None
         text = " ".join([first, *told, *([last] if last else [])])
         fits = len(text.split()) <= MOST_WORDS + 4 * max(0, len(self.product.keywords) - 6)

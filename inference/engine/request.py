@@ -1,6 +1,7 @@
 """The nouns of the engine: what a client asks for and what comes back. Plain frozen structs, ready for the wire."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -10,74 +11,178 @@ class FinishReason(StrEnum):
 
     STOP = "stop"  # the model ended by itself, or a stop sequence was found
     LENGTH = "length"  # max_tokens were generated, or the context is full
+    TOOL_CALLS = "tool_calls"  # the model called tools, and waits for what they answer
     CANCELLED = "cancelled"  # the client asked for it, or left
     ERROR = "error"  # the engine failed while it ran
 
 
-class Message(msgspec.Struct, frozen=True):
-    """One message of a chat. `role` is `system`, `user` or `assistant`; `content` is literal text."""
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call of a function that the model asks for. `arguments` is JSON text, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message of a chat. `role` is `system`, `user`, `assistant` or `tool`; `content` is literal text.
+
+    tool_calls: what an assistant asked for. tool_call_id: of a `tool` message, the call that it answers.
+    """
 
     role: str
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
 
 
-class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function that the model may call. `parameters` is a JSON schema of its arguments, None for no arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+
+
+class OutputForm(StrEnum):
+    """What the text of a generation has to be."""
+
+    JSON_OBJECT = "json_object"
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    GRAMMAR = "grammar"  # Lark, as llguidance reads it
+
+
+class OutputConstraint(msgspec.Struct, frozen=True):
+    """Only text of this form can be generated. `definition`: the schema as JSON text, the regex, the grammar; "" for
+    `json_object`."""
+
+    form: OutputForm
+    definition: str = ""
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How tokens are chosen. The defaults are neutral; each surface applies its own defaults before it gets here.
 
     max_tokens: at most so many tokens, 1 or more; None is what is left of the context.
+    min_tokens: no end token and no stop sequence before so many tokens.
     temperature: 0 is greedy; otherwise logits are divided by it (0 to 2).
     top_p: the smallest set of tokens whose probabilities add up to this (0 to 1; 1 is off, 0 keeps the best only).
     top_k: the k best only; 0 is off.
+    min_p: only tokens at least this share as probable as the best (0 to 1; 0 is off).
     repeat_penalty: as in CTRL (arXiv 1909.05858), over prompt and output; 1 is off.
+    presence_penalty, frequency_penalty: as in OpenAI's API, over the output alone (-2 to 2; 0 is off).
+    logit_bias: token id to what is added to its logit (-100 to 100).
     seed: 64-bit; None draws one. The same seed gives the same text whatever else is in the batch.
     stop: generation ends before any of these strings; they are never part of the output.
+    ignore_eos: the model's end token does not end the generation.
+    logprobs: log probabilities of each chosen token and of so many best ones beside it (0 to 20); None is none.
+    constraint: the form that the text has to have.
     """
 
     max_tokens: int | None = None
+    min_tokens: int = 0
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    min_p: float = 0.0
     repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[int, float] = {}
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    logprobs: int | None = None
+    constraint: OutputConstraint | None = None
 
 
-class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One generation. Exactly one of `prompt` (raw text) and `messages` (through the chat template) is given."""
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One generation. Exactly one of `prompt` (raw text), `prompt_ids` and `messages` (through the chat template) is
+    given.
+
+    n: so many generations of the same prompt; each output says which `choice` it belongs to.
+    echo: the first output of each choice begins with the prompt's text (and its log probabilities, if asked for).
+    tools, tool_choice: what an assistant may call: `none`, `auto`, `required`, or the name of the one to call.
+    user: who asks. Users take turns, and one never gets another's cached prefix.
+    batch: background work, which takes what interactive requests leave.
+    priority: higher ones first among those of a class (-10 to 10).
+    timeout: seconds from here to the last token; past it the generation ends with error code TIMEOUT.
+    """
 
     request_id: str
     prompt: str | None = None
+    prompt_ids: tuple[int, ...] | None = None
     messages: tuple[Message, ...] | None = None
     sampling: SamplingParams = SamplingParams()
+    n: int = 1
+    echo: bool = False
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    user: str = ""
+    batch: bool = False
+    priority: int = 0
+    timeout: float | None = None
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """True token counts. `completion_tokens` is the number of sampled tokens, the end token included."""
+    """True token counts. `completion_tokens` is the number of sampled tokens, end tokens included, over all choices.
+
+    cached_tokens: how many of the prompt's were not computed again.
+    """
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
 
-class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step made of one request: one sampled token, or the end.
+class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
+    """A token with its natural log probability (before temperature and cuts) and the best ones at its place, best
+    first. `text` is the token's own; `data` its bytes, since half a character has no text."""
 
-    index: the token's place from 0; outputs come in order, one for each sampled token.
+    token: int
+    text: str
+    data: bytes
+    logprob: float | None  # None for the first token of a prompt, which nothing predicts
+    top: tuple["TokenLogprob", ...] = ()
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of the call number `index`: its id and name come first, its arguments in pieces."""
+
+    index: int
+    id: str | None
+    name: str | None
+    arguments: str
+
+
+class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step made of one choice of one request: one sampled token, or the end.
+
+    choice: which of `n`. index: the token's place in it from 0; outputs come in order, one for each sampled token.
     text: text released by this token; "" while it is held back (half a character, a possible stop sequence).
-    finish_reason, usage: on the last output only. A cancelled or failed request ends with an output whose
-        `index` is the number of tokens so far and whose text is "".
-    error: a message for people, with finish_reason `error` only.
+    logprobs: of the tokens whose text this output releases, if they were asked for.
+    tool_calls: pieces of calls that this token completed; their text is no part of `text`.
+    finish_reason: on the last output of each choice. usage: the whole request's, on its very last output.
+        A cancelled or failed choice ends with an output whose `index` is the number of tokens so far and whose text
+        is "".
+    error: a message for people, with finish_reason `error` only. error_code: `TIMEOUT` where that was the reason.
     """
 
     request_id: str
     index: int
     text: str
+    choice: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
+    tool_calls: tuple[ToolCallDelta, ...] = ()
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     error: str | None = None
+    error_code: str | None = None
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,19 @@ PROJECT = "commerce"
 ROOT_URLCONF = "commerce.config.urls"
 ASGI_APPLICATION = "commerce.config.asgi.application"
 
-INSTALLED_APPS = [*SHARED_APPS, "commerce.shops", "commerce.catalog", "commerce.descriptions"]
+INSTALLED_APPS = [
+    *SHARED_APPS,
+    "django_filters",
+    "commerce.shops",
+    "commerce.catalog",
+    "commerce.orders",
+    "commerce.reviews",
+    "commerce.addresses",
+    "commerce.attachments",
+    "commerce.attributes",
+    "commerce.moderation",
+    "commerce.descriptions",
+]
 
 # Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
 SESSION_COOKIE_NAME = "stoa_commerce_session"

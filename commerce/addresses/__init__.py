@@ -1,0 +1,1 @@
+"""The addresses of a customer, for bills and for deliveries."""

@@ -1,0 +1,9 @@
+"""Django's name for this app."""
+
+from django.apps import AppConfig
+
+
+class AddressesConfig(AppConfig):
+    name = "commerce.addresses"
+    label = "commerce_addresses"
+    verbose_name = "Addresses"

@@ -1,0 +1,1 @@
+"""Files that people upload: checked by content, images re-encoded, with thumbnails."""

@@ -1,0 +1,9 @@
+"""Django's name for this app."""
+
+from django.apps import AppConfig
+
+
+class AttachmentsConfig(AppConfig):
+    name = "commerce.attachments"
+    label = "commerce_attachments"
+    verbose_name = "Attachments"

@@ -1,0 +1,9 @@
+"""Django's name for this app."""
+
+from django.apps import AppConfig
+
+
+class AttributesConfig(AppConfig):
+    name = "commerce.attributes"
+    label = "commerce_attributes"
+    verbose_name = "Attributes"

@@ -1,0 +1,1 @@
+"""Reports of content that should not be there."""

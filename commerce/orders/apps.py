@@ -1,0 +1,9 @@
+"""Django's name for this app."""
+
+from django.apps import AppConfig
+
+
+class OrdersConfig(AppConfig):
+    name = "commerce.orders"
+    label = "commerce_orders"
+    verbose_name = "Orders"

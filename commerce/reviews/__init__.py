@@ -1,0 +1,1 @@
+"""What customers say and ask about products."""
