@@ -13,6 +13,7 @@ KNOWN_STOA_NAMES = frozenset(
     {
         "STOA_ALLOWED_HOSTS",
         "STOA_CORS_ORIGINS",
+        "STOA_CURRENCY",
         "STOA_DEBUG",
         "STOA_DESCRIPTIONS_API_KEY",
         "STOA_DESCRIPTIONS_BASE_URL",

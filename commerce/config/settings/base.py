@@ -36,6 +36,9 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "commerce.config.schema.add_errors"],
 }
 
+# What prices are in unless their product says otherwise: ISO 4217.
+CURRENCY = env.str("STOA_CURRENCY", default="EUR")
+
 # Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://127.0.0.1:8001/v1")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")

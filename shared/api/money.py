@@ -1,0 +1,131 @@
+"""Money on the wire: integer minor units in the database, a JSON number of major units (12.5) outside."""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+# ISO 4217: the currencies whose minor unit is not a hundredth.
+EXPONENTS: Mapping[str, int] = (
+    dict.fromkeys(
+        [
+            "BIF",
+            "CLP",
+            "DJF",
+            "GNF",
+            "ISK",
+            "JPY",
+            "KMF",
+            "KRW",
+            "PYG",
+            "RWF",
+            "UGX",
+            "UYI",
+            "VND",
+            "VUV",
+            "XAF",
+            "XOF",
+            "XPF",
+        ],
+        0,
+    )
+    | dict.fromkeys(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"], 3)
+    | dict.fromkeys(["CLF", "UYW"], 4)
+)
+# Up to fifteen digits a double gives back the very number it was made from, in our JSON and in everybody else's.
+LARGEST_MINOR_UNITS = 10**15 - 1
+LARGEST_PRICE = 10**12  # in minor units; orders add and multiply prices, and stay below the bound above
+
+
+class InvalidMoney(ValueError):
+    """No amount of this currency: its message says why."""
+
+
+def exponent(currency: str) -> int:
+    """How many decimal places the currency has."""
+    return EXPONENTS.get(currency, 2)
+
+
+def to_major(minor: int, currency: str) -> Decimal:
+    """1250 of EUR: Decimal("12.50")."""
+    return Decimal(minor).scaleb(-exponent(currency))
+
+
+def to_number(minor: int, currency: str) -> int | float:
+    """1250 of EUR: 12.5; an int where the currency has no decimal places."""
+    places = exponent(currency)
+    return minor / 10**places if places else minor
+
+
+def to_minor(major: Decimal | int | float, currency: str) -> int:
+    """12.5 of EUR: 1250. Exact: raises InvalidMoney for more decimal places than the currency has, for what is no
+    finite number, and for what is too large."""
+    try:
+        number = Decimal(repr(major)) if isinstance(major, float) else Decimal(major)
+    except InvalidOperation:
+        raise InvalidMoney("A valid number is required.") from None
+    if not number.is_finite() or abs(number) > LARGEST_MINOR_UNITS:
+        raise InvalidMoney("This amount is too large.")
+    minor = number.scaleb(exponent(currency))
+    if minor != int(minor):
+        raise InvalidMoney(f"{currency} has at most {exponent(currency)} decimal places.")
+    if abs(minor) > LARGEST_MINOR_UNITS:
+        raise InvalidMoney("This amount is too large.")
+    return int(minor)
+
+
+@extend_schema_field({"type": "number", "example": 12.5})
+class MoneyField(serializers.Field[int, Any, int | float, Any]):
+    """A column of minor units as a number of major units. The currency is the object's own attribute `currency`, which
+    `currency_source` may name otherwise (`order.currency`); of what is sent, the field `currency` beside it, else that
+    of the instance, else the platform's."""
+
+    default_error_messages = {
+        "invalid": "A valid number is required.",
+        "min_value": "This may not be below {min_value}.",
+        "max_value": "This amount is too large.",
+    }
+
+    def __init__(
+        self, *, currency_source: str = "currency", min_value: int = 0, max_value: int = LARGEST_PRICE, **kwargs: Any
+    ) -> None:
+        """`min_value` and `max_value` are minor units."""
+        super().__init__(**kwargs)
+        self._currency_path = currency_source.split(".")
+        self._min_value, self._max_value = min_value, max_value
+
+    def get_attribute(self, instance: Any) -> Any:
+        minor = super().get_attribute(instance)
+        return None if minor is None else (minor, self._currency_of(instance))
+
+    def to_representation(self, value: Any) -> int | float:
+        minor, currency = value
+        return to_number(minor, currency)
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            self.fail("invalid")
+        try:
+            minor = to_minor(data, self._currency_sent())
+        except InvalidMoney as error:
+            raise serializers.ValidationError(str(error)) from None
+        if minor < self._min_value:
+            self.fail("min_value", min_value=to_number(self._min_value, self._currency_sent()))
+        if minor > self._max_value:
+            self.fail("max_value")
+        return minor
+
+    def _currency_of(self, instance: Any) -> str:
+        for name in self._currency_path:
+            instance = instance[name] if isinstance(instance, Mapping) else getattr(instance, name)
+        return str(instance)
+
+    def _currency_sent(self) -> str:
+        sent = getattr(self.parent, "initial_data", None)
+        if isinstance(sent, Mapping) and isinstance(sent.get("currency"), str):
+            return str(sent["currency"])
+        instance = getattr(self.parent, "instance", None)
+        return str(settings.CURRENCY) if instance is None else self._currency_of(instance)
