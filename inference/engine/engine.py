@@ -4,9 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
-import torch
 from torch import Tensor
 
 from inference.engine.detokenizer import TextStream
@@ -14,21 +12,12 @@ from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, Inv
 from inference.engine.request import EngineStats, FinishReason, GenerationOutput, GenerationRequest, LoadOptions, Usage
 from inference.engine.sampler import Sampler, check_sampling
 from inference.engine.scheduler import Plan, Scheduler, Sequence
+from inference.engine.spans import Decoder, Span
 from inference.engine.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
 Emit = Callable[[list[GenerationOutput]], None]
-
-
-class Decoder(Protocol):
-    """Runs the model over slots; positions of a slot are filled in order, once."""
-
-    def prefill(self, slot: int, ids: list[int], start: int) -> Tensor: ...
-
-    def decode(self, slots: list[int], ids: list[int], positions: list[int]) -> Tensor: ...
-
-    def clear(self) -> None: ...
 
 
 class Engine:
@@ -168,24 +157,21 @@ class Engine:
             self._sampler.admit(sequence.slot, sequence.sampling, sequence.prompt_ids)
         sequences, logits = self._run(plan)
         if sequences:
-            tokens = self._sampler.sample(torch.cat(logits), [sequence.slot for sequence in sequences])
+            tokens = self._sampler.sample(logits, [sequence.slot for sequence in sequences])
             yield from map(self._advance, sequences, tokens)
 
-    def _run(self, plan: Plan) -> tuple[list[Sequence], list[Tensor]]:
-        """Runs the model. Returns who gets a token now and their logits, in parts of [rows, vocabulary]."""
-        sequences, logits = list(plan.decodes), []
-        if sequences:
-            slots = [sequence.slot for sequence in sequences]
-            ids = [sequence.last_token for sequence in sequences]
-            logits.append(self._decoder.decode(slots, ids, [sequence.position for sequence in sequences]))
+    def _run(self, plan: Plan) -> tuple[list[Sequence], Tensor]:
+        """Runs the model. Returns who gets a token now and their logits, [rows, vocabulary]."""
+        sequences = list(plan.decodes)
+        spans = [Span(sequence.slot, sequence.position, [sequence.last_token]) for sequence in sequences]
         for chunk in plan.prefills:
             sequence = chunk.sequence
-            row = self._decoder.prefill(sequence.slot, sequence.prompt_ids[chunk.start : chunk.end], chunk.start)
+            ids = sequence.prompt_ids[chunk.start : chunk.end]
             sequence.prefilled = chunk.end
+            spans.append(Span(sequence.slot, chunk.start, ids, wanted=sequence.decoding))
             if sequence.decoding:
                 sequences.append(sequence)
-                logits.append(row[None])
-        return sequences, logits
+        return sequences, self._decoder.run(spans)
 
     def _advance(self, sequence: Sequence, token: int) -> GenerationOutput:
         """Takes a sampled token to its request, and ends the request where it ends."""

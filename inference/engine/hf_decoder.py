@@ -1,14 +1,17 @@
 """Runs any causal model that transformers has modelling code for, over the slot cache."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from inference.engine.kv_cache import DecodeView, PrefillView, SlotCache
+from inference.engine.spans import Span
 
 
 class HFDecoder:
-    """Two verbs, `prefill` and `decode`; both give float32 logits of the next token. Used from one thread."""
+    """A Decoder: all spans of one token in one forward, each longer one in a forward of its own."""
 
     def __init__(self, model: PreTrainedModel, *, slots: int, context_size: int) -> None:
         self._model = model
@@ -19,25 +22,43 @@ class HFDecoder:
         return self._cache.nbytes
 
     @torch.inference_mode()
-    def prefill(self, slot: int, ids: list[int], start: int) -> Tensor:
-        """Runs `ids` as the tokens from `start` on in `slot`; what came before is there. Returns [vocabulary]."""
-        end = start + len(ids)
-        positions = torch.arange(start, end)
-        hidden = torch.arange(end)[None, :] > positions[:, None]
-        return self._forward([ids], positions[None], hidden[None], PrefillView(self._cache, slot, start))[0]
+    def run(self, spans: Sequence[Span]) -> Tensor:
+        rows: dict[int, Tensor] = {}
+        decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
+        if decodes:
+            rows.update(zip((span.slot for span in decodes), self._decode(decodes), strict=True))
+        for span in spans:
+            if len(span.ids) > 1:
+                rows[span.slot] = self._prefill(span)
+        wanted = [rows[span.slot] for span in spans if span.wanted]
+        return torch.cat(wanted) if wanted else torch.empty(0, self._model.config.get_text_config().vocab_size)
 
-    @torch.inference_mode()
-    def decode(self, slots: list[int], ids: list[int], positions: list[int]) -> Tensor:
-        """One token a slot, each at its own position; `slots` ascending. Returns [slots, vocabulary]."""
-        view = DecodeView(self._cache, slots, positions)
-        places = torch.tensor(positions)[:, None]
-        hidden = torch.arange(view.length)[None, :] > places
-        return self._forward([[token] for token in ids], places, hidden[:, None], view)
+    def copy(self, source: int, target: int, length: int) -> None:
+        self._cache.copy(source, target, length)
+
+    def clear(self) -> None:
+        self._cache.clear()
+
+    def _prefill(self, span: Span) -> Tensor:
+        """[tokens, vocabulary], or the last token's row only."""
+        positions = torch.arange(span.start, span.end)
+        hidden = torch.arange(span.end)[None, :] > positions[:, None]
+        view = PrefillView(self._cache, span.slot, span.start)
+        return self._forward([span.ids], positions[None], hidden[None], view, keep=span.rows or 1)[0]
+
+    def _decode(self, spans: list[Span]) -> Tensor:
+        """One token a slot, each at its own place; slots ascending. [spans, 1, vocabulary]."""
+        places = [span.start for span in spans]
+        view = DecodeView(self._cache, [span.slot for span in spans], places)
+        positions = torch.tensor(places)[:, None]
+        hidden = torch.arange(view.length)[None, :] > positions
+        return self._forward([span.ids for span in spans], positions, hidden[:, None], view, keep=1)
 
     def _forward(
-        self, ids: list[list[int]], positions: Tensor, hidden: Tensor, view: DecodeView | PrefillView
+        self, ids: list[list[int]], positions: Tensor, hidden: Tensor, view: DecodeView | PrefillView, *, keep: int
     ) -> Tensor:
-        """positions [rows, tokens]; hidden [rows, tokens, keys], true where a token must not look."""
+        """positions [rows, tokens]; hidden [rows, tokens, keys], true where a token must not look. `keep` last
+        tokens of each row get logits."""
         mask = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min)
         output = self._model(
             input_ids=torch.tensor(ids),
@@ -45,14 +66,10 @@ class HFDecoder:
             position_ids=positions,
             past_key_values=view,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=keep,
         )
-        logits: Tensor = output.logits[:, -1]
+        logits: Tensor = output.logits[:, -keep:]
         return logits
-
-    def clear(self) -> None:
-        """Forgets every slot, after a step that failed."""
-        self._cache.clear()
 
     def verify(self) -> None:
         """Checks on a few tokens that prefill in chunks and decode beside another slot equal a plain forward.
@@ -63,13 +80,12 @@ class HFDecoder:
         last = min(self._cache.slots, 2) - 1
         with torch.inference_mode():
             expected = self._model(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
-        self.prefill(0, ids[:2], 0)
-        prefilled = self.prefill(last, ids[:2], 0), self.prefill(last, ids[2:4], 2)
-        slots = list(range(last + 1))
-        decoded = self.decode(slots, [ids[2], ids[4]][-len(slots) :], [2, 4][-len(slots) :])
-        pairs = [(prefilled[0], expected[1]), (prefilled[1], expected[3]), (decoded[last], expected[4])]
+        steps = [[Span(last, 0, ids[:2], every=True)], [Span(last, 2, ids[2:4])], [Span(last, 4, ids[4:])]]
+        wanted = [expected[:2], expected[3:4], expected[4:]]
         if last:
-            pairs.append((decoded[0], expected[2]))
-        for got, wanted in pairs:
-            if not torch.allclose(got, wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max())):
+            steps[0] = [Span(0, 0, ids[:2], wanted=False), *steps[0]]
+            steps[2] = [Span(0, 2, ids[2:3]), *steps[2]]
+            wanted[2] = expected[[2, 4]]
+        for spans, logits in zip(steps, wanted, strict=True):
+            if not torch.allclose(self.run(spans), logits, rtol=1e-3, atol=1e-3 * float(logits.abs().max())):
                 raise ValueError("its answers differ with and without a cache")

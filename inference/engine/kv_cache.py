@@ -29,6 +29,12 @@ class SlotCache:
         _, heads, _, dim = states.shape
         return states.new_zeros(self.slots, heads, self.context_size, dim)
 
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Gives slot `target` the first `length` places of slot `source`."""
+        for pair in self._layers.values():
+            for states in pair:
+                states[target, :, :length] = states[source, :, :length]
+
     def clear(self) -> None:
         """Forgets everything. Needed after a failed step only: what it left may not be numbers."""
         for keys, values in self._layers.values():

@@ -2,15 +2,16 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from inference.engine.engine import Decoder, Engine
+from inference.engine.engine import Engine
 from inference.engine.request import GenerationOutput, GenerationRequest, LoadOptions, SamplingParams
+from inference.engine.spans import Decoder, Span
 from inference.engine.tokenizer import Tokenizer
 from tests.inference.engine.tiny_models import END
 
@@ -70,25 +71,24 @@ class ScriptedDecoder:
         self.fails_at: int | None = None
         self.calls: list[str] = []
 
-    def prefill(self, slot: int, ids: list[int], start: int) -> Tensor:
-        self.calls.append(f"prefill {len(ids)}")
-        self._prompt_tokens[slot] = start + len(ids)
-        return self._logits([0])[0]
-
-    def decode(self, slots: list[int], ids: list[int], positions: list[int]) -> Tensor:
-        self.calls.append(f"decode {len(slots)}")
-        return self._logits(
-            [position + 1 - self._prompt_tokens[slot] for slot, position in zip(slots, positions, strict=True)]
-        )
-
-    def _logits(self, places: list[int]) -> Tensor:
+    def run(self, spans: Sequence[Span]) -> Tensor:
         time.sleep(self._pause)
-        if len(self.calls) == self.fails_at:
+        decodes = [span for span in spans if len(span.ids) == 1 and span.start]
+        self.calls += [f"decode {len(decodes)}"] * bool(decodes)
+        self.calls += [f"prefill {len(span.ids)}" for span in spans if span not in decodes]
+        if self.fails_at is not None and len(self.calls) >= self.fails_at:
+            self.fails_at = None
             raise RuntimeError("scripted failure")
-        logits = torch.zeros(len(places), self._vocabulary)
-        for row, place in enumerate(places):
+        self._prompt_tokens.update((span.slot, span.end) for span in spans if span not in decodes)
+        wanted = [span for span in spans if span.wanted]
+        logits = torch.zeros(len(wanted), self._vocabulary)
+        for row, span in enumerate(wanted):
+            place = span.end - self._prompt_tokens[span.slot]
             logits[row, self._script[place % len(self._script)]] = 10.0
         return logits
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        self.calls.append(f"copy {length}")
 
     def clear(self) -> None:
         self._prompt_tokens.clear()
