@@ -1,4 +1,4 @@
-"""The API's common parts; an app, so that the schema extensions are known whenever a schema is made."""
+"""The API's common parts; an app, so that the schema extensions and `<id:...>` in paths are known to all."""
 
 from importlib import import_module
 
@@ -9,4 +9,5 @@ class ApiConfig(AppConfig):
     name = "shared.api"
 
     def ready(self) -> None:
+        import_module("shared.api.converters")
         import_module("shared.api.schema")

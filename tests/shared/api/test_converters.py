@@ -1,0 +1,46 @@
+"""Ids in paths."""
+
+import pytest
+from django.urls import URLPattern, path
+from django.views import View
+
+IDS = path("things/<id:pk>", View.as_view())
+
+
+def id_in(text: str, pattern: URLPattern = IDS) -> object:
+    match = pattern.resolve(f"things/{text}")
+    return match.kwargs["pk"] if match else None
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("42", 42), (str(2**31), 2**31), (str(2**63 - 1), 2**63 - 1)])
+def test_an_id_comes_out_as_an_integer(text: str, number: int):
+    assert id_in(text) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0",
+        "-1",
+        "+1",
+        "01",
+        "1.0",
+        "1e3",
+        " 1",
+        "1\n",
+        "٣",
+        "\uff13",
+        "1_0",
+        str(2**63),
+        str(10**30),
+        "x",
+        "9" * 5000,
+    ],
+)
+def test_i7_what_is_no_id_is_no_path(text: str):
+    assert id_in(text) is None
+
+
+def test_a_path_is_made_of_an_id():
+    assert IDS.pattern.converters["pk"].to_url(7) == "7"
