@@ -1,12 +1,19 @@
-"""Products, their types and categories. What must hold of a product, the database holds."""
+"""Products, their variations, types and categories. What must hold of a product, the database holds."""
 
 from typing import Self
 
+from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Cast, Coalesce
 
+from commerce.attachments.models import Attachment
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+
+
+def platform_currency() -> str:
+    return str(settings.CURRENCY)
 
 
 class ProductType(models.Model):
@@ -46,13 +53,58 @@ class Category(models.Model):
 
 
 class ProductQuerySet(models.QuerySet["Product"]):
+    def live(self) -> Self:
+        """All but the deleted ones, which stay for the orders that name them."""
+        return self.filter(deleted_at=None)
+
     def for_user(self, user: User) -> Self:
-        """The products of the shops that this user owns or works in."""
-        return self.filter(shop__in=Shop.objects.for_user(user))
+        """The products of the shops that this user owns or works in, in any status."""
+        return self.live().filter(shop__in=Shop.objects.for_user(user))
+
+    def managed_by(self, user: User) -> Self:
+        """The products that this user may change: those of their own shops, and a super admin's are all."""
+        return self.live().filter(shop__in=Shop.objects.managed_by(user))
+
+    def public(self) -> Self:
+        """What anybody may see and buy: published products of active shops."""
+        return self.live().filter(status=Product.Status.PUBLISH, shop__is_active=True)
+
+    def visible_to(self, user: User | None) -> Self:
+        """The public ones, and for the people of a shop all of their own. None is somebody who is not signed in."""
+        if user is None:
+            return self.public()
+        public = Q(status=Product.Status.PUBLISH, shop__is_active=True)
+        return self.live().filter(public | Q(shop__in=Shop.objects.managed_by(user)))
 
 
-class Product(models.Model):
-    """One thing for sale. Money is in the minor units of `currency`, cents of a euro for one."""
+class Priced(models.Model):
+    """What is sold at a price and taken from a stock. Money is in the minor units of the product's currency."""
+
+    sku = models.CharField("SKU", max_length=64, blank=True, db_index=True)
+    price = models.PositiveBigIntegerField(help_text="In minor units of the currency: 1250 is 12.50 euro.")
+    sale_price = models.PositiveBigIntegerField(null=True, blank=True, help_text="In minor units; at most the price.")
+    quantity = models.PositiveIntegerField(default=0)
+    sold_quantity = models.PositiveBigIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def selling_price(self) -> int:
+        """What a customer pays for one."""
+        return self.price if self.sale_price is None else self.sale_price
+
+    @property
+    def in_stock(self) -> bool:
+        return self.quantity > 0
+
+
+class Product(Priced):
+    """One thing for sale. A variable product is sold in its variations: its quantity is their sum, and its lowest and
+    highest price are theirs."""
 
     class Status(models.TextChoices):
         DRAFT = "draft"
@@ -68,18 +120,46 @@ class Product(models.Model):
     shop = models.ForeignKey(Shop, on_delete=models.PROTECT, related_name="products")
     type = models.ForeignKey(ProductType, on_delete=models.PROTECT, related_name="products")
     categories = models.ManyToManyField(Category, blank=True, related_name="products")
-    name = models.CharField(max_length=255)
+    name = models.CharField(max_length=255, db_index=True)
     slug = models.SlugField(max_length=255)
     description = models.TextField(blank=True)
-    price = models.PositiveBigIntegerField(help_text="In minor units of the currency: 1250 is 12.50 euro.")
-    sale_price = models.PositiveBigIntegerField(null=True, blank=True, help_text="In minor units; at most the price.")
-    currency = models.CharField(max_length=3, default="EUR")
-    quantity = models.PositiveIntegerField(default=0)
+    currency = models.CharField(max_length=3, default=platform_currency)
+    is_taxable = models.BooleanField(default=True)
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.DRAFT)
     product_type = models.CharField(max_length=16, choices=Kind.choices, default=Kind.SIMPLE)
+    unit = models.CharField(max_length=64, blank=True, help_text="What one of it is: piece, 500 g, set of 4.")
+    height = models.CharField(max_length=32, blank=True)
+    width = models.CharField(max_length=32, blank=True)
+    length = models.CharField(max_length=32, blank=True)
+    image = models.ForeignKey(Attachment, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    gallery = models.ManyToManyField(Attachment, blank=True, related_name="+")
     language = models.CharField(max_length=16, default="en")
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+
+    # Written by `services.refresh_variations`, of a variable product only.
+    lowest_variation_price = models.PositiveBigIntegerField(null=True, editable=False)
+    highest_variation_price = models.PositiveBigIntegerField(null=True, editable=False)
+    min_price = models.GeneratedField(
+        expression=Coalesce("lowest_variation_price", "sale_price", "price"),
+        output_field=models.BigIntegerField(),
+        db_persist=True,
+    )
+    max_price = models.GeneratedField(
+        expression=Coalesce("highest_variation_price", "sale_price", "price"),
+        output_field=models.BigIntegerField(),
+        db_persist=True,
+    )
+
+    # Written by `services.change_rating`: visible reviews only.
+    rating_sum = models.PositiveBigIntegerField(default=0, editable=False)
+    rating_count = models.PositiveIntegerField(default=0, editable=False)
+    ratings = models.GeneratedField(
+        expression=Case(
+            When(rating_count=0, then=Value(0.0)),
+            default=Cast("rating_sum", models.FloatField()) / Cast("rating_count", models.FloatField()),
+        ),
+        output_field=models.FloatField(),
+        db_persist=True,
+    )
 
     objects = ProductQuerySet.as_manager()
 
@@ -95,7 +175,54 @@ class Product(models.Model):
             models.CheckConstraint(
                 condition=Q(currency__regex=r"^[A-Z]{3}$"), name="commerce_product_currency_iso_4217"
             ),
+            models.CheckConstraint(
+                condition=Q(rating_sum__gte=F("rating_count"), rating_sum__lte=F("rating_count") * 5),
+                name="commerce_product_rating_of_one_to_five",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["language", "status", "-id"], name="commerce_product_newest"),
+            models.Index(fields=["language", "status", "min_price"], name="commerce_product_cheapest"),
+            models.Index(fields=["shop", "status", "-id"], name="commerce_product_of_shop"),
+            models.Index(fields=["shop", "quantity"], name="commerce_product_low_stock"),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def total_reviews(self) -> int:
+        """Every visible review carries a rating."""
+        return self.rating_count
+
+
+class VariationQuerySet(models.QuerySet["Variation"]):
+    def live(self) -> Self:
+        """All but the deleted ones, which stay for the orders that name them."""
+        return self.filter(deleted_at=None)
+
+
+class Variation(Priced):
+    """One form in which a variable product is sold: a size, a colour. Its options are `[{"name": ..., "value": ...}]`,
+    and its money is in the product's currency."""
+
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="variations")
+    title = models.CharField(max_length=255)
+    options = models.JSONField(default=list, blank=True)
+
+    objects = VariationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(sale_price__isnull=True) | Q(sale_price__lte=F("price")),
+                name="commerce_variation_sale_price_within_price",
+            ),
+            models.UniqueConstraint(
+                fields=["product", "title"], condition=Q(deleted_at=None), name="commerce_variation_title"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title

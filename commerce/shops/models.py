@@ -5,23 +5,44 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
+from commerce.attachments.models import Attachment
 from shared.accounts.models import User
+from shared.accounts.roles import Role
 
 
 class ShopQuerySet(models.QuerySet["Shop"]):
     def for_user(self, user: User) -> Self:
         """The shops that this user owns or works in."""
-        return self.filter(Q(owner=user) | Q(staff__user=user)).distinct()
+        place = ShopStaff.objects.filter(user=user).values("shop")
+        return self.filter(Q(owner=user) | Q(pk__in=place))
+
+    def managed_by(self, user: User) -> Self:
+        """The shops whose goods this user may change: their own, and a super admin's are all."""
+        return self.all() if user.role == Role.SUPER_ADMIN else self.for_user(user)
+
+    def visible_to(self, user: User | None) -> Self:
+        """The active shops, and for the people of a shop their own. None is somebody who is not signed in."""
+        if user is None:
+            return self.filter(is_active=True)
+        if user.role == Role.SUPER_ADMIN:
+            return self.all()
+        return self.filter(Q(is_active=True) | Q(pk__in=Shop.objects.for_user(user).values("pk")))
 
 
 class Shop(models.Model):
-    """One vendor's shop."""
+    """One vendor's shop. Only a super admin makes it active."""
 
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="owned_shops")
-    name = models.CharField(max_length=255)
+    name = models.CharField(max_length=255, db_index=True)
     slug = models.SlugField(max_length=255, unique=True)
     description = models.TextField(blank=True)
     is_active = models.BooleanField(default=True)
+    logo = models.ForeignKey(Attachment, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    cover_image = models.ForeignKey(Attachment, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    address = models.JSONField(default=dict, blank=True)
+    settings = models.JSONField(default=dict, blank=True)
+    # Kept by the orders' services, as counting ten million rows for a list of shops would not do.
+    orders_count = models.PositiveBigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
