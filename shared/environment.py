@@ -12,22 +12,30 @@ env = environ.Env()
 KNOWN_STOA_NAMES = frozenset(
     {
         "STOA_ALLOWED_HOSTS",
+        "STOA_CONTENT_WRITE_LIMIT",
         "STOA_CORS_ORIGINS",
         "STOA_CURRENCY",
         "STOA_DEBUG",
+        "STOA_DELETE_LIMIT",
         "STOA_DESCRIPTIONS_API_KEY",
         "STOA_DESCRIPTIONS_BASE_URL",
         "STOA_DESCRIPTIONS_MODEL",
+        "STOA_EMAIL_FROM",
+        "STOA_EMAIL_LIMIT",
+        "STOA_EMAIL_LINKS",
+        "STOA_EMAIL_URL",
         "STOA_HOME",
         "STOA_JWT_KEY",
         "STOA_LOAD",
+        "STOA_LOGIN_LIMIT",
         "STOA_LOG_FORMAT",
         "STOA_LOG_LEVEL",
-        "STOA_LOGIN_LIMIT",
         "STOA_MAX_BODY_BYTES",
         "STOA_MODELS_DIR",
+        "STOA_REQUEST_LIMIT",
         "STOA_RUN_DIR",
         "STOA_TRUSTED_PROXIES",
+        "STOA_UPLOAD_LIMIT",
     }
 )
 

@@ -3,6 +3,7 @@
 Addresses and e-mails are hashed before they leave for the store.
 """
 
+import asyncio
 import hashlib
 import ipaddress
 import math
@@ -74,6 +75,13 @@ def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool =
                 503, "Sign-ins are paused for a moment. Try again shortly.", headers={"Retry-After": "5"}
             ) from error
         return _local.hit(name, limit=limit, window_s=window_s)
+
+
+async def ahit(bucket: str, key: str, *, limit: int, window_s: int = 60) -> Decision:
+    """`hit` for the event loop: the store is asked in a thread."""
+    if not settings.REDIS_URL:
+        return hit(bucket, key, limit=limit, window_s=window_s)
+    return await asyncio.to_thread(hit, bucket, key, limit=limit, window_s=window_s)
 
 
 def require(decision: Decision) -> None:

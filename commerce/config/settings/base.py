@@ -39,6 +39,12 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 # What prices are in unless their product says otherwise: ISO 4217.
 CURRENCY = env.str("STOA_CURRENCY", default="EUR")
 
+# A minute and a user; requests are counted by address where nobody is signed in.
+REQUEST_LIMIT = env.int("STOA_REQUEST_LIMIT", default=600)
+CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT", default=5)
+UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT", default=10)
+DELETE_LIMIT = env.int("STOA_DELETE_LIMIT", default=10)
+
 # Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://127.0.0.1:8001/v1")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")

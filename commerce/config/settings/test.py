@@ -1,4 +1,4 @@
-"""Tests: as `base`, with a cheap password hasher; limits as in production, tests set their own where they count."""
+"""Tests: as `base`, with a cheap password hasher, and most limits out of the way; who tests a limit sets it."""
 
 from commerce.config.settings.base import *  # noqa: F403
 
@@ -7,3 +7,4 @@ STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.st
 WHITENOISE_AUTOREFRESH = WHITENOISE_USE_FINDERS = True  # static files from where they are: nothing was collected
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": str(VAR_DIR / "test.sqlite3")}  # noqa: F405 a file, as threads know it
+REQUEST_LIMIT = CONTENT_WRITE_LIMIT = UPLOAD_LIMIT = DELETE_LIMIT = 100_000
