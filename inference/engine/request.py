@@ -208,7 +208,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     context_size: prompt plus completion, tokens; None is the lesser of 2048 and the model's own limit.
     batch_size: prompt tokens a step.
     max_sequences: requests that run at once; the cache has so many slots.
-    max_queue: requests that may wait beside them.
+    max_queue, max_queue_tokens: so many requests, with so many prompt tokens in all, may wait beside them.
     """
 
     gpu_layers: int = 0
@@ -216,6 +216,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = 512
     max_sequences: int = 16
     max_queue: int = 256
+    max_queue_tokens: int = 262_144
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,8 +259,21 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Gauges of one model process at one moment."""
+    """One model process at one moment; the last five count from its start.
+
+    running, waiting: choices of requests with a slot, and without one. slots: how many can run at once.
+    cache_tokens: places of the cache that running requests fill, of `cache_capacity`.
+    prefix_queried, prefix_hit: prompt tokens that came, and those that were found in the cache.
+    preemptions: how often one that ran had to make room. prompt_tokens, generated_tokens: computed and sampled.
+    """
 
     running: int
     waiting: int
     slots: int
+    cache_tokens: int = 0
+    cache_capacity: int = 0
+    prefix_queried: int = 0
+    prefix_hit: int = 0
+    preemptions: int = 0
+    prompt_tokens: int = 0
+    generated_tokens: int = 0

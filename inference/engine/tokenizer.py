@@ -28,6 +28,10 @@ class Tokenizer:
         bare, whole = (tokenizer.encode("a", add_special_tokens=special) for special in (False, True))
         start = next((i for i in range(len(whole)) if whole[i : i + len(bare)] == bare), 0)
         self._prefix, self._suffix = whole[:start], whole[start + len(bare) :]
+        # In the vocabulary a token is written with at least as many characters as it stands for.
+        vocabulary = self._backend.get_vocab(with_added_tokens=True)
+        self.longest_token = max(map(len, vocabulary))
+        self.vocabulary = max(vocabulary.values()) + 1  # ids are below this
         # Longest first, so that a token wins over one that it begins with.
         longest = sorted(self._control_tokens(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, longest)) or "(?!)")
