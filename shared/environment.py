@@ -17,6 +17,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_CURRENCY",
         "STOA_DEBUG",
         "STOA_DELETE_LIMIT",
+        "STOA_DELIVERY_FEE",
         "STOA_DESCRIPTIONS_API_KEY",
         "STOA_DESCRIPTIONS_BASE_URL",
         "STOA_DESCRIPTIONS_MODEL",
@@ -34,6 +35,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_MODELS_DIR",
         "STOA_REQUEST_LIMIT",
         "STOA_RUN_DIR",
+        "STOA_TAX_RATE",
         "STOA_TRUSTED_PROXIES",
         "STOA_UPLOAD_LIMIT",
     }
