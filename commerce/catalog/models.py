@@ -219,9 +219,6 @@ class Variation(Priced):
                 condition=Q(sale_price__isnull=True) | Q(sale_price__lte=F("price")),
                 name="commerce_variation_sale_price_within_price",
             ),
-            models.UniqueConstraint(
-                fields=["product", "title"], condition=Q(deleted_at=None), name="commerce_variation_title"
-            ),
         ]
 
     def __str__(self) -> str:

@@ -159,8 +159,4 @@ class Migration(migrations.Migration):
             model_name='variation',
             constraint=models.CheckConstraint(condition=models.Q(('sale_price__isnull', True), ('sale_price__lte', models.F('price')), _connector='OR'), name='commerce_variation_sale_price_within_price'),
         ),
-        migrations.AddConstraint(
-            model_name='variation',
-            constraint=models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('product', 'title'), name='commerce_variation_title'),
-        ),
     ]

@@ -20,13 +20,17 @@ INSTALLED_APPS = [
     "commerce.attributes",
     "commerce.moderation",
     "commerce.descriptions",
+    "commerce.demo",
 ]
 
 # Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
 SESSION_COOKIE_NAME = "stoa_commerce_session"
 CSRF_COOKIE_NAME = "stoa_commerce_csrf"
 
-REST_FRAMEWORK = REST_FRAMEWORK | {"DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ"}  # as the shop's clients know it
+REST_FRAMEWORK = REST_FRAMEWORK | {
+    "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ",  # as the shop's clients know it
+    "DEFAULT_FILTER_BACKENDS": ["shared.api.listing.ListQueryBackend"],
+}
 API_ERROR_BODY = "commerce.config.errors.error_body"
 STATIC_ROOT = VAR_DIR / "commerce-static"
 

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from commerce.catalog.demo_data import PASSWORD, USERS
-from commerce.catalog.services import seed_demo
+from commerce.demo.data import PASSWORD, USERS
+from commerce.demo.services import seed_demo
 
 
 class Command(BaseCommand):

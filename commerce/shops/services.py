@@ -1,0 +1,70 @@
+"""Every write to shops."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from commerce.attachments.models import Attachment
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.api.errors import ApiError, ValidationFailed
+from shared.api.slugs import save_with_slug
+
+COLUMNS = ("name", "description", "address", "settings")
+IMAGES = ("logo_id", "cover_image_id")
+
+
+@transaction.atomic
+def create_shop(*, actor: User, values: Mapping[str, Any]) -> Shop:
+    """A new shop that the actor owns. It is seen by others once a super admin has made it active. `values`: the
+    columns, `slug`, `logo_id`, `cover_image_id`, and of a super admin `is_active`."""
+    shop = Shop(owner=actor, is_active=False)
+    _set(shop, actor, values)
+
+    def save(slug: str) -> None:
+        shop.slug = slug
+        shop.save(force_insert=True)
+
+    save_with_slug(save, Shop.objects.all(), values.get("slug") or shop.name)
+    return shop
+
+
+@transaction.atomic
+def change_shop(*, actor: User, shop_id: int, values: Mapping[str, Any]) -> Shop:
+    """Changes what is in `values`, which are as for `create_shop`; a shop keeps its slug and its owner. Raises ApiError
+    403 for whoever works there, 404 for everybody else who is not its owner or a super admin."""
+    shop = Shop.objects.select_for_update(of=("self",)).managed_by(actor).filter(pk=shop_id).first()
+    if shop is None:
+        raise ApiError(404, "You have no shop with this id.")
+    if actor.role != Role.SUPER_ADMIN and shop.owner_id != actor.pk:
+        raise ApiError(403, "Only its owner changes a shop.")
+    _set(shop, actor, values)
+    shop.save()
+    return shop
+
+
+def count_orders(*, shop_ids: Iterable[int]) -> None:
+    """One more order for each of these shops, in the transaction of who places it."""
+    for shop_id in sorted(shop_ids):
+        Shop.objects.filter(pk=shop_id).update(orders_count=F("orders_count") + 1)
+
+
+def _set(shop: Shop, actor: User, values: Mapping[str, Any]) -> None:
+    for name in COLUMNS:
+        if name in values:
+            setattr(shop, name, values[name])
+    for name in IMAGES:
+        if name in values and values[name] != getattr(shop, name):
+            _require_own_image(actor, name, values[name])
+            setattr(shop, name, values[name])
+    if "is_active" in values and actor.role == Role.SUPER_ADMIN:
+        shop.is_active = values["is_active"]
+
+
+def _require_own_image(actor: User, name: str, wanted: int | None) -> None:
+    own = Attachment.objects.for_user(actor).filter(pk=wanted, width__isnull=False)
+    if wanted is not None and not own.exists():
+        raise ValidationFailed({name.removesuffix("_id"): ["Name an image that you uploaded yourself."]})

@@ -1,0 +1,144 @@
+"""Taking goods from the stock, and giving them back."""
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from django.db import connection
+
+from commerce.catalog.models import Product, Variation
+from commerce.catalog.services import OutOfStock, StockLine, change_rating, return_stock, take_stock
+from commerce.shops.models import Shop
+from tests.commerce.catalog.goods import make_product, make_variable_product
+
+
+def figures(goods: Product | Variation) -> tuple[int, int]:
+    goods.refresh_from_db()
+    return goods.quantity, goods.sold_quantity
+
+
+def line(product: Product, quantity: int, variation: Variation | None = None) -> StockLine:
+    return StockLine(product_id=product.pk, quantity=quantity, variation_id=variation.pk if variation else None)
+
+
+@pytest.mark.django_db
+class TestOneAtATime:
+    def test_what_is_taken_is_sold_and_what_comes_back_is_not(self, shop: Shop):
+        lamp = make_product(shop, quantity=5)
+
+        take_stock(lines=[line(lamp, 3)])
+        assert figures(lamp) == (2, 3)
+
+        return_stock(lines=[line(lamp, 2)])
+        assert figures(lamp) == (4, 1)
+
+    def test_all_lines_are_taken_or_none(self, shop: Shop):
+        lamp = make_product(shop, quantity=5)
+        chair = make_product(shop, slug="chair", quantity=1)
+
+        with pytest.raises(OutOfStock) as refused:
+            take_stock(lines=[line(lamp, 1), line(chair, 2)])
+
+        assert refused.value.problem.errors == {"products.1": ["There is not so much of this product in stock."]}
+        assert figures(lamp) == (5, 0)
+
+    def test_two_lines_of_one_product_are_one_demand(self, shop: Shop):
+        lamp = make_product(shop, quantity=5)
+
+        with pytest.raises(OutOfStock):
+            take_stock(lines=[line(lamp, 3), line(lamp, 3)])
+        take_stock(lines=[line(lamp, 3), line(lamp, 2)])
+
+        assert figures(lamp) == (0, 5)
+
+    def test_a_variation_is_taken_from_its_product_too(self, shop: Shop):
+        shirt = make_variable_product(shop, small=3, large=4)
+        small, large = shirt.variations.all()
+
+        take_stock(lines=[line(shirt, 2, small), line(shirt, 1, large)])
+
+        assert (figures(small), figures(large), figures(shirt)) == ((1, 2), (3, 1), (4, 3))
+
+    def test_a_variation_that_has_too_few_leaves_the_product_as_it_is(self, shop: Shop):
+        shirt = make_variable_product(shop, small=3, large=4)
+        small = shirt.variations.all()[0]
+
+        with pytest.raises(OutOfStock):
+            take_stock(lines=[line(shirt, 4, small)])
+
+        assert figures(shirt) == (7, 0)
+
+    def test_nothing_is_taken_of_a_variable_product_without_its_variation_nor_the_other_way_round(self, shop: Shop):
+        shirt = make_variable_product(shop, small=3)
+        lamp = make_product(shop, quantity=5)
+
+        for wrong in (line(shirt, 1), line(lamp, 1, shirt.variations.get())):
+            with pytest.raises(OutOfStock):
+                take_stock(lines=[wrong])
+
+    def test_deleted_goods_are_not_taken_but_come_back(self, shop: Shop):
+        lamp = make_product(shop, quantity=5)
+        take_stock(lines=[line(lamp, 1)])
+        Product.objects.update(deleted_at=lamp.created_at)
+
+        with pytest.raises(OutOfStock):
+            take_stock(lines=[line(lamp, 1)])
+        return_stock(lines=[line(lamp, 1)])
+
+        assert figures(lamp) == (5, 0)
+
+    def test_a_line_of_less_than_one_is_a_mistake_of_ours(self, shop: Shop):
+        with pytest.raises(ValueError, match="at least one"):
+            take_stock(lines=[line(make_product(shop), 0)])
+
+    def test_the_rating_is_the_average_of_its_stars(self, shop: Shop):
+        lamp = make_product(shop)
+
+        change_rating(product_id=lamp.pk, stars=5, count=1)
+        change_rating(product_id=lamp.pk, stars=2, count=1)
+        lamp.refresh_from_db()
+        assert (lamp.ratings, lamp.total_reviews) == (3.5, 2)
+
+        change_rating(product_id=lamp.pk, stars=-7, count=-2)
+        lamp.refresh_from_db()
+        assert (lamp.ratings, lamp.total_reviews) == (0.0, 0)
+
+
+def take_in_threads(orders: Sequence[Sequence[StockLine]]) -> int:
+    """How many of these orders, all begun at once, got their goods."""
+    ready, taken = threading.Barrier(len(orders)), []
+
+    def order(lines: Sequence[StockLine]) -> None:
+        ready.wait()
+        try:
+            take_stock(lines=lines)
+            taken.append(lines)
+        except OutOfStock:
+            pass
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=order, args=[lines]) for lines in orders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(taken)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAllAtOnce:
+    def test_of_twelve_orders_for_five_lamps_five_get_one(self, shop: Shop):
+        lamp = make_product(shop, quantity=5)
+
+        assert take_in_threads([[line(lamp, 1)]] * 12) == 5
+        assert figures(lamp) == (0, 5)
+
+    def test_orders_that_name_the_same_goods_in_another_order_never_lock_each_other_out(self, shop: Shop):
+        lamp = make_product(shop, quantity=100)
+        shirt = make_variable_product(shop, small=100)
+        chair = make_product(shop, slug="chair", quantity=100)
+        lines = [line(lamp, 1), line(shirt, 1, shirt.variations.get()), line(chair, 1)]
+
+        assert take_in_threads([lines, lines[::-1]] * 6) == 12
+        assert (figures(lamp), figures(shirt), figures(chair)) == ((88, 12), (88, 12), (88, 12))
