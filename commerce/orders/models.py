@@ -14,12 +14,15 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # 32 symbols that are read aloud without doubt
-
 
 def new_tracking_number() -> str:
-    """75 random bits behind a letter, so that it is never taken for an id."""
-    return "S" + "".join(secrets.choice(_ALPHABET) for _ in range(15))
+    """76 random bits behind a letter, so that it is never taken for an id."""
+    return tracking_number(secrets.randbits(76))
+
+
+def tracking_number(bits: int) -> str:
+    """The tracking number that these 76 bits spell."""
+    return f"S{bits:019X}"
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
