@@ -1,0 +1,108 @@
+"""What every list may be asked: `search`, `searchJoin`, `searchFields`, `orderBy`, `sortedBy`, `with`, `language`, and
+filters of its own. Each resource says what it allows in a subclass of ListFilters, and nothing else is looked at.
+
+    class ProductFilters(ListFilters):
+        search_fields = {"name": "name", "shop_id": "shop_id", "type.slug": "type__slug"}
+        order_fields = {"created_at": "created_at", "price": "price"}
+        relations = {"type": "type", "shop": "shop", "shop.owner": "shop__owner"}
+        shop_id = WholeNumberFilter()
+        language = LanguageFilter()
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.validators import EMPTY_VALUES
+from django.db.models import F, Prefetch, QuerySet
+from django_filters import rest_framework as filters
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from shared.api.errors import ValidationFailed
+from shared.api.query import whole_number
+from shared.api.relations import relations_asked
+from shared.api.search import is_nullable, search_condition
+
+DEFAULT_LANGUAGE = "en"
+LONGEST_LANGUAGE = 16
+
+
+class WholeNumberField(forms.Field):
+    def to_python(self, value: Any) -> int | None:
+        if value in EMPTY_VALUES:
+            return None
+        number = whole_number(value)
+        if number is None:
+            raise forms.ValidationError("Send a whole number.")
+        return number
+
+
+class WholeNumberFilter(filters.NumberFilter):
+    """`name=5`: ASCII digits that fit into 64 bits, anything else is 422."""
+
+    field_class = WholeNumberField
+
+    def get_max_validator(self) -> None:
+        return None
+
+
+class LanguageFilter(filters.CharFilter):
+    """`language=de`: the rows in one language, English when none is named."""
+
+    def __init__(self, field_name: str = "language", **kwargs: Any) -> None:
+        super().__init__(field_name, max_length=LONGEST_LANGUAGE, help_text="Default: en.", **kwargs)
+
+    def filter(self, qs: QuerySet[Any], value: str) -> Any:
+        return super().filter(qs, value or DEFAULT_LANGUAGE)
+
+
+class ListFilters(filters.FilterSet):
+    """A resource's allow-lists: what a name in the query string stands for in the model. `relations` may also be made
+    to order, by a function that answers a Prefetch."""
+
+    search_fields: ClassVar[Mapping[str, str]] = {}
+    order_fields: ClassVar[Mapping[str, str]] = {}
+    relations: ClassVar[Mapping[str, "str | Callable[[], Prefetch]"]] = {}
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        queryset = super().filter_queryset(queryset)
+        queryset = queryset.filter(search_condition(queryset.model, self.search_fields, self.data))
+        return self._order(queryset)
+
+    def _order(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        name, direction = self.data.get("orderBy", ""), self.data.get("sortedBy", "").lower() or "asc"
+        if direction not in ("asc", "desc"):
+            raise ValidationFailed({"sortedBy": ["Send asc or desc."]})
+        if not name:
+            return queryset
+        if name not in self.order_fields:
+            known = ", ".join(self.order_fields)
+            raise ValidationFailed({"orderBy": [f"Order by one of: {known}." if known else "This list has one order."]})
+        path, is_descending = self.order_fields[name], direction == "desc"
+        # Databases disagree about where nothing stands: here it is always last.
+        nulls_last = True if is_nullable(queryset.model, path) else None
+        column = F(path).desc(nulls_last=nulls_last) if is_descending else F(path).asc(nulls_last=nulls_last)
+        return queryset.order_by(column, "-pk" if is_descending else "pk")
+
+
+class ListQueryBackend(filters.DjangoFilterBackend):
+    """DRF's door to ListFilters. A list is filtered and ordered; a list and a single thing get their `with`."""
+
+    filterset_base = ListFilters
+
+    def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
+        if getattr(view, "filterset_class", None) is None:
+            return queryset
+        asked = relations_asked(request, view)
+        if not is_single(view):
+            queryset = super().filter_queryset(request, queryset, view)
+        relations = view.filterset_class.relations  # type: ignore[attr-defined]
+        return queryset.prefetch_related(
+            *(relation if isinstance(relation, str) else relation() for relation in map(relations.get, asked))
+        )
+
+
+def is_single(view: Any) -> bool:
+    """Whether the view answers one thing, named in its path."""
+    return (view.lookup_url_kwarg or view.lookup_field) in view.kwargs

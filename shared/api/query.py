@@ -1,0 +1,42 @@
+"""Whole numbers in the query string: ASCII digits, checked before anything else sees them."""
+
+import re
+
+from rest_framework.request import Request
+
+from shared.api.errors import ValidationFailed
+
+LARGEST_LIMIT = 100
+FARTHEST_PAGE = 10**15  # farther than any list, and an offset of a hundred rows a page still fits into 64 bits
+LARGEST_INTEGER = 2**63 - 1
+_WHOLE_NUMBER = re.compile(r"(-?)0*([0-9]{1,19})\Z", re.ASCII)
+_DIGITS = re.compile(r"[0-9]+\Z", re.ASCII)
+
+
+def whole_number(text: str) -> int | None:
+    """The 64-bit integer that `text` writes in ASCII digits; None for anything else."""
+    match = _WHOLE_NUMBER.match(text)
+    if match is None:
+        return None
+    number = int(match[1] + match[2])
+    return number if -LARGEST_INTEGER <= number <= LARGEST_INTEGER else None
+
+
+def query_limit(request: Request, *, default: int) -> int:
+    """`limit`, of which more than 100 means 100. Raises ValidationFailed for what is no number of rows."""
+    text = request.query_params.get("limit", "")
+    if not text:
+        return default
+    if not _DIGITS.match(text) or not text.strip("0"):
+        raise ValidationFailed({"limit": [f"Send a whole number from 1 to {LARGEST_LIMIT}."]})
+    digits = text.lstrip("0")
+    return LARGEST_LIMIT if len(digits) > 3 else min(int(digits), LARGEST_LIMIT)
+
+
+def query_page(request: Request) -> int:
+    """`page`, from 1; what is no page is the first one."""
+    text = request.query_params.get("page", "")
+    if not _DIGITS.match(text):
+        return 1
+    digits = text.lstrip("0") or "1"
+    return FARTHEST_PAGE if len(digits) > 15 else int(digits)
