@@ -1,15 +1,21 @@
 """Chooses the next token of every running request at once. Parameters and random numbers are each request's own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
 from random import Random
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from inference.engine.errors import InvalidRequest
+from inference.engine.choice import Blocks
+from inference.engine.logprobs import Ranked, log_probabilities
+from inference.engine.penalties import Histories, History, PenaltyRows
 from inference.engine.request import SamplingParams
+from inference.engine.ways import Group, grouped
 
-CANDIDATES = 64  # so many best tokens are looked at first; more only where they do not cover top_p
-LEAST_PENALTY = 1e-6  # smaller ones would leave the range of float32
 SEED_MASK = 2**64 - 1
 
 
@@ -17,122 +23,188 @@ class NotNumbers(Exception):
     """The logits hold a NaN or an infinity: the weights are broken."""
 
 
-def check_sampling(params: SamplingParams) -> None:
-    """Raises InvalidRequest naming the first parameter that is out of range."""
-    bounds = (
-        ("max_tokens", params.max_tokens is None or params.max_tokens >= 1, "1 or more"),
-        ("temperature", 0 <= params.temperature <= 2, "from 0 to 2"),
-        ("top_p", 0 <= params.top_p <= 1, "from 0 to 1"),
-        ("top_k", params.top_k >= 0, "0 (off) or more"),
-        ("repeat_penalty", 0 < params.repeat_penalty <= 2, "above 0, to 2"),
-        ("stop", all(params.stop), "a list of strings that are not empty"),
-    )
-    for name, good, expected in bounds:
-        if not good:
-            raise InvalidRequest(f"`{name}` must be {expected}.", parameter=name)
+class Sampled(NamedTuple):
+    """A chosen token; its log probability and the best ones' if the request asked for them."""
+
+    token: int
+    logprob: float | None = None
+    top: Ranked = ()
+
+
+@dataclass(eq=False)
+class _Request:
+    """Who samples in a slot: all that its choices hang on, but what the histories hold."""
+
+    params: SamplingParams
+    random: Random
+    generated: int = 0
+
+    @property
+    def end_is_barred(self) -> bool:
+        return self.params.ignore_eos or self.generated < self.params.min_tokens
+
+
+@dataclass(frozen=True)
+class Parked:
+    """What a request takes along when it loses its slot, and brings back to the next one."""
+
+    request: _Request
+    history: History | None
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """How the rows of one list of slots are sampled: kept as long as the same requests come again."""
+
+    slots: list[int]
+    blocks: Blocks
+    ends: Tensor
+    requests: list[_Request]
+    groups: list[Group]
+    penalties: PenaltyRows | None
+    biased: list[tuple[int, Tensor, Tensor]]
+    barring: list[int]  # this and the next two: rows
+    told: list[int]
+    remembering: list[int]
 
 
 class Sampler:
-    """Holds the parameters of each slot, the tokens that it has seen, and its generator.
+    """Holds, for each slot, its request's parameters, generator, and the tokens that it has seen.
 
-    The order is that of transformers: repetition penalty, temperature, top_k, top_p. One uniform number a token,
-    drawn by the request's own generator, picks from what is left; so neighbours in the batch change nothing.
+    The order is penalties, `logit_bias`, temperature, top_k, top_p, min_p. Numbers drawn by the request's own
+    generator pick from what is left, so neighbours in the batch change nothing. Used from one thread.
     """
 
-    def __init__(self, *, slots: int, context_size: int) -> None:
-        self._temperature = torch.ones(slots)
-        self._top_k = torch.zeros(slots, dtype=torch.long)
-        self._top_p = torch.ones(slots, dtype=torch.float64)
-        self._penalty = torch.ones(slots)
-        self._seen = torch.zeros(slots, context_size, dtype=torch.long)
-        self._seen_count = [0] * slots
-        self._random = [Random(0)] * slots  # noqa: S311 (sampling, no secret)
+    def __init__(self, *, slots: int, context_size: int, eos_ids: frozenset[int]) -> None:
+        self._requests: list[_Request | None] = [None] * slots
+        self._histories = Histories(slots=slots, context_size=context_size)
+        self._eos_ids = sorted(eos_ids)
+        self._batch: _Batch | None = None
 
     def admit(self, slot: int, params: SamplingParams, prompt_ids: list[int]) -> None:
         """Begins a request in a slot; forgets who was there before."""
-        self._temperature[slot] = params.temperature
-        self._top_k[slot] = min(params.top_k, 2**31)
-        self._top_p[slot] = params.top_p
-        self._penalty[slot] = max(params.repeat_penalty, LEAST_PENALTY)
-        # Unused places repeat a token that was seen, so that a row can be used whole.
-        self._seen[slot] = prompt_ids[0]
-        self._seen[slot, : len(prompt_ids)] = torch.tensor(prompt_ids)
-        self._seen_count[slot] = len(prompt_ids)
         seed = None if params.seed is None else params.seed & SEED_MASK
-        self._random[slot] = Random(seed)  # noqa: S311
+        self._requests[slot] = _Request(params, Random(seed))  # noqa: S311 (sampling, no secret)
+        if Histories.wanted(params):
+            self._histories.admit(slot, prompt_ids)
+        self._batch = None
 
-    def sample(self, logits: Tensor, slots: list[int]) -> list[int]:
-        """One token for each of `slots` from its row of `logits`, [len(slots), vocabulary]. Raises NotNumbers."""
-        if not torch.isfinite(logits.amax(-1)).all():
-            raise NotNumbers
-        at = torch.tensor(slots)
-        scores = self._penalise(logits.float(), at, max(self._seen_count[slot] for slot in slots))
-        tokens = scores.argmax(-1)
-        drawn = (self._temperature[at] > 0).nonzero()[:, 0]
-        if len(drawn):
-            uniform = torch.tensor([self._random[slots[row]].random() for row in drawn.tolist()], dtype=torch.float64)
-            tokens[drawn] = self._draw(scores[drawn], at[drawn], uniform)
-        chosen: list[int] = tokens.tolist()
-        for slot, token in zip(slots, chosen, strict=True):
-            self._note(slot, token)
-        return chosen
+    def release(self, slot: int) -> None:
+        """Forgets who is in a slot."""
+        self._requests[slot] = None
+        self._batch = None
 
-    def _note(self, slot: int, token: int) -> None:
-        # The last token that the context has room for is never looked back at.
-        if self._seen_count[slot] < self._seen.shape[1]:
-            self._seen[slot, self._seen_count[slot]] = token
-            self._seen_count[slot] += 1
+    def park(self, slot: int) -> Parked:
+        """Takes a request out of its slot, to go on in another one as if nothing had been."""
+        request = self._request(slot)
+        parked = Parked(request, self._histories.park(slot) if Histories.wanted(request.params) else None)
+        self.release(slot)
+        return parked
 
-    def _penalise(self, logits: Tensor, at: Tensor, longest: int) -> Tensor:
-        """Seen tokens: positive logits divided, negative ones multiplied by the penalty (arXiv 1909.05858)."""
-        penalty = self._penalty[at, None]
-        if bool((penalty == 1).all()):
-            return logits
-        seen = self._seen[at, :longest]
-        scores = logits.gather(1, seen)
-        return logits.scatter(1, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
+    def resume(self, slot: int, parked: Parked) -> None:
+        """Brings a parked request to a slot."""
+        self._requests[slot] = parked.request
+        if parked.history is not None:
+            self._histories.resume(slot, parked.history)
+        self._batch = None
 
-    def _draw(self, scores: Tensor, at: Tensor, uniform: Tensor) -> Tensor:
-        """Scales `scores`, [rows, vocabulary], cuts them by top_k and top_p, and picks one of what is left a row."""
-        # The best stays at 0, so that no temperature, however low, makes an infinity of it.
-        scores = (scores - scores.amax(-1, keepdim=True)) / self._temperature[at, None]
-        top_k, top_p = self._top_k[at, None], self._top_p[at, None]
-        tokens = torch.empty(len(at), dtype=torch.long)
-        cut = ((top_k > 0) | (top_p < 1))[:, 0]
-        if not cut.all():
-            tokens[~cut] = _pick(torch.softmax(scores[~cut].double(), -1), uniform[~cut])
-        if cut.any():
-            probs, candidates = _nucleus(scores[cut], top_k[cut], top_p[cut])
-            tokens[cut] = candidates.gather(1, _pick(probs, uniform[cut])[:, None])[:, 0]
-        return tokens
+    @torch.inference_mode()
+    def sample(self, logits: Tensor, slots: list[int]) -> list[Sampled]:
+        """One token for each of `slots` from its row of `logits`, float32, [len(slots), vocabulary], which is written
+        over. Raises NotNumbers."""
+        with _one_thread():
+            return self._sample(logits.contiguous(), self._planned(slots, logits.shape[1]))
 
+    def _request(self, slot: int) -> _Request:
+        request = self._requests[slot]
+        assert request is not None, f"nobody is in slot {slot}"
+        return request
 
-def _nucleus(scores: Tensor, top_k: Tensor, top_p: Tensor) -> tuple[Tensor, Tensor]:
-    """Probabilities, zero where cut away, and ids of the best tokens, best first; both [rows, candidates].
+    def _planned(self, slots: list[int], vocabulary: int) -> _Batch:
+        batch = self._batch
+        if batch is None or batch.slots != slots or batch.blocks.vocabulary != vocabulary:
+            ends = torch.tensor([token for token in self._eos_ids if token < vocabulary], dtype=torch.long)
+            requests = [self._request(slot) for slot in slots]
+            batch = self._batch = _plan(list(slots), requests, Blocks(vocabulary), ends)
+        return batch
 
-    top_k and top_p are [rows, 1]; top_k 0 is off. The best token always stays.
-    """
-    vocabulary = scores.shape[-1]
-    limit = torch.where(top_k > 0, top_k, vocabulary)
-    # Rows are alike whatever the width: it only has to be enough for all.
-    width = min(vocabulary, max(CANDIDATES, int(top_k.max())))
-    total = scores.double().logsumexp(-1, keepdim=True)
-    while True:
-        best, ids = scores.topk(width)
-        allowed = torch.arange(width) < limit
-        inside = best.double().masked_fill(~allowed, -torch.inf)
-        probs = (inside - torch.where(top_k > 0, inside.logsumexp(-1, keepdim=True), total)).exp()
-        keep = allowed & (probs.cumsum(-1) - probs < top_p)
-        keep[:, 0] = True
-        if width == vocabulary or not (keep[:, -1:] & (limit > width)).any():
-            return probs * keep, ids
-        width = min(vocabulary, width * 8)
+    def _sample(self, scores: Tensor, batch: _Batch) -> list[Sampled]:
+        raw = scores[batch.told] if batch.told else scores
+        self._adjust(scores, batch)
+        chosen = _choose(scores, batch)
+        tokens: list[int] = chosen.tolist()
+        for request in batch.requests:
+            request.generated += 1
+        for row in batch.remembering:
+            self._histories.add(batch.slots[row], tokens[row])
+        sampled = [Sampled(token) for token in tokens]
+        if batch.told:
+            for row, told in zip(batch.told, _tell(raw, chosen, batch), strict=True):
+                sampled[row] = told
+        return sampled
+
+    def _adjust(self, scores: Tensor, batch: _Batch) -> None:
+        """Penalties, biases and bars, in place."""
+        if batch.penalties is not None:
+            self._histories.penalise(scores, batch.penalties)
+        for row, tokens, biases in batch.biased:
+            scores[row].index_add_(0, tokens, biases)
+        barred = [row for row in batch.barring if batch.requests[row].end_is_barred]
+        if barred and len(batch.ends):
+            scores[torch.tensor(barred)[:, None], batch.ends] = -torch.inf
 
 
-def _pick(probs: Tensor, uniform: Tensor) -> Tensor:
-    """The place where the running sum of each row of `probs` passes its share of `uniform` (0 to 1). [rows]"""
-    sums = probs.cumsum(-1)
-    places = torch.searchsorted(sums, uniform[:, None] * sums[:, -1:], right=True)
-    # Rounding may point past the last token that has any probability.
-    last = probs.shape[-1] - 1 - (probs.flip(-1) > 0).int().argmax(-1, keepdim=True)
-    return torch.minimum(places, last)[:, 0]
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Many small operations: where the cores are shared with others, threads would wait for each other at every one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _plan(slots: list[int], requests: list[_Request], blocks: Blocks, ends: Tensor) -> _Batch:
+    params = [request.params for request in requests]
+    remembering = [row for row, one in enumerate(params) if Histories.wanted(one)]
+    biased = []
+    for row, one in enumerate(params):
+        # A model may have fewer logits than its tokenizer has tokens.
+        if bias := {token: value for token, value in one.logit_bias.items() if token < blocks.vocabulary}:
+            biased.append((row, torch.tensor(list(bias)), torch.tensor(list(bias.values()), dtype=torch.float32)))
+    return _Batch(
+        slots=slots,
+        blocks=blocks,
+        ends=ends,
+        requests=requests,
+        groups=grouped(params, [request.random for request in requests]),
+        penalties=PenaltyRows.of({row: (slots[row], params[row]) for row in remembering}),
+        biased=biased,
+        barring=[row for row, one in enumerate(params) if one.ignore_eos or one.min_tokens],
+        told=[row for row, one in enumerate(params) if one.logprobs is not None],
+        remembering=remembering,
+    )
+
+
+def _choose(scores: Tensor, batch: _Batch) -> Tensor:
+    peaks = batch.blocks.peaks(scores)
+    highest = peaks.amax(1, keepdim=True)
+    if not all(map(isfinite, highest[:, 0].tolist())):
+        raise NotNumbers
+    # A group that is not the whole batch works on a copy of its rows.
+    parts = [(group.rows, group.choose(batch.blocks, scores, peaks, highest)) for group in batch.groups]
+    if parts[0][0] is None:
+        return parts[0][1]
+    tokens = torch.empty(len(scores), dtype=torch.long)
+    for rows, chosen in parts:
+        tokens[rows] = chosen
+    return tokens
+
+
+def _tell(raw: Tensor, chosen: Tensor, batch: _Batch) -> Iterator[Sampled]:
+    asked = [batch.requests[row].params.logprobs or 0 for row in batch.told]
+    tokens = chosen[batch.told]
+    told = log_probabilities(raw, tokens, max(asked))
+    for token, count, (logprob, top) in zip(tokens.tolist(), asked, told, strict=True):
+        yield Sampled(token, logprob, top[:count])
