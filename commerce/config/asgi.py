@@ -1,11 +1,13 @@
-"""What the server runs: Django inside the wrapper that caps bodies, names clients and drains."""
+"""What the server runs: Django inside the wrapper that caps bodies, counts requests, names clients and drains."""
 
 import os
 
 from django.core.asgi import get_asgi_application
 
-from shared.serving.asgi import wrap
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
+django_application = get_asgi_application()
 
-application = wrap(get_asgi_application())
+from shared.accounts.request_limits import count_request  # noqa: E402  settings come first
+from shared.serving.asgi import wrap  # noqa: E402
+
+application = wrap(django_application, limit=count_request)

@@ -97,10 +97,16 @@ def _by_access_token(token: str, now: datetime) -> Principal:
     return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in)
 
 
-def _by_api_key(raw: str, now: datetime) -> Principal:
+def find_api_key(raw: str) -> ApiKey | None:
+    """The key with this raw form, revoked or not; None where it is nobody's."""
     key_id, _, secret = raw.removeprefix(KEY_MARK).partition("_")
     key = ApiKey.objects.select_related("user").filter(key_id=key_id).first()
-    if key is None or not hmac.compare_digest(key.secret_hash, hash_secret(secret)):
+    return key if key and hmac.compare_digest(key.secret_hash, hash_secret(secret)) else None
+
+
+def _by_api_key(raw: str, now: datetime) -> Principal:
+    key = find_api_key(raw)
+    if key is None:
         raise NotAuthenticated
     if key.revoked_at or (key.expires_at and key.expires_at <= now) or not key.user.is_active:
         raise NotAuthenticated

@@ -48,16 +48,25 @@ class Answer:
         self._path = path
         self._request_id = request_id
         self.status = 0
+        self.headers: dict[str, str] = {}  # that every answer to this request carries, unless it has its own
 
     async def __call__(self, event: Event) -> None:
         if event["type"] == "http.response.start":
             self.status = event["status"]
-            event = {**event, "headers": with_safe_headers(list(event["headers"]), self._request_id)}
+            event = {**event, "headers": self._with_all(list(event["headers"]))}
         await self._send(event)
 
     async def refuse(self, problem: Problem) -> None:
         """Answer with this problem. Nothing may have been sent yet."""
         headers, body = problem_answer(problem, path=self._path, request_id=self._request_id)
         self.status = problem.status
+        headers = self._with_all(headers)
         await self._send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _with_all(self, headers: Headers) -> Headers:
+        present = {name.lower() for name, _ in headers}
+        ours = ((name.lower().encode(), value.encode()) for name, value in self.headers.items())
+        return with_safe_headers(
+            [*headers, *((name, value) for name, value in ours if name not in present)], self._request_id
+        )

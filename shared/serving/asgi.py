@@ -1,16 +1,18 @@
 """The door in front of Django, the same for both projects: `application = wrap(get_asgi_application())`.
 
-In this order: the request's id, the drain, what a request may look like, who sent it, how large and how slow its body
-may be; behind it, safe headers on every answer, errors as JSON, one log line a request. It holds nothing back: what
-the application streams goes out at once, and a client that leaves is seen by the application.
+In this order: the request's id, the drain, what a request may look like, who sent it, how many of them may come, how
+large and how slow its body may be; behind it, safe headers on every answer, errors as JSON, one log line a request. It
+holds nothing back: what the application streams goes out at once, and a client that leaves is seen by the application.
 """
 
 import time
+from collections.abc import Awaitable, Callable
 
 import structlog
 from django.conf import settings
 
 from shared.api.errors import ApiError, Problem
+from shared.api.rate_limits import Decision, rate_limit_headers, require
 from shared.observability.health import is_draining
 from shared.observability.request_id import bound_request_id
 from shared.serving.answers import Answer
@@ -22,11 +24,14 @@ LIVENESS_PATH = "/livez"
 PROBE_PATHS = frozenset({LIVENESS_PATH, "/readyz", "/health"})
 DRAIN_RETRY_S = 5
 
+Limit = Callable[[Scope], Awaitable[Decision | None]]
+
 logger = structlog.get_logger(__name__)
 
 
-def wrap(application: Application) -> Application:
-    """The application behind the door. Anything but HTTP passes untouched."""
+def wrap(application: Application, *, limit: Limit | None = None) -> Application:
+    """The application behind the door. Anything but HTTP passes untouched. `limit` counts a request, of which it sees
+    what may be believed; None from it: this one is not limited."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -37,18 +42,24 @@ def wrap(application: Application) -> Application:
             answer = Answer(send, path=scope["path"], request_id=request_id)
             began = time.monotonic()
             try:
-                await _answer(application, scope, receive, answer)
+                await _answer(application, scope, receive, answer, limit)
             finally:
                 _log(scope, answer.status, time.monotonic() - began)
 
     return door
 
 
-async def _answer(application: Application, scope: Scope, receive: Receive, answer: Answer) -> None:
+async def _answer(
+    application: Application, scope: Scope, receive: Receive, answer: Answer, limit: Limit | None
+) -> None:
     """Pass the request on; what goes wrong before an answer has begun becomes one."""
     try:
         _admit(scope)
-        await _pass_on(application, trusted_scope(scope, trusted_proxies=settings.TRUSTED_PROXIES), receive, answer)
+        scope = trusted_scope(scope, trusted_proxies=settings.TRUSTED_PROXIES)
+        if limit and (decision := await limit(scope)):
+            answer.headers = rate_limit_headers(decision)
+            require(decision)
+        await _pass_on(application, scope, receive, answer)
     except ApiError as error:
         await answer.refuse(error.problem)
     except Exception:
