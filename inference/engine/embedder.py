@@ -1,6 +1,10 @@
 """Embeddings: last hidden states, pooled over each text's real tokens and scaled to length 1."""
 
-from collections.abc import Iterator
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -16,38 +20,104 @@ from inference.engine.tokenizer import Tokenizer
 Pooling = Literal["mean", "cls"]
 BATCH_TEXTS = 32
 BATCH_TOKENS = 8192  # padding included
+BUCKET = 16  # lengths up to the same multiple of it go together
+
+
+@dataclass(eq=False)
+class _Job:
+    """One request's texts: those still to run, longest last, and the vectors of the others."""
+
+    texts: list[list[int]]
+    pending: list[int] = field(init=False)
+    vectors: list[bytes] = field(init=False)
+    done: "Future[list[bytes]]" = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        self.pending = sorted(range(len(self.texts)), key=lambda place: len(self.texts[place]))
+        self.vectors = [b""] * len(self.texts)
 
 
 class Embedder:
-    """Embeds texts in batches of like length. Blocking; used from one thread at a time."""
+    """Embeds texts in batches of like length, those of several requests together. Safe to use from many threads."""
 
     def __init__(self, *, model: PreTrainedModel, tokenizer: Tokenizer, pooling: Pooling, context_size: int) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._pooling = pooling
         self._context_size = context_size
+        self._lock = threading.Lock()
+        self._jobs: deque[_Job] = deque()
+        self._runner = ThreadPoolExecutor(1, "embed")
 
     def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
-        """One vector a text, in the order of the texts.
+        """One vector a text, in the order of the texts. Waits for them.
 
         Raises InvalidRequest for no texts or a text without a token, ContextLengthExceeded for one that is too long.
         """
         if not request.texts:
             raise InvalidRequest("There is no text to embed. Send at least one.")
-        texts = [self._encode(place, text) for place, text in enumerate(request.texts)]
-        vectors = [b""] * len(texts)
-        dimensions = 0
-        for batch in _batches([len(ids) for ids in texts]):
-            rows = self._run([texts[place] for place in batch])
-            dimensions = rows.shape[1]
-            for place, row in zip(batch, rows.numpy().astype("<f4"), strict=True):
-                vectors[place] = row.tobytes()
+        job = _Job([self._encode(place, text) for place, text in enumerate(request.texts)])
+        with self._lock:
+            self._jobs.append(job)
+        self._runner.submit(self._work)
+        vectors = job.done.result()
         return EmbeddingResult(
             request_id=request.request_id,
-            dimensions=dimensions,
+            dimensions=len(vectors[0]) // 4,
             vectors=tuple(vectors),
-            prompt_tokens=sum(map(len, texts)),
+            prompt_tokens=sum(map(len, job.texts)),
         )
+
+    @property
+    def waiting(self) -> int:
+        """How many texts are still to run."""
+        with self._lock:
+            return sum(len(job.pending) for job in self._jobs)
+
+    def _work(self) -> None:
+        """Runs batches until no text waits."""
+        while batch := self._next_batch():
+            try:
+                rows = self._run([job.texts[place] for job, place in batch])
+            except Exception as error:  # whoever waits must hear of it
+                self._fail({job for job, _ in batch}, error)
+                continue
+            for (job, place), row in zip(batch, rows.numpy().astype("<f4"), strict=True):
+                job.vectors[place] = row.tobytes()
+            self._finish()
+
+    def _next_batch(self) -> list[tuple[_Job, int]]:
+        """The longest text of the job whose turn it is, and those of all jobs that come next to it in length."""
+        with self._lock:
+            if not self._jobs:
+                return []
+            turn = self._jobs[0]
+            self._jobs.rotate(-1)
+            longest = -(-len(turn.texts[turn.pending[-1]]) // BUCKET) * BUCKET
+            batch = [(turn, turn.pending.pop())]
+            room = min(BATCH_TEXTS, max(1, BATCH_TOKENS // longest))
+            while len(batch) < room and (job := self._longest_within(longest)):
+                batch.append((job, job.pending.pop()))
+            return batch
+
+    def _longest_within(self, limit: int) -> _Job | None:
+        """The job with the longest waiting text of at most `limit` tokens."""
+        lengths = [(len(job.texts[job.pending[-1]]), -place) for place, job in enumerate(self._jobs) if job.pending]
+        length, place = max((found for found in lengths if found[0] <= limit), default=(0, 0))
+        return self._jobs[-place] if length else None
+
+    def _finish(self) -> None:
+        with self._lock:
+            finished = [job for job in self._jobs if not job.pending]
+            self._jobs = deque(job for job in self._jobs if job.pending)
+        for job in finished:
+            job.done.set_result(job.vectors)
+
+    def _fail(self, jobs: set[_Job], error: Exception) -> None:
+        with self._lock:
+            self._jobs = deque(job for job in self._jobs if job not in jobs)
+        for job in jobs:
+            job.done.set_exception(error)
 
     def _encode(self, place: int, text: str) -> list[int]:
         ids = self._tokenizer.encode(text)
@@ -63,7 +133,7 @@ class Embedder:
         return ids
 
     @torch.inference_mode()
-    def _run(self, batch: list[list[int]]) -> Tensor:
+    def _run(self, batch: Sequence[list[int]]) -> Tensor:
         """Vectors of a batch, [texts, dimensions]."""
         longest = max(map(len, batch))
         pad = self._tokenizer.pad_id
@@ -75,18 +145,6 @@ class Embedder:
         else:
             pooled = (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
         return torch.nn.functional.normalize(pooled, dim=-1)
-
-
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Places of texts, shortest first, in groups that fit the limits of a batch; at least one each."""
-    batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if len(batch) == BATCH_TEXTS or lengths[place] * (len(batch) + 1) > BATCH_TOKENS:
-            if batch:
-                yield batch
-            batch = []
-        batch.append(place)
-    yield batch
 
 
 def read_pooling(path: Path) -> Pooling:

