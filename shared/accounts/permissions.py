@@ -2,14 +2,16 @@
 
 permission_classes = [HasRole.of("STORE_OWNER", "STAFF")]
 permission_classes = [HasPermission.of("manage_models")]
+permission_classes = [ReadOnly | HasRole.of("SUPER_ADMIN")]
 """
 
 from typing import Any, ClassVar
 
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from shared.accounts.authentication import Principal
+from shared.accounts.models import User
 from shared.accounts.roles import Permission, Role
 
 
@@ -40,3 +42,17 @@ class HasPermission(BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         return isinstance(request.auth, Principal) and request.auth.may(self.permission)
+
+
+class ReadOnly(BasePermission):
+    """Lets everybody read."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return request.method in SAFE_METHODS
+
+
+def asker(request: Request) -> User | None:
+    """Who asks, where the answer depends on it; None for somebody who is not signed in, and for a key that carries
+    named permissions only."""
+    principal = request.auth
+    return principal.user if isinstance(principal, Principal) and principal.has_whole_role else None
