@@ -1,8 +1,20 @@
 """The shop's settings, complete and safe for one machine on loopback."""
 
+from django.core.exceptions import ImproperlyConfigured
+
+from commerce.config.settings.s3 import s3_storage
 from shared.environment import env
+from shared.serving.broker import broker_url
 from shared.settings import *  # noqa: F403
-from shared.settings import REST_FRAMEWORK, SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
+from shared.settings import (
+    REDIS_URL,
+    REST_FRAMEWORK,
+    SHARED_APPS,
+    SPECTACULAR_SETTINGS,
+    STORAGES,
+    VAR_DIR,
+    VERSION,
+)
 
 PROJECT = "commerce"
 ROOT_URLCONF = "commerce.config.urls"
@@ -52,6 +64,50 @@ REQUEST_LIMIT = env.int("STOA_REQUEST_LIMIT", default=600)
 CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT", default=5)
 UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT", default=10)
 DELETE_LIMIT = env.int("STOA_DELETE_LIMIT", default=10)
+
+# The files of attachments: in a folder of this machine, or in an S3 bucket.
+STORAGE = env.str("STOA_STORAGE", default="files")
+MEDIA_ROOT = env.str("STOA_MEDIA_ROOT", default="") or VAR_DIR / "media"
+MEDIA_URL = "/media/"
+if STORAGE == "s3":
+    S3_PUBLIC_URL = env.str("STOA_S3_PUBLIC_URL", default="")  # where the bucket is read by anybody, such as a CDN
+    MEDIA_URL = f"{S3_PUBLIC_URL.rstrip('/')}/" if S3_PUBLIC_URL else MEDIA_URL
+    STORAGES = STORAGES | {"default": s3_storage(env)}
+elif STORAGE == "files":
+    # What is written again is what an earlier try left half done; no two attachments share a folder.
+    file_options = {"allow_overwrite": True}
+    STORAGES = STORAGES | {"default": STORAGES["default"] | {"OPTIONS": file_options}}
+else:
+    raise ImproperlyConfigured(f"STOA_STORAGE is {STORAGE!r}: set it to files or s3.")
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]  # never in memory
+DATA_UPLOAD_MAX_NUMBER_FILES = 50
+CLAMD = env.str("STOA_CLAMD", default="")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: no scan
+# One upload carries up to ten files. Its body alone may be larger than MAX_BODY_BYTES, and only from who is signed in.
+LARGEST_FILE_BYTES = 10 * 1024 * 1024
+MOST_FILES = 10
+MAX_UPLOAD_BYTES = MOST_FILES * LARGEST_FILE_BYTES + 1024 * 1024
+
+# Celery, on the server of REDIS_URL; without one there is no worker, and what it would do is done at once.
+CELERY_BROKER_URL = broker_url(REDIS_URL)
+CELERY_TASK_DEFAULT_QUEUE = "commerce"
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SOFT_TIME_LIMIT = 120
+CELERY_TASK_TIME_LIMIT = 150
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "global_keyprefix": "stoa-commerce:",  # the model server's worker may share the Redis
+    "visibility_timeout": 300,
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 2,
+    "socket_keepalive": not REDIS_URL.startswith("unix:"),
+    "health_check_interval": 25,
+}
 
 # Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://127.0.0.1:8001/v1")
