@@ -1,0 +1,194 @@
+"""Writing and taking back reviews and questions."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import DataError, IntegrityError, connection
+from django.utils import timezone
+
+from commerce.catalog.models import Product
+from commerce.reviews.models import Question, Review
+from commerce.reviews.services import answer_question, delete_question, delete_review
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.api.errors import ApiError, ValidationFailed
+from tests.commerce.conftest import make_user
+from tests.commerce.orders.buying import buy, make_goods, other_shop
+from tests.commerce.reviews.writing import ask, make_photo, review
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def lamp(shop: Shop) -> Product:
+    return make_goods(shop)
+
+
+def rating_of(product: Product) -> tuple[int, int, float]:
+    product.refresh_from_db()
+    return product.rating_sum, product.rating_count, product.ratings
+
+
+def status_of(refusal: "pytest.ExceptionInfo[ApiError]") -> int:
+    return refusal.value.problem.status
+
+
+def test_a_review_counts_for_the_product_at_once(lamp: Product, customer: User):
+    written = review(customer, lamp, 4, comment="Warm.")
+    review(make_user(Role.CUSTOMER, "other"), lamp, 1)
+
+    assert (written.shop, written.order, written.comment) == (lamp.shop, None, "Warm.")
+    assert rating_of(lamp) == (5, 2, 2.5)
+
+
+def test_a_deleted_review_no_longer_counts_and_is_kept(lamp: Product, customer: User):
+    written = review(customer, lamp)
+    delete_review(review_id=written.pk, actor=customer, now=timezone.now())
+
+    assert rating_of(lamp) == (0, 0, 0.0)
+    assert not Review.objects.visible().exists()
+    assert Review.objects.get().deleted_at is not None
+    with pytest.raises(ApiError) as refusal:
+        delete_review(review_id=written.pk, actor=customer, now=timezone.now())
+    assert status_of(refusal) == 404
+    assert rating_of(lamp) == (0, 0, 0.0)
+
+
+def test_one_review_of_a_product_and_another_for_each_order(lamp: Product, customer: User):
+    order = buy(customer, (lamp, 1))
+    review(customer, lamp)
+    review(customer, lamp, order_id=order.pk)
+    for order_id in (None, order.pk, order.children.get().pk):
+        with pytest.raises(ApiError) as refusal:
+            review(customer, lamp, order_id=order_id)
+        assert status_of(refusal) == 409
+
+    assert rating_of(lamp)[1] == 2
+    assert set(Review.objects.values_list("order", flat=True)) == {None, order.pk}
+
+
+def test_after_taking_it_back_one_may_write_again(lamp: Product, customer: User):
+    delete_review(review_id=review(customer, lamp, 1).pk, actor=customer, now=timezone.now())
+    review(customer, lamp, 5)
+
+    assert rating_of(lamp) == (5, 1, 5.0)
+
+
+def test_the_shops_part_of_an_order_stands_for_the_order(lamp: Product, customer: User):
+    tent = make_goods(other_shop(), "tent")
+    order = buy(customer, (lamp, 1), (tent, 1))
+    part = order.children.get(shop=lamp.shop)
+
+    assert review(customer, lamp, order_id=part.pk).order == order
+    with pytest.raises(ValidationFailed, match="did not buy"):
+        review(customer, tent, order_id=part.pk)
+
+
+def test_c1_somebody_elses_order_is_no_order(lamp: Product, customer: User):
+    theirs = buy(make_user(Role.CUSTOMER, "other"), (lamp, 1))
+    for order_id in (theirs.pk, theirs.children.get().pk, 10**12):
+        with pytest.raises(ApiError) as refusal:
+            review(customer, lamp, order_id=order_id)
+        assert status_of(refusal) == 404
+
+    assert not Review.objects.exists()
+
+
+def test_what_is_not_for_sale_is_not_reviewed_nor_asked_about(shop: Shop, customer: User):
+    draft = make_goods(shop, status=Product.Status.DRAFT)
+
+    with pytest.raises(ValidationFailed, match="no product for sale"):
+        review(customer, draft)
+    with pytest.raises(ValidationFailed, match="no product for sale"):
+        ask(customer, draft)
+
+
+def test_photos_are_images_of_the_author(lamp: Product, customer: User):
+    own = [make_photo(customer, "a"), make_photo(customer, "b")]
+    theirs = make_photo(make_user(Role.CUSTOMER, "other"))
+    paper = make_photo(customer, "paper", content_type="application/pdf", width=None, height=None)
+
+    for photo_ids in ([own[0].pk, theirs.pk], [paper.pk], [10**12]):
+        with pytest.raises(ValidationFailed, match="uploaded yourself"):
+            review(customer, lamp, photo_ids=photo_ids)
+    assert rating_of(lamp)[1] == 0
+
+    written = review(customer, lamp, photo_ids=[own[1].pk, own[0].pk, own[0].pk])
+    assert set(written.photos.all()) == set(own)
+
+
+def test_who_may_take_a_review_back(lamp: Product, customer: User, owner: User, admin: User):
+    written = review(customer, lamp)
+    for stranger in (owner, make_user(Role.CUSTOMER, "other")):
+        with pytest.raises(ApiError) as refusal:
+            delete_review(review_id=written.pk, actor=stranger, now=timezone.now())
+        assert status_of(refusal) == 404
+
+    delete_review(review_id=written.pk, actor=admin, now=timezone.now())
+    assert rating_of(lamp)[1] == 0
+
+
+def test_the_shops_people_answer_questions(lamp: Product, customer: User, owner: User, staff: User, admin: User):
+    asked = ask(customer, lamp)
+    assert (asked.answer, asked.answered_at, asked.shop) == ("", None, lamp.shop)
+    for person in (owner, staff, admin):
+        now = timezone.now()
+        answered = answer_question(question_id=asked.pk, answer=f"Yes, says {person}.", actor=person, now=now)
+        assert (answered.answer, answered.answered_at) == (f"Yes, says {person}.", now)
+
+
+def test_nobody_else_answers_and_no_answer_follows_a_deletion(lamp: Product, customer: User, owner: User):
+    asked = ask(customer, lamp)
+    for stranger in (customer, other_shop().owner):
+        with pytest.raises(ApiError) as refusal:
+            answer_question(question_id=asked.pk, answer="No.", actor=stranger, now=timezone.now())
+        assert status_of(refusal) == 404
+    with pytest.raises(ApiError):
+        delete_question(question_id=asked.pk, actor=owner, now=timezone.now())
+
+    delete_question(question_id=asked.pk, actor=customer, now=timezone.now())
+    with pytest.raises(ApiError):
+        answer_question(question_id=asked.pk, answer="Yes.", actor=owner, now=timezone.now())
+    assert Question.objects.get().answer == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_twenty_reviews_and_deletions_at_once_each_counts_once(lamp: Product):
+    customers = [make_user(Role.CUSTOMER, f"customer{number}") for number in range(5)]
+    together = threading.Barrier(20)
+
+    def write(number: int) -> int:
+        together.wait(timeout=60)
+        try:
+            return review(customers[number % 5], lamp, 3).pk
+        except ApiError:
+            return 0
+        finally:
+            connection.close()
+
+    def delete(review_id: int) -> bool:
+        together.wait(timeout=60)
+        try:
+            delete_review(review_id=review_id, actor=Review.objects.get(pk=review_id).user, now=timezone.now())
+        except ApiError:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(20) as pool:
+        written = [review_id for review_id in pool.map(write, range(20)) if review_id]
+        assert len(written) == 5
+        assert rating_of(lamp) == (15, 5, 3.0)
+        assert sum(pool.map(delete, written * 4)) == 5
+    assert rating_of(lamp) == (0, 0, 0.0)
+
+
+@pytest.mark.parametrize("rating", [0, 6, -1])
+def test_the_database_refuses_a_rating_that_is_none(lamp: Product, customer: User, rating: int):
+    written = review(customer, lamp)
+
+    with pytest.raises((IntegrityError, DataError)):
+        Review.objects.filter(pk=written.pk).update(rating=rating)
