@@ -12,6 +12,7 @@ from transformers.utils.chat_template_utils import encode_marked_chat, mark_cont
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.request import Message
+from inference.engine.vocabulary import Vocabulary
 
 ROLES = ("system", "user", "assistant")
 
@@ -25,13 +26,10 @@ class Tokenizer:
         # Set once here: changing them while another thread encodes is an error in the backend.
         self._backend.no_truncation()
         self._backend.no_padding()
+        self._vocabulary = Vocabulary(self._backend)
         bare, whole = (tokenizer.encode("a", add_special_tokens=special) for special in (False, True))
         start = next((i for i in range(len(whole)) if whole[i : i + len(bare)] == bare), 0)
         self._prefix, self._suffix = whole[:start], whole[start + len(bare) :]
-        # In the vocabulary a token is written with at least as many characters as it stands for.
-        vocabulary = self._backend.get_vocab(with_added_tokens=True)
-        self.longest_token = max(map(len, vocabulary))
-        self.vocabulary = max(vocabulary.values()) + 1  # ids are below this
         # Longest first, so that a token wins over one that it begins with.
         longest = sorted(self._control_tokens(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, longest)) or "(?!)")
@@ -59,6 +57,20 @@ class Tokenizer:
     def max_length(self) -> int:
         """The longest input that the tokenizer's own configuration allows; huge when it names none."""
         return int(self._tokenizer.model_max_length)
+
+    @property
+    def vocabulary(self) -> int:
+        """One more than the highest id."""
+        return self._vocabulary.size
+
+    @property
+    def longest_token(self) -> int:
+        """How many bytes the longest token stands for."""
+        return self._vocabulary.longest
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token adds to a text, or how it is written if it is a control token."""
+        return self._vocabulary.token_bytes(token)
 
     def encode(self, text: str) -> list[int]:
         """Ids of raw text, with the beginning and end tokens that the tokenizer adds by itself.

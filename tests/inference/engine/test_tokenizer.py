@@ -3,7 +3,9 @@
 import re
 
 import pytest
-from tokenizers import AddedToken
+from tokenizers import AddedToken, decoders, models
+from tokenizers import Tokenizer as Backend
+from transformers import PreTrainedTokenizerFast
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.request import Message
@@ -102,3 +104,37 @@ def test_a_template_that_breaks_is_an_invalid_request(template: str) -> None:
     source.chat_template = template
     with pytest.raises(InvalidRequest, match="chat template"):
         Tokenizer(source).encode_chat(chat("hello"))
+
+
+def metaspace_tokenizer() -> PreTrainedTokenizerFast:
+    """As sentencepiece makes them: spaces as U+2581, bytes that have no token by name."""
+    pieces = ["<unk>", "\u2581", "\u2581la", "mp", "<0xE6>", "<0x97>", "<0xA5>"]
+    vocabulary = {piece: place for place, piece in enumerate(pieces)}
+    backend = Backend(models.BPE(vocabulary, [], byte_fallback=True, unk_token="<unk>"))
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    backend.add_special_tokens(["<unk>", "</s>"])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+
+
+def test_the_bytes_of_byte_level_tokens_join_to_the_text() -> None:
+    tokenizer = Tokenizer(byte_tokenizer())
+    text = "a brass lamp, 日本 naïve 👩\u200d🔧\n"
+    assert b"".join(map(tokenizer.token_bytes, tokenizer.encode(text))) == text.encode()
+    assert tokenizer.token_bytes(SPECIAL.index("<|end|>")) == b"<|end|>"
+    assert tokenizer.token_bytes(tokenizer.vocabulary) == b""
+
+
+def test_the_bytes_of_metaspace_tokens_join_to_the_text() -> None:
+    tokenizer = Tokenizer(metaspace_tokenizer())
+    assert b"".join(map(tokenizer.token_bytes, range(2, 7))) == " lamp日".encode()
+    assert tokenizer.token_bytes(7) == b"</s>"
+    assert (tokenizer.vocabulary, tokenizer.longest_token) == (8, 3)
+
+
+def test_the_bytes_of_word_pieces_lack_the_prefix() -> None:
+    backend = Backend(models.WordPiece({"[UNK]": 0, "lamp": 1, "##shade": 2}, unk_token="[UNK]"))
+    backend.decoder = decoders.WordPiece()
+    tokenizer = Tokenizer(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"))
+    assert [tokenizer.token_bytes(token) for token in (1, 2)] == [b"lamp", b"shade"]

@@ -1,0 +1,72 @@
+"""What each token of a fast tokenizer stands for, in bytes: half a character has no text."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tokenizers import Tokenizer
+
+HEX = re.compile(r"<0x([0-9A-F]{2})>")
+METASPACE = "\u2581"
+
+
+class Vocabulary:
+    """Pieces of a backend tokenizer. `size` is one more than the highest id."""
+
+    def __init__(self, backend: Tokenizer) -> None:
+        pieces: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+        self.size = max(pieces.values()) + 1
+        self._pieces = {token: piece for piece, token in pieces.items()}
+        self._added = backend.get_added_tokens_decoder()
+        self._replacements: list[tuple[str, str]] = []
+        self._byte_level = self._byte_fallback = False
+        for decoder in _stages(json.loads(backend.to_str())["decoder"]):
+            self._read(decoder)
+        self.longest = max(len(self.token_bytes(token)) for token in self._pieces if token not in self._added)
+
+    def _read(self, decoder: dict[str, Any]) -> None:
+        self._byte_level |= decoder["type"] == "ByteLevel"
+        self._byte_fallback |= decoder["type"] == "ByteFallback"
+        if decoder["type"] == "Metaspace":
+            self._replacements.append((decoder.get("replacement", METASPACE), " "))
+        if decoder["type"] == "WordPiece":
+            self._replacements.append((decoder["prefix"], ""))
+        if decoder["type"] == "BPEDecoder":
+            self._replacements.append((decoder["suffix"], " "))
+        if decoder["type"] == "Replace" and "String" in decoder["pattern"]:
+            self._replacements.append((decoder["pattern"]["String"], decoder["content"]))
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token adds to a text, or how it is written if it is a control token; nothing for an unused id."""
+        piece = self._pieces.get(token, "")
+        if token in self._added:
+            return piece.encode()
+        if self._byte_fallback and (byte := HEX.fullmatch(piece)):
+            return bytes([int(byte[1], 16)])
+        if self._byte_level:
+            alphabet = _byte_level_alphabet()
+            return b"".join(alphabet[letter] if letter in alphabet else letter.encode() for letter in piece)
+        for old, new in self._replacements:
+            piece = piece.replace(old, new)
+        return piece.encode()
+
+
+def _stages(decoder: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    if decoder is None:
+        return
+    if decoder["type"] == "Sequence":
+        for stage in decoder["decoders"]:
+            yield from _stages(stage)
+    else:
+        yield decoder
+
+
+@cache
+def _byte_level_alphabet() -> dict[str, bytes]:
+    """GPT-2's letters for bytes: printable ones stand for themselves, the others follow from U+0100 on."""
+    shown = [*range(ord("!"), ord("~") + 1), *range(ord("\u00a1"), ord("\u00ac") + 1), *range(ord("\u00ae"), 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    letters = {chr(byte): bytes([byte]) for byte in shown}
+    return letters | {chr(256 + place): bytes([byte]) for place, byte in enumerate(hidden)}
