@@ -26,7 +26,7 @@ MOST_COUNTED = 10_000  # rows; of more, an unfiltered list shows an estimate, an
 MOST_FOUND = 1_000  # rows a search field
 
 
-class BoundedPaginator(Paginator[Any]):
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]
     """Counts exactly up to MOST_COUNTED rows. Beyond, a whole table's size is what the database believes it to be, and
     a filtered list ends there: nobody turns a thousand pages, and counting them reads every row."""
 
@@ -122,7 +122,7 @@ def _value_at(row: Any, path: str) -> Any:
     return row
 
 
-class MoneyForm(forms.ModelForm[Any]):
+class MoneyForm(forms.ModelForm):  # type: ignore[type-arg]
     """A form that shows and takes the columns in `money_fields` in major units: "12.50". The currency is the form's own
     field `currency`, else that of the row, which `get_currency` may find elsewhere."""
 
