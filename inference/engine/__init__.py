@@ -16,6 +16,7 @@ from inference.engine.errors import (
     ModelLoadFailed,
     ModelNotLoaded,
 )
+from inference.engine.gguf_header import find_gguf, read_gguf_header
 from inference.engine.model_host import run_host
 from inference.engine.request import (
     EmbeddingRequest,
@@ -58,5 +59,7 @@ __all__ = [
     "ModelStatus",
     "SamplingParams",
     "Usage",
+    "find_gguf",
+    "read_gguf_header",
     "run_host",
 ]

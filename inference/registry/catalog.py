@@ -1,6 +1,7 @@
-"""Which models there are: the folders in the model folders, read without loading anything.
+"""Which models there are: folders and GGUF files in the model folders, read without loading anything.
 
-An id is a folder's name. An id from outside is only ever compared with the ids found here, never made part of a path.
+An id is a folder's or file's name. An id from outside is only ever compared with the ids found here, never made part
+of a path.
 """
 
 import json
@@ -10,8 +11,11 @@ from typing import Any
 
 from django.conf import settings
 
+from inference.engine import ModelLoadFailed, find_gguf, read_gguf_header
 from shared.api.errors import ApiError
 
+SAFETENSORS = "safetensors"
+GGUF = "gguf"
 LARGEST_CONFIG_BYTES = 1024 * 1024
 TEXT_GENERATION = "text-generation"
 EMBEDDINGS = "embeddings"
@@ -44,9 +48,9 @@ def read_catalog() -> dict[str, ModelCard]:
     cards: dict[str, ModelCard] = {}
     for root in [*settings.MODELS_DIRS, settings.BUILTIN_MODELS_DIR]:
         if root.is_dir():
-            for folder in root.iterdir():
-                if folder.name not in cards and (folder / "config.json").is_file():
-                    cards[folder.name] = _read_card(folder, root.resolve())
+            for path in root.iterdir():
+                if path.name not in cards and (kind := _kind(path)):
+                    cards[path.name] = _read_card(path, kind, root.resolve())
     return dict(sorted(cards.items()))
 
 
@@ -62,32 +66,44 @@ def model_not_found(model_id: str, catalog: dict[str, ModelCard]) -> ApiError:
     )
 
 
-def _read_card(folder: Path, root: Path) -> ModelCard:
+def _kind(path: Path) -> str | None:
+    """What kind of model a path is; None for what is none."""
+    if (path / "config.json").is_file():
+        return SAFETENSORS
+    return GGUF if path.suffix == ".gguf" or any(path.glob("*.gguf")) else None
+
+
+def _read_card(path: Path, kind: str, root: Path) -> ModelCard:
     size_bytes, context_size, error = 0, 0, None
     capabilities: tuple[str, ...] = ()
     try:
-        _refuse_links_out(folder, root)
-        config = _read_config(folder / "config.json")
-        context_size, capabilities = _context_size(config), _capabilities(config)
-        size_bytes = _weight_bytes(folder)
-    except _Unreadable as reason:
+        _refuse_links_out(path, root)
+        if kind == GGUF:
+            file = find_gguf(path) or path
+            context_size, capabilities = read_gguf_header(file).context_size, (TEXT_GENERATION,)
+            size_bytes = file.stat().st_size
+        else:
+            config = _read_config(path / "config.json")
+            context_size, capabilities = _context_size(config), _capabilities(config)
+            size_bytes = _weight_bytes(path)
+    except (_Unreadable, ModelLoadFailed) as reason:
         error = str(reason)
     except OSError as reason:
         error = f"Its files cannot be read: {reason.strerror}."
     return ModelCard(
-        id=folder.name,
-        path=folder,
-        type="safetensors",
+        id=path.name,
+        path=path,
+        type=kind,
         size_bytes=size_bytes,
         context_size=context_size,
         capabilities=capabilities,
-        changed_at=int(folder.stat().st_mtime),
+        changed_at=int(path.lstat().st_mtime),
         error=error,
     )
 
 
-def _refuse_links_out(folder: Path, root: Path) -> None:
-    for path in (folder, *folder.iterdir()):
+def _refuse_links_out(model: Path, root: Path) -> None:
+    for path in (model, *(model.iterdir() if model.is_dir() else ())):
         if not path.resolve().is_relative_to(root):
             raise _Unreadable(f"{path.name} is a link to outside the model folder; put the files themselves there.")
 

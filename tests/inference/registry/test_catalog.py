@@ -1,6 +1,7 @@
 """What is in the model folders becomes a catalog, whatever is in them."""
 
 import os
+import struct
 import sys
 from pathlib import Path
 from urllib.parse import unquote
@@ -13,6 +14,14 @@ from inference.registry.services import find_card
 from shared.api.errors import ApiError
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model
+
+
+def add_gguf(path: Path, padding: bytes = b"") -> None:
+    """The head of a GGUF file: an architecture, a context length, and no tensors."""
+    text = lambda raw: struct.pack("<Q", len(raw)) + raw  # noqa: E731
+    keys = text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+    keys += text(b"llama.context_length") + struct.pack("<II", 4, 4096)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + keys + padding)
 
 
 @pytest.fixture
@@ -37,6 +46,33 @@ def test_a_model_is_read_without_loading_it(root: Path):
     assert (card.id, card.type, card.size_bytes, card.context_size) == ("talker", "safetensors", 1500, 4096)
     assert card.capabilities == ("text-generation",)
     assert card.error is None
+
+
+def test_a_gguf_file_and_a_folder_with_one_are_models(root: Path):
+    add_gguf(root / "small.gguf")
+    (root / "folder").mkdir()
+    add_gguf(root / "folder" / "any-name.gguf", padding=b"x" * 100)
+
+    folder, file = read_catalog().values()
+
+    assert (file.id, file.type, file.size_bytes, file.context_size) == ("small.gguf", "gguf", 105, 4096)
+    assert (folder.id, folder.type, folder.size_bytes, folder.context_size) == ("folder", "gguf", 205, 4096)
+    assert file.capabilities == folder.capabilities == ("text-generation",)
+    assert (file.error, folder.error) == (None, None)
+
+
+def test_a_broken_gguf_file_says_what_is_wrong_and_hides_no_other(root: Path):
+    add_gguf(root / "good.gguf")
+    (root / "bad.gguf").write_bytes(b"GGUF")
+    (root / "both").mkdir()
+    for name in ("a.gguf", "b.gguf"):
+        add_gguf(root / "both" / name)
+
+    bad, both, good = read_catalog().values()
+
+    assert bad.error == "The file's header is cut off or damaged. Copy or convert it again."
+    assert both.error == "The folder has several .gguf files. Keep one, or give each a folder of its own."
+    assert good.error is None
 
 
 @pytest.mark.parametrize(

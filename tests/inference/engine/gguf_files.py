@@ -1,0 +1,85 @@
+"""GGUF files written from folders of safetensors, as a converter writes them."""
+
+import json
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+KEPT_WHOLE = ("norm", "bias")  # never quantised, as in every converter
+NORMAL, CONTROL = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL
+
+
+def save_gguf(source: Path, target: Path, form: str = "F32") -> Path:
+    """The Llama or Qwen2 model in the folder `source` as the file `target`, its matrices in `form` (F32, Q8_0, ...)."""
+    config = json.loads((source / "config.json").read_text())
+    writer = gguf.GGUFWriter(target, config["model_type"])
+    _write_sizes(writer, config)
+    _write_tokenizer(writer, source, config)
+    _write_tensors(writer, source, config, gguf.GGMLQuantizationType[form])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return target
+
+
+def _write_sizes(writer: gguf.GGUFWriter, config: dict) -> None:
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    writer.add_vocab_size(config["vocab_size"])
+
+
+def _write_tokenizer(writer: gguf.GGUFWriter, source: Path, config: dict) -> None:
+    backend = json.loads((source / "tokenizer.json").read_text())
+    special = {token["id"] for token in backend["added_tokens"]}
+    vocabulary = backend["model"]["vocab"] | {token["content"]: token["id"] for token in backend["added_tokens"]}
+    tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([CONTROL if place in special else NORMAL for place in range(len(tokens))])
+    writer.add_token_merges([" ".join(pair) for pair in backend["model"]["merges"]])
+    writer.add_bos_token_id(config["bos_token_id"])
+    writer.add_eos_token_id(config["eos_token_id"])
+    writer.add_pad_token_id(config["pad_token_id"])
+    template = source / "chat_template.jinja"
+    if template.exists():
+        writer.add_chat_template(template.read_text())
+
+
+def _write_tensors(writer: gguf.GGUFWriter, source: Path, config: dict, form: gguf.GGMLQuantizationType) -> None:
+    architecture = next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == config["model_type"])
+    names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
+    for name, tensor in load_file(source / "model.safetensors").items():
+        stem, _, kind = name.rpartition(".")
+        if config["model_type"] == "llama" and stem.endswith(("q_proj", "k_proj")):
+            heads = config["num_attention_heads" if stem.endswith("q_proj") else "num_key_value_heads"]
+            tensor = _interleaved(tensor, heads)
+        data = tensor.float().numpy()
+        stored = f"{names.get_name(stem)}.{kind}"
+        if data.ndim == 1 or any(part in name for part in KEPT_WHOLE):
+            writer.add_tensor(stored, data)
+        else:
+            writer.add_tensor(stored, gguf.quants.quantize(data, form), raw_dtype=form)
+
+
+def _interleaved(tensor: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows in the order in which GGUF has a Llama's queries and keys: the two halves of a head in turn."""
+    rows = tensor.reshape(heads, 2, tensor.shape[0] // heads // 2, *tensor.shape[1:])
+    return rows.swapaxes(1, 2).reshape(tensor.shape).contiguous()
+
+
+def dequantised(tensor: torch.Tensor, form: str) -> torch.Tensor:
+    """What is left of a matrix after it was stored in `form`."""
+    kind = gguf.GGMLQuantizationType[form]
+    stored = gguf.quants.quantize(tensor.float().numpy(), kind)
+    return torch.from_numpy(np.ascontiguousarray(gguf.quants.dequantize(stored, kind)))
