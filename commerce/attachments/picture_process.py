@@ -3,6 +3,7 @@
 A picture that crashes its decoder, or asks for more time or memory than any honest one, ends a child and nothing else.
 """
 
+import atexit
 import json
 import os
 import socket
@@ -90,6 +91,7 @@ class PictureProcess:
                     command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
                 )
             self._jobs, self._owner = ours, os.getpid()
+            atexit.register(self.stop)
         return self._jobs
 
     def _close(self) -> None:

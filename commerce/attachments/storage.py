@@ -4,6 +4,7 @@ Each attachment has a folder of its own, `attachments/KEY`, with the file under 
 smaller copies under `sizes`. A file in it never changes.
 """
 
+import shutil
 from collections.abc import Iterator
 from typing import IO
 from urllib.parse import quote
@@ -55,6 +56,12 @@ def _absolute(url: str, request: Request | HttpRequest | None) -> str:
 def save(path: str, file: IO[bytes]) -> None:
     file.seek(0)
     default_storage.save(path, File(file))
+
+
+def copy_to(path: str, target: IO[bytes]) -> None:
+    """Raises FileNotFoundError."""
+    with default_storage.open(path) as file:
+        shutil.copyfileobj(file, target)
 
 
 def delete_folder(folder: str) -> None:

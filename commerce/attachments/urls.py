@@ -1,5 +1,15 @@
-"""Routes of attachments, under /api."""
+"""Routes of attachments, under /api, and of their files, under /media."""
 
-from django.urls import URLPattern
+from django.urls import path, re_path
 
-urlpatterns: list[URLPattern] = []
+from commerce.attachments.media import media
+from commerce.attachments.views import AttachmentsView, AttachmentView
+
+urlpatterns = [
+    path("attachments", AttachmentsView.as_view()),
+    path("attachments/<id:pk>", AttachmentView.as_view()),
+]
+
+media_urlpatterns = [
+    re_path(r"^attachments/(?P<path>[0-9a-f]{32}/(?:sizes/)?[\w-]{1,255}\.[a-z]{3,4})$", media, name="media"),
+]

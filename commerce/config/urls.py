@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
+from commerce.attachments.urls import media_urlpatterns
 from shared.observability.health import check_database, livez, readyz
 
 api: list[URLPattern | URLResolver] = [
@@ -23,6 +24,7 @@ api: list[URLPattern | URLResolver] = [
 
 urlpatterns = [
     path("api/", include(api)),
+    path("media/", include(media_urlpatterns)),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
     path("livez", livez),

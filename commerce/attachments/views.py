@@ -1,0 +1,155 @@
+"""Uploading, listing, reading and deleting attachments."""
+
+import errno
+from typing import Any, cast
+
+import structlog
+from django.conf import settings
+from django.core.exceptions import TooManyFilesSent
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.generics import ListAPIView, RetrieveAPIView
+from rest_framework.parsers import MultiPartParser
+from rest_framework.permissions import AllowAny, BasePermission, IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from commerce.attachments import services
+from commerce.attachments.antivirus import ScannerUnavailable
+from commerce.attachments.intake import FIELD, Offered
+from commerce.attachments.models import Attachment
+from commerce.attachments.picture_process import PicturesUnavailable
+from commerce.attachments.serializers import (
+    AttachmentSerializer,
+    UploadedSerializer,
+    UploadSerializer,
+)
+from shared.accounts.models import User
+from shared.api.errors import ApiError, ValidationFailed
+from shared.api.pagination import PagedList
+from shared.api.throttles import RateLimit
+
+TAGS = ["Attachments"]
+UPLOADS = RateLimit.of("uploads", "UPLOAD_LIMIT")
+DELETES = RateLimit.of("deletes", "DELETE_LIMIT", methods=("DELETE",))
+MEDIA = "https://shop.example/media/attachments/9f86d081884c7d659a2feaa0c55ad015"
+UPLOADED = {
+    "id": 41,
+    "original": f"{MEDIA}/teapot.jpg",
+    "thumbnail": f"{MEDIA}/sizes/thumbnail.webp",
+    "variants": [{"url": f"{MEDIA}/sizes/w320.webp", "width": 320, "height": 240}],
+}
+READ = UPLOADED | {"created_at": "2026-01-10T10:30:00.000000Z", "updated_at": "2026-01-10T10:30:00.000000Z"}
+
+logger = structlog.get_logger(__name__)
+
+
+class PublicReads(APIView):
+    """Reads ask nobody who they are: a token that is sent along, even a stale one, is ignored there. So does PUT."""
+
+    public_methods = ("GET", "HEAD", "PUT", "OPTIONS")
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        return [] if self._is_public() else super().get_authenticators()
+
+    def get_permissions(self) -> list[BasePermission]:
+        return [AllowAny() if self._is_public() else IsAuthenticated()]
+
+    def _is_public(self) -> bool:
+        return getattr(self, "request", None) is not None and self.request.method in self.public_methods
+
+    def handle_exception(self, exc: Exception) -> Response:
+        return super().handle_exception(_not_now(exc) or exc)
+
+
+def _not_now(error: Exception) -> ApiError | None:
+    """What goes wrong on our side while a file is taken in, and may go well later."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        logger.error("disk_full")
+        return ApiError(503, "There is no room for files just now. Try again later.", headers={"Retry-After": "60"})
+    if isinstance(error, ScannerUnavailable):
+        logger.error("scanner_unavailable", reason=str(error))
+        return ApiError(503, "Files cannot be scanned just now. Try again later.", headers={"Retry-After": "30"})
+    if isinstance(error, PicturesUnavailable):
+        return ApiError(503, "Too many pictures are being opened. Try again.", headers={"Retry-After": "10"})
+    return None
+
+
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="list_attachments",
+        tags=TAGS,
+        summary="All attachments, newest first",
+        auth=[],
+        examples=[OpenApiExample("Attachments", value=READ, response_only=True)],
+    )
+)
+class AttachmentsView(PublicReads, ListAPIView[Attachment]):
+    queryset = Attachment.objects.all()
+    serializer_class = AttachmentSerializer
+    pagination_class = PagedList
+    parser_classes = [MultiPartParser]
+    throttle_classes = [UPLOADS]
+
+    @extend_schema(
+        operation_id="upload_attachments",
+        tags=TAGS,
+        summary="Upload files",
+        description="JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB, told by content. All of them are stored, or none.",
+        request=UploadSerializer,
+        responses=UploadedSerializer(many=True),
+        examples=[OpenApiExample("Uploaded", value=UPLOADED, response_only=True)],
+    )
+    def post(self, request: Request) -> Response:
+        owner = cast(User, request.user)
+        attachments = services.upload_attachments(owner=owner, offered=_offered(request), now=timezone.now())
+        return Response(UploadedSerializer(attachments, many=True, context=self.get_serializer_context()).data)
+
+
+def _offered(request: Request) -> list[Offered]:
+    try:
+        files = request.FILES.getlist(FIELD)
+    except TooManyFilesSent:
+        raise ValidationFailed({FIELD: [f"Send at most {settings.MOST_FILES} files."]}) from None
+    return [Offered(file=cast(Any, file.file), name=file.name or "") for file in files]
+
+
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="read_attachment",
+        tags=TAGS,
+        summary="One attachment",
+        auth=[],
+        examples=[OpenApiExample("Attachment", value=READ, response_only=True)],
+    )
+)
+class AttachmentView(PublicReads, RetrieveAPIView[Attachment]):
+    queryset = Attachment.objects.all()
+    serializer_class = AttachmentSerializer
+    throttle_classes = [DELETES]
+
+    @extend_schema(
+        operation_id="replace_attachment",
+        tags=TAGS,
+        summary="Not implemented: answers false",
+        auth=[],
+        request=None,
+        responses=OpenApiTypes.BOOL,
+        examples=[OpenApiExample("Always", value=False, response_only=True)],
+    )
+    def put(self, request: Request, pk: int) -> Response:
+        return Response(False)
+
+    @extend_schema(
+        operation_id="delete_attachment",
+        tags=TAGS,
+        summary="Delete an attachment and its files",
+        responses={200: OpenApiTypes.BOOL},
+        examples=[OpenApiExample("Deleted", value=True, response_only=True)],
+    )
+    def delete(self, request: Request, pk: int) -> Response:
+        services.delete_attachment(attachment_id=pk, actor=cast(User, request.user), now=timezone.now())
+        return Response(True)

@@ -1,0 +1,42 @@
+"""A storage of its own for each test, and clients that upload."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import Settings
+
+from shared.accounts.models import User
+from tests.commerce.conftest import bearer
+
+Upload = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def media_root(settings: Settings, tmp_path: Path) -> Path:
+    """Where the files of this test lie."""
+    settings.MEDIA_ROOT = tmp_path / "media"
+    settings.MEDIA_ROOT.mkdir()
+    return Path(settings.MEDIA_ROOT)
+
+
+@pytest.fixture
+def upload(db: None, customer: User) -> Upload:
+    """Uploads `name=content` pairs, as the customer unless another user is named; answers the response."""
+
+    def upload_files(*files: tuple[str, bytes], by: User | None = customer, field: str = "attachment[]") -> Any:
+        client = Client(headers=bearer(by), raise_request_exception=False)
+        sent = [SimpleUploadedFile("placeholder", content, "application/x-anything") for _, content in files]
+        for one, (name, _) in zip(sent, files, strict=True):
+            one._name = name  # type: ignore[attr-defined]  # as it is: what a hostile client would send
+        return client.post("/api/attachments", {field: sent})
+
+    return upload_files
+
+
+def files_in(folder: Path) -> list[str]:
+    """Every file below the folder, by its path in it."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
