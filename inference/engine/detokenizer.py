@@ -9,39 +9,54 @@ class TextStream:
     """The text of one generation. The pieces that `push` and `flush` return join to the whole text.
 
     Bytes that are not yet a character are held back, and dropped if the generation ends with them. Text that may be
-    the beginning of a stop sequence is held back; the sequence and what follows it never come out.
+    the beginning of a stop sequence is held back; the sequence and what follows it never come out. In the text of the
+    first `unwatched` tokens no stop sequence begins.
+
+    length, released: characters so far, and how many of them came out.
     """
 
-    def __init__(self, decode: Callable[[list[int]], str], stop: tuple[str, ...]) -> None:
+    def __init__(self, decode: Callable[[list[int]], str], stop: tuple[str, ...] = (), unwatched: int = 0) -> None:
         self._decode = decode
         self._stop = stop
+        self._unwatched = unwatched
         # Only a window of tokens is decoded: the last released piece, for its context, and what came after it.
         self._window: list[int] = []
         self._context = 0
-        self._released = 0
+        self._decoded = 0
         self._held = ""
+        self.length = 0
+        self.released = 0
         self.stopped = False
 
     def push(self, token: int) -> str:
         """Takes the next token and returns the text that it releases. Sets `stopped` when a stop sequence is found."""
-        return self._hold_back(self._new_text(token))
+        text = self._new_text(token)
+        self.length += len(text)
+        if self._unwatched:
+            self._unwatched -= 1
+        elif self._stop:
+            text = self._hold_back(text)
+        self.released += len(text)
+        return text
 
     def flush(self) -> str:
         """The text still held when a generation ends without a stop sequence."""
         text, self._held = self._held, ""
+        # Tokens without any text count as come out with it.
+        self.released = self.length + 1
         return text
 
     def _new_text(self, token: int) -> str:
         self._window.append(token)
         text = self._decode(self._window)
         whole = text.rstrip(REPLACEMENT)
-        new = whole[self._released :]
+        new = whole[self._decoded :]
         if len(whole) < len(text) or not new:
-            self._released = max(self._released, len(whole))
+            self._decoded = max(self._decoded, len(whole))
             return new
         self._window = self._window[self._context :]
         self._context = len(self._window)
-        self._released = len(self._decode(self._window))
+        self._decoded = len(self._decode(self._window))
         return new
 
     def _hold_back(self, new: str) -> str:

@@ -3,21 +3,29 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
+import msgspec
+import torch
 from torch import Tensor
 
-from inference.engine.detokenizer import TextStream
-from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest
+from inference.engine.errors import EngineOverloaded, InvalidRequest
+from inference.engine.intake import Intake
+from inference.engine.logprobs import log_probabilities
 from inference.engine.request import EngineStats, FinishReason, GenerationOutput, GenerationRequest, LoadOptions, Usage
-from inference.engine.sampler import Sampler, check_sampling
-from inference.engine.scheduler import Plan, Scheduler, Sequence
+from inference.engine.sampler import Parked, Sampled, Sampler
+from inference.engine.scheduler import Chunk, Plan, Scheduler
+from inference.engine.sequence import Generation, Sequence
 from inference.engine.spans import Decoder, Span
 from inference.engine.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
 Emit = Callable[[list[GenerationOutput]], None]
+
+TIMEOUT = "TIMEOUT"
+FAILED = "The engine failed while it ran this request. Try again; if it fails again, reload the model."
+LATE = "The time limit passed before the generation was whole. Allow more with `timeout`, or ask for fewer tokens."
 
 
 class Engine:
@@ -39,13 +47,20 @@ class Engine:
     ) -> None:
         self._decoder = decoder
         self._tokenizer = tokenizer
-        self._eos_ids = eos_ids
-        self._context_size = context_size
         self._slots = options.max_sequences
+        self._cache_capacity = options.max_sequences * context_size
         self._emit = emit
-        self._sampler = Sampler(slots=self._slots, context_size=context_size)
-        self._scheduler = Scheduler(slots=self._slots, batch_size=options.batch_size, max_queue=options.max_queue)
+        self._intake = Intake(tokenizer=tokenizer, eos_ids=eos_ids, context_size=context_size)
+        self._sampler = Sampler(slots=self._slots, context_size=context_size, eos_ids=eos_ids)
+        self._parked: dict[Sequence, Parked] = {}
+        self._scheduler = Scheduler(
+            slots=self._slots,
+            batch_size=options.batch_size,
+            max_queue=options.max_queue,
+            max_queue_tokens=options.max_queue_tokens,
+        )
         self._wake = threading.Condition()
+        self._unwanted: list[Generation] = []
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
 
@@ -57,8 +72,6 @@ class Engine:
         """Ends all requests with `cancelled` and waits for the loop thread."""
         with self._wake:
             self._stopping = True
-            for sequence in self._scheduler.sequences():
-                sequence.cancelled = True
             self._wake.notify()
         self._thread.join()
 
@@ -67,15 +80,7 @@ class Engine:
 
         Raises InvalidRequest, ContextLengthExceeded, or EngineOverloaded when the queue is full or the engine stops.
         """
-        check_sampling(request.sampling)
-        prompt_ids = self._encode(request)
-        sequence = Sequence(
-            request_id=request.request_id,
-            prompt_ids=prompt_ids,
-            max_tokens=self._max_tokens(len(prompt_ids), request.sampling.max_tokens),
-            sampling=request.sampling,
-            text=TextStream(self._tokenizer.decode, request.sampling.stop),
-        )
+        generation = self._intake.take(request, time.monotonic())
         with self._wake:
             if self._stopping:
                 raise EngineOverloaded(
@@ -83,39 +88,15 @@ class Engine:
                 )
             if self._scheduler.find(request.request_id):
                 raise InvalidRequest(f"A request with the id {request.request_id!r} is running. Use another.")
-            self._scheduler.add(sequence)
+            self._scheduler.add(generation)
             self._wake.notify()
-        return Usage(len(prompt_ids), 0)
-
-    def _encode(self, request: GenerationRequest) -> list[int]:
-        if (request.prompt is None) == (request.messages is None):
-            raise InvalidRequest("Send either `prompt` or `messages`.")
-        if request.messages is not None:
-            prompt_ids = self._tokenizer.encode_chat(request.messages)
-        else:
-            prompt_ids = self._tokenizer.encode(request.prompt or "")
-        if not prompt_ids:
-            raise InvalidRequest("The prompt is empty. Send at least one character.")
-        return prompt_ids
-
-    def _max_tokens(self, prompt_tokens: int, asked: int | None) -> int:
-        left = self._context_size - prompt_tokens
-        if left < (asked or 1):
-            wanted = f"{prompt_tokens} tokens and {asked or 'at least 1'} are to be generated"
-            raise ContextLengthExceeded(
-                f"The prompt has {wanted}, but the context has {self._context_size}. "
-                "Shorten the prompt or lower max_tokens.",
-                context_size=self._context_size,
-                prompt_tokens=prompt_tokens,
-                max_tokens=asked,
-            )
-        return asked or left
+        return Usage(len(generation.prompt_ids), 0)
 
     def cancel(self, request_id: str) -> None:
         """Ends a request, from any thread, at the next step; an unknown id is nothing."""
         with self._wake:
-            if sequence := self._scheduler.find(request_id):
-                sequence.cancelled = True
+            if generation := self._scheduler.find(request_id):
+                self._unwanted.append(generation)
 
     def tokenize(self, text: str) -> list[int]:
         """The ids that `text` has as a prompt."""
@@ -126,8 +107,20 @@ class Engine:
         return self._tokenizer.decode(ids)
 
     def stats(self) -> EngineStats:
+        """What the last step left."""
         with self._wake:
-            return EngineStats(running=self._scheduler.running, waiting=self._scheduler.waiting, slots=self._slots)
+            scheduler, counts = self._scheduler, self._scheduler.counts
+            return EngineStats(
+                running=scheduler.running,
+                waiting=scheduler.waiting,
+                slots=self._slots,
+                cache_tokens=scheduler.cache_tokens,
+                cache_capacity=self._cache_capacity,
+                prefix_queried=counts.prefix_queried,
+                prefix_hit=counts.prefix_hit,
+                preemptions=counts.preemptions,
+                generated_tokens=counts.generated_tokens,
+            )
 
     def _loop(self) -> None:
         while plan := self._schedule():
@@ -142,70 +135,126 @@ class Engine:
                 self._emit(outputs)
 
     def _schedule(self) -> Plan | None:
-        """Waits for work, ends what was cancelled, and plans a step. None when the engine stops."""
+        """Waits for work, ends what is unwanted or late, and plans a step. None when the engine stops."""
         with self._wake:
-            self._wake.wait_for(lambda: self._stopping or self._scheduler.sequences())
-            cancelled = [sequence for sequence in self._scheduler.sequences() if sequence.cancelled]
-            outputs = [self._end(sequence, FinishReason.CANCELLED) for sequence in cancelled]
-            plan = None if self._stopping else self._scheduler.schedule(time.monotonic())
+            self._wake.wait_for(lambda: self._stopping or self._scheduler.waiting or self._scheduler.running)
+            now = time.monotonic()
+            unwanted, self._unwanted = self._unwanted, []
+            outputs = self._end_all(self._scheduler.generations() if self._stopping else unwanted)
+            outputs += self._end_all(self._scheduler.expired(now), FinishReason.ERROR, LATE, TIMEOUT)
+            plan = None if self._stopping else self._scheduler.schedule(now)
         if outputs:
             self._emit(outputs)
         return plan
 
-    def _step(self, plan: Plan) -> Iterator[GenerationOutput]:
+    def _step(self, plan: Plan) -> Iterable[GenerationOutput]:
+        for sequence, slot in plan.parked:
+            self._parked[sequence] = self._sampler.park(slot)
         for sequence in plan.admitted:
-            self._sampler.admit(sequence.slot, sequence.sampling, sequence.prompt_ids)
+            self._admit(sequence)
+        for copy in plan.copies:
+            self._decoder.copy(copy.source, copy.target, copy.length)
         sequences, logits = self._run(plan)
         if sequences:
-            tokens = self._sampler.sample(logits, [sequence.slot for sequence in sequences])
-            yield from map(self._advance, sequences, tokens)
+            self._scheduler.counts.generated_tokens += len(sequences)
+            sampled = self._sampler.sample(logits, [sequence.slot for sequence in sequences])
+            yield from map(self._advance, sequences, sampled)
+
+    def _admit(self, sequence: Sequence) -> None:
+        if parked := self._parked.pop(sequence, None):
+            self._sampler.resume(sequence.slot, parked)
+        else:
+            self._sampler.admit(sequence.slot, sequence.sampling, sequence.generation.prompt_ids)
 
     def _run(self, plan: Plan) -> tuple[list[Sequence], Tensor]:
         """Runs the model. Returns who gets a token now and their logits, [rows, vocabulary]."""
-        sequences = list(plan.decodes)
-        spans = [Span(sequence.slot, sequence.position, [sequence.last_token]) for sequence in sequences]
-        for chunk in plan.prefills:
-            sequence = chunk.sequence
-            ids = sequence.prompt_ids[chunk.start : chunk.end]
-            sequence.prefilled = chunk.end
-            spans.append(Span(sequence.slot, chunk.start, ids, wanted=sequence.decoding))
-            if sequence.decoding:
-                sequences.append(sequence)
-        return sequences, self._decoder.run(spans)
+        sequences = plan.decodes.copy()
+        spans = [Span(one.slot, one.computed, [one.ids[-1]]) for one in sequences]
+        for chunk in plan.chunks:
+            spans.append(_span(chunk))
+            if chunk.completes:
+                sequences.append(chunk.sequence)
+        logits = self._decoder.run(spans)
+        for one in plan.decodes:
+            one.computed += 1
+        for chunk in plan.chunks:
+            chunk.sequence.computed = chunk.end
+        if any(chunk.scored for chunk in plan.chunks):
+            logits = self._score_prompts(plan, logits)
+        return sequences, logits
 
-    def _advance(self, sequence: Sequence, token: int) -> GenerationOutput:
-        """Takes a sampled token to its request, and ends the request where it ends."""
-        sequence.last_token = token
-        sequence.generated += 1
-        if token in self._eos_ids:
-            return self._end(sequence, FinishReason.STOP, sequence.text.flush())
-        text = sequence.text.push(token)
-        if sequence.text.stopped:
-            return self._end(sequence, FinishReason.STOP, text)
-        if sequence.generated == sequence.max_tokens:
-            return self._end(sequence, FinishReason.LENGTH, text + sequence.text.flush())
-        return GenerationOutput(request_id=sequence.request_id, index=sequence.generated - 1, text=text)
+    def _score_prompts(self, plan: Plan, logits: Tensor) -> Tensor:
+        """Keeps the log probabilities of prompts that want them; returns the rows to be sampled from."""
+        kept, row = list(range(len(plan.decodes))), len(plan.decodes)
+        for chunk in plan.chunks:
+            rows = _span(chunk).rows
+            if chunk.scored:
+                self._score(chunk, logits[row : row + rows])
+            row += rows
+            if chunk.completes:
+                kept.append(row - 1)
+        return logits[kept]
 
-    def _end(
-        self, sequence: Sequence, reason: FinishReason, text: str = "", error: str | None = None
-    ) -> GenerationOutput:
-        """Frees the slot and makes the request's last output."""
+    def _score(self, chunk: Chunk, logits: Tensor) -> None:
+        """The row of each token tells the log probability of the one behind it."""
+        generation, params = chunk.sequence.generation, chunk.sequence.sampling
+        behind = generation.prompt_ids[chunk.start + 1 : chunk.end + 1]
+        if behind:
+            told = log_probabilities(logits[: len(behind)], torch.tensor(behind), params.logprobs or 0)
+            for token, (logprob, top) in zip(behind, told, strict=True):
+                generation.prompt_logprobs.append(self._intake.describe(token, logprob, top))
+
+    def _advance(self, sequence: Sequence, sampled: Sampled) -> GenerationOutput:
+        """Takes a sampled token to its choice, and ends the choice where it ends."""
+        generation, writer = sequence.generation, sequence.writer
+        if generation.echo is not None and not writer.tokens:
+            writer.open_with(generation.echo, tuple(generation.prompt_logprobs))
+        output = writer.write(sampled)
+        sequence.ids.append(sampled.token)
+        generation.completion_tokens += 1
+        if output.finish_reason is None:
+            return output
+        return self._end(sequence, output)
+
+    def _end(self, sequence: Sequence, output: GenerationOutput) -> GenerationOutput:
+        """Frees the slot. The last choice's last output tells the usage."""
+        if sequence.slot >= 0:
+            self._sampler.release(sequence.slot)
+        self._parked.pop(sequence, None)
+        whole = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR)
         with self._wake:
-            self._scheduler.finish(sequence, time.monotonic())
-        sampled = reason in (FinishReason.STOP, FinishReason.LENGTH)
-        return GenerationOutput(
-            request_id=sequence.request_id,
-            index=sequence.generated - 1 if sampled else sequence.generated,
-            text=text,
-            finish_reason=reason,
-            usage=Usage(len(sequence.prompt_ids), sequence.generated),
-            error=error,
-        )
+            self._scheduler.finish(sequence, time.monotonic(), whole=whole)
+        generation = sequence.generation
+        return output if generation.choices else msgspec.structs.replace(output, usage=generation.usage)
+
+    def _end_all(
+        self,
+        generations: list[Generation],
+        reason: FinishReason = FinishReason.CANCELLED,
+        error: str | None = None,
+        error_code: str | None = None,
+    ) -> list[GenerationOutput]:
+        return [
+            self._end(sequence, sequence.writer.break_off(reason, error, error_code))
+            for generation in generations
+            for sequence in list(generation.choices)
+        ]
 
     def _fail_running(self) -> list[GenerationOutput]:
         """Ends whoever has a slot with an error, and forgets what the failed step may have left in the cache."""
         self._decoder.clear()
         with self._wake:
-            running = [sequence for sequence in self._scheduler.sequences() if sequence.slot >= 0]
-            error = "The engine failed while it ran this request. Try again; if it fails again, reload the model."
-            return [self._end(sequence, FinishReason.ERROR, error=error) for sequence in running]
+            hit = [one for one in self._scheduler.generations() if any(map(self._is_in_the_model, one.choices))]
+            outputs = self._end_all(hit, FinishReason.ERROR, FAILED)
+            self._scheduler.forget_slots()
+        return outputs
+
+    def _is_in_the_model(self, sequence: Sequence) -> bool:
+        """Who has to make room in the step that failed may not have got out."""
+        return sequence.slot >= 0 or (sequence.writer.tokens > 0 and sequence not in self._parked)
+
+
+def _span(chunk: Chunk) -> Span:
+    sequence = chunk.sequence
+    ids = sequence.ids[chunk.start : chunk.end]
+    return Span(sequence.slot, chunk.start, ids, every=chunk.scored, wanted=chunk.scored or chunk.completes)

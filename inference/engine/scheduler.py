@@ -1,71 +1,79 @@
-"""Who runs and who waits. First come, first served; plain Python, no tensor."""
+"""Who runs, who waits, and what a step computes. Plain Python, no tensor."""
 
-import heapq
-from collections import deque
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from math import ceil, inf
 
-from inference.engine.detokenizer import TextStream
 from inference.engine.errors import EngineOverloaded
-from inference.engine.request import SamplingParams
+from inference.engine.fairness import Turns
+from inference.engine.prefix_cache import Copy, PrefixCache
+from inference.engine.sequence import Generation, Sequence
+
+# Logits of every token of a prompt are large, so that such prompts come in small pieces.
+SCORED_CHUNK = 64
+# An interactive request that comes in the middle of a step waits for its end: batch prompts must not make it long.
+BATCH_SHARE = 4
 
 
-@dataclass(eq=False, kw_only=True)
-class Sequence:
-    """One request on its way: `prefilled` prompt tokens are in its slot, `generated` tokens were sampled."""
-
-    request_id: str
-    prompt_ids: list[int]
-    max_tokens: int
-    sampling: SamplingParams
-    text: TextStream
-    slot: int = -1
-    prefilled: int = 0
-    generated: int = 0
-    last_token: int = -1
-    cancelled: bool = False
-    admitted_at: float = 0.0
-
-    @property
-    def decoding(self) -> bool:
-        """The whole prompt is in the cache, so each step adds one token."""
-        return self.prefilled == len(self.prompt_ids)
-
-    @property
-    def position(self) -> int:
-        """Where in the context the last sampled token stands."""
-        return len(self.prompt_ids) + self.generated - 1
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Chunk:
-    """Prompt tokens `start` to `end` of a sequence, to be run in this step."""
+    """The tokens of a sequence from `start` to `end`, more than one, to be computed in this step.
+
+    scored: each one's logits are wanted.
+    """
 
     sequence: Sequence
     start: int
     end: int
+    scored: bool = False
+
+    @property
+    def completes(self) -> bool:
+        """The sequence gets its next token from this step."""
+        return self.end == len(self.sequence.ids)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Plan:
-    """One step: `decodes`, ascending by slot, get one token each; `prefills` bring at most batch_size prompt tokens."""
+    """One step, in this order: `parked` lose their slots, `admitted` get theirs, `copies` are made; then `decodes`,
+    ascending by slot, have one token computed each, and `chunks` at most batch_size in all."""
 
-    admitted: list[Sequence]
-    decodes: list[Sequence]
-    prefills: list[Chunk]
+    parked: list[tuple[Sequence, int]] = field(default_factory=list)
+    admitted: list[Sequence] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    decodes: list[Sequence] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the start."""
+
+    prefix_queried: int = 0
+    prefix_hit: int = 0
+    preemptions: int = 0
+    generated_tokens: int = 0
 
 
 class Scheduler:
-    """Knows every request of the engine from `add` until `finish`. Not thread-safe: the engine holds its lock."""
+    """Knows every request of the engine from `add` until its last `finish`. Not thread-safe: the engine has a lock."""
 
-    def __init__(self, *, slots: int, batch_size: int, max_queue: int) -> None:
+    def __init__(self, *, slots: int, batch_size: int, max_queue: int, max_queue_tokens: int) -> None:
         self._slots = slots
         self._batch_size = batch_size
         self._max_queue = max_queue
-        self._free = list(range(slots))
-        self._waiting: deque[Sequence] = deque()
+        self._max_queue_tokens = max_queue_tokens
+        self._cache = PrefixCache(slots)
+        self._turns = Turns()
+        self._order = count()
+        self._generations: dict[str, Generation] = {}
+        self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
-        self._seconds_per_request = 1.0
+        self._seats_changed = False
+        self._next_deadline = inf
+        self._seconds_per_sequence = 1.0
+        self.counts = Counts()
 
     @property
     def running(self) -> int:
@@ -75,60 +83,147 @@ class Scheduler:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def add(self, sequence: Sequence) -> None:
+    @property
+    def cache_tokens(self) -> int:
+        """Places that running requests fill."""
+        return sum(sequence.computed for sequence in self._running)
+
+    def generations(self) -> list[Generation]:
+        return list(self._generations.values())
+
+    def find(self, request_id: str) -> Generation | None:
+        return self._generations.get(request_id)
+
+    def add(self, generation: Generation) -> None:
         """Queues a request. Raises EngineOverloaded when the queue is full."""
-        # Free slots count as places too: they are filled at the next step.
-        if len(self._waiting) >= self._max_queue + len(self._free):
+        self._refuse_over_full(generation)
+        generation.order = next(self._order)
+        self._generations[generation.request_id] = generation
+        self._waiting += generation.choices
+        self._turns.come(generation.user, len(generation.choices))
+        self._next_deadline = min(self._next_deadline, generation.deadline)
+        self._seats_changed = True
+
+    def _refuse_over_full(self, new: Generation) -> None:
+        """Free slots count as places too: they are filled at the next step. Batch work is in no interactive's way."""
+        queued = [one for one in self._generations.values() if one.started_at is None and (new.batch or not one.batch)]
+        room = self._cache.free + sum(one.generation.batch and not new.batch for one in self._running)
+        behind = queued[room:]
+        tokens = sum(len(one.prompt_ids) for one in behind)
+        too_many = len(queued) >= room + self._max_queue
+        if too_many or (behind and tokens + len(new.prompt_ids) > self._max_queue_tokens):
             wait = self.retry_after()
-            raise EngineOverloaded(
-                f"{self.waiting} requests are waiting already. Try again in {wait} s.",
-                retry_after=wait,
-                reason="queue_full",
-            )
-        self._waiting.append(sequence)
+            what = f"{len(queued)} requests with {tokens} prompt tokens are waiting already."
+            raise EngineOverloaded(f"{what} Try again in {wait} s.", retry_after=wait, reason="queue_full")
 
     def retry_after(self) -> int:
         """Seconds until the queue has moved on, from how long requests took lately; 1 to 120."""
-        return min(max(ceil((self.waiting + 1) * self._seconds_per_request / self._slots), 1), 120)
+        return min(max(ceil((self.waiting + 1) * self._seconds_per_sequence / self._slots), 1), 120)
 
-    def find(self, request_id: str) -> Sequence | None:
-        return next((sequence for sequence in self.sequences() if sequence.request_id == request_id), None)
-
-    def sequences(self) -> list[Sequence]:
-        """Everyone, running first."""
-        return [*self._running, *self._waiting]
+    def expired(self, now: float) -> list[Generation]:
+        """Those whose deadline has passed."""
+        if now < self._next_deadline:
+            return []
+        left = [one.deadline for one in self._generations.values() if one.deadline > now]
+        self._next_deadline = min(left, default=inf)
+        return [one for one in self._generations.values() if one.deadline <= now]
 
     def schedule(self, now: float) -> Plan:
-        """Gives free slots to those who wait longest, then shares out the step."""
-        admitted = []
-        while self._free and self._waiting:
-            sequence = self._waiting.popleft()
-            sequence.slot = heapq.heappop(self._free)
-            sequence.admitted_at = now
-            self._running.append(sequence)
-            admitted.append(sequence)
-        decodes = [sequence for sequence in self._running if sequence.decoding]
-        decodes.sort(key=lambda sequence: sequence.slot)
-        return Plan(admitted, decodes, self._prefills())
-
-    def _prefills(self) -> list[Chunk]:
-        """Whole prompts in order of arrival, the last one cut where the step's budget ends."""
-        chunks = []
-        budget = self._batch_size
+        """Gives slots to whose turn it is, then shares out the step."""
+        plan = Plan()
+        if self._seats_changed:
+            self._seat(plan, now)
+        prefilling = []
         for sequence in self._running:
-            if budget and not sequence.decoding:
-                end = min(sequence.prefilled + budget, len(sequence.prompt_ids))
-                chunks.append(Chunk(sequence, sequence.prefilled, end))
-                budget -= end - sequence.prefilled
-        return chunks
+            if sequence.pending == 1:
+                plan.decodes.append(sequence)
+                self._turns.serve(sequence, 1)
+            else:
+                prefilling.append(sequence)
+        plan.decodes.sort(key=_slot)
+        if prefilling:
+            plan.chunks.extend(self._chunks(prefilling))
+        return plan
 
-    def finish(self, sequence: Sequence, now: float) -> None:
-        """Forgets a request; its slot is free for the next step."""
+    def _seat(self, plan: Plan, now: float) -> None:
+        """Fills free slots, and those that somebody has to leave."""
+        while waiting := [one for one in self._waiting if not one.generation.prefilling]:
+            sequence = min(waiting, key=self._turns.turn)
+            if not self._cache.free:
+                settled = [one for one in self._running if one not in plan.admitted]
+                leaving = self._turns.makes_room(settled, sequence)
+                if leaving is None:
+                    break
+                plan.parked.append((leaving, leaving.slot))
+                self._park(leaving)
+            self._admit(sequence, plan, now)
+        # Choices that wait for another's prompt are looked at again at the next step.
+        self._seats_changed = any(one.generation.prefilling for one in self._waiting)
+
+    def _admit(self, sequence: Sequence, plan: Plan, now: float) -> None:
+        generation = sequence.generation
+        if copy := self._cache.take(sequence):
+            plan.copies.append(copy)
+        if generation.started_at is None:
+            generation.started_at, generation.cached_tokens = now, sequence.computed
+            self.counts.prefix_queried += len(generation.prompt_ids)
+            self.counts.prefix_hit += sequence.computed
+        if generation.needs_scores:
+            del generation.prompt_logprobs[1:]
+        if sequence.admitted_at is None:
+            sequence.admitted_at = now
+        self._waiting.remove(sequence)
+        self._running.append(sequence)
+        self._turns.take_slot(sequence)
+        plan.admitted.append(sequence)
+
+    def _park(self, sequence: Sequence) -> None:
+        """Back to those who wait; it keeps what it wrote, and computes it again when its turn comes."""
+        self.counts.preemptions += 1
+        self._leave_slot(sequence)
+        self._waiting.append(sequence)
+
+    def _leave_slot(self, sequence: Sequence) -> None:
+        self._running.remove(sequence)
+        self._cache.leave(sequence)
+        self._turns.give_slot(sequence)
+        sequence.slot, sequence.computed = -1, 0
+
+    def _chunks(self, prefilling: list[Sequence]) -> Iterable[Chunk]:
+        """In order of admission, interactive prompts first, the last one cut where the step's budget ends."""
+        budget = self._batch_size
+        for sequence in sorted(prefilling, key=lambda one: one.generation.batch):
+            if sequence.generation.batch:
+                budget = min(budget, max(self._batch_size // BATCH_SHARE, 1))
+            scored = sequence.generation.needs_scores
+            size = min(sequence.pending, budget, SCORED_CHUNK if scored else budget)
+            if size:
+                budget -= size
+                self._turns.serve(sequence, size)
+                yield Chunk(sequence, sequence.computed, sequence.computed + size, scored)
+
+    def finish(self, sequence: Sequence, now: float, *, whole: bool) -> None:
+        """Forgets a choice, and with the last one its request; its slot is free for the next step.
+
+        whole: it ended by itself, so that its time tells how long requests take.
+        """
+        generation = sequence.generation
+        generation.choices.remove(sequence)
         if sequence.slot < 0:
             self._waiting.remove(sequence)
-            return
-        self._running.remove(sequence)
-        assert sequence.slot not in self._free
-        heapq.heappush(self._free, sequence.slot)
-        if not sequence.cancelled:
-            self._seconds_per_request += 0.1 * (now - sequence.admitted_at - self._seconds_per_request)
+        else:
+            self._leave_slot(sequence)
+        if whole and sequence.admitted_at is not None:
+            self._seconds_per_sequence += 0.1 * (now - sequence.admitted_at - self._seconds_per_sequence)
+        self._turns.leave(generation.user)
+        if not generation.choices:
+            del self._generations[generation.request_id]
+        self._seats_changed = True
+
+    def forget_slots(self) -> None:
+        """After a failed step: nothing that slots hold can be trusted."""
+        self._cache.forget()
+
+
+def _slot(sequence: Sequence) -> int:
+    return sequence.slot

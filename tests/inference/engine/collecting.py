@@ -13,7 +13,7 @@ from inference.engine.engine import Engine
 from inference.engine.request import GenerationOutput, GenerationRequest, LoadOptions, SamplingParams
 from inference.engine.spans import Decoder, Span
 from inference.engine.tokenizer import Tokenizer
-from tests.inference.engine.tiny_models import END
+from tests.inference.engine.tiny_models import END, SPECIAL
 
 GREEDY = SamplingParams(temperature=0)
 PATIENCE = 20  # seconds; far more than any of this takes
@@ -33,7 +33,7 @@ class Collector:
             self.steps.append(outputs)
             for output in outputs:
                 so_far = self._outputs.setdefault(output.request_id, [])
-                if so_far and so_far[-1].finish_reason:
+                if any(one.choice == output.choice and one.finish_reason for one in so_far[-100:]):
                     self.late.append(output)
                 so_far.append(output)
             self._news.notify_all()
@@ -50,7 +50,7 @@ class Collector:
             assert self._news.wait_for(lambda: len(self._outputs.get(request_id, [])) >= count, PATIENCE)
 
     def _ended(self, request_id: str) -> bool:
-        return any(output.finish_reason for output in self._outputs.get(request_id, []))
+        return any(output.usage for output in self._outputs.get(request_id, [])[-1:])
 
     def text(self, request_id: str) -> str:
         return "".join(output.text for output in self.outputs(request_id))
@@ -67,31 +67,88 @@ class ScriptedDecoder:
         self._script = script
         self._vocabulary = vocabulary
         self._pause = pause
+        # By slot: where the prompt ends, and which token is expected at which place.
         self._prompt_tokens: dict[int, int] = {}
+        self._expected: dict[int, tuple[int, int]] = {}
         self.fails_at: int | None = None
         self.calls: list[str] = []
 
     def run(self, spans: Sequence[Span]) -> Tensor:
         time.sleep(self._pause)
-        decodes = [span for span in spans if len(span.ids) == 1 and span.start]
+        decodes = [span for span in spans if self._expected.get(span.slot) == (span.start, span.ids[0])]
         self.calls += [f"decode {len(decodes)}"] * bool(decodes)
         self.calls += [f"prefill {len(span.ids)}" for span in spans if span not in decodes]
         if self.fails_at is not None and len(self.calls) >= self.fails_at:
             self.fails_at = None
             raise RuntimeError("scripted failure")
         self._prompt_tokens.update((span.slot, span.end) for span in spans if span not in decodes)
-        wanted = [span for span in spans if span.wanted]
-        logits = torch.zeros(len(wanted), self._vocabulary)
-        for row, span in enumerate(wanted):
-            place = span.end - self._prompt_tokens[span.slot]
-            logits[row, self._script[place % len(self._script)]] = 10.0
-        return logits
+        rows = [self._row(span, place) for span in spans for place in range(span.end - span.rows, span.end)]
+        return torch.stack(rows) if rows else torch.empty(0, self._vocabulary)
+
+    def _row(self, span: Span, place: int) -> Tensor:
+        token = self._script[(place + 1 - self._prompt_tokens[span.slot]) % len(self._script)]
+        self._expected[span.slot] = (place + 1, token)
+        row = torch.zeros(self._vocabulary)
+        row[token] = 10.0
+        return row
 
     def copy(self, source: int, target: int, length: int) -> None:
         self.calls.append(f"copy {length}")
 
     def clear(self) -> None:
         self._prompt_tokens.clear()
+        self._expected.clear()
+
+
+class RememberingDecoder:
+    """A decoder whose every row of logits hangs on all ids before it in the slot, and on nothing else.
+
+    computed: how many tokens it ran. spans: those of each step, as (slot, start, tokens). copies: in order.
+    """
+
+    def __init__(self, vocabulary: int, pause: float = 0.0) -> None:
+        self._vocabulary = vocabulary
+        self._pause = pause
+        self._held: dict[int, list[int]] = {}
+        self.computed = 0
+        self.steps: list[list[tuple[int, int, int]]] = []
+        self.copies: list[tuple[int, int, int]] = []
+
+    def run(self, spans: Sequence[Span]) -> Tensor:
+        time.sleep(self._pause)
+        assert len({span.slot for span in spans}) == len(spans)
+        self.steps.append([(span.slot, span.start, len(span.ids)) for span in spans])
+        rows = [row for span in spans for row in self._run(span)]
+        return torch.stack(rows) if rows else torch.empty(0, self._vocabulary)
+
+    def _run(self, span: Span) -> list[Tensor]:
+        held = self._held.setdefault(span.slot, [])
+        assert span.start <= len(held), "a gap in the slot"
+        held[span.start :] = span.ids
+        self.computed += len(span.ids)
+        return [self.row(held[: place + 1]) for place in range(span.end - span.rows, span.end)]
+
+    def row(self, ids: list[int]) -> Tensor:
+        """The logits behind `ids`; no special token is ever the best."""
+        seeded = torch.Generator().manual_seed(hash(tuple(ids)))
+        row = torch.randn(self._vocabulary, generator=seeded) * 4
+        row[: len(SPECIAL)] = -50.0
+        return row
+
+    def greedy(self, ids: list[int], tokens: int) -> list[int]:
+        """What follows `ids` when the best token is taken each time."""
+        whole = list(ids)
+        for _ in range(tokens):
+            whole.append(int(self.row(whole).argmax()))
+        return whole[len(ids) :]
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        self.copies.append((source, target, length))
+        assert length <= len(self._held[source]), "more than the slot holds"
+        self._held[target] = self._held[source][:length]
+
+    def clear(self) -> None:
+        self._held.clear()
 
 
 @contextmanager

@@ -1,0 +1,138 @@
+"""From a request to a generation that can be queued: refused if it cannot work, encoded, its choices made."""
+
+from math import ceil, inf
+
+import msgspec
+
+from inference.engine.detokenizer import TextStream
+from inference.engine.errors import ContextLengthExceeded, InvalidRequest
+from inference.engine.logprobs import Ranked
+from inference.engine.request import GenerationRequest, SamplingParams, TokenLogprob
+from inference.engine.sampling import check_sampling
+from inference.engine.sequence import Generation, Sequence
+from inference.engine.tokenizer import Tokenizer
+from inference.engine.writer import Writer
+
+MAX_CHOICES = 8
+MAX_TIMEOUT = 600.0
+PRIORITIES = range(-10, 11)
+# Seeds of neighbouring requests and choices must not meet: the golden ratio of 64 bits (SplitMix64).
+SEED_STEP = 0x9E3779B97F4A7C15
+
+
+class Intake:
+    """Safe to use from many threads at once."""
+
+    def __init__(self, *, tokenizer: Tokenizer, eos_ids: frozenset[int], context_size: int) -> None:
+        self._tokenizer = tokenizer
+        self._eos_ids = eos_ids
+        self._context_size = context_size
+
+    def take(self, request: GenerationRequest, now: float) -> Generation:
+        """Raises InvalidRequest or ContextLengthExceeded. now: on the monotonic clock."""
+        check_sampling(request.sampling, vocabulary=self._tokenizer.vocabulary)
+        _check(request)
+        prompt_ids = self._encode(request)
+        max_tokens = self._max_tokens(len(prompt_ids), request.sampling.max_tokens)
+        generation = Generation(
+            request_id=request.request_id,
+            prompt_ids=prompt_ids,
+            user=request.user,
+            batch=request.batch,
+            priority=request.priority,
+            deadline=inf if request.timeout is None else now + request.timeout,
+            scored=request.echo and request.sampling.logprobs is not None,
+            echo=self._prompt_text(request, prompt_ids) if request.echo else None,
+        )
+        if generation.scored:
+            generation.prompt_logprobs.append(self.describe(prompt_ids[0], None, ()))
+        generation.choices = [self._choice(request, generation, max_tokens, place) for place in range(request.n)]
+        return generation
+
+    def describe(self, token: int, logprob: float | None, top: Ranked) -> TokenLogprob:
+        """A token and its log probability as they are told."""
+        ranking = tuple(self._described(other, its) for other, its in top)
+        return msgspec.structs.replace(self._described(token, logprob), top=ranking)
+
+    def _described(self, token: int, logprob: float | None) -> TokenLogprob:
+        data = self._tokenizer.token_bytes(token)
+        return TokenLogprob(token, data.decode(errors="replace"), data, logprob)
+
+    def _choice(self, request: GenerationRequest, generation: Generation, max_tokens: int, place: int) -> Sequence:
+        sampling = _sampling(request.sampling, place)
+        writer = Writer(
+            request_id=request.request_id,
+            choice=place,
+            sampling=sampling,
+            max_tokens=max_tokens,
+            eos_ids=self._eos_ids,
+            text=TextStream(self._tokenizer.decode, sampling.stop, max(sampling.min_tokens - 1, 0)),
+            describe=self.describe,
+        )
+        ids = list(generation.prompt_ids)
+        return Sequence(generation=generation, choice=place, sampling=sampling, writer=writer, ids=ids)
+
+    def _encode(self, request: GenerationRequest) -> list[int]:
+        if request.prompt_ids is not None:
+            prompt_ids = list(request.prompt_ids)
+            if len(prompt_ids) > self._context_size:
+                raise self._too_long(len(prompt_ids), request.sampling.max_tokens)
+            if not all(0 <= token < self._tokenizer.vocabulary for token in prompt_ids):
+                limit = self._tokenizer.vocabulary
+                raise InvalidRequest(f"`prompt_ids` must be ids from 0 to {limit - 1}.", parameter="prompt_ids")
+        elif request.messages is not None:
+            self._refuse_far_too_long(request, sum(len(message.content) for message in request.messages))
+            prompt_ids = self._tokenizer.encode_chat(request.messages)
+        else:
+            prompt = request.prompt or ""
+            self._refuse_far_too_long(request, len(prompt))
+            prompt_ids = self._tokenizer.encode(prompt)
+        if not prompt_ids:
+            raise InvalidRequest("The prompt is empty. Send at least one character.", parameter="prompt")
+        return prompt_ids
+
+    def _refuse_far_too_long(self, request: GenerationRequest, characters: int) -> None:
+        """What no tokens as long as they come can hold needs no counting, which would take long."""
+        least = ceil(characters / self._tokenizer.longest_token)
+        if least > self._context_size:
+            raise self._too_long(least, request.sampling.max_tokens, "at least ")
+
+    def _max_tokens(self, prompt_tokens: int, asked: int | None) -> int:
+        left = self._context_size - prompt_tokens
+        if left < (asked or 1):
+            raise self._too_long(prompt_tokens, asked)
+        return asked or left
+
+    def _too_long(self, prompt_tokens: int, asked: int | None, least: str = "") -> ContextLengthExceeded:
+        wanted = f"{least}{prompt_tokens} tokens and {asked or 'at least 1'} are to be generated"
+        return ContextLengthExceeded(
+            f"The prompt has {wanted}, but the context has {self._context_size}. "
+            "Shorten the prompt or lower max_tokens.",
+            context_size=self._context_size,
+            prompt_tokens=prompt_tokens,
+            max_tokens=asked,
+        )
+
+    def _prompt_text(self, request: GenerationRequest, prompt_ids: list[int]) -> str:
+        return self._tokenizer.decode(prompt_ids) if request.prompt is None else request.prompt
+
+
+def _check(request: GenerationRequest) -> None:
+    given = [one for one in (request.prompt, request.prompt_ids, request.messages) if one is not None]
+    timeout = request.timeout
+    bounds = (
+        ("prompt", len(given) == 1, "alone: send one of `prompt`, `prompt_ids` and `messages`"),
+        ("n", 1 <= request.n <= MAX_CHOICES, f"from 1 to {MAX_CHOICES}"),
+        ("priority", request.priority in PRIORITIES, f"from {PRIORITIES[0]} to {PRIORITIES[-1]}"),
+        ("timeout", timeout is None or 0 < timeout <= MAX_TIMEOUT, f"above 0, to {MAX_TIMEOUT:g} seconds"),
+    )
+    for name, good, expected in bounds:
+        if not good:
+            raise InvalidRequest(f"`{name}` must be {expected}.", parameter=name)
+
+
+def _sampling(asked: SamplingParams, place: int) -> SamplingParams:
+    """The first choice is what the request alone would be; each other one has a seed that follows from its own."""
+    if asked.seed is None or place == 0:
+        return asked
+    return msgspec.structs.replace(asked, seed=asked.seed + place * SEED_STEP)

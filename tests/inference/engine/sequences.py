@@ -1,0 +1,66 @@
+"""Generations for tests of the scheduler, without an engine."""
+
+from math import inf
+
+from inference.engine.detokenizer import TextStream
+from inference.engine.request import SamplingParams
+from inference.engine.scheduler import Plan, Scheduler
+from inference.engine.sequence import Generation, Sequence
+from inference.engine.writer import Writer
+
+
+def scheduler(slots: int = 4, batch_size: int = 512, max_queue: int = 100, max_queue_tokens: int = 10**6) -> Scheduler:
+    return Scheduler(slots=slots, batch_size=batch_size, max_queue=max_queue, max_queue_tokens=max_queue_tokens)
+
+
+def generation(
+    name: str,
+    prompt: list[int] | int = 3,
+    *,
+    user: str = "",
+    batch: bool = False,
+    priority: int = 0,
+    deadline: float = inf,
+    n: int = 1,
+) -> Generation:
+    """`prompt`: ids, or how many of them."""
+    ids = [hash((name, place)) for place in range(prompt)] if isinstance(prompt, int) else prompt
+    made = Generation(request_id=name, prompt_ids=ids, user=user, batch=batch, priority=priority, deadline=deadline)
+    made.choices = [_choice(made, place) for place in range(n)]
+    return made
+
+
+def _choice(made: Generation, place: int) -> Sequence:
+    sampling = SamplingParams()
+    writer = Writer(
+        request_id=made.request_id,
+        choice=place,
+        sampling=sampling,
+        max_tokens=10**6,
+        eos_ids=frozenset(),
+        text=TextStream(lambda ids: ""),
+        describe=lambda token, logprob, top: NotImplemented,
+    )
+    return Sequence(generation=made, choice=place, sampling=sampling, writer=writer, ids=list(made.prompt_ids))
+
+
+def step(scheduler: Scheduler, now: float = 0.0) -> Plan:
+    """Plans a step and does what the engine does with it; every sampled token is 7."""
+    plan = scheduler.schedule(now)
+    for sequence in plan.decodes:
+        sequence.computed += 1
+        sequence.ids.append(7)
+    for chunk in plan.chunks:
+        chunk.sequence.computed = chunk.end
+        if chunk.completes:
+            chunk.sequence.ids.append(7)
+    return plan
+
+
+def names(sequences: list[Sequence]) -> list[str]:
+    return [sequence.generation.request_id for sequence in sequences]
+
+
+def end(scheduler: Scheduler, one: Generation, now: float = 0.0) -> None:
+    for choice in list(one.choices):
+        scheduler.finish(choice, now, whole=True)
