@@ -17,6 +17,7 @@ from commerce.descriptions import services
 from commerce.descriptions.serializers import DescriptionRequestSerializer, DescriptionSerializer
 from commerce.descriptions.streaming import DescriptionEvents
 from shared.accounts.permissions import HasRole
+from shared.api.idempotency import Idempotency
 
 
 class AsyncAPIView(APIView):
@@ -44,6 +45,7 @@ class GenerateDescriptionView(AsyncAPIView):
 
     permission_classes = [HasRole.of("STORE_OWNER", "STAFF")]
     http_method_names = ["post"]
+    idempotency = Idempotency.NEVER  # it may be a stream
 
     @extend_schema(
         operation_id="generate_description",

@@ -20,6 +20,7 @@ from shared.accounts.serializers import (
     RegistrationSerializer,
     TokenPairSerializer,
 )
+from shared.api.idempotency import Idempotency
 from shared.api.json import CredentialsJSONParser
 from shared.api.rate_limits import rate_limit_headers
 
@@ -30,6 +31,7 @@ class PublicView(APIView):
     authentication_classes = []
     permission_classes = [AllowAny]
     parser_classes = [CredentialsJSONParser]
+    idempotency = Idempotency.NEVER
 
 
 class TokenView(PublicView):

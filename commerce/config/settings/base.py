@@ -7,6 +7,7 @@ from shared.environment import env
 from shared.serving.broker import broker_url
 from shared.settings import *  # noqa: F403
 from shared.settings import (
+    MIDDLEWARE,
     REDIS_URL,
     REST_FRAMEWORK,
     SHARED_APPS,
@@ -35,6 +36,8 @@ INSTALLED_APPS = [
     "commerce.demo",
 ]
 
+MIDDLEWARE = [*MIDDLEWARE, "shared.api.idempotent_requests.IdempotencyMiddleware"]  # last: the view runs inside it
+
 # Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
 SESSION_COOKIE_NAME = "stoa_commerce_session"
 CSRF_COOKIE_NAME = "stoa_commerce_csrf"
@@ -49,6 +52,10 @@ STATIC_ROOT = VAR_DIR / "commerce-static"
 SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "TITLE": "Stoa commerce",
     "VERSION": "1.0.0",
+    "ENUM_NAME_OVERRIDES": {
+        "ProductStatus": "commerce.catalog.models.Product.Status",
+        "ProductKind": "commerce.catalog.models.Product.Kind",
+    },
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "commerce.config.schema.add_errors"],
 }
 

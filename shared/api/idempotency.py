@@ -1,0 +1,107 @@
+"""Idempotency-Key: a POST that is sent again with its key is answered again, and not done again.
+
+A key belongs to a user, a method and a path. Its first run claims it in a row of its own, which others see at once.
+What the run changes and its answer are committed together, so that a crash leaves either both or neither; a key whose
+run died can be claimed anew after a while, and a run that comes late then undoes itself. A view may say otherwise by
+its attribute `idempotency`.
+"""
+
+import hashlib
+import time
+import uuid
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+
+from shared.api.errors import ApiError, ValidationFailed
+from shared.api.models import KeyedRequest
+
+LONGEST_KEY = 255
+KEPT_FOR = timedelta(hours=24)
+LONGEST_RUN = timedelta(minutes=2)  # after it, whoever claimed the key counts as dead
+LONGEST_WAIT_S = 5.0
+LOOK_EVERY_S = 0.05
+FORGOTTEN_AT_ONCE = 100
+KEPT_REFUSALS = frozenset({404, 409, 422})  # what was understood, looked at, and refused
+
+
+class Idempotency(StrEnum):
+    """How a view's answers are kept: with its changes, in one transaction; after them, for views that take long and
+    would hold the database's write lock; or not at all, for answers that hold credentials or are streams."""
+
+    TOGETHER = "together"
+    AFTERWARDS = "afterwards"
+    NEVER = "never"
+
+
+def scope_of(*, who: str, method: str, path: str, key: str) -> str:
+    """What one key stands for. Raises ValidationFailed for a key that is empty, too long or not printable."""
+    if not (0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+        raise ValidationFailed({"Idempotency-Key": [f"Send 1 to {LONGEST_KEY} printable ASCII characters."]})
+    return hashlib.sha256(repr((who, method, path, key)).encode()).hexdigest()
+
+
+def claim(*, scope: str, fingerprint: str, now: datetime) -> KeyedRequest:
+    """The key's row: answered (`status` is set), or the caller's to run. Waits while another runs.
+
+    Raises ValidationFailed for a key that came with another body, and ApiError 409 when the other takes too long.
+    """
+    _forget(scope, now)
+    until = time.monotonic() + LONGEST_WAIT_S
+    while True:
+        mine = {"fingerprint": fingerprint, "owner": uuid.uuid4(), "claimed_at": now, "created_at": now}
+        row, made = KeyedRequest.objects.get_or_create(scope=scope, defaults=mine)
+        if row.fingerprint != fingerprint:
+            raise ValidationFailed({"Idempotency-Key": ["This key came with another body before. Send a new key."]})
+        if made or row.status is not None or _takes_over(row, now):
+            return row
+        if time.monotonic() >= until:
+            raise ApiError(
+                409, "A request with this Idempotency-Key still runs. Send it again.", headers={"Retry-After": "5"}
+            )
+        time.sleep(LOOK_EVERY_S)
+
+
+def keep(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
+    """Keeps an answer that is worth keeping; says whether it did. Raises ApiError 409 when the key is no longer the
+    caller's, so that whatever the caller has done in this transaction is undone."""
+    if not isinstance(response, HttpResponse) or not _is_worth_keeping(response.status_code):
+        return False
+    if transaction.get_connection().needs_rollback:
+        return False
+    kept = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(
+        status=response.status_code, content_type=response.headers.get("Content-Type", ""), body=response.content
+    )
+    if not kept:
+        raise ApiError(409, "This request took too long, and another with its Idempotency-Key took its place.")
+    return True
+
+
+def release(*, row: KeyedRequest) -> None:
+    """Gives the key back, unless it has an answer or another owner."""
+    KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).delete()
+
+
+def _is_worth_keeping(status: int) -> bool:
+    return 200 <= status < 300 or status in KEPT_REFUSALS
+
+
+def _takes_over(row: KeyedRequest, now: datetime) -> bool:
+    """Whether the row's run must have died, and its key is the caller's from now on."""
+    if row.claimed_at > now - LONGEST_RUN:
+        return False
+    owner = uuid.uuid4()
+    taken = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(owner=owner, claimed_at=now)
+    row.owner = owner
+    return bool(taken)
+
+
+def _forget(scope: str, now: datetime) -> None:
+    """Forgets this key if its day is over, and some others whose day is."""
+    old = KeyedRequest.objects.filter(created_at__lte=now - KEPT_FOR)
+    ids = [*old.filter(scope=scope).values_list("pk", flat=True), *old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE]]
+    if ids:
+        KeyedRequest.objects.filter(pk__in=ids).delete()

@@ -1,0 +1,19 @@
+"""What the API keeps about requests: the answers that a repeated key is given again."""
+
+from django.db import models
+
+
+class KeyedRequest(models.Model):
+    """A request that came with an Idempotency-Key, and its answer once there is one."""
+
+    scope = models.CharField(max_length=64, unique=True)  # SHA-256 of who asked, method, path and key
+    fingerprint = models.CharField(max_length=64)  # SHA-256 of what was sent
+    owner = models.UUIDField()  # the run that may write the answer; another run that takes over has another
+    claimed_at = models.DateTimeField()
+    created_at = models.DateTimeField(db_index=True)
+    status = models.PositiveSmallIntegerField(null=True)  # null: it runs
+    content_type = models.CharField(max_length=255)
+    body = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"{self.scope[:8]} {self.status or 'running'}"
