@@ -1,4 +1,4 @@
-"""Whole numbers in the query string: ASCII digits, checked before anything else sees them."""
+"""Numbers and truths in the query string: plain ASCII, checked before anything else sees them."""
 
 import re
 
@@ -9,6 +9,7 @@ from shared.api.errors import ValidationFailed
 LARGEST_LIMIT = 100
 FARTHEST_PAGE = 10**15  # farther than any list, and an offset of a hundred rows a page still fits into 64 bits
 LARGEST_INTEGER = 2**63 - 1
+TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 _WHOLE_NUMBER = re.compile(r"(-?)0*([0-9]{1,19})\Z", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+\Z", re.ASCII)
 
@@ -40,3 +41,11 @@ def query_page(request: Request) -> int:
         return 1
     digits = text.lstrip("0") or "1"
     return FARTHEST_PAGE if len(digits) > 15 else int(digits)
+
+
+def query_truth(request: Request, name: str) -> bool:
+    """Whether `name=1` or `name=true` was asked. Raises ValidationFailed for what is neither true nor false."""
+    text = request.query_params.get(name, "").lower() or "0"
+    if text not in TRUTHS:
+        raise ValidationFailed({name: ["Send 1 or 0."]})
+    return TRUTHS[text]

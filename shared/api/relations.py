@@ -33,7 +33,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         fields = super().get_fields()
         if self.shows_all_relations:
             return fields
-        asked, path = self._asked(), self._path()
+        asked, path = self.asked_for(), self._path()
         hidden = {name for name in self.relation_names() if f"{path}{name}" not in asked}
         return {name: field for name, field in fields.items() if name not in hidden}
 
@@ -41,7 +41,8 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         names: Collection[str] = getattr(self.Meta, "relations", ())  # type: ignore[attr-defined]
         return names
 
-    def _asked(self) -> set[str]:
+    def asked_for(self) -> set[str]:
+        """The relations that the request asks for, by their whole path."""
         request, view = self.context.get("request"), self.context.get("view")
         if request is None or view is None:
             return set()

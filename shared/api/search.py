@@ -11,12 +11,11 @@ from django.db import models
 from django.db.models import Model, Q
 
 from shared.api.errors import ValidationFailed
-from shared.api.query import whole_number
+from shared.api.query import TRUTHS, whole_number
 
 LONGEST_SEARCH = 1000  # characters; databases bound the length of a pattern and the depth of a condition
 JOINS = {"and": operator.and_, "or": operator.or_}
 COMPARISONS = {"like": "icontains", "=": "exact"}
-TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 _NOTHING = Q(pk__in=())
 
 

@@ -1,0 +1,49 @@
+"""A customer's addresses. At most one of each type is the default, which the database itself sees to."""
+
+from typing import Self
+
+from django.db import models
+from django.db.models import Q
+
+from commerce.addresses.validators import validate_address
+from shared.accounts.models import User
+
+
+class AddressQuerySet(models.QuerySet["Address"]):
+    def for_user(self, user: User) -> Self:
+        """The user's own."""
+        return self.filter(customer=user)
+
+
+class Address(models.Model):
+    """Where a customer's bills or deliveries go. What `address` holds is the client's business, and kept as sent."""
+
+    class Type(models.TextChoices):
+        BILLING = "billing"
+        SHIPPING = "shipping"
+
+    customer = models.ForeignKey(User, on_delete=models.PROTECT, related_name="addresses")
+    title = models.CharField(max_length=255)
+    type = models.CharField(max_length=8, choices=Type)
+    default = models.BooleanField(
+        default=False, help_text="Takes the place of the customer's former default of this type."
+    )
+    address = models.JSONField(validators=[validate_address])
+    created_at = models.DateTimeField(editable=False)
+    updated_at = models.DateTimeField(editable=False)
+
+    objects = AddressQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        verbose_name_plural = "addresses"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["customer", "type"], condition=Q(default=True), name="commerce_address_one_default"
+            ),
+            models.CheckConstraint(condition=Q(type__in=["billing", "shipping"]), name="commerce_address_type_known"),
+            models.CheckConstraint(condition=~Q(address={}), name="commerce_address_not_empty"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
