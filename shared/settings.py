@@ -22,6 +22,7 @@ APPEND_SLASH = False
 
 SHARED_APPS = [
     "unfold",  # before the admin, whose templates it replaces
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -1,34 +1,159 @@
 """Products, types and categories, for the people who run the platform."""
 
-from django.contrib import admin
-from unfold.admin import ModelAdmin
+from typing import Any
 
-from commerce.catalog.models import Category, Product, ProductType
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.admin import TabularInline
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from commerce.attachments.records import attachment_record
+from commerce.catalog import services
+from commerce.catalog.models import Category, Product, ProductType, Variation
+from commerce.catalog.variations import refresh_figures
+from commerce.config.fast_admin import FastAdmin, MoneyForm, format_money
 
 
 @admin.register(ProductType)
-class ProductTypeAdmin(ModelAdmin):
+class ProductTypeAdmin(FastAdmin):
     list_display = ["name", "slug", "language"]
     list_filter = ["language"]
-    search_fields = ["name", "slug"]
+    search_fields = ["slug"]
     prepopulated_fields = {"slug": ["name"]}
 
 
 @admin.register(Category)
-class CategoryAdmin(ModelAdmin):
+class CategoryAdmin(FastAdmin):
     list_display = ["name", "type", "slug", "language"]
     list_select_related = ["type"]
-    list_filter = ["language", "type"]
-    search_fields = ["name", "slug"]
+    list_filter = ["language", ["type", AutocompleteSelectFilter]]
+    search_fields = ["slug", "type__slug"]
     autocomplete_fields = ["type"]
     prepopulated_fields = {"slug": ["name"]}
 
 
+class ProductForm(MoneyForm):
+    money_fields = ("price", "sale_price")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        price, sale_price = cleaned.get("price"), cleaned.get("sale_price")
+        if price is not None and sale_price is not None and sale_price > price:
+            self.add_error("sale_price", "The sale price may not be above the price.")
+        return cleaned
+
+
+class VariationForm(ProductForm):
+    is_deleted = forms.BooleanField(required=False, label="Delete", help_text="Orders that name it keep it.")
+
+    def get_currency(self) -> str:
+        return self.instance.product.currency if self.instance.product_id else super().get_currency()
+
+
+class VariationInline(TabularInline):
+    model = Variation
+    form = VariationForm
+    fields = ["title", "sku", "price", "sale_price", "quantity", "sold_quantity", "is_deleted"]
+    readonly_fields = ["sold_quantity"]
+    extra = 0
+    can_delete = False
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[Variation]":
+        rows: QuerySet[Variation] = super().get_queryset(request)
+        return rows.filter(deleted_at=None).select_related("product")
+
+
 @admin.register(Product)
-class ProductAdmin(ModelAdmin):
-    list_display = ["name", "shop", "type", "price", "currency", "quantity", "status"]
-    list_select_related = ["shop", "type"]
-    list_filter = ["status", "product_type", "language", "type"]
-    search_fields = ["name", "slug", "shop__name"]
+class ProductAdmin(FastAdmin):
+    form = ProductForm
+    list_display = ["picture", "name", "shop", "type", "shown_price", "quantity", "ratings", "status", "deleted_at"]
+    list_display_links = ["name"]
+    list_select_related = ["shop", "type", "image"]
+    list_filter = [
+        "status",
+        "product_type",
+        "language",
+        ["deleted_at", admin.EmptyFieldListFilter],
+        ["shop", AutocompleteSelectFilter],
+        ["type", AutocompleteSelectFilter],
+    ]
+    search_fields = ["slug", "name", "sku", "shop__slug"]
     autocomplete_fields = ["shop", "type", "categories"]
+    raw_id_fields = ["image", "gallery"]
     prepopulated_fields = {"slug": ["name"]}
+    readonly_fields = ["picture", "sold_quantity", "ratings", "rating_count", "created_at", "updated_at", "deleted_at"]
+    fieldsets = [
+        (None, {"fields": ["name", "slug", "language", "shop", "status", "description"]}),
+        ("Where it stands", {"fields": ["type", "categories"]}),
+        ("Price and stock", {"fields": [
+            "product_type", ("price", "sale_price", "currency"), "is_taxable", ("sku", "quantity", "unit"),
+        ]}),
+        ("Size", {"fields": [("height", "width", "length")]}),
+        ("Pictures", {"fields": ["picture", "image", "gallery"]}),
+        ("Figures", {"fields": [("sold_quantity", "ratings", "rating_count"), ("created_at", "updated_at")]}),
+    ]  # fmt: skip
+    inlines = [VariationInline]
+    actions = ["publish", "reject", "delete_from_lists"]
+    search_help_text = "The beginning of a product's name, SKU or shop, or a product's id"
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Orders name their products: the action takes one out of every list instead."""
+        return False
+
+    @admin.display(description="", empty_value="")
+    def picture(self, product: Product) -> str | None:
+        if product.image is None:
+            return None
+        shown = attachment_record(product.image).get("thumbnail", "")
+        return format_html('<img src="{}" alt="" style="height: 3rem; border-radius: 4px">', shown)
+
+    @admin.display(description="Price", ordering="min_price")
+    def shown_price(self, product: Product) -> str:
+        return format_money(product.min_price, product.currency)
+
+    def save_model(self, request: HttpRequest, obj: Product, form: Any, change: bool) -> None:
+        """Writes what was changed, and no more: an order may have taken from the stock since the page was opened."""
+        if not change:
+            obj.save()
+            return
+        columns = {field.name for field in Product._meta.concrete_fields}
+        obj.save(update_fields=[*columns.intersection(form.changed_data), "updated_at"])
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        now = timezone.now()
+        for variation_form in formset.forms:
+            if variation_form.cleaned_data.get("is_deleted"):
+                variation_form.instance.deleted_at = now
+        super().save_formset(request, form, formset, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        product = Product.objects.select_for_update().get(pk=form.instance.pk)
+        if product.product_type == Product.Kind.VARIABLE:
+            refresh_figures(product=product)
+
+    @admin.action(description="Publish")
+    def publish(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
+        self._set_status(request, products, Product.Status.PUBLISH)
+
+    @admin.action(description="Reject: take off sale until the shop has mended it")
+    def reject(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
+        self._set_status(request, products, Product.Status.REJECTED)
+
+    @admin.action(description="Delete from every list; orders keep it")
+    def delete_from_lists(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
+        for product in products.filter(deleted_at=None):
+            services.delete_product(actor=request.user, product_id=product.pk, now=timezone.now())  # type: ignore[arg-type]
+
+    def _set_status(self, request: HttpRequest, products: "QuerySet[Product]", status: str) -> None:
+        for product in products.filter(deleted_at=None):
+            services.change_product(
+                actor=request.user,  # type: ignore[arg-type]
+                product_id=product.pk,
+                values={"status": status},
+                now=timezone.now(),
+            )

@@ -1,5 +1,15 @@
 """Routes of the catalog, under /api."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from commerce.catalog.shelf_views import CategoryListView, CategoryView, TypeListView, TypeView
+from commerce.catalog.views import ProductListView, ProductView
+
+urlpatterns = [
+    path("products", ProductListView.as_view()),
+    path("products/<slug:key>", ProductView.as_view()),
+    path("categories", CategoryListView.as_view()),
+    path("categories/<slug:key>", CategoryView.as_view()),
+    path("types", TypeListView.as_view()),
+    path("types/<slug:key>", TypeView.as_view()),
+]

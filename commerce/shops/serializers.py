@@ -1,19 +1,77 @@
-"""What a signed-in user is told about themself."""
+"""The wire shapes of shops, and of what a signed-in user is told about themself."""
 
+import json
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.shops.images import ImageReferenceField
 from commerce.shops.models import Shop, ShopStaff
+from commerce.shops.records import for_record
 from shared.accounts.models import User
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
 
+LARGEST_OBJECT_BYTES = 16 * 1024
+
 
 class ShopSerializer(serializers.ModelSerializer[Shop]):
+    """A shop as everybody sees it."""
+
+    logo = AttachmentRecordSerializer(read_only=True)
+    cover_image = AttachmentRecordSerializer(read_only=True)
+    address = serializers.DictField(read_only=True)
+    settings = serializers.DictField(read_only=True)
+    products_count = serializers.IntegerField(read_only=True)
+
     class Meta:
         model = Shop
-        fields = ["id", "name", "slug", "description", "is_active", "owner_id", "created_at", "updated_at"]
+        fields = [
+            "id",
+            "name",
+            "slug",
+            "description",
+            "is_active",
+            "owner_id",
+            "logo",
+            "cover_image",
+            "address",
+            "settings",
+            "orders_count",
+            "products_count",
+            "created_at",
+            "updated_at",
+        ]
+
+
+class SmallObjectField(serializers.DictField):
+    """A free-form JSON object of bounded size."""
+
+    default_error_messages = {"too_large": "This may have at most {largest} bytes."}
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        value: dict[str, Any] = super().to_internal_value(data)
+        if len(json.dumps(value)) > LARGEST_OBJECT_BYTES:
+            self.fail("too_large", largest=LARGEST_OBJECT_BYTES)
+        return value
+
+
+class ShopWriteSerializer(serializers.Serializer[Any]):
+    """A shop as its owner sends it. `is_active` is a super admin's to change, and of others not looked at; `settings`
+    and `address` are seen by everybody."""
+
+    name = serializers.CharField(max_length=255)
+    description = serializers.CharField(max_length=20_000, required=False, allow_blank=True)
+    address = SmallObjectField(required=False)
+    settings = SmallObjectField(required=False)
+    logo = ImageReferenceField(required=False, allow_null=True, source="logo_id")
+    cover_image = ImageReferenceField(required=False, allow_null=True, source="cover_image_id")
+    is_active = serializers.BooleanField(required=False)
+
+
+class NewShopSerializer(ShopWriteSerializer):
+    slug = serializers.SlugField(max_length=200, required=False)
 
 
 class MeSerializer(serializers.ModelSerializer[User]):
@@ -50,4 +108,4 @@ class MeSerializer(serializers.ModelSerializer[User]):
 
     @extend_schema_field(ShopSerializer(many=True))
     def get_shops(self, user: User) -> Any:
-        return ShopSerializer(Shop.objects.for_user(user), many=True).data
+        return ShopSerializer(for_record(Shop.objects.for_user(user)), many=True, context=self.context).data

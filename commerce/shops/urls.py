@@ -1,7 +1,11 @@
-"""What a user sees of themself and their shops."""
+"""What a user sees of themself and their shops, and shops as everybody sees them."""
 
 from django.urls import path
 
-from commerce.shops.views import MeView
+from commerce.shops.views import MeView, ShopListView, ShopView
 
-urlpatterns = [path("me", MeView.as_view())]
+urlpatterns = [
+    path("me", MeView.as_view()),
+    path("shops", ShopListView.as_view()),
+    path("shops/<slug:key>", ShopView.as_view()),
+]

@@ -1,12 +1,15 @@
 """Products to test with."""
 
+import secrets
 from typing import Any
 
 from django.utils import timezone
 
+from commerce.attachments.models import Attachment
 from commerce.catalog.models import Product, ProductType
 from commerce.catalog.variations import set_variations
 from commerce.shops.models import Shop
+from shared.accounts.models import User
 
 
 def make_product(shop: Shop, slug: str = "velmo-lamp", **fields: Any) -> Product:
@@ -24,3 +27,16 @@ def make_variable_product(shop: Shop, slug: str = "fjell-shirt", **quantities: i
     ]
     set_variations(product=shirt, wanted=wanted, now=timezone.now())
     return shirt
+
+
+def make_picture(owner: User) -> Attachment:
+    """A picture's row; its file is nowhere."""
+    return Attachment.objects.create(
+        owner=owner,
+        key=secrets.token_hex(16),
+        name="lamp.jpg",
+        content_type="image/jpeg",
+        size=1,
+        width=800,
+        height=600,
+    )

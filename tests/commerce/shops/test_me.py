@@ -37,6 +37,12 @@ def test_an_owner_is_told_their_shops(client_of: ApiClient, owner: User, shop: S
             "description": "",
             "is_active": True,
             "owner_id": owner.pk,
+            "logo": None,
+            "cover_image": None,
+            "address": {},
+            "settings": {},
+            "orders_count": 0,
+            "products_count": 0,
             "created_at": shop.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "updated_at": shop.updated_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         }

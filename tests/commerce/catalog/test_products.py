@@ -1,0 +1,361 @@
+"""GET, POST, PUT, DELETE /api/products."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from commerce.attachments.models import Attachment
+from commerce.catalog.models import Category, Product, ProductType
+from commerce.shops.models import Shop, ShopStaff
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.catalog.goods import make_picture, make_product, make_variable_product
+from tests.commerce.conftest import ApiClient, make_user
+
+PATH = "/api/products"
+RECORD = {
+    "id", "name", "slug", "description", "type_id", "price", "sale_price", "min_price", "max_price", "currency", "sku",
+    "quantity", "sold_quantity", "in_stock", "is_taxable", "status", "product_type", "unit", "height", "width",
+    "length", "image", "gallery", "language", "shop_id", "ratings", "total_reviews", "rating_count", "created_at",
+    "updated_at",
+}  # fmt: skip
+
+
+def publish(shop: Shop, slug: str = "velmo-lamp", **fields: Any) -> Product:
+    return make_product(shop, slug, status=Product.Status.PUBLISH, **fields)
+
+
+def body(shop: Shop, **fields: Any) -> dict[str, Any]:
+    product_type, _ = ProductType.objects.get_or_create(slug="home", language="en", defaults={"name": "Home"})
+    return {"shop_id": shop.pk, "name": "Velmo Lamp", "price": 12.5, "type_id": product_type.pk} | fields
+
+
+@pytest.fixture
+def other_owner(db: None) -> User:
+    return make_user(Role.STORE_OWNER, "other")
+
+
+@pytest.fixture
+def other_shop(other_owner: User) -> Shop:
+    return Shop.objects.create(owner=other_owner, name="Other", slug="other")
+
+
+def send(client_of: ApiClient, user: User | None, method: str, path: str, sent: Any = None) -> Any:
+    return getattr(client_of(user), method)(path, sent, content_type="application/json")
+
+
+def listed(client_of: ApiClient, user: User | None = None, **query: Any) -> list[str]:
+    answer = client_of(user).get(PATH, query)
+    assert answer.status_code == 200, answer.content
+    return [product["slug"] for product in answer.json()["data"]]
+
+
+class TestReading:
+    def test_everybody_sees_the_published_products_of_active_shops_newest_first(
+        self, client_of: ApiClient, shop: Shop, other_shop: Shop
+    ):
+        for slug in ("first", "second"):
+            publish(shop, slug)
+        make_product(shop, "draft")
+        publish(shop, "gone", deleted_at=timezone.now())
+        publish(other_shop, "closed")
+        Shop.objects.filter(pk=other_shop.pk).update(is_active=False)
+
+        assert listed(client_of) == ["second", "first"]
+
+    def test_the_record_is_whole_and_its_money_is_numbers(self, client_of: ApiClient, shop: Shop):
+        lamp = publish(shop, sale_price=999, quantity=3, image=make_picture(shop.owner))
+        lamp.gallery.set([make_picture(shop.owner)])
+
+        record = client_of(None).get(f"{PATH}/velmo-lamp").json()
+
+        assert set(record) == RECORD
+        assert (record["price"], record["sale_price"], record["min_price"], record["max_price"]) == (
+            12.5, 9.99, 9.99, 9.99,
+        )  # fmt: skip
+        assert (record["quantity"], record["in_stock"], record["ratings"]) == (3, True, 0.0)
+        assert set(record["image"]) == {"id", "original", "thumbnail"}
+        assert [picture["id"] for picture in record["gallery"]] == [lamp.gallery.get().pk]
+        assert record["created_at"] == lamp.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        assert client_of(None).get(f"{PATH}/{lamp.pk}").json() == record
+
+    def test_with_sends_related_things_along(self, client_of: ApiClient, shop: Shop):
+        shirt = make_variable_product(shop, small=3, large=4)
+        Product.objects.update(status="publish")
+        shirt.categories.add(Category.objects.create(type=shirt.type, name="Shirts", slug="shirts"))
+
+        record = client_of(None).get(f"{PATH}/{shirt.pk}", {"with": "type;shop;categories;variations"}).json()
+
+        assert record["type"] == {"id": shirt.type_id, "name": "Home", "slug": "home"}
+        assert record["shop"] == {"id": shop.pk, "name": "Corner", "slug": "corner", "logo": None}
+        assert [category["slug"] for category in record["categories"]] == ["shirts"]
+        assert [(v["title"], v["price"], v["quantity"]) for v in record["variations"]] == [
+            ("small", 20.0, 3),
+            ("large", 21.0, 4),
+        ]
+        assert (record["min_price"], record["max_price"], record["quantity"]) == (20.0, 21.0, 7)
+
+    def test_the_people_of_a_shop_see_any_status_of_their_own_when_they_ask_for_it(
+        self, client_of: ApiClient, shop: Shop, owner: User, staff: User, other_owner: User, admin: User
+    ):
+        publish(shop, "public")
+        make_product(shop, "draft")
+
+        for user in (owner, staff, admin):
+            assert listed(client_of, user, shop_id=shop.pk) == ["draft", "public"]
+            assert client_of(user).get(f"{PATH}/draft").status_code == 200
+        for stranger in (None, other_owner):
+            assert listed(client_of, stranger, shop_id=shop.pk) == ["public"]
+            assert client_of(stranger).get(f"{PATH}/draft").status_code == 404
+        assert listed(client_of, owner) == ["public"]
+
+    def test_lists_are_of_one_language(self, client_of: ApiClient, shop: Shop):
+        publish(shop, "lamp")
+        publish(shop, "lampe", language="de")
+
+        assert listed(client_of) == ["lamp"]
+        assert listed(client_of, language="de") == ["lampe"]
+        assert client_of(None).get(f"{PATH}/lampe").status_code == 404
+        assert client_of(None).get(f"{PATH}/lampe", {"language": "de"}).json()["slug"] == "lampe"
+
+    def test_lists_are_searched_filtered_and_ordered(self, client_of: ApiClient, shop: Shop):
+        publish(shop, "lamp", name="Green lamp", price=300)
+        publish(shop, "chair", name="Green chair", price=100)
+        category = Category.objects.create(type=ProductType.objects.get(), name="Seats", slug="seats")
+        publish(shop, "stool", name="Red stool", price=200).categories.add(category)
+
+        assert listed(client_of, search="name:green") == ["chair", "lamp"]
+        assert listed(client_of, search="categories.slug:seats") == ["stool"]
+        assert listed(client_of, category_id=category.pk) == ["stool"]
+        assert listed(client_of, orderBy="min_price", sortedBy="asc") == ["chair", "stool", "lamp"]
+
+    @pytest.mark.parametrize("key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1", "none"])
+    def test_i7_what_names_no_product_is_404(self, client_of: ApiClient, shop: Shop, key: str):
+        publish(shop)
+
+        assert client_of(None).get(f"{PATH}/{key}").status_code == 404
+
+    @pytest.mark.parametrize("name", ["limit", "shop_id", "type_id", "category_id"])
+    @pytest.mark.parametrize("value", ["-1", "0", "1e9", "abc", "9223372036854775808", "1" * 40, "\u0661"])
+    def test_c7_numbers_in_the_query_are_422_or_find_nothing(
+        self, client_of: ApiClient, owner: User, name: str, value: str
+    ):
+        answer = client_of(owner).get(PATH, {name: value})
+
+        assert answer.status_code in (200, 422)
+        if answer.status_code == 200:
+            assert answer.json()["data"] == []
+
+    def test_a_list_costs_the_same_for_ten_products_and_for_a_thousand(
+        self, client_of: ApiClient, shop: Shop, django_assert_max_num_queries: DjangoAssertNumQueries
+    ):
+        picture = make_picture(shop.owner)
+        kind = publish(shop, image=picture).type
+        client = client_of(None)
+        query = {"with": "type;shop;categories;variations", "limit": 100}
+        counts = []
+        for number in (10, 1000):
+            have = Product.objects.count()
+            rows = [
+                Product(shop=shop, type=kind, name="x", slug=f"x-{n}", price=1, status="publish", image=picture)
+                for n in range(have, number)
+            ]
+            Product.objects.bulk_create(rows)
+            with django_assert_max_num_queries(8) as queries:
+                assert client.get(PATH, query).status_code == 200
+            counts.append(len(queries))
+        assert counts[1] - counts[0] <= 1  # the pages are counted once there is more than one
+
+
+class TestWriting:
+    def test_the_people_of_a_shop_add_a_product(self, client_of: ApiClient, shop: Shop, owner: User, staff: User):
+        for user, slug in ((owner, "velmo-lamp"), (staff, "velmo-lamp-2")):
+            answer = send(client_of, user, "post", PATH, body(shop, quantity=4, status="publish"))
+
+            assert answer.status_code == 201, answer.content
+            assert set(answer.json()) == RECORD
+            assert (answer.json()["slug"], answer.json()["price"]) == (slug, 12.5)
+        assert listed(client_of) == ["velmo-lamp-2", "velmo-lamp"]
+
+    def test_others_do_not(
+        self, client_of: ApiClient, shop: Shop, other_shop: Shop, customer: User, other_owner: User, owner: User
+    ):
+        expected = {None: 401, customer: 403, other_owner: 403}
+        for user, status in expected.items():
+            assert send(client_of, user, "post", PATH, body(shop)).status_code == status
+        assert send(client_of, owner, "post", PATH, body(shop, shop_id=2**62)).status_code == 403
+        assert not Product.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("fields", "wrong"),
+        [
+            ({"name": ""}, "name"),
+            ({"name": "x" * 256}, "name"),
+            ({"price": -1}, "price"),
+            ({"price": 1.001}, "price"),
+            ({"price": "12"}, "price"),
+            ({"sale_price": 13}, "sale_price"),
+            ({"quantity": 2**31}, "quantity"),
+            ({"quantity": -1}, "quantity"),
+            ({"type_id": 2**62}, "type_id"),
+            ({"type_id": 2**63}, "type_id"),
+            ({"status": "approved"}, "status"),
+            ({"status": "sold"}, "status"),
+            ({"currency": "eur"}, "currency"),
+            ({"language": "e\n"}, "language"),
+            ({"slug": "a b"}, "slug"),
+            ({"image": {"id": 2**62}}, "image"),
+            ({"image": 7}, "image"),
+            ({"gallery": [{"id": 2**62}]}, "gallery"),
+            ({"categories": [2**62]}, "categories"),
+            ({"categories": list(range(1, 99))}, "categories"),
+            ({"variations": [{"title": "S", "price": 1}]}, "variations"),
+            ({"product_type": "variable", "variations": [{"title": "S", "price": 1, "sale_price": 2}]}, "variations.0"),
+            ({"product_type": "variable", "variations": [{"title": "S", "price": 1, "id": 5}]}, "variations.0"),
+        ],
+    )
+    def test_what_is_out_of_bounds_is_422_with_its_field(
+        self, client_of: ApiClient, shop: Shop, owner: User, fields: dict[str, Any], wrong: str
+    ):
+        answer = send(client_of, owner, "post", PATH, body(shop, **fields))
+
+        assert answer.status_code == 422, answer.content
+        assert wrong in answer.json()["errors"]
+        assert not Product.objects.exists()
+
+    def test_a_simple_product_needs_a_price(self, client_of: ApiClient, shop: Shop, owner: User):
+        sent = body(shop)
+        del sent["price"]
+
+        assert set(send(client_of, owner, "post", PATH, sent).json()["errors"]) == {"price"}
+
+    def test_a_name_that_is_a_number_gets_a_slug_that_is_none(self, client_of: ApiClient, shop: Shop, owner: User):
+        answer = send(client_of, owner, "post", PATH, body(shop, name="2026"))
+
+        assert answer.json()["slug"] == "2026-2"
+
+    def test_a_change_changes_what_is_sent_and_nothing_else(self, client_of: ApiClient, shop: Shop, staff: User):
+        lamp = publish(shop, quantity=3)
+
+        answer = send(client_of, staff, "put", f"{PATH}/{lamp.pk}", {"price": 20, "sale_price": 15.5})
+
+        assert answer.status_code == 200, answer.content
+        record = answer.json()
+        assert (record["price"], record["sale_price"], record["min_price"]) == (20.0, 15.5, 15.5)
+        assert (record["name"], record["slug"], record["quantity"]) == ("Velmo lamp", "velmo-lamp", 3)
+
+    def test_c1_a_product_of_another_shop_is_not_there_to_change(
+        self, client_of: ApiClient, shop: Shop, other_owner: User, customer: User
+    ):
+        lamp = publish(shop)
+
+        for method in ("put", "delete"):
+            assert send(client_of, other_owner, method, f"{PATH}/{lamp.pk}", {"name": "Mine"}).status_code == 404
+            assert send(client_of, customer, method, f"{PATH}/{lamp.pk}", {"name": "Mine"}).status_code == 403
+            assert send(client_of, None, method, f"{PATH}/{lamp.pk}", {"name": "Mine"}).status_code == 401
+        lamp.refresh_from_db()
+        assert (lamp.name, lamp.deleted_at) == ("Velmo lamp", None)
+
+    def test_c1_pictures_of_somebody_else_are_refused_but_those_that_are_there_may_stay(
+        self, client_of: ApiClient, shop: Shop, owner: User, staff: User, other_owner: User
+    ):
+        ours, theirs = make_picture(owner), make_picture(other_owner)
+        lamp = publish(shop, image=ours)
+
+        kept = send(client_of, staff, "put", f"{PATH}/{lamp.pk}", {"image": {"id": ours.pk}})
+        stolen = send(client_of, owner, "put", f"{PATH}/{lamp.pk}", {"image": {"id": theirs.pk}})
+        hung = send(client_of, owner, "put", f"{PATH}/{lamp.pk}", {"gallery": [{"id": theirs.pk}]})
+
+        assert (kept.status_code, stolen.status_code, hung.status_code) == (200, 422, 422)
+        assert Attachment.objects.count() == 2
+
+    def test_c2_what_only_the_platform_knows_is_not_taken_from_a_client(
+        self, client_of: ApiClient, shop: Shop, owner: User, other_shop: Shop
+    ):
+        lamp = publish(shop)
+        before = {name: getattr(lamp, name) for name in ("pk", "shop_id", "slug", "language", "created_at")}
+        forged = {
+            "id": 999, "shop_id": other_shop.pk, "slug": "stolen", "language": "de", "created_at": "2001-01-01",
+            "ratings": 5, "rating_sum": 5, "rating_count": 1, "sold_quantity": 9, "deleted_at": "2001-01-01",
+            "lowest_variation_price": 1, "min_price": 1, "is_staff": True, "role": "SUPER_ADMIN",
+        } | {f"field_{number}": number for number in range(1000)}  # fmt: skip
+
+        answer = send(client_of, owner, "put", f"{PATH}/{lamp.pk}", forged)
+
+        assert answer.status_code == 200
+        lamp.refresh_from_db()
+        assert {name: getattr(lamp, name) for name in before} == before
+        assert (lamp.rating_count, lamp.sold_quantity, lamp.deleted_at, lamp.min_price) == (0, 0, None, 1250)
+
+    def test_only_the_platform_approves_and_a_rejected_product_is_not_published_again(
+        self, client_of: ApiClient, shop: Shop, owner: User, admin: User
+    ):
+        path = f"{PATH}/{publish(shop).pk}"
+
+        assert send(client_of, owner, "put", path, {"status": "approved"}).status_code == 422
+        assert send(client_of, admin, "put", path, {"status": "rejected"}).status_code == 200
+        assert send(client_of, owner, "put", path, {"status": "publish"}).status_code == 422
+        assert send(client_of, owner, "put", path, {"status": "under_review"}).status_code == 200
+
+    def test_a_deleted_product_leaves_every_list_and_keeps_its_row(self, client_of: ApiClient, shop: Shop, owner: User):
+        lamp = publish(shop)
+
+        assert send(client_of, owner, "delete", f"{PATH}/{lamp.pk}").json()["id"] == lamp.pk
+        assert send(client_of, owner, "delete", f"{PATH}/{lamp.pk}").status_code == 404
+        assert listed(client_of, owner, shop_id=shop.pk) == []
+        assert Product.objects.get().deleted_at is not None
+
+
+class TestVariations:
+    def test_they_are_the_whole_list_when_they_are_sent(self, client_of: ApiClient, shop: Shop, owner: User):
+        shirt = make_variable_product(shop, small=3, large=4)
+        small, large = shirt.variations.all()
+        wanted = [{"id": large.pk, "title": "L", "price": 30, "quantity": 1}, {"title": "XL", "price": 40, "id": None}]
+
+        answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations", {"variations": wanted})
+
+        record = answer.json()
+        assert [(v["title"], v["price"], v["quantity"]) for v in record["variations"]] == [
+            ("L", 30.0, 1),
+            ("XL", 40.0, 0),
+        ]
+        assert (record["quantity"], record["min_price"], record["max_price"]) == (1, 30.0, 40.0)
+        small.refresh_from_db()
+        assert small.deleted_at is not None
+
+    def test_without_them_a_change_leaves_them(self, client_of: ApiClient, shop: Shop, owner: User):
+        shirt = make_variable_product(shop, small=3)
+
+        record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations", {"quantity": 99}).json()
+
+        assert (record["quantity"], len(record["variations"])) == (3, 1)
+
+    def test_one_of_another_product_is_refused(self, client_of: ApiClient, shop: Shop, owner: User):
+        shirt, coat = make_variable_product(shop, small=3), make_variable_product(shop, "coat", small=3)
+        wanted = [{"id": coat.variations.get().pk, "title": "stolen", "price": 1}]
+
+        answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", {"variations": wanted})
+
+        assert answer.status_code == 422
+        assert coat.variations.get().title == "small"
+
+    def test_a_product_that_becomes_simple_loses_them(self, client_of: ApiClient, shop: Shop, owner: User):
+        shirt = make_variable_product(shop, small=3)
+
+        record = send(
+            client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations",
+            {"product_type": "simple", "price": 5, "quantity": 2},
+        ).json()  # fmt: skip
+
+        assert (record["variations"], record["min_price"], record["quantity"]) == ([], 5.0, 2)
+
+
+def test_c5_a_shop_that_nobody_works_in_is_nobodys(client_of: ApiClient, shop: Shop, db: None):
+    idle = make_user(Role.STAFF, "idle")
+    make_product(shop, "draft")
+
+    assert not ShopStaff.objects.exists()
+    assert listed(client_of, idle, shop_id=shop.pk) == []
+    assert send(client_of, idle, "post", PATH, body(shop)).status_code == 403
