@@ -1,0 +1,71 @@
+"""One default of each type, however many ask for it at once (row C8)."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from threading import Barrier
+
+import pytest
+from django.db import connections
+
+from commerce.addresses.models import Address
+from commerce.addresses.services import create_address, update_address
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.conftest import make_user
+
+AT_ONCE = 20
+REPEATS = 10
+NOW = datetime(2026, 1, 10, tzinfo=UTC)
+
+
+def in_threads(*calls: object) -> None:
+    """All calls at once, each on a connection of its own."""
+    barrier = Barrier(len(calls))
+
+    def one(call: object) -> None:
+        try:
+            barrier.wait(60)
+            call()  # type: ignore[operator]
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for done in [pool.submit(one, call) for call in calls]:
+            done.result()
+
+
+@pytest.fixture
+def buyer(transactional_db: None) -> User:
+    return make_user(Role.CUSTOMER, "buyer")
+
+
+def make(user: User, number: int, default: bool = True) -> Address:
+    return create_address(
+        actor=user,
+        customer_id=user.pk,
+        title=str(number),
+        type="billing",
+        address={"n": number},
+        default=default,
+        now=NOW,
+    )
+
+
+def test_c8_of_twenty_new_defaults_at_once_one_is_the_default(buyer: User):
+    for repeat in range(REPEATS):
+        in_threads(*(lambda number=number: make(buyer, number) for number in range(AT_ONCE)))
+
+        assert Address.objects.filter(customer=buyer).count() == AT_ONCE * (repeat + 1)
+        assert Address.objects.filter(customer=buyer, default=True).count() == 1
+
+
+def test_c8_of_many_that_become_the_default_at_once_one_does(buyer: User):
+    rows = [make(buyer, number, default=False) for number in range(AT_ONCE)]
+
+    def choose(row: Address) -> None:
+        update_address(customer=buyer, address_id=row.pk, changes={"default": True}, now=NOW)
+
+    for _ in range(REPEATS):
+        in_threads(*(lambda row=row: choose(row) for row in rows))
+
+        assert Address.objects.filter(customer=buyer, default=True).count() == 1
