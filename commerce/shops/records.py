@@ -2,7 +2,6 @@
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-
 from rest_framework import serializers
 
 from commerce.attachments.records import AttachmentRecordSerializer
