@@ -7,7 +7,8 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 django_application = get_asgi_application()
 
-from shared.accounts.request_limits import count_request  # noqa: E402  settings come first
+from commerce.attachments.body_cap import body_cap  # noqa: E402  settings come first
+from shared.accounts.request_limits import count_request  # noqa: E402
 from shared.serving.asgi import wrap  # noqa: E402
 
-application = wrap(django_application, limit=count_request)
+application = wrap(django_application, limit=count_request, body_cap=body_cap)

@@ -5,6 +5,7 @@ large and how slow its body may be; behind it, safe headers on every answer, err
 holds nothing back: what the application streams goes out at once, and a client that leaves is seen by the application.
 """
 
+import errno
 import time
 from collections.abc import Awaitable, Callable
 
@@ -24,14 +25,18 @@ LIVENESS_PATH = "/livez"
 PROBE_PATHS = frozenset({LIVENESS_PATH, "/readyz", "/health"})
 DRAIN_RETRY_S = 5
 
+DISK_RETRY_S = 60
+
 Limit = Callable[[Scope], Awaitable[Decision | None]]
+BodyCap = Callable[[Scope], Awaitable[int]]
 
 logger = structlog.get_logger(__name__)
 
 
-def wrap(application: Application, *, limit: Limit | None = None) -> Application:
+def wrap(application: Application, *, limit: Limit | None = None, body_cap: BodyCap | None = None) -> Application:
     """The application behind the door. Anything but HTTP passes untouched. `limit` counts a request, of which it sees
-    what may be believed; None from it: this one is not limited."""
+    what may be believed; None from it: this one is not limited. `body_cap` says how many bytes its body may have, for
+    a project in which that is not `settings.MAX_BODY_BYTES` everywhere; it may refuse by raising ApiError."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,7 +47,7 @@ def wrap(application: Application, *, limit: Limit | None = None) -> Application
             answer = Answer(send, path=scope["path"], request_id=request_id)
             began = time.monotonic()
             try:
-                await _answer(application, scope, receive, answer, limit)
+                await _answer(application, scope, receive, answer, limit, body_cap)
             finally:
                 _log(scope, answer.status, time.monotonic() - began)
 
@@ -50,7 +55,12 @@ def wrap(application: Application, *, limit: Limit | None = None) -> Application
 
 
 async def _answer(
-    application: Application, scope: Scope, receive: Receive, answer: Answer, limit: Limit | None
+    application: Application,
+    scope: Scope,
+    receive: Receive,
+    answer: Answer,
+    limit: Limit | None,
+    body_cap: BodyCap | None,
 ) -> None:
     """Pass the request on; what goes wrong before an answer has begun becomes one."""
     try:
@@ -59,12 +69,18 @@ async def _answer(
         if limit and (decision := await limit(scope)):
             answer.headers = rate_limit_headers(decision)
             require(decision)
-        await _pass_on(application, scope, receive, answer)
+        cap = await body_cap(scope) if body_cap else settings.MAX_BODY_BYTES
+        _refuse_declared(scope, cap)
+        await _pass_on(application, scope, receive, answer, cap)
     except ApiError as error:
         await answer.refuse(error.problem)
-    except Exception:
+    except Exception as error:
         if answer.status:
             raise  # too late for an answer: the server logs it and cuts the connection, so nobody takes it for whole
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # large bodies wait on disk
+            logger.error("disk_full")
+            await answer.refuse(Problem.of_status(503, headers={"Retry-After": str(DISK_RETRY_S)}))
+            return
         logger.exception("request_failed")
         await answer.refuse(Problem.of_status(500))
 
@@ -74,24 +90,27 @@ def _admit(scope: Scope) -> None:
     if is_draining() and scope["path"] != LIVENESS_PATH:
         raise ApiError(503, "This server is about to stop. Try again.", headers={"Retry-After": str(DRAIN_RETRY_S)})
     check_request(scope)
-    if int(header(scope["headers"], b"content-length") or 0) > settings.MAX_BODY_BYTES:
-        raise too_large(settings.MAX_BODY_BYTES)
 
 
-async def _pass_on(application: Application, scope: Scope, receive: Receive, answer: Answer) -> None:
-    body = TimedBody(receive)
+def _refuse_declared(scope: Scope, cap: int) -> None:
+    if int(header(scope["headers"], b"content-length") or 0) > cap:
+        raise too_large(cap)
+
+
+async def _pass_on(application: Application, scope: Scope, receive: Receive, answer: Answer, cap: int) -> None:
+    body = TimedBody(receive, times=max(1.0, cap / settings.MAX_BODY_BYTES))
     if header(scope["headers"], b"transfer-encoding"):
-        await _pass_on_chunked(application, scope, body, answer)
+        await _pass_on_chunked(application, scope, body, answer, cap)
     else:
         await application(scope, body, answer)
     if body.late and not answer.status:
         raise ApiError(408, "The request body took too long.", code="request_timeout")
 
 
-async def _pass_on_chunked(application: Application, scope: Scope, body: TimedBody, answer: Answer) -> None:
+async def _pass_on_chunked(application: Application, scope: Scope, body: TimedBody, answer: Answer, cap: int) -> None:
     spooled = SpooledBody(body)
     try:
-        if await spooled.read(cap=settings.MAX_BODY_BYTES):
+        if await spooled.read(cap=cap):
             await application(_with_length(scope, spooled.length), spooled, answer)
     finally:
         spooled.close()

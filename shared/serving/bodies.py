@@ -17,11 +17,12 @@ def too_large(cap: int) -> ApiError:
 
 
 class TimedBody:
-    """`receive` with a deadline for the whole body. Once it has passed, the client counts as gone; `late` says so."""
+    """`receive` with a deadline for the whole body, `times` the usual one. Once it has passed, the client counts as
+    gone; `late` says so."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, *, times: float = 1.0) -> None:
         self._receive = receive
-        self._deadline = asyncio.get_running_loop().time() + READ_TIMEOUT_S
+        self._deadline = asyncio.get_running_loop().time() + READ_TIMEOUT_S * times
         self._complete = False
         self.late = False
 
