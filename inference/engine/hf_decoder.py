@@ -11,11 +11,19 @@ from inference.engine.spans import Span
 
 
 class HFDecoder:
-    """A Decoder: all spans of one token in one forward, each longer one in a forward of its own."""
+    """A Decoder: all spans of one token in one forward, each longer one in a forward of its own. The cache is allocated
+    by the first run."""
 
     def __init__(self, model: PreTrainedModel, *, slots: int, context_size: int) -> None:
         self._model = model
         self._cache = SlotCache(slots, context_size)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Weights and buffers, shared ones once."""
+        tensors = [*self._model.parameters(), *self._model.buffers()]
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
+        return sum(storages.values())
 
     @property
     def cache_bytes(self) -> int:
@@ -70,22 +78,3 @@ class HFDecoder:
         )
         logits: Tensor = output.logits[:, -keep:]
         return logits
-
-    def verify(self) -> None:
-        """Checks on a few tokens that prefill in chunks and decode beside another slot equal a plain forward.
-
-        Also allocates the cache. Raises ValueError, or whatever the modelling code raises.
-        """
-        ids = [token % self._model.config.get_text_config().vocab_size for token in range(1, 6)]
-        last = min(self._cache.slots, 2) - 1
-        with torch.inference_mode():
-            expected = self._model(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
-        steps = [[Span(last, 0, ids[:2], every=True)], [Span(last, 2, ids[2:4])], [Span(last, 4, ids[4:])]]
-        wanted = [expected[:2], expected[3:4], expected[4:]]
-        if last:
-            steps[0] = [Span(0, 0, ids[:2], wanted=False), *steps[0]]
-            steps[2] = [Span(0, 2, ids[2:3]), *steps[2]]
-            wanted[2] = expected[[2, 4]]
-        for spans, logits in zip(steps, wanted, strict=True):
-            if not torch.allclose(self.run(spans), logits, rtol=1e-3, atol=1e-3 * float(logits.abs().max())):
-                raise ValueError("its answers differ with and without a cache")

@@ -4,18 +4,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
+from inference.engine.decoders import check_options, open_decoder, read_model
 from inference.engine.embedder import Embedder, read_max_length, read_pooling
 from inference.engine.engine import Engine
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
-from inference.engine.hf_decoder import HFDecoder
-from inference.engine.model_folder import read_model_folder
+from inference.engine.model_folder import read_json, read_model_folder
 from inference.engine.packing import pack_linears
 from inference.engine.request import GenerationOutput, LoadOptions, LoadReport
 from inference.engine.tokenizer import Tokenizer, load_tokenizer
@@ -53,7 +52,8 @@ class _Load:
             context_size=context_size,
             batch_size=self.options.batch_size,
             max_sequences=self.options.max_sequences,
-            dtype="float32",
+            dtype=self.options.dtype.replace("auto", "float32"),
+            quantization=self.options.quantization,
             device="cpu",
             warning=warning,
         )
@@ -90,61 +90,34 @@ def _check_options(options: LoadOptions) -> None:
             raise InvalidRequest(f"`{name}` must be 1 or more.", parameter=name)
     if options.max_queue < 0:
         raise InvalidRequest("`max_queue` must be 0 or more.", parameter="max_queue")
+    check_options(options)
 
 
 def _load_causal(load: _Load, emit: Callable[[list[GenerationOutput]], None]) -> LoadedModel:
-    model, tokenizer = _read_model(AutoModelForCausalLM, load.path), load_tokenizer(load.path)
-    context_size = _context_size(load.options, _limits(model.config))
-    decoder = HFDecoder(model, slots=load.options.max_sequences, context_size=context_size)
-    _verify(decoder, type(model).__name__)
+    config = AutoConfig.from_pretrained(str(load.path), local_files_only=True, trust_remote_code=False)
+    tokenizer = load_tokenizer(load.path)
+    context_size = _context_size(load.options, _limits(config))
+    decoder = open_decoder(load.path, config, load.options, context_size)
     engine = Engine(
         decoder=decoder,
         tokenizer=tokenizer,
-        eos_ids=_eos_ids(model, tokenizer),
+        eos_ids=_eos_ids(load.path, config, tokenizer),
         context_size=context_size,
         options=load.options,
         emit=emit,
     )
-    memory = _weight_bytes(model) + decoder.cache_bytes
+    memory = decoder.weight_bytes + decoder.cache_bytes
     return LoadedModel(load.report(context_size=context_size, memory=memory), engine, None)
 
 
-def _verify(decoder: HFDecoder, architecture: str) -> None:
-    try:
-        decoder.verify()
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        raise ModelLoadFailed(f"{architecture} does not run on this engine ({error}). Use another model.") from error
-
-
 def _load_encoder(load: _Load) -> LoadedModel:
-    model, tokenizer = _read_model(AutoModel, load.path), load_tokenizer(load.path)
+    model, tokenizer = read_model(AutoModel, load.path), load_tokenizer(load.path)
     limits = [*_limits(model.config), tokenizer.max_length, *read_max_length(load.path)]
     context_size = _context_size(load.options, limits)
     memory = _weight_bytes(model)
     pack_linears(model)
     embedder = Embedder(model=model, tokenizer=tokenizer, pooling=read_pooling(load.path), context_size=context_size)
     return LoadedModel(load.report(context_size=context_size, memory=memory), None, embedder)
-
-
-def _read_model(auto: type[AutoModel] | type[AutoModelForCausalLM], path: Path) -> PreTrainedModel:
-    """The model with all its weights from the folder; raises ModelLoadFailed when some are missing."""
-    loaded: Any = auto.from_pretrained(
-        str(path),
-        dtype=torch.float32,
-        use_safetensors=True,
-        local_files_only=True,
-        trust_remote_code=False,
-        output_loading_info=True,
-    )
-    model: PreTrainedModel
-    model, info = loaded
-    # A pooler is no part of what is used; without this check the rest would silently be random.
-    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
-    if missing:
-        raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")
-    if model.config.is_encoder_decoder:
-        raise ModelLoadFailed("Encoder-decoder models are not supported.")
-    return model
 
 
 def _limits(config: PreTrainedConfig) -> list[int]:
@@ -173,20 +146,18 @@ def _context_size(options: LoadOptions, limits: list[int]) -> int:
     return options.context_size or min(limit, DEFAULT_CONTEXT)
 
 
-def _eos_ids(model: PreTrainedModel, tokenizer: Tokenizer) -> frozenset[int]:
+def _eos_ids(path: Path, config: PreTrainedConfig, tokenizer: Tokenizer) -> frozenset[int]:
     """Every token that any of the folder's files calls an end."""
+    file = path / "generation_config.json"
+    generation = read_json(file).get("eos_token_id") if file.exists() else None
     ids: set[int] = set()
-    generation = getattr(model, "generation_config", None)
-    for eos in (getattr(generation, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_id):
+    for eos in (generation, config.get_text_config().eos_token_id, tokenizer.eos_id):
         ids.update(eos if isinstance(eos, list) else [] if eos is None else [eos])
     return frozenset(ids)
 
 
 def _weight_bytes(model: PreTrainedModel) -> int:
     """Bytes of weights and buffers, shared ones once."""
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
+    tensors = [*model.parameters(), *model.buffers()]
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values())
-
-
-def _tensors(model: PreTrainedModel) -> list[torch.Tensor]:
-    return [*model.parameters(), *model.buffers()]

@@ -25,11 +25,11 @@ def test_the_report_tells_options_in_effect_and_true_costs(causal_folders: dict[
     loaded = load(causal_folders["llama"], context_size=100, batch_size=32, max_sequences=4)
     weights = sum(4 * tensor.numel() for tensor in load_file(causal_folders["llama"] / "model.safetensors").values())
     cache = 2 * 2 * 4 * 2 * 100 * 8 * 4  # keys and values, layers, slots, heads, context, dim, bytes
-    rotary = 2 * 4 * 4  # two buffers of four frequencies
+    turns = 100 * 4 * 8  # places, frequencies, bytes of a complex number
     report = loaded.report
     assert loaded.engine is not None
     assert loaded.embedder is None
-    assert report.memory_usage_bytes == weights + cache + rotary
+    assert report.memory_usage_bytes == weights + cache + turns
     assert (report.context_size, report.batch_size, report.max_sequences) == (100, 32, 4)
     assert (report.dtype, report.device, report.gpu_layers, report.warning) == ("float32", "cpu", 0, None)
 

@@ -1,0 +1,102 @@
+"""Which decoder runs a causal model: our own where its architecture is known, transformers' code otherwise."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+from inference.engine.decoder import CPU, LlamaDecoder, Placement
+from inference.engine.errors import InvalidRequest, ModelLoadFailed
+from inference.engine.hf_decoder import HFDecoder
+from inference.engine.linear import linear_maker
+from inference.engine.request import LoadOptions
+from inference.engine.verification import first_layer, verify
+from inference.engine.weights import Checkpoint, read_architecture
+
+DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
+QUANTIZATIONS = ("none", "int8")
+# Shares of the largest logit by which a look at the loaded model may differ from float32.
+EXACT = 1e-3
+ROUNDED = 0.3
+
+OwnDecoder = LlamaDecoder
+
+
+def check_options(options: LoadOptions) -> None:
+    if options.dtype not in DTYPES:
+        raise InvalidRequest(f"`dtype` must be one of {', '.join(DTYPES)}.", parameter="dtype")
+    if options.quantization not in QUANTIZATIONS:
+        raise InvalidRequest(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}.", parameter="quantization")
+
+
+def open_decoder(
+    path: Path, config: PreTrainedConfig, options: LoadOptions, context_size: int
+) -> OwnDecoder | HFDecoder:
+    """A decoder that was seen to give what transformers gives. Raises ModelLoadFailed or InvalidRequest."""
+    architecture = read_architecture(config)
+    checkpoint = Checkpoint(path, architecture) if architecture else None
+    if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
+        return _by_transformers(path, config, options, context_size)
+    _verify_own(config, checkpoint.truncated(), options)
+    return _own(checkpoint, options, slots=options.max_sequences, context_size=context_size)
+
+
+def _own(checkpoint: Checkpoint, options: LoadOptions, *, slots: int, context_size: int) -> OwnDecoder:
+    linear = linear_maker(DTYPES[options.dtype], CPU, int8=options.quantization == "int8")
+    placements = [Placement(CPU, linear)] * checkpoint.architecture.layers
+    return LlamaDecoder(checkpoint, placements, slots=slots, context_size=context_size)
+
+
+def _verify_own(config: PreTrainedConfig, checkpoint: Checkpoint, options: LoadOptions) -> None:
+    """One layer and few tokens of the model: its arithmetic in float32, and as it is asked for."""
+    reference = first_layer(config, checkpoint)
+    exact = msgspec.structs.replace(options, dtype="float32", quantization="none")
+    try:
+        for asked, tolerance in ((exact, EXACT), (options, ROUNDED)):
+            decoder = _own(checkpoint, asked, slots=2, context_size=8)
+            verify(decoder, reference, slots=2, tolerance=tolerance)
+    except ValueError as error:
+        raise ModelLoadFailed(f"The model does not run on this engine as it should: {error}.") from error
+
+
+def _by_transformers(path: Path, config: PreTrainedConfig, options: LoadOptions, context_size: int) -> HFDecoder:
+    architecture = (config.architectures or [config.model_type])[0]
+    for name, value, only in (
+        ("quantization", options.quantization, "none"),
+        ("dtype", options.dtype.replace("auto", "float32"), "float32"),
+    ):
+        if value != only:
+            raise InvalidRequest(f"`{name}` must be {only} for {architecture}.", parameter=name)
+    model = read_model(AutoModelForCausalLM, path)
+    decoder = HFDecoder(model, slots=options.max_sequences, context_size=context_size)
+    try:
+        verify(decoder, model, slots=options.max_sequences, tolerance=EXACT)
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelLoadFailed(f"{architecture} does not run on this engine ({error}). Use another model.") from error
+    return decoder
+
+
+def read_model(auto: Any, path: Path) -> PreTrainedModel:
+    """The model with all its weights from the folder; raises ModelLoadFailed when some are missing.
+
+    auto: one of transformers' Auto classes.
+    """
+    loaded: Any = auto.from_pretrained(
+        str(path),
+        dtype=torch.float32,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    model: PreTrainedModel
+    model, info = loaded
+    # A pooler is no part of what is used; without this check the rest would silently be random.
+    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    if missing:
+        raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")
+    if model.config.is_encoder_decoder:
+        raise ModelLoadFailed("Encoder-decoder models are not supported.")
+    return model
