@@ -6,6 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from commerce.addresses.models import Address
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.shops.images import ImageReferenceField
 from commerce.shops.models import Shop, ShopStaff
@@ -14,6 +15,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
 
 LARGEST_OBJECT_BYTES = 16 * 1024
+MOST_ADDRESSES = 100
 
 
 class ShopSerializer(serializers.ModelSerializer[Shop]):
@@ -74,6 +76,14 @@ class NewShopSerializer(ShopWriteSerializer):
     slug = serializers.SlugField(max_length=200, required=False)
 
 
+class OwnAddressSerializer(serializers.ModelSerializer[Address]):
+    address = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = Address
+        fields = ["id", "title", "type", "default", "address", "customer_id", "created_at", "updated_at"]
+
+
 class MeSerializer(serializers.ModelSerializer[User]):
     """`shops` are those that the user owns or works in; `shop_id` is the one a staff member works for."""
 
@@ -103,8 +113,10 @@ class MeSerializer(serializers.ModelSerializer[User]):
     def get_permissions(self, user: User) -> list[str]:
         return list(SHOP_PERMISSIONS[Role(user.role)])
 
-    def get_address(self, user: User) -> list[dict[str, Any]]:
-        return []
+    @extend_schema_field(OwnAddressSerializer(many=True))
+    def get_address(self, user: User) -> Any:
+        own = Address.objects.filter(customer=user).order_by("id")[:MOST_ADDRESSES]
+        return OwnAddressSerializer(own, many=True).data
 
     @extend_schema_field(ShopSerializer(many=True))
     def get_shops(self, user: User) -> Any:

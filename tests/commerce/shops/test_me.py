@@ -1,5 +1,8 @@
 """GET /api/me."""
 
+from django.utils import timezone
+
+from commerce.addresses.models import Address
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from tests.commerce.conftest import ApiClient
@@ -24,6 +27,17 @@ def test_a_customer_is_told_who_they_are(client_of: ApiClient, customer: User):
         "address": [],
         "shops": [],
     }
+
+
+def test_the_addresses_are_ones_own(client_of: ApiClient, customer: User, admin: User):
+    now = timezone.now()
+    fields = {"title": "Home", "type": "billing", "address": {"city": "Oslo"}, "created_at": now, "updated_at": now}
+    Address.objects.create(customer=admin, **fields)
+    own = Address.objects.create(customer=customer, **fields)
+
+    (told,) = me(client_of, customer)["address"]  # type: ignore[misc]
+
+    assert (told["id"], told["address"], told["customer_id"]) == (own.pk, {"city": "Oslo"}, customer.pk)
 
 
 def test_an_owner_is_told_their_shops(client_of: ApiClient, owner: User, shop: Shop):
