@@ -10,8 +10,9 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.http import HttpResponse, StreamingHttpResponse
 from django.test import AsyncClient, Client
 from django.urls import path
@@ -260,7 +261,9 @@ def test_through_the_server_entry_a_large_form_is_read_once_for_the_key_and_once
     async def send_twice() -> list[Any]:
         headers = {"Authorization": credential, "Idempotency-Key": "large"}
         given = [{"title": "t", "file": SimpleUploadedFile("a.txt", content)} for _ in range(2)]
-        return [await AsyncClient().post("/files", files, headers=headers) for files in given]
+        answers = [await AsyncClient().post("/files", files, headers=headers) for files in given]
+        await sync_to_async(connections.close_all)()  # the thread's, which outlives this test
+        return answers
 
     first, second = asyncio.run(send_twice())
     assert first.json() == second.json() == ["t", content.decode()]
@@ -275,7 +278,9 @@ def test_through_the_server_entry_the_view_and_its_key_share_a_transaction() -> 
     async def send(**body: Any) -> Any:
         headers = {"Authorization": credential, "Idempotency-Key": "k"}
         client = AsyncClient(raise_request_exception=False)
-        return await client.post("/things", body, content_type="application/json", headers=headers)
+        answer = await client.post("/things", body, content_type="application/json", headers=headers)
+        await sync_to_async(connections.close_all)()
+        return answer
 
     assert asyncio.run(send(then="break")).status_code == 500
     assert how_many() == 0
