@@ -18,14 +18,25 @@ logger = logging.getLogger(__name__)
 Reply = TypeVar("Reply", bound=ModelReply)
 
 MAX_UNREAD_BYTES = 2**20
-_OUTPUT_BYTES = 128  # what a waiting output costs beside its text
+_OUTPUT_BYTES = 128  # what a waiting output costs beside its text, and each log probability in it
+_NOT_SAMPLED = (FinishReason.CANCELLED, FinishReason.ERROR)  # ends that no token made
 
 DIED = "The model process ended while it worked on this; it is being started again, so ask again in a few seconds."
 UNREAD = "The reader fell too far behind what was generated; read the stream faster."
 
 
+def _size(output: StepOutput) -> int:
+    """About what it costs to keep. Log probabilities of an echoed prompt are not counted: they come once, at once."""
+    size = _OUTPUT_BYTES + len(output.text)
+    if output.index and output.logprobs:
+        size += _OUTPUT_BYTES * sum(1 + len(logprob.top) for logprob in output.logprobs)
+    if output.tool_calls:
+        size += sum(len(delta.arguments) for delta in output.tool_calls)
+    return size
+
+
 class GenerationStream:
-    """The outputs of one accepted generation, in order; the last has a finish_reason. For one reader.
+    """The outputs of one accepted generation, in order; the last has its usage. For one reader.
 
     Closing before the end cancels. A reader that leaves more than 1 MiB unread gets finish_reason `error`.
     """
@@ -34,7 +45,7 @@ class GenerationStream:
         self.prompt_tokens = 0
         self._request_id = request_id
         self._abandon = abandon
-        self._outputs: deque[GenerationOutput] = deque()
+        self._outputs: deque[tuple[int, GenerationOutput]] = deque()
         self._unread_bytes = 0
         self._tokens = 0
         self._finished = False
@@ -49,9 +60,16 @@ class GenerationStream:
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
-        output = self._outputs.popleft()
-        self._unread_bytes -= _OUTPUT_BYTES + len(output.text)
+        size, output = self._outputs.popleft()
+        self._unread_bytes -= size
         return output
+
+    async def peek(self) -> GenerationOutput | None:
+        """The next output, which stays the next one; None at the end."""
+        while not self._outputs and not self._finished:
+            self._changed.clear()
+            await self._changed.wait()
+        return self._outputs[0][1] if self._outputs else None
 
     async def close(self) -> None:
         """Cancel unless it is finished; what was not read is dropped. Never waits, so a cancelled task may call it."""
@@ -72,39 +90,29 @@ class GenerationStream:
         """Take an output that came over the socket."""
         if self._finished:
             return
-        self._unread_bytes += _OUTPUT_BYTES + len(output.text)
+        size = _size(output)
+        self._unread_bytes += size
         if self._unread_bytes > MAX_UNREAD_BYTES:
             self._abandon()
             self.fail(UNREAD)
             return
-        self._outputs.append(
-            GenerationOutput(
-                request_id=self._request_id,
-                index=output.index,
-                text=output.text,
-                finish_reason=output.finish_reason,
-                usage=output.usage,
-                error=output.error,
-            )
-        )
-        self._tokens = output.index + 1
+        self._outputs.append((size, output.output(self._request_id)))
+        self._tokens += output.finish_reason not in _NOT_SAMPLED
         self._changed.set()
-        if output.finish_reason is not None:
+        if output.usage is not None:
             self._finish()
 
     def fail(self, message: str) -> None:
         """End with finish_reason `error` after what has come so far."""
-        self._outputs.append(
-            GenerationOutput(
-                request_id=self._request_id,
-                index=self._tokens,
-                text="",
-                finish_reason=FinishReason.ERROR,
-                usage=Usage(self.prompt_tokens, self._tokens),
-                error=message,
-            )
+        last = GenerationOutput(
+            request_id=self._request_id,
+            index=self._tokens,
+            text="",
+            finish_reason=FinishReason.ERROR,
+            usage=Usage(self.prompt_tokens, self._tokens),
+            error=message,
         )
-        self._unread_bytes += _OUTPUT_BYTES
+        self._outputs.append((0, last))
         self._finish()
 
     def _finish(self) -> None:
@@ -184,7 +192,7 @@ class Connection:
                 stream = self._streams.get(output.call)
                 if stream is not None:
                     stream.push(output)
-                if output.finish_reason is not None:
+                if output.usage is not None:
                     self._streams.pop(output.call, None)
             return
         if not isinstance(frame, Failed | ModelReply):

@@ -122,6 +122,7 @@ class Engine:
                 generated_tokens=counts.generated_tokens,
             )
 
+    @torch.inference_mode()
     def _loop(self) -> None:
         while plan := self._schedule():
             outputs: list[GenerationOutput] = []

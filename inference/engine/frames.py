@@ -13,10 +13,13 @@ from inference.engine.request import (
     EmbeddingResult,
     EngineStats,
     FinishReason,
+    GenerationOutput,
     GenerationRequest,
     LoadOptions,
     LoadReport,
     ModelStatus,
+    TokenLogprob,
+    ToolCallDelta,
     Usage,
 )
 
@@ -132,14 +135,47 @@ class Accepted(Frame, frozen=True):
 
 
 class StepOutput(msgspec.Struct, frozen=True, array_like=True):
-    """A GenerationOutput on the wire: the call number stands for the request id."""
+    """A GenerationOutput on the wire: the call number stands for the request id. Its order is its form."""
 
     call: int
     index: int
     text: str
-    finish_reason: FinishReason | None
-    usage: Usage | None
-    error: str | None
+    choice: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+    error: str | None = None
+    error_code: str | None = None
+
+    @classmethod
+    def of(cls, call: int, output: GenerationOutput) -> "StepOutput":
+        return cls(
+            call,
+            output.index,
+            output.text,
+            output.choice,
+            output.logprobs,
+            output.tool_calls,
+            output.finish_reason,
+            output.usage,
+            output.error,
+            output.error_code,
+        )
+
+    def output(self, request_id: str) -> GenerationOutput:
+        return GenerationOutput(
+            request_id=request_id,
+            index=self.index,
+            text=self.text,
+            choice=self.choice,
+            logprobs=self.logprobs,
+            tool_calls=self.tool_calls,
+            finish_reason=self.finish_reason,
+            usage=self.usage,
+            error=self.error,
+            error_code=self.error_code,
+        )
 
 
 class Step(Frame, frozen=True):

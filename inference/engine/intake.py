@@ -15,6 +15,7 @@ from inference.engine.writer import Writer
 
 MAX_CHOICES = 8
 MAX_TIMEOUT = 600.0
+MAX_SCORES = 2**18
 PRIORITIES = range(-10, 11)
 # Seeds of neighbouring requests and choices must not meet: the golden ratio of 64 bits (SplitMix64).
 SEED_STEP = 0x9E3779B97F4A7C15
@@ -45,6 +46,7 @@ class Intake:
             echo=self._prompt_text(request, prompt_ids) if request.echo else None,
         )
         if generation.scored:
+            _check_scores(len(prompt_ids), request.sampling.logprobs or 0)
             generation.prompt_logprobs.append(self.describe(prompt_ids[0], None, ()))
         generation.choices = [self._choice(request, generation, max_tokens, place) for place in range(request.n)]
         return generation
@@ -129,6 +131,16 @@ def _check(request: GenerationRequest) -> None:
     for name, good, expected in bounds:
         if not good:
             raise InvalidRequest(f"`{name}` must be {expected}.", parameter=name)
+
+
+def _check_scores(prompt_tokens: int, top: int) -> None:
+    """They go out at once, in one output."""
+    if prompt_tokens * (1 + top) > MAX_SCORES:
+        raise InvalidRequest(
+            f"`logprobs` of an echoed prompt are at most {MAX_SCORES} numbers, and this prompt has {prompt_tokens} "
+            "tokens. Ask for fewer.",
+            parameter="logprobs",
+        )
 
 
 def _sampling(asked: SamplingParams, place: int) -> SamplingParams:

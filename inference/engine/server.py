@@ -87,10 +87,8 @@ class ModelServer:
             generation = self._generations.get(output.request_id)
             if generation is None:
                 continue
-            by_client.setdefault(generation.client, []).append(
-                StepOutput(generation.call, output.index, output.text, output.finish_reason, output.usage, output.error)
-            )
-            if output.finish_reason is not None:
+            by_client.setdefault(generation.client, []).append(StepOutput.of(generation.call, output))
+            if output.usage is not None:
                 self._forget(output.request_id)
         for client, made in by_client.items():
             client.send(frames.Step(tuple(made)))

@@ -20,17 +20,22 @@ PATIENCE = 20  # seconds; far more than any of this takes
 
 
 class Collector:
-    """`emit` of an engine under test: keeps outputs by request and checks that none comes after the last."""
+    """`emit` of an engine under test: keeps outputs by request and checks that none comes after the last.
+
+    steps, times: what came at once, and when.
+    """
 
     def __init__(self) -> None:
         self._news = threading.Condition()
         self._outputs: dict[str, list[GenerationOutput]] = {}
         self.late: list[GenerationOutput] = []
         self.steps: list[list[GenerationOutput]] = []
+        self.times: list[float] = []
 
     def emit(self, outputs: list[GenerationOutput]) -> None:
         with self._news:
             self.steps.append(outputs)
+            self.times.append(time.monotonic())
             for output in outputs:
                 so_far = self._outputs.setdefault(output.request_id, [])
                 if any(one.choice == output.choice and one.finish_reason for one in so_far[-100:]):
