@@ -101,6 +101,14 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 JWT_ISSUER = "stoa"
 JWT_ACCESS_LIFETIME = timedelta(minutes=15)
 JWT_REFRESH_LIFETIME = timedelta(days=14)
+# Letters are printed unless this names a mail server, as in smtp+tls://user:password@mail.example:587.
+globals().update(env.email_url("STOA_EMAIL_URL", default="consolemail://"))
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM", default="Stoa <stoa@localhost>")
+# The storefront, whose pages /reset-password, /verify-email and /join take a `token` and send it to us.
+EMAIL_LINKS = env.str("STOA_EMAIL_LINKS", default="http://localhost:3000")
+# Letters an hour to one e-mail.
+EMAIL_LIMIT = env.int("STOA_EMAIL_LIMIT", default=5)
 # Sign-ins a minute: for one address, and for one account.
 LOGIN_LIMIT = env.int("STOA_LOGIN_LIMIT", default=10)
 

@@ -40,6 +40,23 @@ class RegistrationSerializer(serializers.Serializer[Any]):
         return Role(value.upper())
 
 
+class ChangePasswordSerializer(serializers.Serializer[Any]):
+    old = PasswordField()
+    new = PasswordField()
+
+
+class ForgetPasswordSerializer(serializers.Serializer[Any]):
+    email = serializers.CharField(max_length=254)
+
+
+class LinkSerializer(serializers.Serializer[Any]):
+    token = serializers.CharField(max_length=1024)
+
+
+class ResetPasswordSerializer(LinkSerializer):
+    password = PasswordField()
+
+
 class TokenPairSerializer(serializers.Serializer[TokenPair]):
     """What a sign-in answers."""
 

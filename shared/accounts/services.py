@@ -15,6 +15,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from shared.accounts.authentication import KEY_MARK, NotAuthenticated, Principal, hash_secret
+from shared.accounts.letters import postbox, verification_letter
+from shared.accounts.links import Purpose, link_token
 from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
@@ -42,7 +44,7 @@ def create_user(*, email: str, name: str, password: str | None, role: Role, now:
     password."""
     user = User(email=User.objects.normalize_email(email), name=name, role=role, created_at=now)
     if password is not None:
-        _require_good_password(password, user)
+        require_good_password(password, user)
     if User.objects.filter(email=user.email).exists():  # before the costly hash; the constraint decides
         raise _email_taken()
     user.password = hash_password(password)
@@ -55,12 +57,15 @@ def create_user(*, email: str, name: str, password: str | None, role: Role, now:
 
 
 def register_user(*, email: str, name: str, password: str, role: Role, address: str, now: datetime) -> TokenPair:
-    """A new customer or store owner, signed in. Raises ApiError 403 for another role, 429, ValidationFailed."""
+    """A new customer or store owner, signed in, with a letter on its way that asks them to confirm their e-mail.
+    Raises ApiError 403 for another role, 429, ValidationFailed."""
     if role not in (Role.CUSTOMER, Role.STORE_OWNER):
         raise ApiError(403, "Only customers and store owners register themselves; others are invited.")
     decision = hit("register", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
     require(decision)
     user = create_user(email=email, name=name, password=password, role=role, now=now)
+    message = verification_letter(user.email, link_token(user, Purpose.VERIFY_EMAIL, now=now))
+    transaction.on_commit(lambda: postbox.post(message))
     return _start_sign_in(user, now, decision)
 
 
@@ -119,12 +124,16 @@ def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> Non
     SignIn.objects.filter(id__in=ended, user=principal.user, revoked_at=None).update(revoked_at=now)
 
 
-def change_password(*, user: User, old: str, new: str) -> None:
-    """Sets a new password; every earlier token is refused. Raises ValidationFailed: `old` is wrong, `new` is weak."""
+def change_password(*, user: User, old: str, new: str) -> Decision:
+    """Sets a new password; every earlier token is refused. Raises ValidationFailed: `old` is wrong, `new` is weak;
+    ApiError 429 before any hashing. Answers what is left of the limit."""
+    decision = hit("change-password", str(user.pk), limit=settings.LOGIN_LIMIT, strict=True)
+    require(decision)
     if not password_matches(user, old):
         raise ValidationFailed({"old": ["This is not your password."]})
-    _require_good_password(new, user, field="new")
+    require_good_password(new, user, field="new")
     set_password(user=user, password=new)
+    return decision
 
 
 def set_password(*, user: User, password: str) -> None:
@@ -135,7 +144,8 @@ def set_password(*, user: User, password: str) -> None:
 
 
 def change_user(*, user: User, name: str, email: str, role: Role, is_active: bool) -> None:
-    """An administrator's edit. A new role, or a change of `is_active`, refuses every earlier token.
+    """An administrator's edit. A new role, or a change of `is_active`, refuses every earlier token; a new e-mail is
+    not confirmed.
     Raises ValidationFailed: e-mail taken, or nobody would be left to administer."""
     with transaction.atomic():
         row = User.objects.select_for_update().get(pk=user.pk)
@@ -143,10 +153,12 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
             raise ValidationFailed({"role": [LAST_ADMIN]})
         if (row.role, row.is_active) != (role, is_active):
             row.token_version += 1
+        if row.email != User.objects.normalize_email(email):
+            row.email_verified_at = None
         row.name, row.email, row.role, row.is_active = name, User.objects.normalize_email(email), role, is_active
         try:
             with transaction.atomic():
-                row.save(update_fields=["name", "email", "role", "is_active", "token_version"])
+                row.save(update_fields=["name", "email", "email_verified_at", "role", "is_active", "token_version"])
         except IntegrityError:
             raise _email_taken() from None
     user.refresh_from_db()
@@ -235,7 +247,8 @@ def _token_pair(sign_in: SignIn, refresh_id: uuid.UUID, now: datetime, decision:
     )
 
 
-def _require_good_password(password: str, user: User, field: str = "password") -> None:
+def require_good_password(password: str, user: User, field: str = "password") -> None:
+    """Raises ValidationFailed, under this field's name, for a password that is too easy to guess."""
     try:
         validate_password(password, user)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Signing in, staying signed in, registering, signing out."""
+"""Signing in, staying signed in, registering, signing out, and passwords that change or are forgotten."""
 
 from typing import Any, cast
 
@@ -11,18 +11,24 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
-from shared.accounts import services
+from shared.accounts import recovery, services
 from shared.accounts.authentication import Principal
+from shared.accounts.permissions import HasRole
+from shared.accounts.roles import Role
 from shared.accounts.serializers import (
+    ChangePasswordSerializer,
     CredentialsSerializer,
+    ForgetPasswordSerializer,
+    LinkSerializer,
     LogoutSerializer,
     RefreshSerializer,
     RegistrationSerializer,
+    ResetPasswordSerializer,
     TokenPairSerializer,
 )
 from shared.api.idempotency import Idempotency
 from shared.api.json import CredentialsJSONParser
-from shared.api.rate_limits import rate_limit_headers
+from shared.api.rate_limits import Decision, rate_limit_headers
 
 
 class PublicView(APIView):
@@ -78,6 +84,50 @@ class LogoutView(APIView):
         return Response(True)
 
 
+class ChangePasswordView(APIView):
+    """A new password. Every earlier token is refused from the next request, the one that asks included."""
+
+    permission_classes = [HasRole.of(*Role.values)]
+
+    @extend_schema(
+        tags=["Accounts"], summary="Change your password", request=ChangePasswordSerializer, responses=OpenApiTypes.BOOL
+    )
+    def post(self, request: Request) -> Response:
+        body = _checked(ChangePasswordSerializer, request)
+        return _true(services.change_password(user=request.auth.user, **body))
+
+
+class ForgetPasswordView(PublicView):
+    """A link to choose a new password, by e-mail. The answer is the same whether the e-mail is known or not."""
+
+    @extend_schema(
+        tags=["Accounts"], summary="Forget a password", request=ForgetPasswordSerializer, responses=OpenApiTypes.BOOL
+    )
+    def post(self, request: Request) -> Response:
+        body = _checked(ForgetPasswordSerializer, request)
+        return _true(recovery.request_password_reset(**body, address=_address(request), now=timezone.now()))
+
+
+class ResetPasswordView(PublicView):
+    """A new password, by the token of such a link. It works once; every earlier token of the user is refused."""
+
+    @extend_schema(
+        tags=["Accounts"], summary="Choose a new password", request=ResetPasswordSerializer, responses=OpenApiTypes.BOOL
+    )
+    def post(self, request: Request) -> Response:
+        body = _checked(ResetPasswordSerializer, request)
+        return _true(recovery.reset_password(**body, address=_address(request), now=timezone.now()))
+
+
+class VerifyEmailView(PublicView):
+    """Confirms an e-mail, by the token of the link that was sent there."""
+
+    @extend_schema(tags=["Accounts"], summary="Confirm an e-mail", request=LinkSerializer, responses=OpenApiTypes.BOOL)
+    def post(self, request: Request) -> Response:
+        body = _checked(LinkSerializer, request)
+        return _true(recovery.verify_email(**body, address=_address(request), now=timezone.now()))
+
+
 def _checked(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     serializer = serializer_class(data=request.data)
     serializer.is_valid(raise_exception=True)
@@ -88,6 +138,10 @@ def _checked(serializer_class: type[Serializer[Any]], request: Request) -> dict[
 def _pair_response(pair: services.TokenPair, status: int = 200) -> Response:
     headers = rate_limit_headers(pair.rate_limit) if pair.rate_limit else {}
     return Response(TokenPairSerializer(pair).data, status=status, headers=headers)
+
+
+def _true(decision: Decision) -> Response:
+    return Response(True, headers=rate_limit_headers(decision))
 
 
 def _address(request: Request) -> str:

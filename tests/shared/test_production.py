@@ -15,6 +15,7 @@ SOUND = {
     "STOA_JWT_KEY": secrets.token_urlsafe(48),
     "DATABASE_URL": "postgres://stoa:unused@127.0.0.1:9/stoa",
     "STOA_ALLOWED_HOSTS": "shop.example,www.shop.example",
+    "STOA_EMAIL_URL": "smtp+tls://stoa:unused@127.0.0.1:9",
 }
 
 

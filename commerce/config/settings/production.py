@@ -1,9 +1,17 @@
 """A server that others reach: nothing is made up, everything is given, and only https is spoken."""
 
+from django.core.exceptions import ImproperlyConfigured
+
 from commerce.config.settings.base import *  # noqa: F403
+from shared.environment import env
 from shared.production import require_production_environment
 
 require_production_environment()
+if not env.str("STOA_EMAIL_URL", default=""):
+    raise ImproperlyConfigured(
+        "STOA_EMAIL_URL must name a mail server in production, as in smtp+tls://user:password@mail.example:587: "
+        "without one, the links that set new passwords would be printed."
+    )
 
 SECURE_SSL_REDIRECT = True
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]  # probes come from inside, without TLS

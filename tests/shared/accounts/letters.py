@@ -1,0 +1,23 @@
+"""The letters that people got."""
+
+import re
+
+from django.core import mail
+from django.core.mail import EmailMessage
+
+from shared.accounts.letters import postbox
+
+
+def letters() -> list[EmailMessage]:
+    """All that were sent so far."""
+    postbox.wait_until_empty(timeout_s=30)
+    return mail.outbox
+
+
+def token_in(message: EmailMessage) -> str:
+    """The token of a letter's link, which stands below it once more."""
+    found = re.search(r"\?token=(\S+)\n", message.body)
+    assert found
+    token = found[1].replace("%3A", ":")
+    assert f"\n{token}\n" in message.body
+    return token
