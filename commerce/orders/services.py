@@ -76,14 +76,20 @@ def change_order_status(*, order_id: int, status: str, actor: User, now: datetim
     return child
 
 
+def find_own_order(*, customer: User, order_id: int) -> Order:
+    """An order that this customer placed. Raises ApiError 404 for any other, known or not."""
+    order = Order.objects.filter(customer=customer, pk=order_id).first()
+    if order is None:
+        raise ApiError(404, "You have no order with this id.")
+    return order
+
+
 @transaction.atomic
 def request_refund(*, customer: User, order_id: int, amount: int | None, reason: str, now: datetime) -> Refund:
     """Asks for money back, all that is left where `amount` is None: of the shop for a child, of the platform for a
     parent. Raises ApiError 404 for an order that is not the customer's, 409 while another request for it is open,
     ValidationFailed for more than is left."""
-    found = Order.objects.filter(customer=customer, pk=order_id).first()
-    if found is None:
-        raise ApiError(404, "You have no order with this id.")
+    found = find_own_order(customer=customer, order_id=order_id)
     left = _Tree.lock(found).refundable(order_id)
     wanted = left if amount is None else amount
     _require_left(wanted, left, found.currency, field="amount")
