@@ -106,9 +106,9 @@ def test_what_is_not_for_sale_is_not_reviewed_nor_asked_about(shop: Shop, custom
 
 
 def test_photos_are_images_of_the_author(lamp: Product, customer: User):
-    own = [make_photo(customer, "a"), make_photo(customer, "b")]
+    own = [make_photo(customer), make_photo(customer)]
     theirs = make_photo(make_user(Role.CUSTOMER, "other"))
-    paper = make_photo(customer, "paper", content_type="application/pdf", width=None, height=None)
+    paper = make_photo(customer, content_type="application/pdf", width=None, height=None)
 
     for photo_ids in ([own[0].pk, theirs.pk], [paper.pk], [10**12]):
         with pytest.raises(ValidationFailed, match="uploaded yourself"):

@@ -1,6 +1,7 @@
 """Reviews and questions to test with."""
 
 from typing import Any
+from uuid import uuid4
 
 from django.utils import timezone
 
@@ -19,7 +20,7 @@ def ask(user: User, product: Product, question: str = "Does it float?") -> Quest
     return ask_question(user=user, product_id=product.pk, question=question, now=timezone.now())
 
 
-def make_photo(owner: User, name: str = "photo", **fields: Any) -> Attachment:
+def make_photo(owner: User, **fields: Any) -> Attachment:
     """The row of an uploaded image; there is no file behind it."""
     kind = {"content_type": "image/webp", "size": 1, "width": 8, "height": 8} | fields
-    return Attachment.objects.create(owner=owner, key=f"{owner.pk}-{name}", name=f"{name}.webp", **kind)
+    return Attachment.objects.create(owner=owner, key=uuid4().hex, name="photo.webp", **kind)
