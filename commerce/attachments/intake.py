@@ -58,7 +58,7 @@ def check(offered: Sequence[Offered]) -> list[Attachment.Type]:
         try:
             types.append(_check(one.file))
         except (BadImage, BadDocument) as error:
-            refused.append(_message(one, error))
+            refused.append(_message(one.name, error))
     if refused:
         raise ValidationFailed({FIELD: refused})
     return types
@@ -69,7 +69,7 @@ def _check(file: IO[bytes]) -> Attachment.Type:
     if not length:
         raise BadDocument("is empty.")
     if length > settings.LARGEST_FILE_BYTES:
-        raise BadDocument(f"is larger than {settings.LARGEST_FILE_BYTES // 1024**2} MiB.")
+        raise BadDocument(_too_large())
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         content_type = type_of(content)
         if content_type is None:
@@ -90,8 +90,17 @@ def _scan(file: IO[bytes]) -> None:
             raise BadDocument(f"is infected: {found}.") from None
 
 
-def _message(offered: Offered, error: Exception) -> str:
-    shown = "".join(character for character in offered.name if character.isprintable())[:_LONGEST_SHOWN_NAME]
+def too_large(name: str) -> ValidationFailed:
+    """For one whose size is known before it is here."""
+    return ValidationFailed({FIELD: [_message(name, _too_large())]})
+
+
+def _too_large() -> str:
+    return f"is larger than {settings.LARGEST_FILE_BYTES // 1024**2} MiB."
+
+
+def _message(name: str, error: object) -> str:
+    shown = "".join(character for character in name if character.isprintable())[:_LONGEST_SHOWN_NAME]
     return f"{shown or 'A file without a name'} {error}"
 
 
@@ -107,7 +116,7 @@ def prepared(
             try:
                 ready.append(_prepare(one, content_type, has_worker, files))
             except BadImage as error:
-                refused.append(_message(one, error))
+                refused.append(_message(one.name, error))
         if refused:
             raise ValidationFailed({FIELD: refused})
         yield ready

@@ -31,7 +31,7 @@ class Attachment(models.Model):
 
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="attachments")
     key = models.CharField(max_length=32, unique=True, editable=False)
-    name = models.CharField(max_length=255)
+    name = models.CharField(max_length=255, db_index=True)
     content_type = models.CharField(max_length=32, choices=Type.choices)
     size = models.PositiveBigIntegerField(help_text="In bytes, as stored.")
     width = models.PositiveIntegerField(null=True, blank=True)

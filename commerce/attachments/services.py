@@ -7,6 +7,7 @@ deleted attachment's folder becomes one in the same transaction, and is cleared 
 import contextlib
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -29,13 +30,16 @@ MOST_A_ROUND = 1000
 logger = structlog.get_logger(__name__)
 
 
-def upload_attachments(*, owner: User, offered: Sequence[Offered], now: datetime) -> list[Attachment]:
+def upload_attachments(
+    *, owner: User, offered: Sequence[Offered], now: datetime, keys: Sequence[str] | None = None
+) -> list[Attachment]:
     """Stores all of these files, or none. Raises ValidationFailed that names the files that are not taken; and what
-    `intake` raises where it cannot look at them just now."""
+    `intake` raises where it cannot look at them just now. `keys`: instead of random ones; IntegrityError for a taken
+    one."""
     types = intake.check(offered)
-    has_worker = bool(settings.CELERY_BROKER_URL)
-    with intake.prepared(offered, types, has_worker=has_worker) as files:
-        attachments = [_attachment(owner, file, now) for file in files]
+    keys = keys or [secrets.token_hex(16) for _ in offered]
+    with intake.prepared(offered, types, has_worker=bool(settings.CELERY_BROKER_URL)) as files:
+        attachments = [_attachment(owner, key, file, now) for key, file in zip(keys, files, strict=True)]
         folders = [storage.folder_of(attachment.key) for attachment in attachments]
         Leftover.objects.bulk_create([Leftover(folder=folder, due_at=now + UPLOAD_WITHIN) for folder in folders])
         try:
@@ -44,15 +48,15 @@ def upload_attachments(*, owner: User, offered: Sequence[Offered], now: datetime
             _commit(attachments, folders)
         except BaseException:
             # Asked of the database, and not taken for granted: a commit may be done though its answer was lost.
-            _clear(list(Leftover.objects.filter(folder__in=folders).values_list("folder", flat=True)))
+            clear(list(Leftover.objects.filter(folder__in=folders).values_list("folder", flat=True)))
             raise
     return attachments
 
 
-def _attachment(owner: User, file: Prepared, now: datetime) -> Attachment:
+def _attachment(owner: User, key: str, file: Prepared, now: datetime) -> Attachment:
     return Attachment(
         owner=owner,
-        key=secrets.token_hex(16),
+        key=key,
         name=file.name,
         content_type=file.content_type,
         size=file.length,
@@ -82,7 +86,7 @@ def _commit(attachments: list[Attachment], folders: list[str]) -> None:
             )
 
 
-def _clear(folders: Sequence[str]) -> None:
+def clear(folders: Sequence[str]) -> None:
     """Remove these folders of nobody. What cannot be removed now stays written down for the next round."""
     for folder in folders:
         try:
@@ -103,7 +107,7 @@ def delete_attachment(*, attachment_id: int, actor: User, now: datetime) -> None
     folder = storage.folder_of(attachment.key)
     attachment.delete()
     Leftover.objects.create(folder=folder, due_at=now)
-    transaction.on_commit(partial(_clear, [folder]), robust=True)
+    transaction.on_commit(partial(clear, [folder]), robust=True)
 
 
 def make_sizes(*, attachment_id: int, now: datetime) -> None:
@@ -130,7 +134,7 @@ def collect(*, now: datetime, also_running: bool = False) -> int:
     """
     due = Leftover.objects.all() if also_running else Leftover.objects.filter(due_at__lte=now)
     folders = list(due.order_by("due_at").values_list("folder", flat=True)[:MOST_A_ROUND])
-    _clear(folders)
+    clear(folders)
     unsized = Attachment.objects.filter(
         width__isnull=False, sizes_made_at=None, created_at__lte=now - SIZES_WITHIN
     ).order_by("id")
@@ -147,3 +151,26 @@ def _have_sizes_made(attachment_id: int, now: datetime) -> None:
         make_sizes(attachment_id=attachment_id, now=now)
     except (BadImage, OSError) as error:
         logger.warning("sizes_not_made", attachment_id=attachment_id, reason=type(error).__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """What does not agree: folders that nobody knows, and attachments whose file is not there."""
+
+    unknown: list[str]
+    missing: list[int]
+
+
+def scan(*, now: datetime) -> Scan:
+    """Compares the storage with the database, one by one: for when either was restored from a backup. Unknown folders
+    are written down as left over, and go once an upload could not be what they are of."""
+    unknown = [folder for folder in storage.all_folders() if not _is_known(folder)]
+    leftovers = [Leftover(folder=folder, due_at=now + UPLOAD_WITHIN) for folder in unknown]
+    Leftover.objects.bulk_create(leftovers, ignore_conflicts=True)
+    missing = [attachment.pk for attachment in Attachment.objects.iterator() if not storage.is_there(attachment)]
+    return Scan(unknown=unknown, missing=missing)
+
+
+def _is_known(folder: str) -> bool:
+    key = folder.removeprefix(f"{storage.FOLDER}/")
+    return Leftover.objects.filter(folder=folder).exists() or Attachment.objects.filter(key=key).exists()

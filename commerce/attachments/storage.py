@@ -77,6 +77,10 @@ def delete_folder(folder: str) -> None:
     default_storage.delete(folder)
 
 
+def is_there(attachment: Attachment) -> bool:
+    return default_storage.exists(original_path(attachment))
+
+
 def all_folders() -> Iterator[str]:
     """Of attachments that are, and of what is left of others."""
     for parent in (FOLDER, INCOMING):

@@ -3,10 +3,12 @@
 from django.urls import path, re_path
 
 from commerce.attachments.media import media
-from commerce.attachments.views import AttachmentsView, AttachmentView
+from commerce.attachments.views import AttachmentsView, AttachmentView, FinalizeView, PresignView
 
 urlpatterns = [
     path("attachments", AttachmentsView.as_view()),
+    path("attachments/presign", PresignView.as_view()),
+    path("attachments/finalize", FinalizeView.as_view()),
     path("attachments/<id:pk>", AttachmentView.as_view()),
 ]
 

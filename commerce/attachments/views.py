@@ -17,13 +17,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from commerce.attachments import services
+from commerce.attachments import direct, services
 from commerce.attachments.antivirus import ScannerUnavailable
 from commerce.attachments.intake import FIELD, Offered
 from commerce.attachments.models import Attachment
 from commerce.attachments.picture_process import PicturesUnavailable
 from commerce.attachments.serializers import (
     AttachmentSerializer,
+    FinalizeSerializer,
+    PresignedSerializer,
+    PresignSerializer,
     UploadedSerializer,
     UploadSerializer,
 )
@@ -42,12 +45,25 @@ UPLOADED = {
     "thumbnail": f"{MEDIA}/sizes/thumbnail.webp",
     "variants": [{"url": f"{MEDIA}/sizes/w320.webp", "width": 320, "height": 240}],
 }
+PRESIGNED = {
+    "upload_id": "WzQyLCI5Zjg2ZDA4MTg4NGM3ZDY1OSIsInRlYXBvdC5qcGciXQ:1vHk2q:mZ4",
+    "url": "https://s3.example/stoa",
+    "fields": {"key": "incoming/9f86d081884c7d65/file", "policy": "eyJleHBpcm...", "x-amz-signature": "5d41402a..."},
+    "expires_at": "2026-01-10T10:45:00.000000Z",
+}
 READ = UPLOADED | {"created_at": "2026-01-10T10:30:00.000000Z", "updated_at": "2026-01-10T10:30:00.000000Z"}
 
 logger = structlog.get_logger(__name__)
 
 
-class PublicReads(APIView):
+class AnswersNotNow(APIView):
+    """Tells what goes wrong on our side while a file is taken in, and may go well later, as 503."""
+
+    def handle_exception(self, exc: Exception) -> Response:
+        return super().handle_exception(_not_now(exc) or exc)
+
+
+class PublicReads(AnswersNotNow):
     """Reads ask nobody who they are: a token that is sent along, even a stale one, is ignored there. So does PUT."""
 
     public_methods = ("GET", "HEAD", "PUT", "OPTIONS")
@@ -61,12 +77,8 @@ class PublicReads(APIView):
     def _is_public(self) -> bool:
         return getattr(self, "request", None) is not None and self.request.method in self.public_methods
 
-    def handle_exception(self, exc: Exception) -> Response:
-        return super().handle_exception(_not_now(exc) or exc)
-
 
 def _not_now(error: Exception) -> ApiError | None:
-    """What goes wrong on our side while a file is taken in, and may go well later."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         logger.error("disk_full")
         return ApiError(503, "There is no room for files just now. Try again later.", headers={"Retry-After": "60"})
@@ -84,7 +96,6 @@ def _not_now(error: Exception) -> ApiError | None:
         tags=TAGS,
         summary="All attachments, newest first",
         auth=[],
-        examples=[OpenApiExample("Attachments", value=READ, response_only=True)],
     )
 )
 class AttachmentsView(PublicReads, ListAPIView[Attachment]):
@@ -153,3 +164,49 @@ class AttachmentView(PublicReads, RetrieveAPIView[Attachment]):
     def delete(self, request: Request, pk: int) -> Response:
         services.delete_attachment(attachment_id=pk, actor=cast(User, request.user), now=timezone.now())
         return Response(True)
+
+
+class PresignView(APIView):
+    throttle_classes = [UPLOADS]
+
+    @extend_schema(
+        operation_id="presign_attachment",
+        tags=TAGS,
+        summary="A form to send one file straight to S3",
+        description="Only where files lie in S3, else 422. Post the fields and then the file as `file`, and finalize.",
+        request=PresignSerializer,
+        responses=PresignedSerializer,
+        examples=[
+            OpenApiExample("A file", value={"name": "teapot.jpg"}, request_only=True),
+            OpenApiExample("The form", value=PRESIGNED, response_only=True),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        asked = PresignSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        owner = cast(User, request.user)
+        form = direct.presign_upload(owner=owner, name=asked.validated_data["name"], now=timezone.now())
+        return Response(PresignedSerializer(form).data)
+
+
+class FinalizeView(AnswersNotNow, APIView):
+    throttle_classes = [UPLOADS]
+
+    @extend_schema(
+        operation_id="finalize_attachment",
+        tags=TAGS,
+        summary="Make an attachment of a file that was sent to S3",
+        request=FinalizeSerializer,
+        responses=UploadedSerializer,
+        examples=[
+            OpenApiExample("The id that presign gave", value={"upload_id": PRESIGNED["upload_id"]}, request_only=True),
+            OpenApiExample("Uploaded", value=UPLOADED, response_only=True),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        asked = FinalizeSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        attachment = direct.finalize_upload(
+            owner=cast(User, request.user), upload_id=asked.validated_data["upload_id"], now=timezone.now()
+        )
+        return Response(UploadedSerializer(attachment, context={"request": request}).data)

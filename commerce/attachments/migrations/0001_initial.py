@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('key', models.CharField(editable=False, max_length=32, unique=True)),
-                ('name', models.CharField(max_length=255)),
+                ('name', models.CharField(db_index=True, max_length=255)),
                 ('content_type', models.CharField(choices=[('image/jpeg', 'Jpeg'), ('image/png', 'Png'), ('image/webp', 'Webp'), ('image/gif', 'Gif'), ('image/avif', 'Avif'), ('application/pdf', 'Pdf'), ('application/zip', 'Zip'), ('application/epub+zip', 'Epub')], max_length=32)),
                 ('size', models.PositiveBigIntegerField(help_text='In bytes, as stored.')),
                 ('width', models.PositiveIntegerField(blank=True, null=True)),

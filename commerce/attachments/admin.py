@@ -1,0 +1,50 @@
+"""Attachments, for the people who run the platform: looked at and deleted, never changed."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+
+from commerce.attachments import services, storage
+from commerce.attachments.models import Attachment
+from commerce.attachments.sizes import thumbnail_of
+from commerce.config.fast_admin import FastAdmin
+from shared.accounts.models import User
+
+
+@admin.register(Attachment)
+class AttachmentAdmin(FastAdmin):
+    list_display = ["name", "preview", "content_type", "size", "owner", "created_at"]
+    list_select_related = ["owner"]
+    list_filter = ["content_type"]
+    search_fields = ["name", "owner__email"]
+    fields = ["name", "preview", "content_type", "size", "width", "height", "owner", "created_at"]
+    readonly_fields = fields
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Attachment | None = None) -> bool:
+        return False
+
+    @admin.display(description="Preview")
+    def preview(self, attachment: Attachment) -> str:
+        address = storage.original_url(attachment, None)
+        if attachment.width is None or attachment.height is None:
+            return format_html('<a href="{}">{}</a>', address, "Download")
+        thumbnail = storage.size_url(attachment, thumbnail_of(attachment.width, attachment.height), None)
+        return format_html('<a href="{}"><img src="{}" alt="" style="max-height: 4rem"></a>', address, thumbnail)
+
+    def delete_model(self, request: HttpRequest, obj: Attachment) -> None:
+        self._delete(request, obj.pk)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Attachment]) -> None:
+        for attachment_id in list(queryset.values_list("pk", flat=True)):
+            self._delete(request, attachment_id)
+
+    def _delete(self, request: HttpRequest, attachment_id: Any) -> None:
+        assert isinstance(request.user, User)  # noqa: S101 - the admin is for those who are signed in
+        services.delete_attachment(attachment_id=attachment_id, actor=request.user, now=timezone.now())
