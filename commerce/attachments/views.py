@@ -32,6 +32,7 @@ from commerce.attachments.serializers import (
 )
 from shared.accounts.models import User
 from shared.api.errors import ApiError, ValidationFailed
+from shared.api.idempotency import Idempotency
 from shared.api.pagination import PagedList
 from shared.api.throttles import RateLimit
 
@@ -104,6 +105,7 @@ class AttachmentsView(PublicReads, ListAPIView[Attachment]):
     pagination_class = PagedList
     parser_classes = [MultiPartParser]
     throttle_classes = [UPLOADS]
+    idempotency = Idempotency.AFTERWARDS  # pictures take long, and files are no part of a transaction
 
     @extend_schema(
         operation_id="upload_attachments",
@@ -191,6 +193,7 @@ class PresignView(APIView):
 
 class FinalizeView(AnswersNotNow, APIView):
     throttle_classes = [UPLOADS]
+    idempotency = Idempotency.AFTERWARDS
 
     @extend_schema(
         operation_id="finalize_attachment",

@@ -24,6 +24,10 @@ class ListAutoSchema(AutoSchema):
     def get_filter_backends(self) -> list[Any]:
         return list(getattr(self.view, "filter_backends", [])) if self.method == "GET" else []
 
+    def _get_paginator(self) -> Any:
+        """Only lists that are read come in pages; what a POST answers is whole."""
+        return super()._get_paginator() if self.method == "GET" else None  # type: ignore[no-untyped-call]
+
 
 class ListQueryExtension(DjangoFilterExtension):  # type: ignore[no-untyped-call]
     """The query parameters of `shared.api.listing`, from the allow-lists of the view's ListFilters."""
