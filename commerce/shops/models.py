@@ -1,5 +1,6 @@
 """Shops and the staff who work in them."""
 
+from datetime import datetime
 from typing import Self
 
 from django.db import models
@@ -68,3 +69,31 @@ class ShopStaff(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} at {self.shop}"
+
+
+class InvitationQuerySet(models.QuerySet["StaffInvitation"]):
+    def open(self, now: datetime) -> Self:
+        """Those that can still be accepted."""
+        return self.filter(accepted_at=None, expires_at__gt=now)
+
+
+class StaffInvitation(models.Model):
+    """An owner's offer of a place in a shop to whoever reads the mail of an address. One a shop and address; sent
+    again it has a new nonce, so that only the last letter's link works."""
+
+    shop = models.ForeignKey(Shop, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField()
+    invited_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    nonce = models.UUIDField(editable=False)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["shop", "email"], name="commerce_shops_one_invitation")]
+
+    def __str__(self) -> str:
+        return f"{self.email} to {self.shop}"

@@ -2,10 +2,13 @@
 
 from django.urls import path
 
+from commerce.shops.staff_views import AcceptInvitationView, StaffView
 from commerce.shops.views import MeView, ShopListView, ShopView
 
 urlpatterns = [
     path("me", MeView.as_view()),
     path("shops", ShopListView.as_view()),
     path("shops/<slug:key>", ShopView.as_view()),
+    path("shops/<id:pk>/staff", StaffView.as_view()),
+    path("accept-invitation", AcceptInvitationView.as_view()),
 ]
