@@ -5,15 +5,16 @@ from typing import Any
 
 import msgspec
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from inference.engine.decoder import CPU, LlamaDecoder, Placement
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
+from inference.engine.gguf_model import GGUFModel
 from inference.engine.hf_decoder import HFDecoder
 from inference.engine.linear import linear_maker
 from inference.engine.request import LoadOptions
 from inference.engine.verification import first_layer, verify
-from inference.engine.weights import Checkpoint, read_architecture
+from inference.engine.weights import Checkpoint, FolderTensors, HeldTensors, read_architecture
 
 DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
 QUANTIZATIONS = ("none", "int8")
@@ -31,14 +32,17 @@ def check_options(options: LoadOptions) -> None:
         raise InvalidRequest(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}.", parameter="quantization")
 
 
-def open_decoder(
-    path: Path, config: PreTrainedConfig, options: LoadOptions, context_size: int
-) -> OwnDecoder | HFDecoder:
-    """A decoder that was seen to give what transformers gives. Raises ModelLoadFailed or InvalidRequest."""
+def open_decoder(source: Path | GGUFModel, options: LoadOptions, context_size: int) -> OwnDecoder | HFDecoder:
+    """A decoder of a folder or a GGUF file, seen to give what transformers gives.
+
+    Raises ModelLoadFailed or InvalidRequest.
+    """
+    config = read_config(source)
     architecture = read_architecture(config)
-    checkpoint = Checkpoint(path, architecture) if architecture else None
+    tensors = HeldTensors(source.tensors) if isinstance(source, GGUFModel) else FolderTensors(source)
+    checkpoint = Checkpoint(tensors, architecture) if architecture else None
     if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
-        return _by_transformers(path, config, options, context_size)
+        return _by_transformers(source, config, options, context_size)
     _verify_own(config, checkpoint.truncated(), options)
     return _own(checkpoint, options, slots=options.max_sequences, context_size=context_size)
 
@@ -61,7 +65,15 @@ def _verify_own(config: PreTrainedConfig, checkpoint: Checkpoint, options: LoadO
         raise ModelLoadFailed(f"The model does not run on this engine as it should: {error}.") from error
 
 
-def _by_transformers(path: Path, config: PreTrainedConfig, options: LoadOptions, context_size: int) -> HFDecoder:
+def read_config(source: Path | GGUFModel) -> PreTrainedConfig:
+    if isinstance(source, GGUFModel):
+        return source.config
+    return AutoConfig.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
+
+
+def _by_transformers(
+    source: Path | GGUFModel, config: PreTrainedConfig, options: LoadOptions, context_size: int
+) -> HFDecoder:
     architecture = (config.architectures or [config.model_type])[0]
     for name, value, only in (
         ("quantization", options.quantization, "none"),
@@ -69,13 +81,23 @@ def _by_transformers(path: Path, config: PreTrainedConfig, options: LoadOptions,
     ):
         if value != only:
             raise InvalidRequest(f"`{name}` must be {only} for {architecture}.", parameter=name)
-    model = read_model(AutoModelForCausalLM, path)
+    model = _dequantised(source) if isinstance(source, GGUFModel) else read_model(AutoModelForCausalLM, source)
     decoder = HFDecoder(model, slots=options.max_sequences, context_size=context_size)
     try:
         verify(decoder, model, slots=options.max_sequences, tolerance=EXACT)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         raise ModelLoadFailed(f"{architecture} does not run on this engine ({error}). Use another model.") from error
     return decoder
+
+
+def _dequantised(source: GGUFModel) -> PreTrainedModel:
+    model: Any = AutoModelForCausalLM.from_config(source.config, dtype=torch.float32)
+    missing = model.load_state_dict(source.tensors, strict=False, assign=True).missing_keys
+    model.tie_weights()
+    if missing and not (missing == ["lm_head.weight"] and source.config.tie_word_embeddings):
+        raise ModelLoadFailed(f"The file lacks {len(missing)} tensors, among them {missing[0]}.")
+    loaded: PreTrainedModel = model.eval()
+    return loaded
 
 
 def read_model(auto: Any, path: Path) -> PreTrainedModel:

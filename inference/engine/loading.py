@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-from inference.engine.decoders import check_options, open_decoder, read_model
+from inference.engine.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.embedder import Embedder, read_max_length, read_pooling
 from inference.engine.engine import Engine
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
+from inference.engine.gguf_header import find_gguf
+from inference.engine.gguf_model import GGUFModel, read_gguf
 from inference.engine.model_folder import read_json, read_model_folder
 from inference.engine.packing import pack_linears
 from inference.engine.request import GenerationOutput, LoadOptions, LoadReport
@@ -21,6 +23,7 @@ from inference.engine.tokenizer import Tokenizer, load_tokenizer
 
 DEFAULT_CONTEXT = 2048
 MAX_THREADS = 2  # small matrix products are no faster on more, and a busy neighbour makes them slower
+DEQUANTISED = "The GGUF file's weights were made float32: see memory_usage_bytes. Load with quantization int8 for less."
 CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
 
@@ -42,8 +45,8 @@ class _Load:
     options: LoadOptions
     started: float
 
-    def report(self, *, context_size: int, memory: int) -> LoadReport:
-        warning = "This version runs on the CPU: no layer is on the GPU." if self.options.gpu_layers else None
+    def report(self, *, context_size: int, memory: int, warning: str | None = None) -> LoadReport:
+        on_cpu = "This version runs on the CPU: no layer is on the GPU." if self.options.gpu_layers else None
         return LoadReport(
             model_id=self.model_id,
             memory_usage_bytes=memory,
@@ -55,7 +58,7 @@ class _Load:
             dtype=self.options.dtype.replace("auto", "float32"),
             quantization=self.options.quantization,
             device="cpu",
-            warning=warning,
+            warning=" ".join(filter(None, (on_cpu, warning))) or None,
         )
 
 
@@ -71,9 +74,11 @@ def load_model(
     torch.set_num_threads(min(MAX_THREADS, torch.get_num_threads()))
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
+        if gguf := find_gguf(path):
+            return _load_causal(load, read_gguf(gguf), load_tokenizer(path, gguf), emit)
         architectures = read_model_folder(path).get("architectures") or [None]
         if architectures[0] in CAUSAL:
-            return _load_causal(load, emit)
+            return _load_causal(load, path, load_tokenizer(path), emit)
         return _load_encoder(load)
     except EngineError:
         raise
@@ -93,11 +98,12 @@ def _check_options(options: LoadOptions) -> None:
     check_options(options)
 
 
-def _load_causal(load: _Load, emit: Callable[[list[GenerationOutput]], None]) -> LoadedModel:
-    config = AutoConfig.from_pretrained(str(load.path), local_files_only=True, trust_remote_code=False)
-    tokenizer = load_tokenizer(load.path)
+def _load_causal(
+    load: _Load, source: Path | GGUFModel, tokenizer: Tokenizer, emit: Callable[[list[GenerationOutput]], None]
+) -> LoadedModel:
+    config = read_config(source)
     context_size = _context_size(load.options, _limits(config))
-    decoder = open_decoder(load.path, config, load.options, context_size)
+    decoder = open_decoder(source, load.options, context_size)
     engine = Engine(
         decoder=decoder,
         tokenizer=tokenizer,
@@ -107,7 +113,8 @@ def _load_causal(load: _Load, emit: Callable[[list[GenerationOutput]], None]) ->
         emit=emit,
     )
     memory = decoder.weight_bytes + decoder.cache_bytes
-    return LoadedModel(load.report(context_size=context_size, memory=memory), engine, None)
+    warning = DEQUANTISED if isinstance(source, GGUFModel) and load.options.quantization == "none" else None
+    return LoadedModel(load.report(context_size=context_size, memory=memory, warning=warning), engine, None)
 
 
 def _load_encoder(load: _Load) -> LoadedModel:

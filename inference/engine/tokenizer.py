@@ -121,9 +121,14 @@ def _refusals() -> Iterator[None]:
         raise InvalidRequest(f"The model's chat template refuses this: {error}") from error
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Reads the tokenizer of a model folder. Raises what transformers raises; ValueError when it is no fast one."""
-    tokenizer = AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+def load_tokenizer(path: Path, gguf: Path | None = None) -> Tokenizer:
+    """Reads the tokenizer of a model folder, or the one inside a GGUF file.
+
+    Raises what transformers raises; ValueError when it is no fast one.
+    """
+    place = {"gguf_file": gguf.name} if gguf else {}
+    folder = gguf.parent if gguf else path
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **place)
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ValueError(f"{type(tokenizer).__name__} has no fast form: the folder needs a tokenizer.json")
     return Tokenizer(tokenizer)

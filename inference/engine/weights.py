@@ -1,8 +1,9 @@
-"""The Llama family's weights: what a configuration says of them, and their tensors from safetensors files."""
+"""The Llama family's weights: what a configuration says of them, and their tensors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import safe_open
@@ -122,30 +123,72 @@ class LayerWeights:
     key_norm: Tensor | None
 
 
+class Tensors(Protocol):
+    """Where a model's tensors come from."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def shape(self, name: str) -> list[int]: ...
+
+    def tensor(self, name: str) -> Tensor: ...
+
+
+class FolderTensors:
+    """The safetensors files of a folder. They are mapped, not read: a tensor costs memory when somebody copies it."""
+
+    def __init__(self, folder: Path) -> None:
+        index = folder / "model.safetensors.index.json"
+        names = set(read_json(index)["weight_map"].values()) if index.exists() else {"model.safetensors"}
+        files = [safe_open(folder / name, framework="pt") for name in sorted(names)]
+        self._places = {key: file for file in files for key in file.keys()}  # noqa: SIM118 (not a dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def shape(self, name: str) -> list[int]:
+        return list(self._places[name].get_slice(name).get_shape())
+
+    def tensor(self, name: str) -> Tensor:
+        tensor: Tensor = self._places[name].get_tensor(name)
+        return tensor
+
+
+class HeldTensors:
+    """Tensors that are in memory already."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self._tensors = tensors
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def shape(self, name: str) -> list[int]:
+        return list(self._tensors[name].shape)
+
+    def tensor(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+
 class Checkpoint:
-    """The tensors of a folder. Files are mapped, not read: a tensor costs memory when somebody copies it.
+    """The tensors of a model of the family.
 
     Raises ModelLoadFailed where a tensor is missing, has another shape or is of no type that it can have.
     """
 
-    def __init__(self, folder: Path, architecture: Architecture) -> None:
+    def __init__(self, tensors: Tensors, architecture: Architecture) -> None:
         self.architecture = architecture
-        self._folder = folder
-        index = folder / "model.safetensors.index.json"
-        names = set(read_json(index)["weight_map"].values()) if index.exists() else {"model.safetensors"}
-        self._files = [safe_open(folder / name, framework="pt") for name in sorted(names)]
-        self._places = {key: file for file in self._files for key in file.keys()}  # noqa: SIM118 (not a dict)
-        missing = [name for name, _ in self._expected() if name not in self._places]
+        self._tensors = tensors
+        missing = [name for name, _ in self._expected() if name not in tensors]
         if missing:
             raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")
         for name, shape in self._expected():
-            held = list(self._places[name].get_slice(name).get_shape())
+            held = tensors.shape(name)
             if held != shape:
-                raise ModelLoadFailed(f"{name} has the shape {held}; config.json says {shape}.")
+                raise ModelLoadFailed(f"{name} has the shape {held}; the configuration says {shape}.")
 
     def has_own_head(self) -> bool:
         """Beside tied embeddings; which of them counts is for transformers to say."""
-        return "lm_head.weight" in self._places
+        return "lm_head.weight" in self._tensors
 
     def embedding(self) -> Tensor:
         return self._tensor("model.embed_tokens.weight")[: self.architecture.vocabulary]
@@ -163,8 +206,8 @@ class Checkpoint:
             yield self._layer(f"model.layers.{layer}")
 
     def truncated(self) -> "Checkpoint":
-        """The same files, seen as a model of one layer and few tokens."""
-        return _Truncated(self._folder, self.architecture)
+        """The same tensors, seen as a model of one layer and few tokens."""
+        return _Truncated(self._tensors, self.architecture)
 
     def state(self) -> dict[str, Tensor]:
         """All tensors by transformers' names, float32."""
@@ -195,7 +238,7 @@ class Checkpoint:
         return Matrix(torch.cat(weights) if len(weights) > 1 else weights[0], torch.cat(biases) if biases else None)
 
     def _tensor(self, name: str) -> Tensor:
-        tensor: Tensor = self._places[name].get_tensor(name)
+        tensor = self._tensors.tensor(name)
         if tensor.dtype not in FLOATS:
             raise ModelLoadFailed(f"{name} is of type {tensor.dtype}. Only float32, bfloat16 and float16 are loaded.")
         return tensor
@@ -230,14 +273,14 @@ class Checkpoint:
 
     @property
     def _rows(self) -> int:
-        """How many tokens the files hold."""
+        """How many tokens the tensors hold."""
         return self.architecture.vocabulary
 
 
 class _Truncated(Checkpoint):
-    def __init__(self, folder: Path, whole: Architecture) -> None:
+    def __init__(self, tensors: Tensors, whole: Architecture) -> None:
         self._held = whole.vocabulary
-        super().__init__(folder, whole.truncated())
+        super().__init__(tensors, whole.truncated())
 
     @property
     def _rows(self) -> int:
