@@ -7,7 +7,7 @@ from django.http import Http404
 from rest_framework.generics import RetrieveAPIView
 from rest_framework.request import Request
 
-from shared.api.query import whole_number
+from shared.api.query import query_language, whole_number
 
 M = TypeVar("M", bound=Model)
 
@@ -40,4 +40,4 @@ class KeyedView(RetrieveAPIView[Any]):
         return by_key(rows, self.kwargs["key"], **self._scope(self.request))
 
     def _scope(self, request: Request) -> dict[str, str]:
-        return {"language": request.query_params.get("language", "") or "en"} if self.has_languages else {}
+        return {"language": query_language(request)} if self.has_languages else {}

@@ -20,12 +20,9 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from shared.api.errors import ValidationFailed
-from shared.api.query import whole_number
+from shared.api.query import DEFAULT_LANGUAGE, LONGEST_LANGUAGE, whole_number
 from shared.api.relations import relations_asked
 from shared.api.search import is_nullable, search_condition
-
-DEFAULT_LANGUAGE = "en"
-LONGEST_LANGUAGE = 16
 
 
 class WholeNumberField(forms.Field):

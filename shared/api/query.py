@@ -9,6 +9,8 @@ from shared.api.errors import ValidationFailed
 LARGEST_LIMIT = 100
 FARTHEST_PAGE = 10**15  # farther than any list, and an offset of a hundred rows a page still fits into 64 bits
 LARGEST_INTEGER = 2**63 - 1
+DEFAULT_LANGUAGE = "en"
+LONGEST_LANGUAGE = 16
 TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 _WHOLE_NUMBER = re.compile(r"(-?)0*([0-9]{1,19})\Z", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+\Z", re.ASCII)
@@ -41,6 +43,14 @@ def query_page(request: Request) -> int:
         return 1
     digits = text.lstrip("0") or "1"
     return FARTHEST_PAGE if len(digits) > 15 else int(digits)
+
+
+def query_language(request: Request) -> str:
+    """`language`, English unless one is named. Raises ValidationFailed for what is no name of a language."""
+    text = request.query_params.get("language", "") or DEFAULT_LANGUAGE
+    if len(text) > LONGEST_LANGUAGE or "\x00" in text:
+        raise ValidationFailed({"language": ["Send the code of a language, as in en or pt-BR."]})
+    return text
 
 
 def query_truth(request: Request, name: str) -> bool:

@@ -14,16 +14,19 @@ LONGEST = 240  # of the column's 255: room for a suffix
 PLAIN_SUFFIXES = range(2, 10)
 
 
-def free_slug(text: str, siblings: "QuerySet[Any]") -> str:
-    """A slug of `text` that none of `siblings` has: with a small number behind it where it is taken, then with random
+def slug_candidates(text: str) -> list[str]:
+    """The slugs of `text` to choose from, best first: without a suffix, with a small number, and at last with random
     letters. One that would read as an id gets a suffix too, and a text without a Latin letter or digit is "item"."""
     base = slugify(text)[:LONGEST].strip("-_") or "item"
-    candidates = [f"{base}-{number}" for number in PLAIN_SUFFIXES]
-    if not base.isdigit():
-        candidates.insert(0, base)
+    candidates = [] if base.isdigit() else [base]
+    return [*candidates, *(f"{base}-{number}" for number in PLAIN_SUFFIXES), f"{base}-{secrets.token_hex(4)}"]
+
+
+def free_slug(text: str, siblings: "QuerySet[Any]") -> str:
+    """The best slug of `text` that none of `siblings` has."""
+    candidates = slug_candidates(text)
     taken = set(siblings.filter(slug__in=candidates).values_list("slug", flat=True))
-    free = (slug for slug in candidates if slug not in taken)
-    return next(free, f"{base}-{secrets.token_hex(4)}")
+    return next((slug for slug in candidates if slug not in taken), candidates[-1])
 
 
 def save_with_slug(save: Callable[[str], None], siblings: "QuerySet[Any]", text: str) -> None:
