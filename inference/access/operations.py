@@ -42,6 +42,13 @@ class Call(Generic[BodyT]):
     principal: Principal | None
     body: BodyT
 
+    @property
+    def caller(self) -> Principal:
+        """Who asks, on routes that are not public."""
+        if self.principal is None:
+            raise LookupError("a public route knows nobody")
+        return self.principal
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:

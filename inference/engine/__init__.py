@@ -8,6 +8,7 @@ from inference.engine.client import EngineClient, HostClient
 from inference.engine.connection import GenerationStream
 from inference.engine.errors import (
     ContextLengthExceeded,
+    DeadlineExceeded,
     EngineDied,
     EngineError,
     EngineOverloaded,
@@ -31,11 +32,14 @@ from inference.engine.request import (
     ModelState,
     ModelStatus,
     SamplingParams,
+    TokenLogprob,
+    ToolCallDelta,
     Usage,
 )
 
 __all__ = [
     "ContextLengthExceeded",
+    "DeadlineExceeded",
     "EmbeddingRequest",
     "EmbeddingResult",
     "EngineClient",
@@ -58,6 +62,8 @@ __all__ = [
     "ModelState",
     "ModelStatus",
     "SamplingParams",
+    "TokenLogprob",
+    "ToolCallDelta",
     "Usage",
     "find_gguf",
     "read_gguf_header",

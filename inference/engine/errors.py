@@ -40,5 +40,9 @@ class EngineDied(EngineError):
     """The model process ended while it worked on this; the host starts it again."""
 
 
+class DeadlineExceeded(EngineError):
+    """The request's time limit passed before the generation was whole."""
+
+
 class HostUnavailable(EngineError):
     """No model host answers on its socket."""

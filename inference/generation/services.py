@@ -1,26 +1,37 @@
 """Generating text: every surface asks here, so that the same parameters give the same result on each."""
 
+import asyncio
 import secrets
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from inference.engine import (
     EngineDied,
     FinishReason,
+    GenerationOutput,
     GenerationRequest,
     GenerationStream,
     ModelNotLoaded,
     Usage,
 )
+from inference.protocol.choices import Choice
+from inference.protocol.errors import error_of
 from inference.registry.processes import engine
 from inference.registry.services import find_card
+from shared.accounts.authentication import Principal
+from shared.accounts.roles import Permission
+from shared.api.errors import ApiError
+
+# A stream that says nothing for so long begins all the same, so that it can be kept alive.
+BEGINS_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
 class Completion:
     """A whole generation."""
 
-    text: str
-    finish_reason: FinishReason
+    choices: list[Choice]
     usage: Usage
 
 
@@ -29,27 +40,46 @@ def new_id(prefix: str) -> str:
     return f"{prefix}{secrets.token_hex(12)}"
 
 
-async def stream(*, model_id: str, request: GenerationRequest) -> GenerationStream:
-    """Returns once the engine has accepted; who reads it must close it.
+async def stream(*, caller: Principal, model_id: str, request: GenerationRequest) -> GenerationStream:
+    """Returns once the engine has begun to answer, or is slow to; who reads it must close it. Leaving cancels it.
 
-    ApiError MODEL_NOT_FOUND; ModelNotLoaded, InvalidRequest, ContextLengthExceeded, EngineOverloaded, EngineDied,
-    HostUnavailable.
+    ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED; ModelNotLoaded, InvalidRequest, ContextLengthExceeded,
+    EngineOverloaded, EngineDied, DeadlineExceeded, HostUnavailable.
     """
+    if request.priority > 0 and not caller.may(Permission.MANAGE_MODELS):
+        raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
     try:
-        return await engine().generate(model_id, request)
+        outputs = await engine().generate(model_id, replace(request, user=str(caller.user.pk)))
     except ModelNotLoaded:
         await find_card(model_id)
         raise
+    try:
+        first = await _first(outputs)
+        if first is not None and first.finish_reason is FinishReason.ERROR:
+            raise error_of(first)
+    except BaseException:
+        await outputs.close()
+        raise
+    return outputs
 
 
-async def complete(*, model_id: str, request: GenerationRequest) -> Completion:
-    """The whole text. Raises as `stream` does, and EngineDied when the generation breaks off. Leaving cancels it."""
-    async with await stream(model_id=model_id, request=request) as outputs:
-        pieces: list[str] = []
+async def _first(outputs: GenerationStream) -> GenerationOutput | None:
+    """The output that the stream begins with; None while there is none."""
+    try:
+        async with asyncio.timeout(BEGINS_WITHIN_S):
+            return await outputs.peek()
+    except TimeoutError:
+        return None
+
+
+async def complete(*, caller: Principal, model_id: str, request: GenerationRequest) -> Completion:
+    """All choices, whole. Raises as `stream` does, also when the generation breaks off. Leaving cancels it."""
+    async with await stream(caller=caller, model_id=model_id, request=request) as outputs:
+        choices = [Choice(index) for index in range(request.n)]
         async for output in outputs:
-            pieces.append(output.text)
             if output.finish_reason is FinishReason.ERROR:
-                raise EngineDied(output.error or "The generation failed; try again.")
-            if output.finish_reason is not None and output.usage is not None:
-                return Completion("".join(pieces), output.finish_reason, output.usage)
+                raise error_of(output)
+            choices[output.choice].add(output)
+            if output.usage is not None:
+                return Completion(choices, output.usage)
     raise EngineDied("The generation ended before it was whole; try again.")

@@ -21,14 +21,16 @@ from shared.accounts.roles import Permission
 async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | EventStream:
     """With `stream: true`, the answer is that of /inference/stream."""
     if call.body.stream is True:
-        return await _stream(call.body)
+        return await _stream(call)
     began = time.monotonic()
     result_id = services.new_id("inf_")
-    completion = await services.complete(model_id=call.body.model, request=call.body.generation_request(result_id))
+    completion = await services.complete(
+        caller=call.caller, model_id=call.body.model, request=call.body.generation_request(result_id)
+    )
     return native.InferenceResult(
         id=result_id,
         model=call.body.model,
-        choices=[native.InferenceChoice(completion.text, 0, completion.finish_reason)],
+        choices=native.inference_choices(completion.choices),
         usage=native.Usage.of(completion.usage),
         created=int(time.time()),
         processing_time_ms=round((time.monotonic() - began) * 1000),
@@ -48,7 +50,7 @@ async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
         raise InvalidRequest(
             "stream is wrong: this address only streams; POST /inference answers whole.", field="stream"
         )
-    return await _stream(call.body)
+    return await _stream(call)
 
 
 @operation(
@@ -67,24 +69,30 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
     request = body.generation_request(completion_id)
     if body.stream:
         chunks = openai.ChatStream(
-            completion_id=completion_id, created=created, model=body.model, include_usage=body.include_usage
+            completion_id=completion_id,
+            created=created,
+            model=body.model,
+            include_usage=body.include_usage,
+            n=request.n,
         )
-        outputs = await services.stream(model_id=body.model, request=request)
+        outputs = await services.stream(caller=call.caller, model_id=body.model, request=request)
         return EventStream(outputs, chunks.events, start=chunks.start())
-    completion = await services.complete(model_id=body.model, request=request)
-    if completion.finish_reason is FinishReason.CANCELLED:  # OpenAI's clients know no such reason
+    completion = await services.complete(caller=call.caller, model_id=body.model, request=request)
+    if any(
+        choice.finish_reason is FinishReason.CANCELLED for choice in completion.choices
+    ):  # OpenAI's clients know no such reason
         raise EngineDied("The model was unloaded while it wrote this. Load it and try again.")
     return openai.chat_completion(
         completion_id=completion_id,
         created=created,
         model=body.model,
-        text=completion.text,
-        reason=completion.finish_reason,
+        choices=completion.choices,
         usage=completion.usage,
     )
 
 
-async def _stream(body: native.InferenceBody) -> EventStream:
+async def _stream(call: Call[native.InferenceBody]) -> EventStream:
+    body = call.body
     request = body.generation_request(services.new_id("inf_"))
-    outputs = await services.stream(model_id=body.model, request=request)
-    return EventStream(outputs, lambda output: map(sse.event, native.stream_events(output)))
+    outputs = await services.stream(caller=call.caller, model_id=body.model, request=request)
+    return EventStream(outputs, lambda output: map(sse.event, native.stream_events(output, body.n)))

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from inference.engine import EngineError
+from inference.engine import DeadlineExceeded, EngineDied, EngineError, GenerationOutput
 
 
 class Code(StrEnum):
@@ -28,6 +28,7 @@ _ENGINE_ERRORS: dict[str, tuple[Code, int]] = {
     "ModelNotLoaded": (Code.MODEL_NOT_LOADED, 400),
     "ModelLoadFailed": (Code.INFERENCE_FAILED, 500),
     "EngineDied": (Code.INFERENCE_FAILED, 500),
+    "DeadlineExceeded": (Code.TIMEOUT, 503),
     "EngineOverloaded": (Code.INFERENCE_FAILED, 503),
     "HostUnavailable": (Code.INFERENCE_FAILED, 503),
 }
@@ -41,6 +42,12 @@ def code_and_status(error: EngineError) -> tuple[Code, int]:
     """The contract's code for an engine's error, and the HTTP status that goes with it."""
     code, status = _ENGINE_ERRORS.get(error.code, (Code.INTERNAL_ERROR, 500))
     return code, 503 if "retry_after" in error.details else status
+
+
+def error_of(output: GenerationOutput) -> EngineError:
+    """What an output with finish_reason `error` says."""
+    message = output.error or "The generation failed; try again."
+    return DeadlineExceeded(message) if output.error_code == Code.TIMEOUT else EngineDied(message)
 
 
 def native_error(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,14 +1,26 @@
 """The native wire forms, as the service's own contract has them. Requests refuse fields that they do not know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inference.engine import FinishReason, GenerationOutput, GenerationRequest, LoadOptions, SamplingParams
 from inference.engine import Usage as EngineUsage
-from inference.protocol.errors import Code
-from inference.protocol.parameters import MaxTokens, RepeatPenalty, Seed, StopSequences, Temperature, TopK, TopP
+from inference.protocol.choices import Choice
+from inference.protocol.errors import Code, code_and_status, error_of
+from inference.protocol.parameters import (
+    Choices,
+    MaxTokens,
+    Priority,
+    RepeatPenalty,
+    Seed,
+    StopSequences,
+    Temperature,
+    Timeout,
+    TopK,
+    TopP,
+)
 
 
 class Body(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -27,6 +39,9 @@ class InferenceBody(Body):
     repeat_penalty: RepeatPenalty = 1.1
     stop: StopSequences | None = None
     seed: Seed | None = None
+    n: Choices = 1
+    timeout: Timeout | None = None
+    priority: Priority = 0
     stream: bool | UnsetType = UNSET
 
     def generation_request(self, request_id: str) -> GenerationRequest:
@@ -40,7 +55,20 @@ class InferenceBody(Body):
             seed=self.seed,
             stop=tuple(self.stop or ()),
         )
-        return GenerationRequest(request_id=request_id, prompt=self.prompt, sampling=sampling)
+        return GenerationRequest(
+            request_id=request_id,
+            prompt=self.prompt,
+            sampling=sampling,
+            n=self.n,
+            timeout=self.timeout,
+            priority=self.priority,
+        )
+
+
+class PromptTokensDetails(Struct):
+    """`cached_tokens`: those that were not computed again."""
+
+    cached_tokens: int
 
 
 class Usage(Struct):
@@ -49,10 +77,12 @@ class Usage(Struct):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
 
     @classmethod
     def of(cls, usage: EngineUsage) -> "Usage":
-        return cls(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
+        details = PromptTokensDetails(usage.cached_tokens)
+        return cls(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, details)
 
 
 class InferenceChoice(Struct):
@@ -61,6 +91,11 @@ class InferenceChoice(Struct):
     text: str
     index: int
     finish_reason: FinishReason
+
+
+def inference_choices(choices: Iterable[Choice]) -> list[InferenceChoice]:
+    """Whole choices as they are answered."""
+    return [InferenceChoice(choice.text, choice.index, choice.finish_reason) for choice in choices]
 
 
 class InferenceResult(Struct):
@@ -75,17 +110,19 @@ class InferenceResult(Struct):
 
 
 class TokenEvent(Struct):
-    """A streamed token; its text is "" while it is held back."""
+    """A streamed token; its text is "" while it is held back. `choice` is there with `n` above 1."""
 
     token: str
     index: int
+    choice: int | UnsetType = UNSET
 
 
 class DoneEvent(Struct):
-    """The end of a stream that ended well."""
+    """The end of a stream that ended well; with `n` above 1, of each choice."""
 
     done: Literal[True]
     finish_reason: FinishReason
+    choice: int | UnsetType = UNSET
 
 
 class StreamError(Struct):
@@ -107,15 +144,18 @@ StreamEvent = TokenEvent | DoneEvent | ErrorEvent
 STREAM_EVENTS = (TokenEvent, DoneEvent, ErrorEvent)
 
 
-def stream_events(output: GenerationOutput) -> Iterator[StreamEvent]:
-    """The events that one output of the engine becomes."""
+def stream_events(output: GenerationOutput, n: int = 1) -> Iterator[StreamEvent]:
+    """The events that one output of the engine becomes. All choices fail together, and say so once."""
     if output.finish_reason is FinishReason.ERROR:
-        yield ErrorEvent(StreamError(Code.INFERENCE_FAILED, output.error or "The generation failed; try again."))
+        if output.usage is not None:
+            error = error_of(output)
+            yield ErrorEvent(StreamError(code_and_status(error)[0], error.message))
         return
+    choice = output.choice if n > 1 else UNSET
     if output.finish_reason is not FinishReason.CANCELLED:
-        yield TokenEvent(output.text, output.index)
+        yield TokenEvent(output.text, output.index, choice)
     if output.finish_reason is not None:
-        yield DoneEvent(True, output.finish_reason)
+        yield DoneEvent(True, output.finish_reason, choice)
 
 
 class Model(Struct, kw_only=True):

@@ -1,9 +1,10 @@
 """The OpenAI-compatible wire forms. Fields that we cannot follow are refused by name; unknown ones are ignored."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from inference.engine import (
     FinishReason,
@@ -15,15 +16,19 @@ from inference.engine import (
 )
 from inference.engine import Usage as EngineUsage
 from inference.protocol import sse
-from inference.protocol.errors import Code, openai_error
+from inference.protocol.choices import Choice
+from inference.protocol.errors import code_and_status, error_of, openai_error
 from inference.protocol.native import Usage
 from inference.protocol.parameters import (
+    Choices,
     MaxTokens,
+    Priority,
     RepeatPenalty,
     Seed,
     StopSequence,
     StopSequences,
     Temperature,
+    Timeout,
     TopK,
     TopP,
     parse,
@@ -43,16 +48,13 @@ _UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "min_p": (0,),
     "min_tokens": (0,),
     "modalities": (["text"],),
-    "n": (1,),
     "prediction": (),
     "presence_penalty": (0,),
-    "priority": (0,),
     "reasoning_effort": (),
     "regex": (),
     "response_format": ({"type": "text"},),
     "service_tier": ("auto",),
     "store": (False,),
-    "timeout": (),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
     "top_logprobs": (0,),
@@ -98,6 +100,9 @@ class ChatBody(Struct, kw_only=True):
     repeat_penalty: RepeatPenalty | None = None
     stop: StopSequence | StopSequences | None = None
     seed: Seed | None = None
+    n: Choices | None = None
+    timeout: Timeout | None = None
+    priority: Priority | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
@@ -117,8 +122,14 @@ class ChatBody(Struct, kw_only=True):
             seed=self.seed,
             stop=stop,
         )
-        messages = tuple(message.message() for message in self.messages)
-        return GenerationRequest(request_id=request_id, messages=messages, sampling=sampling)
+        return GenerationRequest(
+            request_id=request_id,
+            messages=tuple(message.message() for message in self.messages),
+            sampling=sampling,
+            n=1 if self.n is None else self.n,
+            timeout=self.timeout,
+            priority=0 if self.priority is None else self.priority,
+        )
 
 
 def parse_chat(value: Mapping[str, Any]) -> ChatBody:
@@ -168,10 +179,12 @@ class ChatCompletion(Struct):
 
 
 def chat_completion(
-    *, completion_id: str, created: int, model: str, text: str, reason: FinishReason, usage: EngineUsage
+    *, completion_id: str, created: int, model: str, choices: Iterable[Choice], usage: EngineUsage
 ) -> ChatCompletion:
-    choice = ChatChoice(0, AnswerMessage("assistant", text), reason)
-    return ChatCompletion(completion_id, "chat.completion", created, model, [choice], Usage.of(usage))
+    answers = [
+        ChatChoice(choice.index, AnswerMessage("assistant", choice.text), choice.finish_reason) for choice in choices
+    ]
+    return ChatCompletion(completion_id, "chat.completion", created, model, answers, Usage.of(usage))
 
 
 class Delta(Struct):
@@ -204,36 +217,46 @@ class ChatChunk(Struct):
 class ChatStream:
     """Forms the events of one streamed answer."""
 
-    def __init__(self, *, completion_id: str, created: int, model: str, include_usage: bool) -> None:
+    def __init__(self, *, completion_id: str, created: int, model: str, include_usage: bool, n: int = 1) -> None:
         self._id = completion_id
         self._created = created
         self._model = model
         self._include_usage = include_usage
+        self._n = n
 
     def start(self) -> bytes:
-        """The chunk that names the role."""
-        return self._chunk(Delta(role="assistant", content=""))
+        """The chunks that name the role, one a choice."""
+        return b"".join(self._chunk(choice, Delta(role="assistant", content="")) for choice in range(self._n))
 
     def events(self, output: GenerationOutput) -> Iterator[bytes]:
         """What one output of the engine becomes; a token held back becomes nothing."""
         if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
-            message = output.error or "The generation was cancelled by the server; try again."
-            yield sse.event(openai_error(Code.INFERENCE_FAILED, message, 500))
+            if output.usage is not None:
+                yield sse.event(_failure(output))
             return
         if output.text:
-            yield self._chunk(Delta(content=output.text))
+            yield self._chunk(output.choice, Delta(content=output.text))
         if output.finish_reason is not None:
-            yield self._chunk(Delta(), output.finish_reason)
-            if self._include_usage and output.usage is not None:
+            yield self._chunk(output.choice, Delta(), output.finish_reason)
+        if output.usage is not None:
+            if self._include_usage:
                 yield sse.event(self._form([], Usage.of(output.usage)))
             yield sse.DONE
 
-    def _chunk(self, delta: Delta, reason: FinishReason | None = None) -> bytes:
-        return sse.event(self._form([ChunkChoice(0, delta, reason)], None))
+    def _chunk(self, choice: int, delta: Delta, reason: FinishReason | None = None) -> bytes:
+        return sse.event(self._form([ChunkChoice(choice, delta, reason)], None))
 
     def _form(self, choices: list[ChunkChoice], usage: Usage | None) -> ChatChunk:
         shown = usage if self._include_usage else UNSET
         return ChatChunk(self._id, "chat.completion.chunk", self._created, self._model, choices, shown)
+
+
+def _failure(output: GenerationOutput) -> dict[str, Any]:
+    if output.finish_reason is FinishReason.CANCELLED:
+        output = replace(output, error="The generation was cancelled by the server; try again.")
+    error = error_of(output)
+    code, status = code_and_status(error)
+    return openai_error(code, error.message, status)
 
 
 class ModelEntry(Struct):

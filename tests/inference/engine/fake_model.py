@@ -2,7 +2,8 @@
 
 The model folder's name says how it loads: `slow...` takes a second, `broken...` is refused, `crashing...` dies,
 `embedder...` embeds. Every load adds a line to `loads` in the folder. A prompt says what its generation does: `die`
-kills the process, `shout` makes 64 KiB a token, `long` and `bug` are refused, anything else is spoken to.
+kills the process, `shout` makes 64 KiB a token, `long` and `bug` are refused, `introduce` says who asked for what,
+`silence` says nothing before its time limit, anything else is spoken to.
 """
 
 import os
@@ -34,9 +35,16 @@ Emit = Callable[[list[GenerationOutput]], None]
 
 @dataclass
 class Speech:
+    """All choices of a request speak in turn."""
+
     request: GenerationRequest
+    began: float = field(default_factory=time.monotonic)
     spoken: int = 0
     cancelled: bool = False
+
+    @property
+    def late(self) -> bool:
+        return self.request.timeout is not None and time.monotonic() > self.began + self.request.timeout
 
 
 class FakeEngine:
@@ -84,33 +92,53 @@ class FakeEngine:
     def _loop(self) -> None:
         while not self._stopping.wait(STEP_SECONDS):
             with self._lock:
-                outputs = [self._speak(speech) for speech in list(self._speeches.values())[: self._slots]]
+                speeches = list(self._speeches.values())[: self._slots]
+                outputs = [output for speech in speeches for output in self._speak(speech)]
             if outputs:
                 self._emit(outputs)
         with self._lock:
-            for speech in self._speeches.values():
+            speeches = list(self._speeches.values())
+            for speech in speeches:
                 speech.cancelled = True
-            self._emit([self._speak(speech) for speech in list(self._speeches.values())])
+            self._emit([output for speech in speeches for output in self._speak(speech)])
 
-    def _speak(self, speech: Speech) -> GenerationOutput:
+    def _speak(self, speech: Speech) -> list[GenerationOutput]:
+        """A word of every choice, or their end."""
         request, index = speech.request, speech.spoken
         if request.prompt == "die":
             print("the fake was told to die", file=sys.stderr, flush=True)
             os.kill(os.getpid(), signal.SIGSEGV)
             time.sleep(10)
-        speech.spoken += 1
+        broken = FinishReason.CANCELLED if speech.cancelled else FinishReason.ERROR if speech.late else None
+        if request.prompt == "silence" and not broken:
+            return []
+        speech.spoken += not broken
         last = speech.spoken == (request.sampling.max_tokens or 10)
-        finish_reason = FinishReason.CANCELLED if speech.cancelled else FinishReason.LENGTH if last else None
+        finish_reason = broken or (FinishReason.LENGTH if last else None)
         if finish_reason is not None:
             del self._speeches[request.request_id]
-        word = "x" * 65536 if request.prompt == "shout" else f"w{index} "
-        return GenerationOutput(
-            request_id=request.request_id,
-            index=index,
-            text="" if speech.cancelled else word,
-            finish_reason=finish_reason,
-            usage=Usage(len(request.prompt or ""), index + last) if finish_reason else None,
+        usage = Usage(
+            len(request.prompt or ""), speech.spoken * request.n, cached_tokens=len(request.prompt or "") // 2
         )
+        return [
+            GenerationOutput(
+                request_id=request.request_id,
+                index=index,
+                text="" if broken else _word(request, index),
+                choice=choice,
+                finish_reason=finish_reason,
+                usage=usage if finish_reason and choice == request.n - 1 else None,
+                error="Too late." if broken is FinishReason.ERROR else None,
+                error_code="TIMEOUT" if broken is FinishReason.ERROR else None,
+            )
+            for choice in range(request.n)
+        ]
+
+
+def _word(request: GenerationRequest, index: int) -> str:
+    if request.prompt == "introduce":
+        return f"{request.user} n={request.n} timeout={request.timeout} priority={request.priority} "
+    return "x" * 65536 if request.prompt == "shout" else f"w{index} "
 
 
 class FakeEmbedder:

@@ -49,6 +49,31 @@ def test_chat_streamed_with_usage(client: openai.OpenAI):
     assert len({(chunk.id, chunk.created, chunk.model) for chunk in chunks}) == 1
 
 
+def test_several_choices_and_what_was_cached(client: openai.OpenAI):
+    answer = client.chat.completions.create(model="talker", messages=HELLO, max_tokens=2, n=3)
+    assert [(choice.index, choice.message.content) for choice in answer.choices] == [
+        (index, "w0 w1 ") for index in range(3)
+    ]
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens_details is not None
+    assert answer.usage.prompt_tokens_details.cached_tokens == 0
+
+    chunks = list(client.chat.completions.create(model="talker", messages=HELLO, max_tokens=2, n=2, stream=True))
+    said = [(chunk.choices[0].index, chunk.choices[0].delta.content) for chunk in chunks]
+    assert said[:2] == [(0, ""), (1, "")]
+    assert [text for index, text in said if index == 1] == ["", "w0 ", "w1 ", None]
+    assert [chunk.choices[0].finish_reason for chunk in chunks].count("length") == 2
+
+
+def test_r7_a_deadline_is_the_clients_own_error(client: openai.OpenAI):
+    asked = {"model": "talker", "messages": HELLO, "max_tokens": 3000, "extra_body": {"timeout": 1}}
+    with pytest.raises(openai.InternalServerError) as late:
+        client.chat.completions.create(**asked)
+    assert (late.value.status_code, late.value.code) == (503, "timeout")
+    with pytest.raises(openai.APIError, match="Too late"):
+        list(client.chat.completions.create(**asked, stream=True))
+
+
 def test_models_are_listed_and_one_is_found(client: openai.OpenAI):
     models = {model.id: model for model in client.models.list()}
 

@@ -28,7 +28,12 @@ def test_a_prompt_is_answered_with_text_and_true_usage(stoa: ServedStoa):
     assert body["id"].startswith("inf_")
     assert body["model"] == "talker"
     assert body["choices"] == [{"text": "w0 w1 w2 ", "index": 0, "finish_reason": "length"}]
-    assert body["usage"] == {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+    assert body["usage"] == {
+        "prompt_tokens": 5,
+        "completion_tokens": 3,
+        "total_tokens": 8,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    }
     assert abs(body["created"] - time.time()) < 60
     assert body["processing_time_ms"] >= 0
 
@@ -147,12 +152,82 @@ def test_a_model_that_is_not_loaded_is_400_and_one_that_is_not_there_404(stoa: S
 async def test_i4_a_wrong_parameter_is_400_naming_it_and_the_engine_is_not_asked(stoa: ServedStoa):
     async with stoa.client() as client:
         for path in ("/inference", "/inference/stream"):
-            for wrong in ({"temperature": 3}, {"stop": ["a"] * 17}, {"unknown": 1}, {"prompt": "die", "top_k": True}):
+            for wrong in (
+                {"temperature": 3},
+                {"stop": ["a"] * 17},
+                {"unknown": 1},
+                {"n": 9},
+                {"timeout": 0},
+                {"priority": 11},
+                {"prompt": "die", "top_k": True},
+            ):
                 answer = await client.post(path, json=BODY | wrong)
                 assert answer.status_code == 400
                 assert answer.json()["error"]["code"] == "INVALID_REQUEST"
                 assert answer.json()["error"]["details"]["field"] == list(wrong)[-1]
         assert (await client.post("/inference", json=BODY)).status_code == 200  # "die" never reached it
+
+
+def test_several_choices_come_whole_and_streamed(stoa: ServedStoa):
+    whole = stoa.post("/inference", BODY | {"max_tokens": 2, "n": 3}).json()
+    assert whole["choices"] == [{"text": "w0 w1 ", "index": index, "finish_reason": "length"} for index in range(3)]
+    assert whole["usage"]["completion_tokens"] == 6
+
+    events = events_of(stoa.post("/inference/stream", BODY | {"max_tokens": 2, "n": 2}).text)
+    assert events == [
+        {"token": "w0 ", "index": 0, "choice": 0},
+        {"token": "w0 ", "index": 0, "choice": 1},
+        {"token": "w1 ", "index": 1, "choice": 0},
+        {"done": True, "finish_reason": "length", "choice": 0},
+        {"token": "w1 ", "index": 1, "choice": 1},
+        {"done": True, "finish_reason": "length", "choice": 1},
+    ]
+
+
+def test_the_engine_is_told_who_asks_for_what(stoa: ServedStoa):
+    body = BODY | {"prompt": "introduce", "max_tokens": 1}
+    said = [
+        stoa.post("/inference", body | more, role=role).json()["choices"][0]["text"].split()
+        for role, more in [("STAFF", {}), ("SUPER_ADMIN", {}), ("SUPER_ADMIN", {"timeout": 9, "priority": 3})]
+    ]
+    assert said[0][1:] == ["n=1", "timeout=None", "priority=0"]
+    assert said[2][1:] == ["n=1", "timeout=9.0", "priority=3"]
+    assert said[0][0] != said[1][0] == said[2][0]
+
+
+def test_a_high_priority_is_for_who_manages_models(stoa: ServedStoa):
+    for path in ("/inference", "/inference/stream"):
+        refused = stoa.post(path, BODY | {"priority": 1}, role="STAFF")
+        assert refused.status_code == 403
+        assert refused.json()["error"]["code"] == "AUTHORIZATION_FAILED"
+    assert stoa.post("/inference", BODY | {"priority": -1}, role="STAFF").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/inference", "/inference/stream"])
+def test_r7_a_deadline_before_the_first_token_is_503_timeout(stoa: ServedStoa, path: str):
+    answer = stoa.post(path, BODY | {"prompt": "silence", "timeout": 1})
+
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "TIMEOUT"
+
+
+def test_r7_a_deadline_in_mid_stream_is_an_event_and_the_end(stoa: ServedStoa):
+    events = events_of(stoa.post("/inference/stream", LONG | {"timeout": 1}).text)
+
+    assert events[-1] == {"error": {"code": "TIMEOUT", "message": "Too late."}}
+    assert len(events) > 2
+    assert not any("done" in event for event in events)
+
+
+async def test_s2_a_client_that_leaves_before_the_first_token_frees_its_slot(stoa: ServedStoa):
+    async with stoa.client() as client:
+        body = BODY | {"prompt": "silence"}
+        asking = asyncio.create_task(client.post("/inference/stream", json=body))
+        await eventually_running(stoa, "talker")
+        asking.cancel()
+        await asyncio.wait({asking})
+    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await stoa.engine.close()
 
 
 def test_a_form_is_415_and_broken_json_400(stoa: ServedStoa):

@@ -5,7 +5,7 @@ from inference.protocol import sse
 from inference.protocol.native import stream_events
 from inference.protocol.openai import ChatStream
 
-USAGE = Usage(7, 2)
+USAGE = Usage(7, 2, cached_tokens=4)
 
 
 def output(index: int, text: str, reason: FinishReason | None = None, error: str | None = None) -> GenerationOutput:
@@ -58,7 +58,10 @@ def test_the_usage_chunk_comes_last_when_it_was_asked_for():
     events = chat(output(0, "Hi", FinishReason.LENGTH), include_usage=True)
 
     assert all(b'"usage":null' in event for event in events[:-2])
-    assert events[-2].endswith(b'"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\n')
+    assert events[-2].endswith(
+        b'"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9,'
+        b'"prompt_tokens_details":{"cached_tokens":4}}}\n\n'
+    )
     assert events[-1] == b"data: [DONE]\n\n"
 
 

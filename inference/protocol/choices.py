@@ -1,0 +1,26 @@
+"""What the outputs of a generation add up to, for answers that are sent whole."""
+
+from dataclasses import dataclass, field
+
+from inference.engine import FinishReason, GenerationOutput, TokenLogprob, ToolCallDelta
+
+
+@dataclass
+class Choice:
+    """One choice; `finish_reason` is `error` until it is whole."""
+
+    index: int
+    pieces: list[str] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    tool_calls: list[ToolCallDelta] = field(default_factory=list)
+    finish_reason: FinishReason = FinishReason.ERROR
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def add(self, output: GenerationOutput) -> None:
+        self.pieces.append(output.text)
+        self.logprobs += output.logprobs
+        self.tool_calls += output.tool_calls
+        self.finish_reason = output.finish_reason or self.finish_reason
