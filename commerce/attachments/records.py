@@ -11,33 +11,22 @@ from commerce.attachments.models import Attachment
 from commerce.attachments.sizes import thumbnail_of
 
 
-class AttachmentRecordSerializer(serializers.ModelSerializer[Attachment]):
-    """Read-only. With the request in its context, as DRF's views give it, the addresses are absolute."""
+class AttachmentRecordSerializer(serializers.Serializer[Attachment]):
+    """For answers alone. With the request in its context, as DRF's views give it, the addresses are absolute."""
 
-    original = serializers.SerializerMethodField()
-    thumbnail = serializers.SerializerMethodField(required=False, help_text="At most 368 x 232; of images only.")
-
-    class Meta:
-        model = Attachment
-        fields = ["id", "original", "thumbnail"]
-        read_only_fields = fields
-
-    def get_original(self, attachment: Attachment) -> str:
-        return storage.original_url(attachment, self.context.get("request"))
-
-    def get_thumbnail(self, attachment: Attachment) -> str | None:
-        if attachment.width is None or attachment.height is None:
-            return None
-        size = thumbnail_of(attachment.width, attachment.height)
-        return storage.size_url(attachment, size, self.context.get("request"))
+    id = serializers.IntegerField()
+    original = serializers.URLField(help_text="The file. Its last segment is the file's name.")
+    thumbnail = serializers.URLField(required=False, help_text="At most 368 x 232, in WebP; of images only.")
 
     def to_representation(self, instance: Attachment) -> dict[str, Any]:
-        record: dict[str, Any] = super().to_representation(instance)
-        if not instance.is_image:
-            del record["thumbnail"]
+        request = self.context.get("request")
+        record: dict[str, Any] = {"id": instance.pk, "original": storage.original_url(instance, request)}
+        if instance.width is not None and instance.height is not None:
+            size = thumbnail_of(instance.width, instance.height)
+            record["thumbnail"] = storage.size_url(instance, size, request)
         return record
 
 
 def attachment_record(attachment: Attachment, request: Request | HttpRequest | None = None) -> dict[str, Any]:
     """The record, for those who write no serializer."""
-    return dict(AttachmentRecordSerializer(attachment, context={"request": request}).data)
+    return AttachmentRecordSerializer(context={"request": request}).to_representation(attachment)

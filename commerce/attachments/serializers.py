@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.attachments import storage
@@ -22,48 +21,51 @@ class VariantSerializer(serializers.Serializer[Any]):
 class UploadedSerializer(AttachmentRecordSerializer):
     """What an upload answers."""
 
-    variants = serializers.SerializerMethodField(required=False, help_text="Smaller copies in WebP; of images only.")
-
-    class Meta(AttachmentRecordSerializer.Meta):
-        fields = [*AttachmentRecordSerializer.Meta.fields, "variants"]
-        read_only_fields = fields
-
-    @extend_schema_field(VariantSerializer(many=True))
-    def get_variants(self, attachment: Attachment) -> list[dict[str, Any]]:
-        if attachment.width is None or attachment.height is None:
-            return []
-        return [
-            {
-                "url": storage.size_url(attachment, size, self.context.get("request")),
-                "width": size.width,
-                "height": size.height,
-            }
-            for size in variants_of(attachment.width, attachment.height)
-        ]
+    variants = VariantSerializer(many=True, required=False, help_text="Smaller copies, in WebP; of images only.")
 
     def to_representation(self, instance: Attachment) -> dict[str, Any]:
         record = super().to_representation(instance)
-        if not instance.is_image:
-            del record["variants"]
+        if instance.width is not None and instance.height is not None:
+            record["variants"] = [
+                {
+                    "url": storage.size_url(instance, size, self.context.get("request")),
+                    "width": size.width,
+                    "height": size.height,
+                }
+                for size in variants_of(instance.width, instance.height)
+            ]
         return record
 
 
 class AttachmentSerializer(UploadedSerializer):
     """What a list and a single read answer."""
 
-    class Meta(UploadedSerializer.Meta):
-        fields = [*UploadedSerializer.Meta.fields, "created_at", "updated_at"]
-        read_only_fields = fields
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+    def to_representation(self, instance: Attachment) -> dict[str, Any]:
+        times = {name: self.fields[name].to_representation(getattr(instance, name)) for name in _TIMES}
+        return super().to_representation(instance) | times
 
 
-class UploadSerializer(serializers.Serializer[Any]):
-    """The form of an upload, as OpenAPI tells it; the view reads it itself, since it names the files it refuses."""
+_TIMES = ("created_at", "updated_at")
 
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        files = serializers.ListField(
-            child=serializers.FileField(), help_text="Up to 10 files of up to 10 MiB, each as a part of this name."
-        )
-        return {"attachment[]": files}
+# The form of an upload, as OpenAPI tells it. The view reads it itself, since it names the files it refuses.
+UPLOAD_FORM = {
+    "multipart/form-data": {
+        "type": "object",
+        "required": ["attachment[]"],
+        "properties": {
+            "attachment[]": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 10,
+                "items": {"type": "string", "format": "binary"},
+                "description": "Up to 10 files of up to 10 MiB, each as a part of this name.",
+            }
+        },
+    }
+}
 
 
 class PresignSerializer(serializers.Serializer[Any]):

@@ -23,12 +23,12 @@ from commerce.attachments.intake import FIELD, Offered
 from commerce.attachments.models import Attachment
 from commerce.attachments.picture_process import PicturesUnavailable
 from commerce.attachments.serializers import (
+    UPLOAD_FORM,
     AttachmentSerializer,
     FinalizeSerializer,
     PresignedSerializer,
     PresignSerializer,
     UploadedSerializer,
-    UploadSerializer,
 )
 from shared.accounts.models import User
 from shared.api.errors import ApiError, ValidationFailed
@@ -112,7 +112,7 @@ class AttachmentsView(PublicReads, ListAPIView[Attachment]):
         tags=TAGS,
         summary="Upload files",
         description="JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB, told by content. All of them are stored, or none.",
-        request=UploadSerializer,
+        request=UPLOAD_FORM,
         responses=UploadedSerializer(many=True),
         examples=[OpenApiExample("Uploaded", value=UPLOADED, response_only=True)],
     )
