@@ -15,8 +15,11 @@ from inference.engine import (
     EngineClient,
     EngineError,
     FinishReason,
+    GenerationRequest,
     InvalidRequest,
     LoadOptions,
+    SamplingParams,
+    Usage,
 )
 from tests.inference.engine.processes import (
     RunningHost,
@@ -70,6 +73,29 @@ async def test_s1_sixteen_streams_at_once_are_each_as_alone(host: RunningHost) -
     alone = await read(await host.engine.generate("m", request(max_tokens=20)))
     streams = await asyncio.gather(*(host.engine.generate("m", request(max_tokens=20)) for _ in range(16)))
     assert await asyncio.gather(*map(read, streams)) == [alone] * 16
+
+
+async def test_all_choices_come_and_the_last_one_ends_the_stream(host: RunningHost) -> None:
+    asked = GenerationRequest(request_id="one", prompt="four", sampling=SamplingParams(max_tokens=3), n=3)
+    outputs = await read(await host.engine.generate("m", asked))
+    assert [(output.choice, output.index) for output in outputs] == [(c, i) for i in range(3) for c in range(3)]
+    assert [output.finish_reason for output in outputs[-3:]] == [FinishReason.LENGTH] * 3
+    assert [output.usage for output in outputs[:-1]] == [None] * 8
+    assert outputs[-1].usage == Usage(4, 9, cached_tokens=2)
+
+
+async def test_r7_what_a_deadline_broke_off_says_so(host: RunningHost) -> None:
+    asked = GenerationRequest(request_id="one", prompt="silence", timeout=0.1)
+    outputs = await read(await host.engine.generate("m", asked))
+    assert [(output.finish_reason, output.error_code) for output in outputs] == [(FinishReason.ERROR, "TIMEOUT")]
+
+
+async def test_the_next_output_can_be_looked_at_before_it_is_read(host: RunningHost) -> None:
+    stream = await host.engine.generate("m", request(max_tokens=2))
+    first = await stream.peek()
+    assert first == await stream.peek()
+    assert (await read(stream))[0] == first
+    assert await stream.peek() is None
 
 
 async def test_equal_request_ids_never_meet(host: RunningHost) -> None:

@@ -1,11 +1,13 @@
 """The loop seen from its door: joining, leaving, stopping, failing. The model is a script."""
 
 import threading
+from typing import Any
 
 import pytest
 
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest
 from inference.engine.request import FinishReason, GenerationRequest, LoadOptions, Message, SamplingParams
+from inference.engine.tokenizer import Tokenizer
 from tests.inference.engine.collecting import ScriptedDecoder, ask, running_engine
 from tests.inference.engine.tiny_models import END, byte_tokenizer, letter_tokenizer
 
@@ -199,6 +201,23 @@ def test_what_does_not_fit_the_context_is_refused_with_the_numbers(prompt_tokens
         with pytest.raises(ContextLengthExceeded) as refused:
             engine.submit(ask("one", "x" * prompt_tokens, sampling))
     assert refused.value.details == {"context_size": 40, "prompt_tokens": prompt_tokens, "max_tokens": max_tokens}
+
+
+@pytest.mark.parametrize("form", ["prompt", "messages", "ids"])
+def test_m8_a_prompt_far_too_long_is_refused_without_being_counted(form: str) -> None:
+    text = "x" * (9 * 2**20)
+    more: dict[str, Any] = {
+        "prompt": {"prompt": text},
+        "messages": {"messages": (Message("user", text[:9]), Message("user", text[9:]))},
+        "ids": {"prompt_ids": (5,) * len(text)},
+    }[form]
+    with running_engine(scripted("x"), BYTES) as (engine, _), pytest.raises(ContextLengthExceeded) as refused:
+        engine.submit(GenerationRequest(request_id="one", sampling=ENDLESS, **more))
+    # Every x is a token of its own; had they been counted, there would be as many.
+    longest = Tokenizer(BYTES).longest_token
+    assert longest > 1
+    least = len(text) if form == "ids" else -(-len(text) // longest)
+    assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}
 
 
 def test_what_just_fits_the_context_runs() -> None:
