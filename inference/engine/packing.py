@@ -1,26 +1,26 @@
-"""Weights as oneDNN wants them, in place of the Linear modules of a model that runs through transformers' code.
+"""Packed weights in place of the Linear modules of a model that runs through transformers' code.
 
 Plain float32 products go to MKL, which keeps to AVX2 on processors that are not Intel's; oneDNN's take less than half
-the time there, and packing once saves it from packing at every call.
+the time there.
 """
 
 import torch
 from torch import Tensor, nn
 
-ROWS = 1024  # of an input, for which the layout is chosen; any other number works too
+from inference.engine.linear import PackedLinear
+from inference.engine.weights import Matrix
 
 
-class PackedLinear(nn.Module):
+class PackedModule(nn.Module):
     """A Linear module on the CPU in float32, whose weight cannot be changed any more."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
-        self._bias = None if linear.bias is None else linear.bias.detach()
+        bias = None if linear.bias is None else linear.bias.detach()
+        self._linear = PackedLinear(Matrix(linear.weight.detach(), bias), torch.float32)
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
-        return result
+        return self._linear(x)
 
 
 def pack_linears(model: nn.Module) -> None:
@@ -30,4 +30,4 @@ def pack_linears(model: nn.Module) -> None:
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear and child.weight.dtype == torch.float32:
-                setattr(module, name, PackedLinear(child))
+                setattr(module, name, PackedModule(child))
