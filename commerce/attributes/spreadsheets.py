@@ -94,9 +94,10 @@ def _read(cell: str) -> str:
 def _wrong_with(cells: dict[str, str]) -> Iterator[str]:
     if not cells.get("name"):
         yield "The name is missing."
-    for name, text in cells.items():
-        if len(text) > LONGEST[name]:
-            yield f"The {name} is longer than {LONGEST[name]} characters."
+    for name, longest in LONGEST.items():
+        text = cells.get(name, "")
+        if len(text) > longest:
+            yield f"The {name} is longer than {longest} characters."
         if "\x00" in text:
             yield f"The {name} holds a NUL character."
     if not _LANGUAGE.match(cells["language"]):

@@ -1,6 +1,5 @@
 """The routes of attributes."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,32 +12,12 @@ from commerce.attributes.models import Attribute, AttributeValue
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from tests.commerce.conftest import ApiClient, bearer, make_user
-
-NOW = datetime(2026, 1, 10, 10, 30, tzinfo=UTC)
-RED, BLUE = {"value": "Red", "meta": "#f00"}, {"value": "Dark blue", "meta": "#00a"}
-
-
-def make_attribute(shop: Shop, name: str = "Color", **more: Any) -> Attribute:
-    return services.create_attribute(actor=shop.owner, shop_id=shop.pk, name=name, now=NOW, **more)
+from tests.commerce.attributes.conftest import BLUE, NOW, RED, make_attribute, told
+from tests.commerce.conftest import ApiClient, bearer
 
 
 def send(client: Client, method: str, path: str, body: Any) -> Any:
     return getattr(client, method)(f"/api/{path}", body, content_type="application/json")
-
-
-def told(attribute: Attribute) -> list[tuple[str, str]]:
-    return list(attribute.values.values_list("value", "meta"))
-
-
-@pytest.fixture
-def mine(client_of: ApiClient, owner: User) -> Client:
-    return client_of(owner)
-
-
-@pytest.fixture
-def foreign_shop(db: None) -> Shop:
-    return Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Away", slug="away")
 
 
 def test_an_attribute_is_made_with_its_values(mine: Client, shop: Shop):
