@@ -94,8 +94,8 @@ class _Rows:
         child_ids = {shop_id: next(self._ids) for shop_id in sorted(amounts)}
         refunded = {shop_id: amounts[shop_id] if order.statuses[shop_id] == "refunded" else 0 for shop_id in amounts}
         fees, back = (order.sales_tax, order.delivery_fee), sum(refunded.values())
-        status = parent_status(set(order.statuses.values()))
-        self._add_order(order, at, parent_id, (None, None), status, sum(amounts.values()), fees, back)
+        whole = parent_status(set(order.statuses.values()))
+        self._add_order(order, at, parent_id, (None, None), whole, sum(amounts.values()), fees, back)
         for shop_id, child_id in child_ids.items():
             status, amount, back = order.statuses[shop_id], amounts[shop_id], refunded[shop_id]
             self._add_order(order, at, child_id, (parent_id, shop_id), status, amount, (0, 0), back)
@@ -151,7 +151,7 @@ def _insert(model: type[models.Model], columns: Sequence[str], rows: Sequence[tu
     target = f'"{model._meta.db_table}" ({quoted})'
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            with cursor.copy(f"COPY {target} FROM STDIN") as copy:  # type: ignore[attr-defined]
+            with cursor.copy(f"COPY {target} FROM STDIN") as copy:
                 for row in rows:
                     copy.write_row(row)
         else:

@@ -8,13 +8,11 @@ from typing import Self
 
 from django.db import models
 from django.db.models import F, Q
-from django.shortcuts import get_object_or_404
 
 from commerce.catalog.models import Product, Variation
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from shared.api.query import whole_number
 
 
 def new_tracking_number() -> str:
@@ -41,11 +39,6 @@ class OrderQuerySet(models.QuerySet["Order"]):
     def managed_by(self, user: User) -> Self:
         """The orders that this user fulfils: children of their own shops; of every shop for a super admin."""
         return self.filter(shop__in=Shop.objects.managed_by(user))
-
-    def by_key(self, key: str) -> "Order":
-        """The one with this id or tracking number. Raises Http404."""
-        number = whole_number(key)
-        return get_object_or_404(self, tracking_number=key) if number is None else get_object_or_404(self, pk=number)
 
 
 class Order(models.Model):

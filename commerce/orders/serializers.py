@@ -59,8 +59,8 @@ ORDER_FIELDS = [
 ]  # fmt: skip
 
 
-class OrderPartSerializer(RelationsSerializer):
-    """A shop's part of an order. Money is in major units of the order's currency."""
+class OrderRecordSerializer(RelationsSerializer):
+    """What an order and a shop's part of one have alike. Money is in major units of the order's currency."""
 
     amount = MoneyField(read_only=True)
     sales_tax = MoneyField(read_only=True)
@@ -71,8 +71,13 @@ class OrderPartSerializer(RelationsSerializer):
     refunded_total = MoneyField(read_only=True)
     billing_address = serializers.DictField(read_only=True)
     shipping_address = serializers.DictField(read_only=True)
-    products = OrderedProductSerializer(source="lines", many=True, read_only=True)
     shop = ShopNameSerializer(read_only=True)
+
+
+class OrderPartSerializer(OrderRecordSerializer):
+    """A shop's part of an order."""
+
+    products = OrderedProductSerializer(source="lines", many=True, read_only=True)
 
     class Meta:
         model = Order
@@ -80,14 +85,15 @@ class OrderPartSerializer(RelationsSerializer):
         relations = ["shop"]
 
 
-class OrderSerializer(OrderPartSerializer):
+class OrderSerializer(OrderRecordSerializer):
     """An order. A parent's `products` are those of all its shops, and `children` the parts; a part has no children."""
 
     products = serializers.SerializerMethodField()
     children = OrderPartSerializer(many=True, read_only=True)
     customer = OrderCustomerSerializer(read_only=True)
 
-    class Meta(OrderPartSerializer.Meta):
+    class Meta:
+        model = Order
         fields = [*ORDER_FIELDS, "children", "customer"]
         relations = ["shop", "customer"]
 
@@ -116,7 +122,7 @@ def _validate_sent_address(value: dict[str, Any]) -> None:
 class NewOrderSerializer(serializers.Serializer[Any]):
     """What a customer sends. Everything that costs is worked out by the server."""
 
-    products = WantedLineSerializer(many=True, allow_empty=False, max_length=MOST_LINES)
+    products = WantedLineSerializer(many=True, allow_empty=False, max_length=MOST_LINES)  # type: ignore[call-arg]
     customer_contact = serializers.CharField(max_length=64, required=False, allow_blank=True, help_text="A telephone.")
     payment_gateway = serializers.RegexField(
         r"^[A-Za-z0-9_-]{1,64}\Z", required=False, help_text="How it is paid; kept as it is. Default: CASH_ON_DELIVERY."

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.generics import ListAPIView, RetrieveAPIView
@@ -24,6 +25,7 @@ from commerce.orders.serializers import (
 from shared.accounts.permissions import HasRole, ReadOnly, asker
 from shared.accounts.roles import Role
 from shared.api.pagination import PagedList
+from shared.api.query import whole_number
 
 SIGNED_IN = HasRole.of(*Role)
 SHOP_PEOPLE = HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")
@@ -35,6 +37,12 @@ def with_lines(orders: "QuerySet[Order]") -> "QuerySet[Order]":
     lines = OrderLine.objects.select_related("product__image").order_by("id")
     children = Prefetch("children", Order.objects.order_by("id"))
     return orders.prefetch_related(children, Prefetch("lines", lines), Prefetch("children__lines", lines))
+
+
+def named_order(orders: "QuerySet[Order]", key: str) -> Order:
+    """The one with this id or tracking number. Raises Http404."""
+    number = whole_number(key)
+    return get_object_or_404(orders, tracking_number=key) if number is None else get_object_or_404(orders, pk=number)
 
 
 def asked_refunds(request: Request) -> "QuerySet[Refund]":
@@ -94,7 +102,7 @@ class OrderView(RetrieveAPIView[Order]):
         return Order.objects.none() if user is None else with_lines(Order.objects.for_user(user))
 
     def get_object(self) -> Order:
-        return self.filter_queryset(self.get_queryset()).by_key(self.kwargs["key"])
+        return named_order(self.filter_queryset(self.get_queryset()), self.kwargs["key"])
 
     @extend_schema(
         operation_id="change_order_status",
@@ -106,7 +114,7 @@ class OrderView(RetrieveAPIView[Order]):
     def put(self, request: Request, **path: Any) -> Response:
         """By the people of its shop. The customer's whole order follows its parts."""
         actor = request.auth.user
-        order = Order.objects.for_user(actor).by_key(self.kwargs["key"])
+        order = named_order(Order.objects.for_user(actor), self.kwargs["key"])
         body = OrderStatusSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         status = body.validated_data["order_status"]

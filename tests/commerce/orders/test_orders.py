@@ -352,7 +352,7 @@ class TestMoving:
         part = order.children.get(shop=shop)
         stranger = order.children.exclude(pk=part.pk).get().shop
         assert stranger is not None
-        before = Order.objects.filter(pk=part.pk).values().get()
+        before: dict[str, Any] = {**Order.objects.filter(pk=part.pk).values().get()}
         sent = {"order_status": "processing", "total": 1, "customer_id": admin.pk, "shop_id": stranger.pk, "id": 1}
 
         assert send(client_of, None, "put", f"{PATH}/{part.pk}", sent).status_code == 401
@@ -362,5 +362,5 @@ class TestMoving:
         assert send(client_of, admin, "put", f"{PATH}/{order.pk}", sent).status_code == 422
         assert Order.objects.filter(pk=part.pk).values().get() == before
         assert send(client_of, owner, "put", f"{PATH}/{part.pk}", sent).status_code == 200
-        after = Order.objects.filter(pk=part.pk).values().get()
+        after: dict[str, Any] = {**Order.objects.filter(pk=part.pk).values().get()}
         assert {name for name in before if before[name] != after[name]} == {"order_status", "updated_at"}

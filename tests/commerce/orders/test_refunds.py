@@ -105,7 +105,7 @@ def test_who_sees_and_decides_a_refund(
         assert client_of(user).get(f"{PATH}/{made}").status_code == (404 if user in strangers else 200)
 
     def decide(user: User | None, status: Any = "approved") -> int:
-        return send(client_of, user, "put", f"{PATH}/{made}", {"status": status, "amount": 1}).status_code
+        return int(send(client_of, user, "put", f"{PATH}/{made}", {"status": status, "amount": 1}).status_code)
 
     assert [decide(user) for user in (None, staff, customer, *strangers)] == [401, 403, 403, 403, 404]
     assert [decide(owner, status) for status in ("requested", "", None)] == [422] * 3

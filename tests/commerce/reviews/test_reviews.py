@@ -178,7 +178,7 @@ class TestQuestions:
         path = f"{QUESTIONS}/{asked.pk}"
 
         def answer(user: User | None, text: Any = "Yes.") -> int:
-            return send(client_of, user, "put", path, {"answer": text}).status_code
+            return int(send(client_of, user, "put", path, {"answer": text}).status_code)
 
         assert [answer(user) for user in (None, customer, tent.shop.owner)] == [401, 403, 404]
         assert [answer(owner, text) for text in ("", "x" * 5001, None)] == [422] * 3
@@ -262,11 +262,12 @@ def test_c7_lists_take_as_many_queries_at_ten_rows_as_at_a_thousand(
     for written in reviews[-10:]:
         written.photos.add(make_photo(written.user))
     counted = rows > 10  # only when a page does not show all
-    everything = {"limit": 10, "with": "user;product;shop"}
+    everything: dict[str, Any] = {"limit": 10, "with": "user;product;shop"}
 
+    page: dict[str, Any] = {"limit": 10}
     for path, query, expected in [
-        (REVIEWS, {"limit": 10}, 2 + counted),
-        (QUESTIONS, {"limit": 10}, 1 + counted),
+        (REVIEWS, page, 2 + counted),
+        (QUESTIONS, page, 1 + counted),
         (REVIEWS, everything, 5 + counted),
         (QUESTIONS, everything, 4 + counted),
     ]:

@@ -1,0 +1,60 @@
+"""Reviews and questions, for the people who run the platform: to be read, and taken down."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from commerce.config.fast_admin import FastAdmin
+from commerce.reviews import services
+from commerce.reviews.models import Question, Review
+
+
+class ContentAdmin(FastAdmin):
+    list_select_related = ["product", "user"]
+    list_filter: list[Any] = [
+        ["deleted_at", admin.EmptyFieldListFilter],
+        ["product", AutocompleteSelectFilter],
+        ["shop", AutocompleteSelectFilter],
+    ]
+    sortable_by = ()  # no index would help, but for the order they are in
+    search_fields = ["user__email", "product__slug"]
+    search_help_text = "The beginning of the author's e-mail or of a product's name, or an id"
+    actions = ["take_down"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What customers wrote is not rewritten."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """The action hides it, and the row stays."""
+        return False
+
+
+@admin.register(Review)
+class ReviewAdmin(ContentAdmin):
+    list_display = ["product", "rating", "comment", "user", "abusive_reports_count", "created_at", "deleted_at"]
+    list_filter = ["rating", *ContentAdmin.list_filter]
+
+    @admin.action(description="Take down: off every list, and out of the product's rating")
+    def take_down(self, request: HttpRequest, reviews: "QuerySet[Review]") -> None:
+        for review in reviews.filter(deleted_at=None):
+            services.delete_review(review_id=review.pk, actor=request.user, now=timezone.now())  # type: ignore[arg-type]
+
+
+@admin.register(Question)
+class QuestionAdmin(ContentAdmin):
+    list_display = ["product", "question", "answer", "user", "abusive_reports_count", "created_at", "deleted_at"]
+
+    @admin.action(description="Take down: off every list")
+    def take_down(self, request: HttpRequest, questions: "QuerySet[Question]") -> None:
+        for question in questions.filter(deleted_at=None):
+            services.delete_question(
+                question_id=question.pk, actor=request.user, now=timezone.now()  # type: ignore[arg-type]
+            )  # fmt: skip

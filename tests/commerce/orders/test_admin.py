@@ -1,0 +1,145 @@
+"""Orders and refunds in the admin."""
+
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from commerce.catalog.models import Product
+from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
+from commerce.orders.models import Order, Refund
+from commerce.orders.services import request_refund
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.conftest import make_user
+from tests.commerce.orders.buying import buy, make_goods, other_shop
+
+ORDERS, REFUNDS = "/admin/commerce_orders/order/", "/admin/commerce_orders/refund/"
+
+
+@pytest.fixture
+def site(admin: User) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def lamp(shop: Shop) -> Product:
+    return make_goods(shop)
+
+
+@pytest.fixture
+def order(customer: User, lamp: Product) -> Order:
+    return buy(customer, (lamp, 2), (make_goods(other_shop(), "tent"), 1))
+
+
+def shown(site: Client, path: str, **query: Any) -> str:
+    answer = site.get(path, query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def act(site: Client, path: str, action: str, *rows: Order | Refund) -> str:
+    """What the page says after an action on these rows."""
+    sent = {"action": action, "_selected_action": [row.pk for row in rows]}
+    return site.post(path, sent, follow=True).content.decode()
+
+
+def test_the_list_shows_money_in_major_units(site: Client, order: Order):
+    page = shown(site, ORDERS)
+
+    assert order.tracking_number in page
+    assert "37.50 EUR" in page
+    assert "25.00 EUR" in page
+
+
+def test_orders_are_found_by_tracking_number_customer_and_shop(
+    site: Client, customer: User, lamp: Product, order: Order
+):
+    other = buy(make_user(Role.CUSTOMER, "zoe"), (lamp, 1))
+    part = order.children.get(shop__slug="other")
+    found = {order.tracking_number[:12]: order, "some-customer@": order, "other": part, str(other.pk): other}
+    for query, row in found.items():
+        page = shown(site, ORDERS, q=query)
+        assert row.tracking_number in page
+        assert (other.tracking_number in page) == (row == other)
+
+
+def test_orders_are_filtered_by_state_and_place_in_the_tree(site: Client, order: Order):
+    part = order.children.order_by("pk")[0]
+    act(site, ORDERS, "move_to_processing", part)
+
+    assert part.tracking_number in shown(site, ORDERS, order_status__exact="processing")
+    assert order.tracking_number not in shown(site, ORDERS, order_status__exact="processing")
+    parents = shown(site, ORDERS, parent__isempty="1")
+    assert order.tracking_number in parents
+    assert part.tracking_number not in parents
+
+
+def test_a_page_shows_the_parts_and_a_part_its_lines(site: Client, order: Order, lamp: Product):
+    part = order.children.order_by("pk")[0]
+
+    assert "Parts of the shops" in shown(site, f"{ORDERS}{order.pk}/change/")
+    page = shown(site, f"{ORDERS}{part.pk}/change/")
+    assert lamp.name in page
+    assert "12.50 EUR" in page
+
+
+def test_nothing_is_added_rewritten_or_deleted(site: Client, order: Order):
+    before = list(Order.objects.order_by("pk").values())
+
+    assert site.get(f"{ORDERS}add/").status_code == 403
+    assert site.post(f"{ORDERS}{order.pk}/change/", {"total": 1, "order_status": "complete"}).status_code == 403
+    assert site.post(f"{ORDERS}{order.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert list(Order.objects.order_by("pk").values()) == before
+
+
+def test_an_action_moves_parts_on_and_says_why_others_stay(site: Client, order: Order):
+    first, second = order.children.order_by("pk")
+    page = act(site, ORDERS, "move_to_complete", first, order)
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.order_status, second.order_status) == ("complete", "pending")
+    assert "follows the orders of its shops" in page
+
+
+def test_refunds_are_decided_by_actions(site: Client, order: Order, customer: User):
+    refunds = [
+        request_refund(customer=customer, order_id=part.pk, amount=100, reason="Late.", now=timezone.now())
+        for part in order.children.order_by("pk")
+    ]
+    assert "1.00 EUR" in shown(site, REFUNDS)
+
+    act(site, REFUNDS, "approve", refunds[0])
+    page = act(site, REFUNDS, "reject", *refunds)
+
+    assert list(Refund.objects.order_by("pk").values_list("status", flat=True)) == ["approved", "rejected"]
+    assert "decided already" in page
+    assert "Late." in shown(site, f"{REFUNDS}{refunds[0].pk}/change/")
+
+
+@pytest.mark.parametrize("rows", [10, 200])
+def test_the_lists_take_as_many_queries_for_many_rows_as_for_few(
+    site: Client, customer: User, lamp: Product, rows: int, django_assert_num_queries: DjangoAssertNumQueries
+):
+    lines, statuses = (PastLine(lamp.shop_id, lamp.pk, 1, 1250),), {lamp.shop_id: "refunded"}
+    now = timezone.now()
+    past = (PastOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
+    list(insert_past_orders(past, random=Random(1)))
+
+    for path in (ORDERS, REFUNDS):
+        with django_assert_num_queries(4):  # session, user, count, rows
+            shown(site, path)
+
+
+@pytest.mark.parametrize("path", [ORDERS, REFUNDS])
+@pytest.mark.parametrize("query", [{"q": "\x00"}, {"q": "9" * 40}, {"q": "'\"%_"}, {"p": "9" * 30}])
+def test_i7_no_query_is_a_server_error(site: Client, order: Order, path: str, query: dict[str, str]):
+    assert site.get(path, query).status_code in (200, 302)
