@@ -185,6 +185,12 @@ class LoadBody(Body):
     context_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType = UNSET
     batch_size: Annotated[int, Meta(ge=1, le=32768, description="Prompt tokens a step.")] = 512
     max_sequences: Annotated[int, Meta(ge=1, le=256, description="Requests that run at once.")] = 16
+    quantization: Annotated[
+        Literal["none", "int8"], Meta(description="int8: a quarter of the memory, faster, nearly the same text.")
+    ] = "none"
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16"], Meta(description="What weights are held in; auto is exact.")
+    ] = "auto"
 
     def options(self) -> LoadOptions:
         """What the model host is asked for."""
@@ -193,6 +199,8 @@ class LoadBody(Body):
             context_size=None if self.context_size is UNSET else self.context_size,
             batch_size=self.batch_size,
             max_sequences=self.max_sequences,
+            quantization=self.quantization,
+            dtype=self.dtype,
         )
 
 
@@ -207,6 +215,7 @@ class LoadAnswer(Struct, kw_only=True, omit_defaults=True):
     context_size: int
     batch_size: int
     max_sequences: int
+    quantization: str
     dtype: str
     device: str
     warning: str | None = None

@@ -38,6 +38,7 @@ async def load(call: Call[native.LoadBody], model_id: str) -> native.LoadAnswer:
         context_size=report.context_size,
         batch_size=report.batch_size,
         max_sequences=report.max_sequences,
+        quantization=report.quantization,
         dtype=report.dtype,
         device=report.device,
         warning=report.warning,

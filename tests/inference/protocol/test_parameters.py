@@ -170,7 +170,17 @@ def test_one_stop_string_is_a_list_of_one_and_max_completion_tokens_wins():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("gpu_layers", -1), ("context_size", 0), ("batch_size", 10**9), ("max_sequences", 0), ("gpu_layers", True)],
+    [
+        ("gpu_layers", -1),
+        ("context_size", 0),
+        ("batch_size", 10**9),
+        ("max_sequences", 0),
+        ("gpu_layers", True),
+        ("quantization", "int4"),
+        ("quantization", None),
+        ("dtype", "float64"),
+        ("dtype", 32),
+    ],
 )
 def test_i4_load_options_out_of_their_bounds_are_refused_by_name(field: str, value: object):
     with pytest.raises(InvalidRequest, match=field):

@@ -53,7 +53,7 @@ async def test_load_and_unload_start_and_end_a_process(stoa: ServedStoa):
     body = loaded.json()
     assert (body["status"], body["model_id"]) == ("loaded", "idle")
     assert (body["context_size"], body["gpu_layers"], body["batch_size"]) == (128, 0, 64)
-    assert body.keys() >= {"memory_usage_bytes", "load_time_ms", "max_sequences", "dtype", "device"}
+    assert body.keys() >= {"memory_usage_bytes", "load_time_ms", "max_sequences", "quantization", "dtype", "device"}
     pid = await stoa.pid("idle")
     assert httpx2.get(f"{stoa.url}/health").json()["models_loaded"] == 3
 
