@@ -53,9 +53,11 @@ class PrefixCache:
         empty = [slot for slot in self._slots if slot.sequence is None]
         oldest = min(empty, key=lambda slot: (slot is source, slot.left_at))
         if source is None or oldest is source or (source.sequence is None and 2 * shared >= source.held):
-            return self._give(source or oldest, sequence, shared)
+            self._give(source or oldest, sequence, shared)
+            return None
         if shared < MIN_COPIED:
-            return self._give(oldest, sequence, 0)
+            self._give(oldest, sequence, 0)
+            return None
         self._give(oldest, sequence, shared)
         return Copy(source.number, oldest.number, shared)
 

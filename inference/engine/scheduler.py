@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil, inf
+from operator import attrgetter
 
 from inference.engine.errors import EngineOverloaded
 from inference.engine.fairness import Turns
@@ -14,6 +15,7 @@ from inference.engine.sequence import Generation, Sequence
 SCORED_CHUNK = 64
 # An interactive request that comes in the middle of a step waits for its end: batch prompts must not make it long.
 BATCH_SHARE = 4
+BY_SLOT = attrgetter("slot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Scheduler:
                 self._turns.serve(sequence, 1)
             else:
                 prefilling.append(sequence)
-        plan.decodes.sort(key=_slot)
+        plan.decodes.sort(key=BY_SLOT)
         if prefilling:
             plan.chunks.extend(self._chunks(prefilling))
         return plan
@@ -223,7 +225,3 @@ class Scheduler:
     def forget_slots(self) -> None:
         """After a failed step: nothing that slots hold can be trusted."""
         self._cache.forget()
-
-
-def _slot(sequence: Sequence) -> int:
-    return sequence.slot
