@@ -1,5 +1,6 @@
-"""Filling an empty shop with demo data."""
+"""Filling an empty shop with demo data: the few people and goods that a first look needs."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.db import transaction
@@ -13,47 +14,56 @@ from shared.accounts.services import create_user
 
 
 @transaction.atomic
-def seed_demo(*, now: datetime) -> list[User]:
+def seed_small(*, now: datetime) -> list[User]:
     """Makes the demo users, shops and products that are not there yet; what is there stays as it is. The users come
     back in `data.USERS`' order."""
-    users = {user.email: _user(user, now) for user in data.USERS}
-    shops = {shop.slug: _shop(shop, users[shop.owner]) for shop in data.SHOPS}
-    for user in data.USERS:
-        if user.works_at:
-            ShopStaff.objects.get_or_create(user=users[user.email], defaults={"shop": shops[user.works_at]})
-    categories = {slug: _category(slug, type_slug, name) for slug, (type_slug, name) in data.CATEGORIES.items()}
-    for product in data.PRODUCTS:
-        _product(product, shops[product.shop], categories[product.category])
+    users = make_people(data.USERS, data.SHOPS, now=now)
+    for slug, (type_slug, name) in data.CATEGORIES.items():
+        make_category(slug, name, type_slug, data.TYPES[type_slug])
+    shops = Shop.objects.in_bulk([shop.slug for shop in data.SHOPS], field_name="slug")
+    for demo in data.PRODUCTS:
+        product = Product(
+            shop=shops[demo.shop],
+            name=demo.name,
+            price=demo.price,
+            sale_price=demo.sale_price,
+            quantity=demo.quantity,
+        )
+        make_product(product, demo.category)
+    return users
+
+
+def make_people(people: Iterable[data.DemoUser], shops: Iterable[data.DemoShop], *, now: datetime) -> list[User]:
+    """The users, the shops that some of them own, and the places where others work."""
+    users = {demo.email: _user(demo, now) for demo in people}
+    for demo in shops:
+        fields = {"name": demo.name, "description": demo.description}
+        owner = users.get(demo.owner) or User.objects.get(email=demo.owner)
+        Shop.objects.get_or_create(slug=demo.slug, defaults=fields | {"owner": owner})
+    for person in people:
+        if person.works_at:
+            shop = Shop.objects.get(slug=person.works_at)
+            ShopStaff.objects.get_or_create(user=users[person.email], defaults={"shop": shop})
     return list(users.values())
+
+
+def make_category(slug: str, name: str, type_slug: str, type_name: str) -> None:
+    product_type, _ = ProductType.objects.get_or_create(slug=type_slug, language="en", defaults={"name": type_name})
+    Category.objects.get_or_create(slug=slug, language="en", defaults={"type": product_type, "name": name})
+
+
+def make_product(product: Product, category_slug: str) -> Product | None:
+    """Publishes the product, named after itself, in a category; None where its slug is there already."""
+    product.slug = slugify(product.name)
+    if Product.objects.filter(slug=product.slug, language="en").exists():
+        return None
+    category = Category.objects.get(slug=category_slug, language="en")
+    product.type_id, product.status = category.type_id, Product.Status.PUBLISH
+    product.save(force_insert=True)
+    product.categories.add(category)
+    return product
 
 
 def _user(demo: data.DemoUser, now: datetime) -> User:
     known = User.objects.filter(email=demo.email).first()
     return known or create_user(email=demo.email, name=demo.name, password=data.PASSWORD, role=demo.role, now=now)
-
-
-def _shop(demo: data.DemoShop, owner: User) -> Shop:
-    fields = {"owner": owner, "name": demo.name, "description": demo.description}
-    return Shop.objects.get_or_create(slug=demo.slug, defaults=fields)[0]
-
-
-def _category(slug: str, type_slug: str, name: str) -> Category:
-    type_name = data.TYPES[type_slug]
-    product_type, _ = ProductType.objects.get_or_create(slug=type_slug, language="en", defaults={"name": type_name})
-    fields = {"type": product_type, "name": name}
-    return Category.objects.get_or_create(slug=slug, language="en", defaults=fields)[0]
-
-
-def _product(demo: data.DemoProduct, shop: Shop, category: Category) -> None:
-    fields = {
-        "shop": shop,
-        "type": category.type,
-        "name": demo.name,
-        "price": demo.price,
-        "sale_price": demo.sale_price,
-        "quantity": demo.quantity,
-        "status": Product.Status.PUBLISH,
-    }
-    product, made = Product.objects.get_or_create(slug=slugify(demo.name), language="en", defaults=fields)
-    if made:
-        product.categories.add(category)

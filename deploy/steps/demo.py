@@ -113,7 +113,7 @@ class Demo:
         static_stamp = hash_of([REQUIREMENTS / "constraints.txt", *ours])
         collect = [] if self.read_notes().get("static") == static_stamp else ["collectstatic --noinput --clear -v0"]
         with step("Preparing the shop's database and demo data"):
-            output = self.manage("commerce", ["migrate --noinput -v0", *collect, "seed --json"])
+            output = self.manage("commerce", ["migrate --noinput -v0", *collect, "seed --small --json"])
             self.users = json.loads(output.splitlines()[-1])["users"]
         with step("Preparing the model server's database"):
             self.manage("inference", ["migrate --noinput -v0", *collect])
@@ -186,6 +186,9 @@ class Demo:
         with step("Starting the shop"):
             serve = [PYTHON, "manage_commerce.py", "serve", "--port", str(port), "--drain", "10"]
             supervisor.add("commerce", serve, env | self.env, signal.SIGKILL)
+            if self.env.get("REDIS_URL"):
+                worker = [PYTHON, "-m", "celery", "-A", "commerce.config.celery", "worker", "--concurrency", "1"]
+                supervisor.add("commerce-worker", worker, self.env, signal.SIGTERM)
             supervisor.wait_until(lambda: answers(f"{self.commerce_url}/readyz"), limit_s=120, what="Starting")
 
     def tell(self) -> None:

@@ -48,7 +48,7 @@ def served_shop(*, provider_url: str) -> Iterator[ServedShop]:
             "STOA_DESCRIPTIONS_API_KEY": "sk-canary-key",
         }
         _manage(environment, "migrate", "--verbosity=0")
-        users = json.loads(_manage(environment, "seed", "--json"))["users"]
+        users = json.loads(_manage(environment, "seed", "--small", "--json"))["users"]
         log = Path(home) / "log"
         with log.open("wb") as output:
             command = [sys.executable, "manage_commerce.py", "serve", "--port", "0", "--drain", "5"]

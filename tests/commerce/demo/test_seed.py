@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 def seed() -> list[dict[str, object]]:
     output = io.StringIO()
-    call_command("seed", "--json", stdout=output)
+    call_command("seed", "--small", "--json", stdout=output)
     return list(json.loads(output.getvalue())["users"])
 
 
@@ -67,7 +67,7 @@ def test_the_printed_passwords_sign_in():
 
 def test_without_json_it_prints_a_line_a_user():
     output = io.StringIO()
-    call_command("seed", stdout=output)
+    call_command("seed", "--small", stdout=output)
 
     lines = output.getvalue().splitlines()
     assert len(lines) == User.objects.count()
