@@ -1,0 +1,111 @@
+"""Row A9: every route, by every method, for every kind of person; a route that is not in the table fails."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, URLResolver, get_resolver
+from pytest_django import Settings
+
+from tests.commerce.descriptions.provider_server import ProviderServer
+from tests.commerce.routes.table import TABLE, Row
+from tests.commerce.routes.world import IDENTITIES, World, make_world
+from tests.shared.accounts.forged import forged_tokens
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+# Pages with a session of their own, which Django's admin guards (row X2).
+PAGES = ("/admin", "/admin/")
+PLAIN = ("/livez", "/readyz")  # functions, which have no methods
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world(settings: Settings, provider_server: ProviderServer, tmp_path: Any) -> World:
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    settings.DESCRIPTIONS_API_KEY = "sk-test"
+    settings.MEDIA_ROOT = tmp_path
+    settings.LOGIN_LIMIT = settings.EMAIL_LIMIT = 100_000
+    return make_world()
+
+
+def routes() -> Iterator[tuple[str, frozenset[str]]]:
+    """Every route below /, with `<kind:name>` as `{}`, and the methods that its view has."""
+
+    def walk(patterns: list[Any], prefix: str) -> Iterator[tuple[str, frozenset[str]]]:
+        for pattern in patterns:
+            route = prefix + _plain(str(pattern.pattern))
+            if route in PAGES:
+                continue
+            if isinstance(pattern, URLResolver):
+                yield from walk(pattern.url_patterns, route)
+            elif isinstance(pattern, URLPattern):
+                yield route, _methods(pattern.callback)
+
+    yield from walk(get_resolver().url_patterns, "/")
+
+
+def _plain(pattern: str) -> str:
+    pattern = re.sub(r"^\^|\$$|\\Z$", "", pattern)
+    pattern = re.sub(r"\(\?P<\w+>(?:[^()]|\([^()]*\))*\)", "{}", pattern)
+    return re.sub(r"<[^>]+>", "{}", pattern)
+
+
+def _methods(view: Any) -> frozenset[str]:
+    if actions := getattr(view, "actions", None):
+        return frozenset(method.upper() for method in actions) - {"HEAD"}
+    view_class = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    if view_class is None:
+        return frozenset({"GET"})  # a plain function
+    return frozenset(method for method in METHODS if hasattr(view_class, method.lower()))
+
+
+def anonymous_part(route: str) -> str:
+    return re.sub(r"\{\w+\}", "{}", route)
+
+
+def test_a9_every_route_and_method_has_a_row_and_every_row_a_route():
+    there = {(method, route) for route, methods in routes() for method in methods}
+    told = {(row.method, anonymous_part(row.route)) for row in TABLE}
+    assert told == there
+    assert len(told) == len(TABLE)
+
+
+def answer(world: World, identity: str, row: Row, method: str | None = None, **sent: Any) -> HttpResponseBase:
+    """The answer to one request, which leaves no trace in the world."""
+    with transaction.atomic():
+        answered = world.request(identity, method or row.method, row.path, row.body, **sent)
+        transaction.set_rollback(True)
+    return answered
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_a9_each_person_is_answered_as_the_table_says(world: World, row: Row):
+    got = {identity: answer(world, identity, row).status_code for identity in IDENTITIES}
+    assert got == dict(zip(IDENTITIES, row.statuses, strict=True))
+
+
+@pytest.mark.parametrize("route", sorted({row.route for row in TABLE} - set(PLAIN)))
+def test_a9_other_methods_are_refused_to_everybody(world: World, route: str):
+    rows = {row.method: row for row in TABLE if row.route == route}
+    some = next(iter(rows.values()))
+    for method in set(METHODS) - set(rows):
+        statuses = {identity: answer(world, identity, some, method).status_code for identity in IDENTITIES}
+        assert set(statuses.values()) <= {401, 403, 405}, (method, statuses)
+        assert statuses["super admin"] in (403, 405), (method, statuses)
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.statuses[0] == 401], ids=lambda row: row.name)
+def test_a1_and_a8_no_forged_or_misplaced_token_opens_a_route(world: World, row: Row):
+    admin, customer = world.pairs["super admin"], world.pairs["customer"]
+    for name, token in forged_tokens(admin.access, admin.refresh, customer.access).items():
+        assert answer(world, "nobody", row, headers={"Authorization": f"Bearer {token}"}).status_code == 401, name
+    sound = admin.access
+    for headers in ({"Cookie": f"token={sound}; Authorization=Bearer {sound}"}, {"X-Access-Token": sound}):
+        assert answer(world, "nobody", row, headers=headers).status_code == 401
+    for path in (f"{row.path}?token={sound}", f"{row.path}?access_token={sound}&Authorization=Bearer%20{sound}"):
+        misplaced = Row(row.method, row.route, path, row.statuses, row.body)
+        assert answer(world, "nobody", misplaced).status_code == 401
