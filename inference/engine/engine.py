@@ -25,6 +25,7 @@ Emit = Callable[[list[GenerationOutput]], None]
 
 TIMEOUT = "TIMEOUT"
 FAILED = "The engine failed while it ran this request. Try again; if it fails again, reload the model."
+LOST_FORM = "The text could not be kept to the form that was asked for: {}. Ask for a simpler form."
 LATE = "The time limit passed before the generation was whole. Allow more with `timeout`, or ask for fewer tokens."
 
 
@@ -165,7 +166,7 @@ class Engine:
         if parked := self._parked.pop(sequence, None):
             self._sampler.resume(sequence.slot, parked)
         else:
-            self._sampler.admit(sequence.slot, sequence.sampling, sequence.generation.prompt_ids)
+            self._sampler.admit(sequence.slot, sequence.sampling, sequence.generation.prompt_ids, sequence.constraint)
 
     def _run(self, plan: Plan) -> tuple[list[Sequence], Tensor]:
         """Runs the model. Returns who gets a token now and their logits, [rows, vocabulary]."""
@@ -210,6 +211,8 @@ class Engine:
         generation, writer = sequence.generation, sequence.writer
         if generation.echo is not None and not writer.tokens:
             writer.open_with(generation.echo, tuple(generation.prompt_logprobs))
+        if sampled.failure:
+            return self._end(sequence, writer.break_off(FinishReason.ERROR, LOST_FORM.format(sampled.failure)))
         output = writer.write(sampled)
         sequence.ids.append(sampled.token)
         generation.completion_tokens += 1

@@ -10,6 +10,7 @@ from inference.engine.logprobs import Ranked
 from inference.engine.request import GenerationRequest, SamplingParams, TokenLogprob
 from inference.engine.sampling import check_sampling
 from inference.engine.sequence import Generation, Sequence
+from inference.engine.structured import Grammars
 from inference.engine.tokenizer import Tokenizer
 from inference.engine.writer import Writer
 
@@ -28,11 +29,14 @@ class Intake:
         self._tokenizer = tokenizer
         self._eos_ids = eos_ids
         self._context_size = context_size
+        self._grammars = Grammars(tokenizer_json=tokenizer.to_json, eos_ids=eos_ids)
 
     def take(self, request: GenerationRequest, now: float) -> Generation:
         """Raises InvalidRequest or ContextLengthExceeded. now: on the monotonic clock."""
         check_sampling(request.sampling, vocabulary=self._tokenizer.vocabulary)
         _check(request)
+        form = request.sampling.constraint
+        constraint = self._grammars.compile(form) if form else None
         prompt_ids = self._encode(request)
         max_tokens = self._max_tokens(len(prompt_ids), request.sampling.max_tokens)
         generation = Generation(
@@ -48,7 +52,10 @@ class Intake:
         if generation.scored:
             _check_scores(len(prompt_ids), request.sampling.logprobs or 0)
             generation.prompt_logprobs.append(self.describe(prompt_ids[0], None, ()))
-        generation.choices = [self._choice(request, generation, max_tokens, place) for place in range(request.n)]
+        for place in range(request.n):
+            choice = self._choice(request, generation, max_tokens, place)
+            choice.constraint = constraint.copy() if constraint else None
+            generation.choices.append(choice)
         return generation
 
     def describe(self, token: int, logprob: float | None, top: Ranked) -> TokenLogprob:

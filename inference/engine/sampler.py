@@ -14,6 +14,7 @@ from inference.engine.choice import Blocks
 from inference.engine.logprobs import Ranked, log_probabilities
 from inference.engine.penalties import Histories, History, PenaltyRows
 from inference.engine.request import SamplingParams
+from inference.engine.structured import Masks, TokenConstraint
 from inference.engine.ways import Group, grouped
 
 SEED_MASK = 2**64 - 1
@@ -24,11 +25,17 @@ class NotNumbers(Exception):
 
 
 class Sampled(NamedTuple):
-    """A chosen token; its log probability and the best ones' if the request asked for them."""
+    """A chosen token; its log probability and the best ones' if the request asked for them.
+
+    complete: the text has the form that it has to have, and nothing can follow.
+    failure: the form was lost, for this reason; the token means nothing.
+    """
 
     token: int
     logprob: float | None = None
     top: Ranked = ()
+    complete: bool = False
+    failure: str | None = None
 
 
 @dataclass(eq=False)
@@ -37,6 +44,7 @@ class _Request:
 
     params: SamplingParams
     random: Random
+    constraint: TokenConstraint | None
     generated: int = 0
 
     @property
@@ -63,28 +71,32 @@ class _Batch:
     groups: list[Group]
     penalties: PenaltyRows | None
     biased: list[tuple[int, Tensor, Tensor]]
-    barring: list[int]  # this and the next two: rows
+    barring: list[int]  # this and the next three: rows
     told: list[int]
     remembering: list[int]
+    constrained: list[int]
 
 
 class Sampler:
     """Holds, for each slot, its request's parameters, generator, and the tokens that it has seen.
 
-    The order is penalties, `logit_bias`, temperature, top_k, top_p, min_p. Numbers drawn by the request's own
-    generator pick from what is left, so neighbours in the batch change nothing. Used from one thread.
+    The order is penalties, `logit_bias`, what the form allows, temperature, top_k, top_p, min_p. Numbers drawn by the
+    request's own generator pick from what is left, so neighbours in the batch change nothing. Used from one thread.
     """
 
     def __init__(self, *, slots: int, context_size: int, eos_ids: frozenset[int]) -> None:
         self._requests: list[_Request | None] = [None] * slots
         self._histories = Histories(slots=slots, context_size=context_size)
         self._eos_ids = sorted(eos_ids)
+        self._masks = Masks()
         self._batch: _Batch | None = None
 
-    def admit(self, slot: int, params: SamplingParams, prompt_ids: list[int]) -> None:
-        """Begins a request in a slot; forgets who was there before."""
+    def admit(
+        self, slot: int, params: SamplingParams, prompt_ids: list[int], constraint: TokenConstraint | None = None
+    ) -> None:
+        """Begins a request in a slot; forgets who was there before. The constraint becomes the sampler's own."""
         seed = None if params.seed is None else params.seed & SEED_MASK
-        self._requests[slot] = _Request(params, Random(seed))  # noqa: S311 (sampling, no secret)
+        self._requests[slot] = _Request(params, Random(seed), constraint)  # noqa: S311 (sampling, no secret)
         if Histories.wanted(params):
             self._histories.admit(slot, prompt_ids)
         self._batch = None
@@ -141,6 +153,8 @@ class Sampler:
         if batch.told:
             for row, told in zip(batch.told, _tell(raw, chosen, batch), strict=True):
                 sampled[row] = told
+        for row in batch.constrained:
+            sampled[row] = _kept_to(sampled[row], batch.requests[row])
         return sampled
 
     def _adjust(self, scores: Tensor, batch: _Batch) -> None:
@@ -152,6 +166,18 @@ class Sampler:
         barred = [row for row in batch.barring if batch.requests[row].end_is_barred]
         if barred and len(batch.ends):
             scores[torch.tensor(barred)[:, None], batch.ends] = -torch.inf
+        if batch.constrained:
+            self._constrain(scores, batch, set(barred))
+
+    def _constrain(self, scores: Tensor, batch: _Batch, barred: set[int]) -> None:
+        constraints = [one for row in batch.constrained if (one := batch.requests[row].constraint)]
+        allowed = self._masks.allowed(constraints, scores.shape[1])
+        for row, constraint, tokens in zip(batch.constrained, constraints, allowed, strict=True):
+            if constraint.failure:
+                continue
+            if row in barred and not tokens.index_fill(0, batch.ends, False).any():
+                scores[row, batch.ends] = 0.0  # where the form leaves nothing but the end, it is not barred
+            scores[row].masked_fill_(~tokens, -torch.inf)
 
 
 @contextmanager
@@ -184,6 +210,7 @@ def _plan(slots: list[int], requests: list[_Request], blocks: Blocks, ends: Tens
         barring=[row for row, one in enumerate(params) if one.ignore_eos or one.min_tokens],
         told=[row for row, one in enumerate(params) if one.logprobs is not None],
         remembering=remembering,
+        constrained=[row for row, request in enumerate(requests) if request.constraint],
     )
 
 
@@ -208,3 +235,12 @@ def _tell(raw: Tensor, chosen: Tensor, batch: _Batch) -> Iterator[Sampled]:
     told = log_probabilities(raw, tokens, max(asked))
     for token, count, (logprob, top) in zip(tokens.tolist(), asked, told, strict=True):
         yield Sampled(token, logprob, top[:count])
+
+
+def _kept_to(sampled: Sampled, request: _Request) -> Sampled:
+    """Tells the constraint of its token, and what has become of it."""
+    constraint = request.constraint
+    assert constraint is not None
+    if not constraint.failure:
+        constraint.accept(sampled.token)
+    return sampled._replace(complete=constraint.complete, failure=constraint.failure)

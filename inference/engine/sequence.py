@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from inference.engine.request import SamplingParams, TokenLogprob, Usage
+from inference.engine.structured import TokenConstraint
 from inference.engine.writer import Writer
 
 
@@ -60,6 +61,7 @@ class Sequence:
     sampling: SamplingParams
     writer: Writer
     ids: list[int]
+    constraint: TokenConstraint | None = None
     slot: int = -1
     computed: int = 0
     admitted_at: float | None = None

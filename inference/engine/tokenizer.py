@@ -72,6 +72,11 @@ class Tokenizer:
         """What a token adds to a text, or how it is written if it is a control token."""
         return self._vocabulary.token_bytes(token)
 
+    def to_json(self) -> str:
+        """The whole tokenizer as tokenizer.json has it."""
+        text: str = self._backend.to_str()
+        return text
+
     def encode(self, text: str) -> list[int]:
         """Ids of raw text, with the beginning and end tokens that the tokenizer adds by itself.
 

@@ -63,7 +63,7 @@ class Writer:
         if self._logprobs is not None and sampled.token not in self._eos_ids:
             described = self._describe(sampled.token, sampled.logprob, sampled.top)
             self._logprobs.hold(self._text.length, described)
-        text, finish_reason = self._take(sampled.token)
+        text, finish_reason = self._take(sampled.token, complete=sampled.complete)
         logprobs = () if self._logprobs is None else self._logprobs.release(self._text.released)
         if self.tokens == 1:
             text, logprobs = self._opening[0] + text, self._opening[1] + logprobs
@@ -76,13 +76,15 @@ class Writer:
             finish_reason=finish_reason,
         )
 
-    def _take(self, token: int) -> tuple[str, FinishReason | None]:
+    def _take(self, token: int, *, complete: bool) -> tuple[str, FinishReason | None]:
         self.tokens += 1
         if token in self._eos_ids and self.tokens > self._min_tokens:
             return self._text.flush(), FinishReason.STOP
         text = self._text.push(token)
         if self._text.stopped:
             return text, FinishReason.STOP
+        if complete:
+            return text + self._text.flush(), FinishReason.STOP
         if self.tokens == self._max_tokens:
             return text + self._text.flush(), FinishReason.LENGTH
         return text, None
