@@ -1,0 +1,103 @@
+"""Large images through a real Celery worker, by the broker of the tests."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from django.db import connection
+from PIL import Image
+from pytest_django import Settings
+
+from commerce.attachments.models import Attachment
+from commerce.config.celery import send
+from tests.commerce.attachments.conftest import Upload, files_in
+from tests.commerce.attachments.samples import image_file
+from tests.commerce.served import REPOSITORY
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LIMIT_S = 90
+
+
+def database_url() -> str:
+    """Of the database that this test uses."""
+    told = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{told['NAME']}"
+    return os.environ["DATABASE_URL"].rpartition("/")[0] + f"/{told['NAME']}"
+
+
+@pytest.fixture
+def worker(media_root: Path, tmp_path: Path) -> Iterator[Path]:
+    """A worker as `celery` starts it; answers its log."""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
+        "DATABASE_URL": database_url(),
+        "STOA_MEDIA_ROOT": str(media_root),
+    }
+    log = tmp_path / "worker.log"
+    command = [sys.executable, "-m", "celery", "-A", "commerce.config.celery", "worker", "--concurrency", "1"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    yield log
+    process.terminate()
+    assert process.wait(60) == 0, log.read_text()
+
+
+def wait_for(attachment: Attachment, log: Path) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while attachment.sizes_made_at is None:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+        attachment.refresh_from_db()
+
+
+def test_a_workers_thumbnail_has_its_address_at_once_and_is_there_later(upload: Upload, media_root: Path, worker: Path):
+    told = upload(("large.jpg", image_file("JPEG", 2000, 1500))).json()[0]
+
+    attachment = Attachment.objects.get()
+    assert told["thumbnail"] == f"http://testserver/media/attachments/{attachment.key}/sizes/thumbnail.webp"
+    wait_for(attachment, worker)
+
+    folder = media_root / "attachments" / attachment.key
+    sizes = ["sizes/thumbnail.webp", "sizes/w1280.webp", "sizes/w320.webp", "sizes/w640.webp"]
+    assert files_in(folder) == ["large.jpg", *sizes]
+    with Image.open(folder / "sizes" / "thumbnail.webp") as thumbnail:
+        assert thumbnail.size == (309, 232)
+
+
+def test_what_was_never_sent_is_found_by_the_round_of_a_worker_that_starts(
+    upload: Upload, settings: Settings, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("commerce.attachments.services.send", lambda task, **ids: False)
+    upload(("large.jpg", image_file("JPEG", 2000, 1500)))
+    attachment = Attachment.objects.get()
+    Attachment.objects.update(created_at=attachment.created_at.replace(year=2020))
+
+    wait_for(attachment, request.getfixturevalue("worker"))
+
+
+def test_without_a_redis_everything_is_made_at_once(upload: Upload, settings: Settings, media_root: Path):
+    settings.CELERY_BROKER_URL = ""
+
+    upload(("large.jpg", image_file("JPEG", 2000, 1500)))
+
+    assert Attachment.objects.get().sizes_made_at is not None
+    assert len(files_in(media_root)) == 5
+
+
+def test_a_broker_that_is_away_does_not_fail_the_upload(upload: Upload, monkeypatch: pytest.MonkeyPatch):
+    away = Celery("away", broker="redis+socket:///nowhere/redis.sock")
+    monkeypatch.setattr("commerce.config.celery.app", away)
+
+    answer = upload(("large.jpg", image_file("JPEG", 2000, 1500)))
+
+    assert answer.status_code == 200
+    assert Attachment.objects.get().sizes_made_at is None
+    assert send("commerce.attachments.tasks.collect") is False
