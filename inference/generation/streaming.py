@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 from django.http import StreamingHttpResponse
 
-from inference.engine import GenerationOutput, GenerationStream
+from inference.engine import FinishReason, GenerationOutput, GenerationStream
 from inference.protocol import sse
 
 KEEP_ALIVE_S = 15.0
 
 
 class EventStream(StreamingHttpResponse):
-    """Sends `start`, then the events that `form` makes of each output.
+    """Sends `start`, then the events that `form` makes of each output, up to the first error.
 
     The generation is closed however this ends: by the iterator when the client leaves in mid stream, by `close` when
     it left before the first event, by the collector when not even that is called.
@@ -48,6 +48,8 @@ async def _events(
             except StopAsyncIteration:
                 return
             yield b"".join(form(output))
+            if output.finish_reason is FinishReason.ERROR:
+                return
     finally:
         await outputs.close()
 

@@ -145,11 +145,10 @@ STREAM_EVENTS = (TokenEvent, DoneEvent, ErrorEvent)
 
 
 def stream_events(output: GenerationOutput, n: int = 1) -> Iterator[StreamEvent]:
-    """The events that one output of the engine becomes. All choices fail together, and say so once."""
+    """The events that one output of the engine becomes; an error ends the stream."""
     if output.finish_reason is FinishReason.ERROR:
-        if output.usage is not None:
-            error = error_of(output)
-            yield ErrorEvent(StreamError(code_and_status(error)[0], error.message))
+        error = error_of(output)
+        yield ErrorEvent(StreamError(code_and_status(error)[0], error.message))
         return
     choice = output.choice if n > 1 else UNSET
     if output.finish_reason is not FinishReason.CANCELLED:

@@ -229,9 +229,10 @@ class ChatStream:
         return b"".join(self._chunk(choice, Delta(role="assistant", content="")) for choice in range(self._n))
 
     def events(self, output: GenerationOutput) -> Iterator[bytes]:
-        """What one output of the engine becomes; a token held back becomes nothing."""
+        """What one output of the engine becomes; a token held back becomes nothing. An error ends the stream."""
         if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
-            if output.usage is not None:
+            # All choices are cancelled together, and the last one says so.
+            if output.finish_reason is FinishReason.ERROR or output.usage is not None:
                 yield sse.event(_failure(output))
             return
         if output.text:

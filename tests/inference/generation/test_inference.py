@@ -212,11 +212,12 @@ def test_r7_a_deadline_before_the_first_token_is_503_timeout(stoa: ServedStoa, p
 
 
 def test_r7_a_deadline_in_mid_stream_is_an_event_and_the_end(stoa: ServedStoa):
-    events = events_of(stoa.post("/inference/stream", LONG | {"timeout": 1}).text)
+    for n in (1, 3):
+        events = events_of(stoa.post("/inference/stream", LONG | {"timeout": 1, "n": n}).text)
 
-    assert events[-1] == {"error": {"code": "TIMEOUT", "message": "Too late."}}
-    assert len(events) > 2
-    assert not any("done" in event for event in events)
+        assert events[-1] == {"error": {"code": "TIMEOUT", "message": "Too late."}}
+        assert len(events) > 2
+        assert not any("done" in event or "error" in event for event in events[:-1])
 
 
 async def test_s2_a_client_that_leaves_before_the_first_token_frees_its_slot(stoa: ServedStoa):
