@@ -81,7 +81,7 @@ class FastAdmin(ModelAdmin):
                 if slug := slugify(term):
                     yield _begins(str(path), slug)
             elif isinstance(field, models.CharField):
-                for spelling in {term, term.lower(), term.capitalize(), term.title()}:
+                for spelling in {term, term.lower(), term.upper(), term.capitalize(), term.title()}:
                     yield _begins(str(path), spelling)
 
 

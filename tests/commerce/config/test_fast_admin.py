@@ -1,0 +1,222 @@
+"""The base of the shop's admin pages, by way of the products'."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin as django_admin
+from django.db import connection
+from django.test import Client, RequestFactory
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from commerce.catalog.models import Product, Variation
+from commerce.config import fast_admin
+from commerce.config.fast_admin import BoundedPaginator
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from tests.commerce.catalog.goods import make_picture, make_product, make_variable_product
+
+LIST = "/admin/commerce_catalog/product/"
+
+
+@pytest.fixture
+def admin_client(admin: User) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+def found(term: str) -> list[str]:
+    products = django_admin.site._registry[Product]
+    rows, _ = products.get_search_results(RequestFactory().get("/"), Product.objects.all(), term)
+    return sorted(rows.values_list("slug", flat=True))
+
+
+def form_of(product: Product, **changes: Any) -> dict[str, Any]:
+    """What the page of this product sends back, with changes."""
+    fields = {
+        "name": product.name, "slug": product.slug, "language": "en", "shop": product.shop_id, "status": product.status,
+        "description": "", "type": product.type_id, "product_type": product.product_type, "price": "12.50",
+        "sale_price": "", "currency": "EUR", "is_taxable": "on", "sku": "", "quantity": product.quantity, "unit": "",
+        "height": "", "width": "", "length": "", "image": "", "gallery": "",
+        "variations-TOTAL_FORMS": 0, "variations-INITIAL_FORMS": 0,
+    }  # fmt: skip
+    return fields | changes
+
+
+def variation_forms(product: Product, **first: Any) -> dict[str, Any]:
+    rows = list(product.variations.order_by("id"))
+    sent: dict[str, Any] = {"variations-TOTAL_FORMS": len(rows), "variations-INITIAL_FORMS": len(rows)}
+    for number, row in enumerate(rows):
+        fields = {"id": row.pk, "product": product.pk, "title": row.title, "sku": "", "price": row.price / 100}
+        fields |= {"sale_price": "", "quantity": row.quantity} | (first if number == 0 else {})
+        sent |= {f"variations-{number}-{name}": value for name, value in fields.items()}
+    return sent
+
+
+class TestCounting:
+    def test_a_short_list_is_counted(self, shop: Shop):
+        for number in range(3):
+            make_product(shop, f"lamp-{number}")
+
+        assert BoundedPaginator(Product.objects.all(), 2).num_pages == 2
+        assert BoundedPaginator([1, 2, 3], 2).count == 3
+
+    def test_a_long_filtered_list_ends_at_the_bound(self, shop: Shop, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(fast_admin, "MOST_COUNTED", 2)
+        for number in range(5):
+            make_product(shop, f"lamp-{number}")
+
+        assert BoundedPaginator(Product.objects.filter(price=1250), 2).count == 3
+
+    def test_a_long_table_is_estimated(self, shop: Shop, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(fast_admin, "MOST_COUNTED", 2)
+        monkeypatch.setattr(fast_admin, "_estimated_size", lambda rows: 1_000_000)
+        for number in range(5):
+            make_product(shop, f"lamp-{number}")
+
+        assert BoundedPaginator(Product.objects.all(), 2).count == 1_000_000
+
+    def test_the_database_says_how_large_a_table_is(
+        self, shop: Shop, django_assert_num_queries: DjangoAssertNumQueries
+    ):
+        for number in range(5):
+            make_product(shop, f"lamp-{number}")
+
+        with django_assert_num_queries(1):
+            assert fast_admin._estimated_size(Product.objects.all()) >= -1
+
+
+class TestSearching:
+    @pytest.mark.parametrize(
+        "term", ["velmo", "Velmo la", "VELMO-", "velmo lamp", "ab-1", "AB-1", "corner", " velmo ", "vel\x00mo"]
+    )
+    def test_the_beginning_of_a_name_a_sku_or_a_shop_finds_a_product(self, shop: Shop, term: str):
+        make_product(shop, sku="AB-123")
+
+        assert found(term) == ["velmo-lamp"]
+
+    @pytest.mark.parametrize("term", ["lamp", "x", "%", "_", "999999999999999999999", "\u0661", "'", '"', "\\"])
+    def test_anything_else_finds_none(self, shop: Shop, term: str):
+        make_product(shop)
+
+        assert found(term) == []
+
+    def test_a_number_is_an_id(self, shop: Shop):
+        lamp = make_product(shop)
+
+        assert found(str(lamp.pk)) == ["velmo-lamp"]
+
+    def test_a_search_reads_indexes(self, shop: Shop):
+        make_product(shop)
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL enable_seqscan = off")  # one row is read faster without an index
+        for condition in django_admin.site._registry[Product]._conditions("velmo"):  # type: ignore[attr-defined]
+            plan = Product.objects.filter(condition).order_by().values_list("pk").explain()
+            assert "SCAN commerce_catalog_product\n" not in f"{plan}\n"  # SQLite
+            assert "Seq Scan" not in plan
+
+
+class TestMoney:
+    def test_prices_are_shown_and_taken_in_major_units(self, admin_client: Client, shop: Shop):
+        lamp = make_product(shop, quantity=3)
+        path = f"{LIST}{lamp.pk}/change/"
+
+        assert b'value="12.50"' in admin_client.get(path).content
+        assert "12.50 EUR" in admin_client.get(LIST).content.decode()
+        answer = admin_client.post(path, form_of(lamp, price="20", sale_price="17.25"))
+
+        assert answer.status_code == 302, answer.context["errors"]
+        lamp.refresh_from_db()
+        assert (lamp.price, lamp.sale_price, lamp.quantity) == (2000, 1725, 3)
+
+    @pytest.mark.parametrize(
+        "changes", [{"price": "1.001"}, {"price": "-1"}, {"sale_price": "13"}, {"price": "1e30"}, {"price": "x"}]
+    )
+    def test_what_is_no_price_is_said_on_the_page(self, admin_client: Client, shop: Shop, changes: dict[str, str]):
+        lamp = make_product(shop)
+
+        answer = admin_client.post(f"{LIST}{lamp.pk}/change/", form_of(lamp, **changes))
+
+        assert answer.status_code == 200
+        assert set(answer.context["adminform"].form.errors) == set(changes)
+        lamp.refresh_from_db()
+        assert lamp.price == 1250
+
+    def test_the_currency_decides_what_a_price_means(self, admin_client: Client, shop: Shop):
+        lamp = make_product(shop, currency="JPY")
+
+        admin_client.post(f"{LIST}{lamp.pk}/change/", form_of(lamp, price="900", currency="JPY"))
+
+        lamp.refresh_from_db()
+        assert lamp.price == 900
+
+
+class TestProducts:
+    def test_an_order_in_between_is_not_overwritten(self, admin_client: Client, shop: Shop):
+        lamp = make_product(shop, quantity=5)
+        sent = form_of(lamp, name="Velmo table lamp")
+        Product.objects.update(quantity=2, sold_quantity=3)
+        sent["quantity"] = 2  # as the page says at the time it is sent; nothing was typed into it
+
+        assert admin_client.post(f"{LIST}{lamp.pk}/change/", sent).status_code == 302
+        lamp.refresh_from_db()
+        assert (lamp.name, lamp.quantity, lamp.sold_quantity) == ("Velmo table lamp", 2, 3)
+
+    def test_variations_are_changed_and_deleted_and_their_product_follows(self, admin_client: Client, shop: Shop):
+        shirt = make_variable_product(shop, small=3, large=4)
+        sent = form_of(shirt, product_type="variable", price="20.00", **variation_forms(shirt, is_deleted="on"))
+
+        answer = admin_client.post(f"{LIST}{shirt.pk}/change/", sent)
+
+        assert answer.status_code == 302, answer.context["errors"]
+        shirt.refresh_from_db()
+        assert (shirt.quantity, shirt.min_price, shirt.max_price) == (4, 2100, 2100)
+        assert Variation.objects.filter(deleted_at=None).get().title == "large"
+        assert Variation.objects.count() == 2
+
+    def test_actions_publish_reject_and_delete(self, admin_client: Client, shop: Shop):
+        lamp = make_product(shop)
+
+        def act(name: str) -> Product:
+            sent = {"action": name, "_selected_action": [lamp.pk]}
+            assert admin_client.post(LIST, sent).status_code == 302
+            lamp.refresh_from_db()
+            return lamp
+
+        assert act("publish").status == "publish"
+        assert act("reject").status == "rejected"
+        assert act("delete_from_lists").deleted_at is not None
+        assert admin_client.get(f"{LIST}{lamp.pk}/delete/").status_code == 403
+
+    def test_a_list_of_products_costs_the_same_for_ten_and_for_a_thousand(
+        self, admin_client: Client, shop: Shop, django_assert_max_num_queries: DjangoAssertNumQueries
+    ):
+        picture = make_picture(shop.owner)
+        kind = make_product(shop, image=picture).type
+        for number in (10, 1000):
+            have = Product.objects.count()
+            Product.objects.bulk_create(
+                Product(shop=shop, type=kind, name="x", slug=f"x-{n}", price=1, image=picture)
+                for n in range(have, number)
+            )
+            with django_assert_max_num_queries(8):
+                assert admin_client.get(LIST).status_code == 200
+
+    def test_a_shop_is_activated_and_deactivated(self, admin_client: Client, shop: Shop):
+        for action, is_active in (("deactivate", False), ("activate", True)):
+            sent = {"action": action, "_selected_action": [shop.pk]}
+            assert admin_client.post("/admin/commerce_shops/shop/", sent).status_code == 302
+            shop.refresh_from_db()
+            assert shop.is_active is is_active
+
+
+def test_deleted_products_can_be_told_apart(admin_client: Client, shop: Shop):
+    make_product(shop, deleted_at=timezone.now())
+    make_product(shop, "chair", name="Chair")
+
+    page = admin_client.get(LIST, {"deleted_at__isempty": "1"}).content.decode()
+
+    assert "Chair" in page
+    assert "Velmo lamp" not in page
