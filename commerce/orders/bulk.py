@@ -23,7 +23,7 @@ _ORDER = (
     "billing_address", "shipping_address", "created_at", "updated_at",
 )  # fmt: skip
 _LINE = ("order_id", "product_id", "variation_id", "quantity", "unit_price", "subtotal")
-_REFUND = ("order_id", "shop_id", "amount", "status", "reason", "created_at", "updated_at")
+_REFUND = ("order_id", "customer_id", "shop_id", "amount", "status", "reason", "created_at", "updated_at")
 
 
 class PastLine(NamedTuple):
@@ -100,7 +100,8 @@ class _Rows:
             status, amount, back = order.statuses[shop_id], amounts[shop_id], refunded[shop_id]
             self._add_order(order, at, child_id, (parent_id, shop_id), status, amount, (0, 0), back)
             if back:
-                self.refunds.append((child_id, shop_id, back, "approved", "Sent back.", at, at))
+                refund = (child_id, order.customer_id, shop_id, back, "approved", "Sent back.", at, at)
+                self.refunds.append(refund)
             self.orders_of_shop[shop_id] += 1
         for line in order.lines:
             self._add_line(line, child_ids[line.shop_id], sold=order.statuses[line.shop_id] not in STOCK_RETURNED)

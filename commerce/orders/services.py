@@ -96,7 +96,13 @@ def request_refund(*, customer: User, order_id: int, amount: int | None, reason:
     try:
         with transaction.atomic():
             return Refund.objects.create(
-                order=found, shop_id=found.shop_id, amount=wanted, reason=reason, created_at=now, updated_at=now
+                order=found,
+                customer=customer,
+                shop_id=found.shop_id,
+                amount=wanted,
+                reason=reason,
+                created_at=now,
+                updated_at=now,
             )
     except IntegrityError:
         raise ApiError(409, "A refund of this order is waiting for a decision: there is one at a time.") from None

@@ -90,8 +90,8 @@ def test_what_is_refunded_was_paid_back(past: Iterator[PastOrder], tent: Product
     insert(past)
 
     refunded = Order.objects.filter(order_status="refunded", shop=tent.shop)
-    assert set(Refund.objects.values_list("order", "shop", "amount", "status")) == {
-        (order.pk, tent.shop_id, 2000, "approved") for order in refunded
+    assert set(Refund.objects.values_list("order", "customer", "shop", "amount", "status")) == {
+        (order.pk, order.customer_id, tent.shop_id, 2000, "approved") for order in refunded
     }
     assert set(refunded.values_list("refunded_total", "parent__refunded_total")) == {(2000, 2000)}
 
