@@ -7,7 +7,7 @@ in a folder that is written down as left over from the start, so that one that i
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import IO, Any
 
 from django.conf import settings
 from django.core import signing
@@ -57,18 +57,25 @@ def finalize_upload(*, owner: User, upload_id: str, now: datetime) -> Attachment
     """Makes an attachment of what was sent, once. Raises ApiError 404 where nothing waits under this id for this user,
     and what `services.upload_attachments` raises; then the file still waits, until its hour has passed."""
     key, name = _waiting(owner, upload_id)
-    path = f"{_folder_of(key)}/{_OBJECT}"
     with intake.temporary_file() as file:
+        _fetch(key, name, file)
+        offered = [Offered(file=file, name=name)]
         try:
-            if default_storage.size(path) > settings.LARGEST_FILE_BYTES:
-                raise intake.too_large(name)
-            storage.copy_to(path, file)
-            offered = [Offered(file=file, name=name)]
             (attachment,) = services.upload_attachments(owner=owner, offered=offered, now=now, keys=[key])
-        except (FileNotFoundError, IntegrityError):  # never sent, or just now being made an attachment by another
+        except IntegrityError:  # another request is just making it one
             raise _nothing_waits() from None
     services.clear([_folder_of(key)])
     return attachment
+
+
+def _fetch(key: str, name: str, file: IO[bytes]) -> None:
+    path = f"{_folder_of(key)}/{_OBJECT}"
+    try:
+        if default_storage.size(path) > settings.LARGEST_FILE_BYTES:
+            raise intake.too_large(name)
+        storage.copy_to(path, file)
+    except FileNotFoundError:
+        raise _nothing_waits() from None
 
 
 def _folder_of(key: str) -> str:

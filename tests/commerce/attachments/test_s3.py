@@ -1,0 +1,222 @@
+"""Attachments in S3, by its own protocol: moto's server, over HTTP.
+
+moto checks neither signatures nor the conditions of a form as strictly as S3 does; what is refused by them there is not
+shown here.
+"""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import httpx2
+import pytest
+from django.test import Client
+from django.utils import timezone
+from moto.server import ThreadedMotoServer
+from PIL import Image
+from pytest_django import Settings
+
+from commerce.attachments import services
+from commerce.attachments.models import Attachment, Leftover
+from commerce.config.settings.s3 import s3_storage
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.environment import env
+from tests.commerce.attachments.conftest import Upload
+from tests.commerce.attachments.samples import image_file, pdf_file
+from tests.commerce.conftest import bearer, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BUCKET = "stoa-test"
+
+
+@pytest.fixture(scope="module")
+def s3_url() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(autouse=True)
+def bucket(s3_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The settings of S3 as the environment would give them, and an empty bucket."""
+    given = {"BUCKET": BUCKET, "ENDPOINT": s3_url, "REGION": "us-east-1", "ACCESS_KEY": "key", "SECRET_KEY": "secret"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"STOA_S3_{name}", value)
+    settings.STORAGE = "s3"
+    settings.STORAGES = settings.STORAGES | {"default": s3_storage(env)}
+    resource = boto3.resource(
+        "s3", endpoint_url=s3_url, region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
+    )
+    made = resource.create_bucket(Bucket=BUCKET)
+    yield made
+    made.objects.all().delete()
+
+
+def keys_in(bucket: Any) -> list[str]:
+    return sorted(one.key for one in bucket.objects.all())
+
+
+def test_files_lie_in_the_bucket_with_the_headers_that_we_would_send(upload: Upload, bucket: Any):
+    assert upload(("tea.png", image_file("PNG", 400, 300)), ("größe.pdf", pdf_file())).status_code == 200
+
+    pdf, png = Attachment.objects.all()
+    folder = f"attachments/{png.key}"
+    assert keys_in(bucket) == sorted(
+        [
+            f"attachments/{pdf.key}/größe.pdf",
+            f"{folder}/sizes/thumbnail.webp",
+            f"{folder}/sizes/w320.webp",
+            f"{folder}/tea.png",
+        ]
+    )
+    stored = bucket.Object(f"attachments/{pdf.key}/größe.pdf")
+    assert stored.content_type == "application/pdf"
+    assert stored.content_disposition == "attachment; filename*=UTF-8''gr%C3%B6%C3%9Fe.pdf"
+    assert stored.cache_control == "public, max-age=86400"
+    assert bucket.Object(f"{folder}/sizes/thumbnail.webp").content_type == "image/webp"
+
+
+def test_a_file_is_read_through_an_address_that_is_signed_for_a_while(upload: Upload, client: Client):
+    address = upload(("tea.png", image_file())).json()[0]["original"]
+    assert "?" not in address
+
+    answer = client.get(address.removeprefix("http://testserver"))
+
+    assert answer.status_code == 302
+    assert answer.headers["Cache-Control"] == "private, max-age=240"
+    assert "X-Amz-Signature=" in answer.headers["Location"]
+    read = httpx2.get(answer.headers["Location"])
+    assert read.content.startswith(b"\x89PNG")
+    assert read.headers["Content-Disposition"] == "inline; filename*=UTF-8''tea.png"
+
+
+def test_a_file_that_is_not_there_is_404(client: Client):
+    assert client.get("/media/attachments/" + "a" * 32 + "/none.png").status_code == 404
+
+
+def test_a_bucket_that_anybody_may_read_is_named_directly(upload: Upload, settings: Settings):
+    settings.MEDIA_URL = "https://cdn.example/"
+
+    told = upload(("tea.png", image_file())).json()[0]
+
+    key = Attachment.objects.get().key
+    assert told["original"] == f"https://cdn.example/attachments/{key}/tea.png"
+    assert told["thumbnail"] == f"https://cdn.example/attachments/{key}/sizes/thumbnail.webp"
+
+
+def test_there_too_a_size_that_is_not_made_yet_has_an_address_of_ours(upload: Upload, settings: Settings):
+    settings.MEDIA_URL = "https://cdn.example/"
+
+    told = upload(("large.jpg", image_file("JPEG", 2000, 1500))).json()[0]
+
+    attachment = Attachment.objects.get()
+    assert told["thumbnail"] == f"http://testserver/media/attachments/{attachment.key}/sizes/thumbnail.webp"
+    services.make_sizes(attachment_id=attachment.pk, now=timezone.now())
+    later = Client().get(f"/api/attachments/{attachment.pk}").json()
+    assert later["thumbnail"] == f"https://cdn.example/attachments/{attachment.key}/sizes/thumbnail.webp"
+
+
+def test_deleting_leaves_nothing_in_the_bucket(upload: Upload, customer: User, bucket: Any):
+    pk = upload(("tea.png", image_file("PNG", 400, 300))).json()[0]["id"]
+
+    assert Client(headers=bearer(customer)).delete(f"/api/attachments/{pk}").status_code == 200
+
+    assert keys_in(bucket) == []
+    assert not Leftover.objects.exists()
+
+
+def presigned(user: User, name: str = "tea.png") -> dict[str, Any]:
+    answer = Client(headers=bearer(user)).post("/api/attachments/presign", {"name": name}, "application/json")
+    assert answer.status_code == 200, answer.content
+    return dict(answer.json())
+
+
+def send(form: dict[str, Any], content: bytes) -> None:
+    assert httpx2.post(form["url"], data=form["fields"], files={"file": content}).status_code == 204
+
+
+def finalize(user: User, upload_id: str) -> Any:
+    body = {"upload_id": upload_id}
+    return Client(headers=bearer(user)).post("/api/attachments/finalize", body, "application/json")
+
+
+def test_a_file_sent_straight_to_the_bucket_becomes_an_attachment_once(customer: User, bucket: Any):
+    form = presigned(customer, "My tea.jpeg")
+    send(form, image_file("JPEG", 100, 80, comment=b"canary comment"))
+
+    answer = finalize(customer, form["upload_id"])
+
+    assert answer.status_code == 200, answer.content
+    attachment = Attachment.objects.get()
+    assert answer.json()["original"].endswith(f"/{attachment.key}/My-tea.jpg")
+    folder = f"attachments/{attachment.key}"
+    assert keys_in(bucket) == [f"{folder}/My-tea.jpg", f"{folder}/sizes/thumbnail.webp"]
+    with Image.open(bucket.Object(f"{folder}/My-tea.jpg").get()["Body"]) as stored:
+        assert "comment" not in stored.info
+    assert finalize(customer, form["upload_id"]).status_code == 404
+    assert not Leftover.objects.exists()
+
+
+def test_what_was_sent_is_checked_before_it_is_an_attachment(customer: User, bucket: Any):
+    form = presigned(customer, "tea.png")
+    send(form, b"<script>alert(1)</script>")
+
+    answer = finalize(customer, form["upload_id"])
+
+    assert answer.status_code == 422
+    assert answer.json()["message"].startswith("tea.png is none of the types")
+    assert not Attachment.objects.exists()
+    assert services.collect(now=timezone.now(), also_running=True) == 1
+    assert keys_in(bucket) == []
+
+
+def test_what_is_too_large_is_refused_without_being_read(customer: User, settings: Settings):
+    form = presigned(customer)
+    send(form, b"x" * 2000)
+    settings.LARGEST_FILE_BYTES = 1000
+
+    assert finalize(customer, form["upload_id"]).status_code == 422
+
+
+def test_the_form_says_how_much_it_takes(customer: User):
+
+    policy = json.loads(base64.b64decode(presigned(customer)["fields"]["policy"]))
+
+    assert ["content-length-range", 1, 10 * 1024 * 1024] in policy["conditions"]
+
+
+@pytest.mark.parametrize("upload_id", ["", "nonsense", "WzEsImEiLCJiIl0:1vHk2q:forged"])
+def test_an_id_that_is_not_ours_is_refused(customer: User, upload_id: str):
+    assert finalize(customer, upload_id).status_code in (404, 422)
+
+
+def test_another_users_upload_is_404(customer: User):
+    form = presigned(customer)
+    send(form, image_file())
+
+    assert finalize(make_user(Role.CUSTOMER, "other"), form["upload_id"]).status_code == 404
+    assert finalize(customer, form["upload_id"]).status_code == 200
+
+
+def test_what_was_never_sent_is_404(customer: User):
+    assert finalize(customer, presigned(customer)["upload_id"]).status_code == 404
+
+
+def test_a_scan_knows_what_waits(customer: User):
+    send(presigned(customer), image_file())
+
+    assert services.scan(now=timezone.now()).unknown == []
+
+
+def test_where_files_lie_on_a_disk_there_is_no_form(customer: User, settings: Settings):
+    settings.STORAGE = "files"
+
+    answer = Client(headers=bearer(customer)).post("/api/attachments/presign", {"name": "a.png"}, "application/json")
+
+    assert answer.status_code == 422
+    assert "POST /api/attachments" in answer.json()["message"]
