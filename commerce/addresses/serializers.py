@@ -14,7 +14,9 @@ from shared.api.relations import RelationsSerializer
 
 class AdviceSerializer(serializers.Serializer[Any]):
     valid = serializers.BooleanField()
-    errors = serializers.DictField(child=serializers.CharField(), help_text="By the name of the field.")
+    errors = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.CharField(), help_text="By the name of the field."
+    )
     suggested = serializers.DictField(
         allow_null=True, help_text="As the country's rules would write it; null if invalid."
     )

@@ -26,7 +26,7 @@ VALIDATE = OpenApiParameter("validate", bool, description="1: each address carri
 class AddressArray(BareArray):
     """Advice takes its time: a list with it is no longer than one that names its own limit may be."""
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: Any = None) -> list[Any]:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         if query_truth(request, "validate"):
             self.default_limit = LARGEST_LIMIT
         return super().paginate_queryset(queryset, request, view)
@@ -48,7 +48,7 @@ class AddressViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet[Address]
         return Address.objects.for_user(self.request.auth.user)
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return super().get_serializer_context() | {"validates": query_truth(self.request, "validate")}
+        return {**super().get_serializer_context(), "validates": query_truth(self.request, "validate")}
 
     @extend_schema(summary="Add an address", request=NewAddressSerializer, responses={201: AddressSerializer})
     def create(self, request: Request) -> Response:
@@ -68,7 +68,7 @@ class AddressViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet[Address]
         )
         return Response(self.get_serializer(row).data)
 
-    @extend_schema(summary="Delete an address", responses=OpenApiTypes.BOOL)
+    @extend_schema(summary="Delete an address", responses={200: OpenApiTypes.BOOL})
     def destroy(self, request: Request, pk: int) -> Response:
         services.delete_address(customer=request.auth.user, address_id=pk)
         return Response(True)

@@ -1,6 +1,6 @@
 """Shops' attributes, for the people who run the platform."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.forms import ModelForm
@@ -12,6 +12,7 @@ from unfold.admin import TabularInline
 from commerce.attributes import services
 from commerce.attributes.models import Attribute, AttributeValue
 from commerce.config.fast_admin import FastAdmin
+from shared.accounts.models import User
 
 
 class AttributeValueInline(TabularInline):
@@ -40,10 +41,10 @@ class AttributeAdmin(FastAdmin):
         now = timezone.now()
         if change:
             changes = {"name": obj.name, "shop_id": obj.shop_id}
-            row = services.update_attribute(actor=request.user, attribute_id=obj.pk, changes=changes, now=now)
+            row = services.update_attribute(actor=_admin(request), attribute_id=obj.pk, changes=changes, now=now)
         else:
             row = services.create_attribute(
-                actor=request.user, shop_id=obj.shop_id, name=obj.name, language=obj.language, now=now
+                actor=_admin(request), shop_id=obj.shop_id, name=obj.name, language=obj.language, now=now
             )
         obj.pk = row.pk
         obj.refresh_from_db()
@@ -54,3 +55,8 @@ class AttributeAdmin(FastAdmin):
             value.save()
         for value in formset.deleted_objects:
             value.delete()
+
+
+def _admin(request: HttpRequest) -> User:
+    """Who may be here at all."""
+    return cast(User, request.user)

@@ -57,13 +57,18 @@ class ValueSerializer(serializers.Serializer[Any]):
         return meta or ""
 
 
+class ValuesField(serializers.ListSerializer[Any]):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=ValueSerializer(), max_length=MOST_OF_AN_ATTRIBUTE, **kwargs)
+
+
 class AttributeChangesSerializer(serializers.Serializer[Any]):
     """What of an attribute may change; what is left out stays. `values` is the whole list: values that it does not
     name by their id are deleted."""
 
     name = serializers.CharField(max_length=255, required=False)
     shop_id = IdField(required=False)
-    values = ValueSerializer(many=True, required=False, max_length=MOST_OF_AN_ATTRIBUTE)
+    values = ValuesField(required=False)
 
 
 class NewAttributeSerializer(serializers.Serializer[Any]):
@@ -73,7 +78,7 @@ class NewAttributeSerializer(serializers.Serializer[Any]):
     slug = serializers.CharField(
         max_length=255, required=False, allow_blank=True, help_text="For a translation: the slug of the original."
     )
-    values = ValueSerializer(many=True, required=False, max_length=MOST_OF_AN_ATTRIBUTE)
+    values = ValuesField(required=False)
 
 
 class ImportSerializer(serializers.Serializer[Any]):

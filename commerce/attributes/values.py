@@ -72,7 +72,7 @@ def require_room(*, shop_id: int) -> None:
 
 
 def _differs(row: AttributeValue, given: Mapping[str, Any]) -> bool:
-    return row.value != given["value"] or row.meta != given.get("meta", row.meta)
+    return (row.value, row.meta) != (given["value"], given.get("meta", row.meta))
 
 
 def _filled(row: AttributeValue, given: Mapping[str, Any]) -> AttributeValue:

@@ -102,7 +102,7 @@ class AttributeView(KeyedView):
         operation_id="delete_attribute",
         tags=["Attributes"],
         summary="Delete an attribute",
-        responses=AttributeSerializer,
+        responses={200: AttributeSerializer},
     )
     def delete(self, request: Request, **path: Any) -> Response:
         """For the owner of the shop. Answers the attribute as it was."""

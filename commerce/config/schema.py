@@ -15,18 +15,23 @@ ERROR = {
     },
 }
 ALWAYS = {
-    "401": "The credentials are missing or refused.",
-    "403": "Your role may not do this.",
+    "400": "The request cannot be understood: its head, its address, or a body that is no JSON object.",
     "404": "There is no such thing, or it is not yours.",
+    "406": "Another form was asked for than is answered here.",
     "429": "Too many requests; Retry-After says when to come again.",
     "500": "Something went wrong on our side, or (ai_provider_error) on the text provider's.",
     "503": "Not just now; Retry-After says when to come again.",
 }
+WITH_CREDENTIAL = {
+    "401": "The credentials are missing or refused.",
+    "403": "Your role may not do this.",
+}
+WITH_WRITE = {"409": "It is there already, or its state does not allow this."}
+WITH_QUERY = {"422": "A part of the query is out of bounds."}
 WITH_BODY = {
-    "400": "The body is no JSON object.",
     "413": "The body is too large.",
     "415": "The body is of another type.",
-    "422": "A field is missing or out of bounds.",
+    "422": "A field, or a part of the query, is missing or out of bounds.",
 }
 
 
@@ -34,9 +39,20 @@ def add_errors(result: dict[str, Any], generator: Any, request: Any, public: boo
     """A drf-spectacular post-processing hook: documents the errors that each operation can answer."""
     result.setdefault("components", {}).setdefault("schemas", {})["Error"] = ERROR
     for operations in result["paths"].values():
-        for operation in operations.values():
-            statuses = ALWAYS | (WITH_BODY if "requestBody" in operation else {})
-            for status, meaning in sorted(statuses.items()):
+        for method, operation in operations.items():
+            for status, meaning in sorted(_errors(method, operation).items()):
                 described = {"description": meaning, "content": {"application/json": {"schema": REF}}}
                 operation["responses"].setdefault(status, described)
     return result
+
+
+def _errors(method: str, operation: dict[str, Any]) -> dict[str, str]:
+    """What can go wrong, and what it means, by status."""
+    errors = dict(ALWAYS)
+    if any(operation.get("security", ())):
+        errors |= WITH_CREDENTIAL
+    if method != "get":
+        errors |= WITH_WRITE
+    if any(parameter["in"] != "path" for parameter in operation.get("parameters", ())):
+        errors |= WITH_QUERY
+    return errors | (WITH_BODY if "requestBody" in operation else {})

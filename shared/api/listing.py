@@ -60,7 +60,7 @@ class ListFilters(filters.FilterSet):
 
     search_fields: ClassVar[Mapping[str, str]] = {}
     order_fields: ClassVar[Mapping[str, str]] = {}
-    relations: ClassVar[Mapping[str, "str | Callable[[], Prefetch]"]] = {}
+    relations: ClassVar[Mapping[str, "str | Callable[[], Prefetch[Any]]"]] = {}
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         queryset = super().filter_queryset(queryset)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.db.models import QuerySet
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,7 +28,7 @@ class PagedList(BasePagination):
     limit: int
     total: int
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: Any = None) -> list[Any]:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.request = request
         self.page, self.limit = query_page(request), query_limit(request, default=self.default_limit)
         offset = (self.page - 1) * self.limit
@@ -110,7 +109,7 @@ class BareArray(BasePagination):
     default_limit = LONGEST_ARRAY
     next_url: str | None
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: Any = None) -> list[Any]:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         page, limit = query_page(request), query_limit(request, default=self.default_limit)
         offset = (page - 1) * limit
         rows = list(queryset[offset : offset + limit + 1])

@@ -38,7 +38,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         return {name: field for name, field in fields.items() if name not in hidden}
 
     def relation_names(self) -> Collection[str]:
-        names: Collection[str] = getattr(self.Meta, "relations", ())  # type: ignore[attr-defined]
+        names: Collection[str] = getattr(self.Meta, "relations", ())
         return names
 
     def asked_for(self) -> set[str]:
@@ -49,7 +49,8 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         return _named(request) & set(_known(view))
 
     def _path(self) -> str:
-        names, step = [], self
+        names: list[str] = []
+        step: Any = self
         while step.parent is not None:
             names.append(step.field_name or "")
             step = step.parent

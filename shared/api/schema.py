@@ -42,13 +42,9 @@ class ListQueryExtension(DjangoFilterExtension):  # type: ignore[no-untyped-call
         relations = _relations_parameters(sorted(filters.relations))
         if not auto_schema._is_list_view():
             return relations
-        own: list[dict[str, Any]] = super().get_schema_operation_parameters(auto_schema, *args, **kwargs)
-        return (
-            own
-            + _search_parameters(list(filters.search_fields))
-            + _order_parameters(list(filters.order_fields))
-            + relations
-        )
+        own = super().get_schema_operation_parameters(auto_schema, *args, **kwargs)  # type: ignore[no-untyped-call]
+        searching, ordering = list(filters.search_fields), list(filters.order_fields)
+        return [*own, *_search_parameters(searching), *_order_parameters(ordering), *relations]
 
 
 class RelationsExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
@@ -58,7 +54,7 @@ class RelationsExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        serializer = force_instance(self.target)
+        serializer = force_instance(self.target)  # type: ignore[no-untyped-call]
         serializer.shows_all_relations = True
         schema: dict[str, Any] = auto_schema._map_serializer(serializer, direction, bypass_extensions=True)
         required = [name for name in schema.pop("required", []) if name not in serializer.relation_names()]

@@ -161,7 +161,7 @@ def test_c1_somebody_elses_address_is_as_if_it_were_not_there(
 
 
 def test_c2_what_a_client_may_not_set_is_not_set(mine: Client, customer: User, other: User):
-    extra = {f"field_{number}": number for number in range(1000)}
+    extra: dict[str, Any] = {f"field_{number}": number for number in range(1000)}
     extra |= {"id": 99, "created_at": "2001-01-01", "updated_at": "2001-01-01", "customer": other.pk, "pk": 99}
 
     made = post(mine, body(customer, **extra))
@@ -258,7 +258,8 @@ def test_a_new_default_takes_the_place_of_the_former(mine: Client, customer: Use
 def test_the_database_itself_holds_one_default_a_known_type_and_an_address(customer: User):
     make_address(customer, default=True)
 
-    for changes in ({"default": True}, {"type": "home"}, {"address": {}}):
+    refused: list[dict[str, Any]] = [{"default": True}, {"type": "home"}, {"address": {}}]
+    for changes in refused:
         with pytest.raises(IntegrityError), transaction.atomic():
             make_address(customer, **changes)
     assert Address.objects.count() == 1

@@ -1,0 +1,50 @@
+"""Random walks through a part of the API, beside a model of it in memory."""
+
+from typing import Any
+
+from django.db import transaction
+from django.test import Client
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+SETTINGS = settings(
+    max_examples=8,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=20)
+NAMES = st.text("abcÄß 12=-'\"", min_size=1, max_size=12).map(str.strip).filter(bool)
+NUMBERS = st.integers(-(2**63), 2**63) | st.floats(-1e6, 1e6)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+class Walk(RuleBasedStateMachine):
+    """One walk; what it writes is gone when it ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all = transaction.atomic()
+        self._all.__enter__()
+
+    def teardown(self) -> None:
+        transaction.set_rollback(True)
+        self._all.__exit__(None, None, None)
+
+
+def walk(machine: type[Walk], walks: int = SETTINGS.max_examples) -> None:
+    """Takes some walks within the test's own transaction."""
+    run_state_machine_as_test(machine, settings=settings(SETTINGS, max_examples=walks))  # type: ignore[no-untyped-call]
+
+
+def ask(client: Client, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """The status and the body of an answer."""
+    sent = {} if body is None else {"data": body, "content_type": "application/json"}
+    answer = getattr(client, method)(f"/api/{path}", **sent)
+    return answer.status_code, answer.json()
