@@ -56,7 +56,7 @@ class OptionSerializer(serializers.Serializer[Any]):
 
 class VariationSerializer(serializers.ModelSerializer[Variation]):
     price = MoneyField(currency_source="product.currency", read_only=True)
-    sale_price = MoneyField(currency_source="product.currency", read_only=True)
+    sale_price = MoneyField(currency_source="product.currency", read_only=True, allow_null=True)
     options = OptionSerializer(many=True, read_only=True)
     in_stock = serializers.BooleanField(read_only=True)
 
@@ -69,11 +69,11 @@ class ProductSerializer(RelationsSerializer):
     """A product as everybody sees it."""
 
     price = MoneyField(read_only=True)
-    sale_price = MoneyField(read_only=True)
-    min_price = MoneyField(read_only=True)
-    max_price = MoneyField(read_only=True)
+    sale_price = MoneyField(read_only=True, allow_null=True)
+    min_price = MoneyField(read_only=True, allow_null=True)
+    max_price = MoneyField(read_only=True, allow_null=True)
     in_stock = serializers.BooleanField(read_only=True)
-    image = AttachmentRecordSerializer(read_only=True)
+    image = AttachmentRecordSerializer(read_only=True, allow_null=True)
     gallery = AttachmentRecordSerializer(many=True, read_only=True)
     ratings = serializers.FloatField(read_only=True)
     total_reviews = serializers.IntegerField(read_only=True)

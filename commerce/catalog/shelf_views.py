@@ -76,7 +76,11 @@ def _described(what: str, plural: str, tag: str, new: Any, write: Any, record: A
     of_one = extend_schema_view(
         get=extend_schema(operation_id=what, tags=[tag], summary=f"Read a {what}"),
         put=extend_schema(
-            operation_id=f"change_{what}", tags=[tag], summary=f"Change a {what}", request=write, responses=record
+            operation_id=f"change_{what}",
+            tags=[tag],
+            summary=f"Change a {what}",
+            request=write(partial=True),
+            responses=record,
         ),
         delete=extend_schema(operation_id=f"delete_{what}", tags=[tag], summary=f"Delete a {what}", responses=record),
     )

@@ -80,7 +80,7 @@ class ProductView(KeyedView):
         operation_id="change_product",
         tags=["Products"],
         summary="Change a product",
-        request=ProductWriteSerializer,
+        request=ProductWriteSerializer(partial=True),
         responses=ProductSerializer,
     )
     def put(self, request: Request, **path: Any) -> Response:

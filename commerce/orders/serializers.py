@@ -71,7 +71,7 @@ class OrderRecordSerializer(RelationsSerializer):
     refunded_total = MoneyField(read_only=True)
     billing_address = serializers.DictField(read_only=True)
     shipping_address = serializers.DictField(read_only=True)
-    shop = ShopNameSerializer(read_only=True)
+    shop = ShopNameSerializer(read_only=True, allow_null=True)
 
 
 class OrderPartSerializer(OrderRecordSerializer):
@@ -162,7 +162,7 @@ class RefundSerializer(RelationsSerializer):
 
     amount = MoneyField(currency_source="order.currency", read_only=True)
     order = RefundedOrderSerializer(read_only=True)
-    shop = ShopNameSerializer(read_only=True)
+    shop = ShopNameSerializer(read_only=True, allow_null=True)
 
     class Meta:
         model = Refund

@@ -24,7 +24,7 @@ class AuthorSerializer(serializers.ModelSerializer[User]):
 
 
 class ReviewedProductSerializer(serializers.ModelSerializer[Product]):
-    image = AttachmentRecordSerializer(read_only=True)
+    image = AttachmentRecordSerializer(read_only=True, allow_null=True)
 
     class Meta:
         model = Product

@@ -12,7 +12,7 @@ from commerce.shops.models import Shop
 class ShopNameSerializer(serializers.ModelSerializer[Shop]):
     """A shop within another record. Prefetch `shop__logo`."""
 
-    logo = AttachmentRecordSerializer(read_only=True)
+    logo = AttachmentRecordSerializer(read_only=True, allow_null=True)
 
     class Meta:
         model = Shop

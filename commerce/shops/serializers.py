@@ -21,8 +21,8 @@ MOST_ADDRESSES = 100
 class ShopSerializer(serializers.ModelSerializer[Shop]):
     """A shop as everybody sees it."""
 
-    logo = AttachmentRecordSerializer(read_only=True)
-    cover_image = AttachmentRecordSerializer(read_only=True)
+    logo = AttachmentRecordSerializer(read_only=True, allow_null=True)
+    cover_image = AttachmentRecordSerializer(read_only=True, allow_null=True)
     address = serializers.DictField(read_only=True)
     settings = serializers.DictField(read_only=True)
     products_count = serializers.IntegerField(read_only=True)

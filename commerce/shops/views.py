@@ -66,7 +66,7 @@ class ShopView(KeyedView):
         operation_id="change_shop",
         tags=["Shops"],
         summary="Change a shop",
-        request=ShopWriteSerializer,
+        request=ShopWriteSerializer(partial=True),
         responses=ShopSerializer,
     )
     def put(self, request: Request, **path: Any) -> Response:

@@ -43,7 +43,13 @@ class PublicView(APIView):
 class TokenView(PublicView):
     """An e-mail and a password for a pair of tokens."""
 
-    @extend_schema(tags=["Accounts"], summary="Sign in", request=CredentialsSerializer, responses=TokenPairSerializer)
+    @extend_schema(
+        operation_id="sign_in",
+        tags=["Accounts"],
+        summary="Sign in",
+        request=CredentialsSerializer,
+        responses=TokenPairSerializer,
+    )
     def post(self, request: Request) -> Response:
         body = _checked(CredentialsSerializer, request)
         return _pair_response(services.sign_in(**body, address=_address(request), now=timezone.now()))
@@ -53,7 +59,11 @@ class RefreshView(PublicView):
     """A refresh token, which is good for one use, for a new pair."""
 
     @extend_schema(
-        tags=["Accounts"], summary="Renew the tokens", request=RefreshSerializer, responses=TokenPairSerializer
+        operation_id="refresh_tokens",
+        tags=["Accounts"],
+        summary="Renew the tokens",
+        request=RefreshSerializer,
+        responses=TokenPairSerializer,
     )
     def post(self, request: Request) -> Response:
         now = timezone.now()
@@ -64,7 +74,11 @@ class RegisterView(PublicView):
     """A new customer or store owner, who is signed in at once."""
 
     @extend_schema(
-        tags=["Accounts"], summary="Register", request=RegistrationSerializer, responses={201: TokenPairSerializer}
+        operation_id="register",
+        tags=["Accounts"],
+        summary="Register",
+        request=RegistrationSerializer,
+        responses={201: TokenPairSerializer},
     )
     def post(self, request: Request) -> Response:
         body = _checked(RegistrationSerializer, request)
@@ -76,7 +90,13 @@ class RegisterView(PublicView):
 class LogoutView(APIView):
     """Ends this sign-in: its access and refresh tokens are refused from the next request."""
 
-    @extend_schema(tags=["Accounts"], summary="Sign out", request=LogoutSerializer, responses=OpenApiTypes.BOOL)
+    @extend_schema(
+        operation_id="sign_out",
+        tags=["Accounts"],
+        summary="Sign out",
+        request=LogoutSerializer,
+        responses=OpenApiTypes.BOOL,
+    )
     def post(self, request: Request) -> Response:
         body = _checked(LogoutSerializer, request)
         principal = cast(Principal, request.auth)
@@ -90,7 +110,11 @@ class ChangePasswordView(APIView):
     permission_classes = [HasRole.of(*Role.values)]
 
     @extend_schema(
-        tags=["Accounts"], summary="Change your password", request=ChangePasswordSerializer, responses=OpenApiTypes.BOOL
+        operation_id="change_password",
+        tags=["Accounts"],
+        summary="Change your password",
+        request=ChangePasswordSerializer,
+        responses=OpenApiTypes.BOOL,
     )
     def post(self, request: Request) -> Response:
         body = _checked(ChangePasswordSerializer, request)
@@ -101,7 +125,11 @@ class ForgetPasswordView(PublicView):
     """A link to choose a new password, by e-mail. The answer is the same whether the e-mail is known or not."""
 
     @extend_schema(
-        tags=["Accounts"], summary="Forget a password", request=ForgetPasswordSerializer, responses=OpenApiTypes.BOOL
+        operation_id="forget_password",
+        tags=["Accounts"],
+        summary="Forget a password",
+        request=ForgetPasswordSerializer,
+        responses=OpenApiTypes.BOOL,
     )
     def post(self, request: Request) -> Response:
         body = _checked(ForgetPasswordSerializer, request)
@@ -112,7 +140,11 @@ class ResetPasswordView(PublicView):
     """A new password, by the token of such a link. It works once; every earlier token of the user is refused."""
 
     @extend_schema(
-        tags=["Accounts"], summary="Choose a new password", request=ResetPasswordSerializer, responses=OpenApiTypes.BOOL
+        operation_id="reset_password",
+        tags=["Accounts"],
+        summary="Choose a new password",
+        request=ResetPasswordSerializer,
+        responses=OpenApiTypes.BOOL,
     )
     def post(self, request: Request) -> Response:
         body = _checked(ResetPasswordSerializer, request)
@@ -122,7 +154,13 @@ class ResetPasswordView(PublicView):
 class VerifyEmailView(PublicView):
     """Confirms an e-mail, by the token of the link that was sent there."""
 
-    @extend_schema(tags=["Accounts"], summary="Confirm an e-mail", request=LinkSerializer, responses=OpenApiTypes.BOOL)
+    @extend_schema(
+        operation_id="verify_email",
+        tags=["Accounts"],
+        summary="Confirm an e-mail",
+        request=LinkSerializer,
+        responses=OpenApiTypes.BOOL,
+    )
     def post(self, request: Request) -> Response:
         body = _checked(LinkSerializer, request)
         return _true(recovery.verify_email(**body, address=_address(request), now=timezone.now()))

@@ -44,6 +44,7 @@ CSRF_COOKIE_NAME = "stoa_commerce_csrf"
 
 REST_FRAMEWORK = REST_FRAMEWORK | {
     "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ",  # as the shop's clients know it
+    "DEFAULT_SCHEMA_CLASS": "commerce.config.auto_schema.ShopSchema",
     "DEFAULT_FILTER_BACKENDS": ["shared.api.listing.ListQueryBackend"],
 }
 API_ERROR_BODY = "commerce.config.errors.error_body"
@@ -56,7 +57,11 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
         "ProductStatus": "commerce.catalog.models.Product.Status",
         "ProductKind": "commerce.catalog.models.Product.Kind",
     },
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "commerce.config.schema.add_errors"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "commerce.config.schema.add_errors",
+        "commerce.config.examples.add_examples",
+    ],
 }
 
 # What prices are in unless their product says otherwise: ISO 4217.

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from commerce.addresses.services import create_address
 from commerce.attributes.services import create_attribute
-from commerce.catalog.models import Category
+from commerce.catalog.models import Category, ProductType
 from commerce.orders.services import request_refund
 from commerce.shops.invitations import SALT
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -108,6 +108,7 @@ def make_world() -> World:
         "shop": shop.pk,
         "product": lamp.pk,
         "product_type": lamp.type_id,
+        "empty_type": ProductType.objects.create(name="Toys", slug="toys").pk,
         "category": category.pk,
         "order": part.pk,
         "another_order": buy(customer, (lamp, 1)).children.get().pk,

@@ -1,0 +1,110 @@
+"""Every operation of the OpenAPI page has an example, in the form of what is answered, and says what may go wrong."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from commerce.config.examples import RECORDED
+from tests.commerce.descriptions.provider_server import ProviderServer
+from tests.commerce.routes.recording import record
+from tests.commerce.routes.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def schema(db: None) -> Any:
+    return json.loads(Client().get("/api/schema").content)
+
+
+def operations(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(f"{method} {path}", found) for path, by in schema["paths"].items() for method, found in by.items()]
+
+
+def examples(content: dict[str, Any]) -> list[Any]:
+    if "example" in content:
+        return [content["example"]]
+    return [example["value"] for example in content.get("examples", {}).values()]
+
+
+def test_every_operation_has_an_example_of_what_is_sent_and_of_what_is_answered(schema: dict[str, Any]):
+    without = []
+    for name, operation in operations(schema):
+        if "requestBody" in operation and not all(map(examples, operation["requestBody"]["content"].values())):
+            without.append(f"{name}: body")
+        for status, answer in operation["responses"].items():
+            if status.startswith("2") and not all(map(examples, answer.get("content", {"": {}}).values())):
+                without.append(f"{name}: {status}")
+    assert without == []
+
+
+def test_every_example_is_as_its_schema_says(schema: dict[str, Any]):
+    wrong = []
+    for name, operation in operations(schema):
+        told = [operation.get("requestBody", {}), *operation["responses"].values()]
+        for kind, content in [pair for part in told for pair in part.get("content", {}).items()]:
+            rules = {**content["schema"], "components": schema["components"]}
+            if kind == "application/json":
+                errors = [
+                    e for value in examples(content) for e in jsonschema.Draft202012Validator(rules).iter_errors(value)
+                ]
+                wrong += [f"{name}: {error.json_path}: {error.message}" for error in errors]
+    assert wrong == []
+
+
+def form(value: Any) -> Any:
+    """What a value is made of, without what it says."""
+    if isinstance(value, dict):
+        return {key: form(inner) for key, inner in value.items()}
+    return [form(inner) for inner in value[:1]] if isinstance(value, list) else type(value).__name__
+
+
+def test_the_examples_have_the_form_of_what_is_sent_and_answered_today(
+    schema: dict[str, Any], settings: Settings, provider_server: ProviderServer, tmp_path: Path
+):
+    """After a change: RECORD_EXAMPLES=1, and this test writes them anew."""
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    settings.DESCRIPTIONS_API_KEY = "sk-test"
+    settings.MEDIA_ROOT = tmp_path
+    settings.LOGIN_LIMIT = settings.EMAIL_LIMIT = 100_000
+    today = record(make_world(), schema)
+    if os.environ.get("RECORD_EXAMPLES") == "1":
+        RECORDED.write_text(json.dumps(today, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    recorded = json.loads(RECORDED.read_text())
+    assert form(recorded) == form(today)
+
+
+def test_errors_are_told_where_they_can_happen(schema: dict[str, Any]):
+    told = {name: set(operation["responses"]) for name, operation in operations(schema)}
+    assert {"400", "401", "403", "409", "413", "415", "422", "429", "500", "503"} < told["post /api/orders"]
+    assert "401" not in told["post /api/token"]
+    assert "409" not in told["get /api/products"]
+    assert "422" in told["get /api/products"]
+    assert "200" in told["delete /api/addresses/{id}"]
+    assert [name for name, statuses in told.items() if "204" in statuses] == []
+
+
+def test_a_post_takes_an_idempotency_key_unless_it_answers_credentials_or_streams(schema: dict[str, Any]):
+    takes = {
+        name
+        for name, operation in operations(schema)
+        if any(parameter["name"] == "Idempotency-Key" for parameter in operation.get("parameters", ()))
+    }
+    posts = {name for name, _ in operations(schema) if name.startswith("post ")}
+    assert posts - takes == {
+        "post /api/token",
+        "post /api/token/refresh",
+        "post /api/register",
+        "post /api/forget-password",
+        "post /api/reset-password",
+        "post /api/verify-email",
+        "post /api/accept-invitation",
+        "post /api/generate-descriptions",
+    }
+    assert takes < posts
