@@ -14,7 +14,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from commerce.attachments.records import attachment_record
 from commerce.catalog import services
 from commerce.catalog.models import Category, Product, ProductType, Variation
-from commerce.catalog.variations import refresh_figures
+from commerce.catalog.variations import set_variations
 from commerce.config.fast_admin import FastAdmin, MoneyForm, format_money
 
 
@@ -39,6 +39,12 @@ class CategoryAdmin(FastAdmin):
 class ProductForm(MoneyForm):
     money_fields = ("price", "sale_price")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "quantity" in self.fields:
+            # Orders take from it while the page is open: it is changed only where it is not what the page had shown.
+            self.fields["quantity"].show_hidden_initial = True
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         price, sale_price = cleaned.get("price"), cleaned.get("sale_price")
@@ -49,6 +55,11 @@ class ProductForm(MoneyForm):
 
 class VariationForm(ProductForm):
     is_deleted = forms.BooleanField(required=False, label="Delete", help_text="Orders that name it keep it.")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        self.instance.deleted_at = timezone.now() if cleaned.get("is_deleted") else None
+        return cleaned
 
     def get_currency(self) -> str:
         return self.instance.product.currency if self.instance.product_id else super().get_currency()
@@ -67,11 +78,19 @@ class VariationInline(TabularInline):
         return rows.filter(deleted_at=None).select_related("product")
 
 
+def _save_changes(form: Any) -> None:
+    """Writes the columns that were changed on the page, and no more: an order may have changed others meanwhile."""
+    columns = {field.name for field in form.instance._meta.concrete_fields}
+    changed = columns.intersection(form.changed_data) | {"updated_at"}
+    form.instance.save(update_fields=changed | ({"deleted_at"} if "is_deleted" in form.changed_data else set()))
+
+
 @admin.register(Product)
 class ProductAdmin(FastAdmin):
     form = ProductForm
-    list_display = ["picture", "name", "shop", "type", "shown_price", "quantity", "ratings", "status", "deleted_at"]
+    list_display = ["picture", "name", "shop", "type", "shown_price", "quantity", "stars", "status", "deleted_at"]
     list_display_links = ["name"]
+    ordering = ["-id"]
     list_select_related = ["shop", "type", "image"]
     list_filter = [
         "status",
@@ -82,10 +101,9 @@ class ProductAdmin(FastAdmin):
         ["type", AutocompleteSelectFilter],
     ]
     search_fields = ["slug", "name", "sku", "shop__slug"]
-    autocomplete_fields = ["shop", "type", "categories"]
-    raw_id_fields = ["image", "gallery"]
+    autocomplete_fields = ["shop", "type", "categories", "image", "gallery"]
     prepopulated_fields = {"slug": ["name"]}
-    readonly_fields = ["picture", "sold_quantity", "ratings", "rating_count", "created_at", "updated_at", "deleted_at"]
+    readonly_fields = ["picture", "sold_quantity", "stars", "rating_count", "created_at", "updated_at", "deleted_at"]
     fieldsets = [
         (None, {"fields": ["name", "slug", "language", "shop", "status", "description"]}),
         ("Where it stands", {"fields": ["type", "categories"]}),
@@ -94,7 +112,7 @@ class ProductAdmin(FastAdmin):
         ]}),
         ("Size", {"fields": [("height", "width", "length")]}),
         ("Pictures", {"fields": ["picture", "image", "gallery"]}),
-        ("Figures", {"fields": [("sold_quantity", "ratings", "rating_count"), ("created_at", "updated_at")]}),
+        ("Figures", {"fields": [("sold_quantity", "stars", "rating_count"), ("created_at", "updated_at")]}),
     ]  # fmt: skip
     inlines = [VariationInline]
     actions = ["publish", "reject", "delete_from_lists"]
@@ -115,26 +133,30 @@ class ProductAdmin(FastAdmin):
     def shown_price(self, product: Product) -> str:
         return format_money(product.min_price, product.currency)
 
+    @admin.display(description="Rating", ordering="ratings")
+    def stars(self, product: Product) -> str:
+        return f"{product.ratings:.2f}" if product.rating_count else "-"
+
     def save_model(self, request: HttpRequest, obj: Product, form: Any, change: bool) -> None:
-        """Writes what was changed, and no more: an order may have taken from the stock since the page was opened."""
-        if not change:
+        if change:
+            _save_changes(form)
+        else:
             obj.save()
-            return
-        columns = {field.name for field in Product._meta.concrete_fields}
-        obj.save(update_fields=[*columns.intersection(form.changed_data), "updated_at"])
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
-        now = timezone.now()
-        for variation_form in formset.forms:
-            if variation_form.cleaned_data.get("is_deleted"):
-                variation_form.instance.deleted_at = now
-        super().save_formset(request, form, formset, change)
+        formset.new_objects = [variation.save() for variation in formset.extra_forms if variation.has_changed()]
+        changed = [variation for variation in formset.initial_forms if variation.has_changed()]
+        for variation in changed:
+            _save_changes(variation)
+        formset.changed_objects = [(variation.instance, variation.changed_data) for variation in changed]
+        formset.deleted_objects = []
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         product = Product.objects.select_for_update().get(pk=form.instance.pk)
-        if product.product_type == Product.Kind.VARIABLE:
-            refresh_figures(product=product)
+        is_variable = product.product_type == Product.Kind.VARIABLE
+        if is_variable or product.lowest_variation_price is not None:
+            set_variations(product=product, wanted=None if is_variable else [], now=timezone.now())
 
     @admin.action(description="Publish")
     def publish(self, request: HttpRequest, products: "QuerySet[Product]") -> None:

@@ -75,7 +75,7 @@ class ProductSerializer(RelationsSerializer):
     in_stock = serializers.BooleanField(read_only=True)
     image = AttachmentRecordSerializer(read_only=True, allow_null=True)
     gallery = AttachmentRecordSerializer(many=True, read_only=True)
-    ratings = serializers.FloatField(read_only=True)
+    ratings = serializers.SerializerMethodField(help_text="The average of the stars, of two decimal places.")
     total_reviews = serializers.IntegerField(read_only=True)
     type = TypeNameSerializer(read_only=True)
     shop = ShopNameSerializer(read_only=True)
@@ -91,6 +91,9 @@ class ProductSerializer(RelationsSerializer):
             "created_at", "updated_at", "type", "shop", "categories", "variations",
         ]  # fmt: skip
         relations = ["type", "shop", "categories", "variations"]
+
+    def get_ratings(self, product: Product) -> float:
+        return round(product.ratings, 2)
 
     @extend_schema_field(VariationSerializer(many=True))
     def get_variations(self, product: Product) -> Any:

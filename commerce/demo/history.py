@@ -47,7 +47,7 @@ def past_orders(
     """So many orders of the two years before `until`, oldest first. Customers are in the order in which they came:
     nobody buys much before they are there."""
     months = [_popularity(goods, month) for month in range(12)]
-    days = list(orders_a_day(count, until.date()))
+    days = list(orders_a_day(count, until))
     for position, (day, orders) in enumerate(days):
         known = max(1, round(len(customer_ids) * (0.1 + 0.9 * position / len(days))))
         for moment in _moments(day, orders, until, random):
@@ -67,12 +67,13 @@ def past_orders(
             )
 
 
-def orders_a_day(count: int, until: date) -> Iterator[tuple[date, int]]:
-    """How many of `count` orders fall on each day; they add up."""
-    days = [until - timedelta(days=ago) for ago in range(DAYS - 1, -1, -1)]
+def orders_a_day(count: int, until: datetime) -> Iterator[tuple[date, int]]:
+    """How many of `count` orders fall on each day, of which the last is not over; they add up."""
+    days = [until.date() - timedelta(days=ago) for ago in range(DAYS - 1, -1, -1)]
     weights = [
         WEEK[day.weekday()] * YEAR[day.month - 1] * (0.6 + 0.8 * number / DAYS) for number, day in enumerate(days)
     ]
+    weights[-1] *= _begun(until)
     whole, given = sum(weights), 0
     for day, reached in zip(days, accumulate(weights), strict=True):
         due = round(count * min(1.0, reached / whole))
@@ -80,12 +81,21 @@ def orders_a_day(count: int, until: date) -> Iterator[tuple[date, int]]:
         given = due
 
 
+def _begun(until: datetime) -> float:
+    """How much of its day is over."""
+    return (until - _midnight(until.date(), until)) / timedelta(days=1)
+
+
+def _midnight(day: date, until: datetime) -> datetime:
+    return datetime.combine(day, time.min, tzinfo=until.tzinfo)
+
+
 def _moments(day: date, orders: int, until: datetime, random: Random) -> list[datetime]:
-    """Within the day, mostly in the evening; none after `until`."""
-    midnight = datetime.combine(day, time.min, tzinfo=until.tzinfo)
+    """Within the day, mostly in the evening; the day that is not over is a shorter one."""
+    length = _begun(until) if day == until.date() else 1.0
     hours = random.choices(range(24), weights=HOURS, k=orders)
-    moments = sorted(midnight + timedelta(hours=hour, seconds=int(random.random() * 3600)) for hour in hours)
-    return [min(moment, until) for moment in moments]
+    seconds = sorted((hour + random.random()) * 3600 * length for hour in hours)
+    return [_midnight(day, until) + timedelta(seconds=second) for second in seconds]
 
 
 def _popularity(goods: Sequence[Sold], month: int) -> list[float]:

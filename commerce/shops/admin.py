@@ -22,8 +22,7 @@ class ShopAdmin(FastAdmin):
     list_select_related = ["owner"]
     list_filter = ["is_active"]
     search_fields = ["slug", "name", "owner__email"]
-    autocomplete_fields = ["owner"]
-    raw_id_fields = ["logo", "cover_image"]
+    autocomplete_fields = ["owner", "logo", "cover_image"]
     prepopulated_fields = {"slug": ["name"]}
     readonly_fields = ["orders_count", "created_at", "updated_at"]
     inlines = [ShopStaffInline]

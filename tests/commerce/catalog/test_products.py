@@ -66,7 +66,7 @@ class TestReading:
         assert listed(client_of) == ["second", "first"]
 
     def test_the_record_is_whole_and_its_money_is_numbers(self, client_of: ApiClient, shop: Shop):
-        lamp = publish(shop, sale_price=999, quantity=3, image=make_picture(shop.owner))
+        lamp = publish(shop, sale_price=999, quantity=3, image=make_picture(shop.owner), rating_sum=8, rating_count=3)
         lamp.gallery.set([make_picture(shop.owner)])
 
         record = client_of(None).get(f"{PATH}/velmo-lamp").json()
@@ -75,7 +75,8 @@ class TestReading:
         assert (record["price"], record["sale_price"], record["min_price"], record["max_price"]) == (
             12.5, 9.99, 9.99, 9.99,
         )  # fmt: skip
-        assert (record["quantity"], record["in_stock"], record["ratings"]) == (3, True, 0.0)
+        assert (record["quantity"], record["in_stock"]) == (3, True)
+        assert (record["ratings"], record["total_reviews"], record["rating_count"]) == (2.67, 3, 3)
         assert set(record["image"]) == {"id", "original", "thumbnail"}
         assert [picture["id"] for picture in record["gallery"]] == [lamp.gallery.get().pk]
         assert record["created_at"] == lamp.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from commerce.catalog.models import Product, Variation
+from commerce.catalog.services import StockLine, take_stock
 from commerce.config import fast_admin
 from commerce.config.fast_admin import BoundedPaginator
 from commerce.shops.models import Shop
@@ -38,7 +39,7 @@ def form_of(product: Product, **changes: Any) -> dict[str, Any]:
         "name": product.name, "slug": product.slug, "language": "en", "shop": product.shop_id, "status": product.status,
         "description": "", "type": product.type_id, "product_type": product.product_type, "price": "12.50",
         "sale_price": "", "currency": "EUR", "is_taxable": "on", "sku": "", "quantity": product.quantity, "unit": "",
-        "height": "", "width": "", "length": "", "image": "", "gallery": "",
+        "height": "", "width": "", "length": "", "image": "", "initial-quantity": product.quantity,
         "variations-TOTAL_FORMS": 0, "variations-INITIAL_FORMS": 0,
     }  # fmt: skip
     return fields | changes
@@ -51,6 +52,7 @@ def variation_forms(product: Product, **first: Any) -> dict[str, Any]:
         fields = {"id": row.pk, "product": product.pk, "title": row.title, "sku": "", "price": row.price / 100}
         fields |= {"sale_price": "", "quantity": row.quantity} | (first if number == 0 else {})
         sent |= {f"variations-{number}-{name}": value for name, value in fields.items()}
+        sent[f"initial-variations-{number}-quantity"] = row.quantity
     return sent
 
 
@@ -154,15 +156,40 @@ class TestMoney:
 
 
 class TestProducts:
-    def test_an_order_in_between_is_not_overwritten(self, admin_client: Client, shop: Shop):
+    def test_an_order_while_the_page_is_open_is_not_overwritten(self, admin_client: Client, shop: Shop):
         lamp = make_product(shop, quantity=5)
         sent = form_of(lamp, name="Velmo table lamp")
-        Product.objects.update(quantity=2, sold_quantity=3)
-        sent["quantity"] = 2  # as the page says at the time it is sent; nothing was typed into it
+        take_stock(lines=[StockLine(product_id=lamp.pk, quantity=3)])
 
         assert admin_client.post(f"{LIST}{lamp.pk}/change/", sent).status_code == 302
         lamp.refresh_from_db()
         assert (lamp.name, lamp.quantity, lamp.sold_quantity) == ("Velmo table lamp", 2, 3)
+
+        assert admin_client.post(f"{LIST}{lamp.pk}/change/", sent | {"quantity": 9}).status_code == 302
+        lamp.refresh_from_db()
+        assert lamp.quantity == 9
+
+    def test_nor_is_one_of_a_variation(self, admin_client: Client, shop: Shop):
+        shirt = make_variable_product(shop, small=3, large=4)
+        sent = form_of(shirt, product_type="variable", price="20.00", **variation_forms(shirt, title="Small"))
+        line = StockLine(product_id=shirt.pk, quantity=2, variation_id=shirt.variations.all()[0].pk)
+        take_stock(lines=[line])
+
+        assert admin_client.post(f"{LIST}{shirt.pk}/change/", sent).status_code == 302
+        shirt.refresh_from_db()
+        assert [(form.title, form.quantity) for form in shirt.variations.all()] == [("Small", 1), ("large", 4)]
+        assert shirt.quantity == 5
+
+    def test_a_new_product_gets_its_variations(self, admin_client: Client, shop: Shop):
+        sent = form_of(make_product(shop), name="Coat", slug="coat", product_type="variable", price="0")
+        sent |= {"variations-TOTAL_FORMS": 1, "variations-0-title": "S", "variations-0-price": "89.5"}
+        sent |= {"variations-0-quantity": 3, "initial-variations-0-quantity": 0}
+
+        answer = admin_client.post(f"{LIST}add/", sent)
+
+        assert answer.status_code == 302, answer.context["errors"]
+        coat = Product.objects.get(slug="coat")
+        assert (coat.quantity, coat.min_price, coat.variations.get().price) == (3, 8950, 8950)
 
     def test_variations_are_changed_and_deleted_and_their_product_follows(self, admin_client: Client, shop: Shop):
         shirt = make_variable_product(shop, small=3, large=4)

@@ -53,7 +53,7 @@ class TestHistory:
 
     @pytest.mark.parametrize("count", [0, 1, 729, 100_000])
     def test_the_days_add_up(self, count: int):
-        days = list(orders_a_day(count, NOW.date()))
+        days = list(orders_a_day(count, NOW))
 
         assert len(days) == 730
         assert sum(orders for _, orders in days) == count
@@ -61,7 +61,7 @@ class TestHistory:
         assert (days[0][0], days[-1][0]) == (date(2024, 11, 21), NOW.date())
 
     def test_there_are_more_at_weekends_before_the_holidays_and_every_year(self):
-        days = dict(orders_a_day(1_000_000, NOW.date()))
+        days = dict(orders_a_day(1_000_000, NOW))
 
         by_weekday = Counter[int]()
         by_month = Counter[tuple[int, int]]()
@@ -71,6 +71,12 @@ class TestHistory:
         assert max(by_weekday, key=lambda weekday: by_weekday[weekday]) == 5
         assert by_month[2025, 12] > 1.5 * by_month[2025, 9]
         assert by_month[2026, 6] > 1.2 * by_month[2025, 6]
+
+    def test_a_day_that_is_not_over_has_fewer(self):
+        morning = dict(orders_a_day(1_000_000, NOW.replace(hour=6)))
+        evening = dict(orders_a_day(1_000_000, NOW.replace(hour=18)))
+
+        assert 2.9 < evening[NOW.date()] / morning[NOW.date()] < 3.1
 
     def test_tents_are_bought_in_summer(self):
         by_season = Counter[tuple[bool, bool]]()
@@ -85,6 +91,7 @@ class TestHistory:
 
         assert len(orders) == 300
         assert [order.created_at for order in orders] == sorted(order.created_at for order in orders)
+        assert len({order.created_at for order in orders}) == 300
         for order in orders:
             amount = sum(line.quantity * line.unit_price for line in order.lines)
             assert NOW - timedelta(days=731) < order.created_at <= NOW
