@@ -155,4 +155,4 @@ def make_sizes(
 
 def temporary_file() -> IO[bytes]:
     """Without a name: whatever happens to us, the system takes it back."""
-    return tempfile.TemporaryFile(buffering=0)
+    return tempfile.TemporaryFile()

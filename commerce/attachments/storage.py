@@ -62,6 +62,7 @@ def copy_to(path: str, target: IO[bytes]) -> None:
     """Raises FileNotFoundError."""
     with default_storage.open(path) as file:
         shutil.copyfileobj(file, target)
+    target.flush()
 
 
 def delete_folder(folder: str) -> None:

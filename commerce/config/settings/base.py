@@ -91,7 +91,7 @@ elif STORAGE == "files":
     STORAGES = STORAGES | {"default": STORAGES["default"] | {"OPTIONS": file_options}}
 else:
     raise ImproperlyConfigured(f"STOA_STORAGE is {STORAGE!r}: set it to files or s3.")
-FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]  # never in memory
+FILE_UPLOAD_HANDLERS = ["commerce.attachments.upload_handler.DiskUploadHandler"]  # never in memory
 DATA_UPLOAD_MAX_NUMBER_FILES = 50
 CLAMD = env.str("STOA_CLAMD", default="")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: no scan
 # One upload carries up to ten files. Its body alone may be larger than MAX_BODY_BYTES, and only from who is signed in.
