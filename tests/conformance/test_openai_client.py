@@ -86,6 +86,22 @@ def test_models_are_listed(client: openai.OpenAI):
     assert {"stoa-describer", "stoa-encoder"} <= {model.id for model in client.models.list()}
 
 
+def test_several_choices_and_the_cached_prompt(client: openai.OpenAI):
+    answers = [
+        client.chat.completions.create(model=MODEL, messages=MESSAGES, temperature=1, seed=7, n=3, max_tokens=20)
+        for _ in range(2)
+    ]
+
+    assert [choice.index for choice in answers[0].choices] == [0, 1, 2]
+    assert len({choice.message.content for choice in answers[0].choices}) == 3
+    assert answers[0].choices == answers[1].choices
+    usage = answers[1].usage
+    assert usage is not None
+    assert usage.prompt_tokens_details is not None
+    assert usage.prompt_tokens_details.cached_tokens == usage.prompt_tokens - 1
+    assert usage.completion_tokens <= 60
+
+
 def test_a_wrong_key_is_an_authentication_error_that_says_what_to_do(stoa: RunningStoa):
     client = openai.OpenAI(base_url=f"{stoa.inference_url}/v1", api_key="stoa_wrong_key", max_retries=0)
 
@@ -99,7 +115,7 @@ def test_an_unknown_model_is_a_not_found_error_that_names_those_there(client: op
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": 3}, {"top_p": -1}, {"max_tokens": 0}, {"n": 2}, {"logit_bias": {"1": 5}}]
+    "wrong", [{"temperature": 3}, {"top_p": -1}, {"max_tokens": 0}, {"n": 9}, {"timeout": 0}, {"logit_bias": {"1": 5}}]
 )
 def test_a_parameter_that_cannot_be_is_a_bad_request_that_names_it(client: openai.OpenAI, wrong: dict[str, object]):
     with pytest.raises(openai.BadRequestError, match=next(iter(wrong))):
