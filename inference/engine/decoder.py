@@ -30,11 +30,14 @@ class LlamaDecoder:
     The cache is one tensor a layer, [slots * context, 2 * kv_heads, head_dim], keys before values.
     """
 
+    kernels = "torch"
+
     def __init__(
         self, checkpoint: Checkpoint, placements: Sequence[Placement], *, slots: int, context_size: int
     ) -> None:
         of = self._of = checkpoint.architecture
         self._context = context_size
+        self.gpu_layers = sum(placement.device != CPU for placement in placements)
         # In the file's own type: it is only looked up.
         self._embedding = checkpoint.embedding().clone()
         self._layers = [

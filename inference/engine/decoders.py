@@ -3,26 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from inference.engine.decoder import CPU, LlamaDecoder, Placement
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.gguf_model import GGUFModel
 from inference.engine.hf_decoder import HFDecoder
-from inference.engine.linear import linear_maker
+from inference.engine.own_decoder import DTYPES, EXACT, OwnDecoder, open_own_decoder
 from inference.engine.request import LoadOptions
-from inference.engine.verification import first_layer, verify
+from inference.engine.verification import verify
 from inference.engine.weights import Checkpoint, FolderTensors, HeldTensors, read_architecture
 
-DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
 QUANTIZATIONS = ("none", "int8")
-# Shares of the largest logit by which a look at the loaded model may differ from float32.
-EXACT = 1e-3
-ROUNDED = 0.3
-
-OwnDecoder = LlamaDecoder
 
 
 def check_options(options: LoadOptions) -> None:
@@ -43,26 +35,7 @@ def open_decoder(source: Path | GGUFModel, options: LoadOptions, context_size: i
     checkpoint = Checkpoint(tensors, architecture) if architecture else None
     if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
         return _by_transformers(source, config, options, context_size)
-    _verify_own(config, checkpoint.truncated(), options)
-    return _own(checkpoint, options, slots=options.max_sequences, context_size=context_size)
-
-
-def _own(checkpoint: Checkpoint, options: LoadOptions, *, slots: int, context_size: int) -> OwnDecoder:
-    linear = linear_maker(DTYPES[options.dtype], CPU, int8=options.quantization == "int8")
-    placements = [Placement(CPU, linear)] * checkpoint.architecture.layers
-    return LlamaDecoder(checkpoint, placements, slots=slots, context_size=context_size)
-
-
-def _verify_own(config: PreTrainedConfig, checkpoint: Checkpoint, options: LoadOptions) -> None:
-    """One layer and few tokens of the model: its arithmetic in float32, and as it is asked for."""
-    reference = first_layer(config, checkpoint)
-    exact = msgspec.structs.replace(options, dtype="float32", quantization="none")
-    try:
-        for asked, tolerance in ((exact, EXACT), (options, ROUNDED)):
-            decoder = _own(checkpoint, asked, slots=2, context_size=8)
-            verify(decoder, reference, slots=2, tolerance=tolerance)
-    except ValueError as error:
-        raise ModelLoadFailed(f"The model does not run on this engine as it should: {error}.") from error
+    return open_own_decoder(config, checkpoint, options, context_size)
 
 
 def read_config(source: Path | GGUFModel) -> PreTrainedConfig:

@@ -14,6 +14,9 @@ class HFDecoder:
     """A Decoder: all spans of one token in one forward, each longer one in a forward of its own. The cache is allocated
     by the first run."""
 
+    kernels = "transformers"
+    gpu_layers = 0
+
     def __init__(self, model: PreTrainedModel, *, slots: int, context_size: int) -> None:
         self._model = model
         self._cache = SlotCache(slots, context_size)

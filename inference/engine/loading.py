@@ -24,6 +24,7 @@ from inference.engine.tokenizer import Tokenizer, load_tokenizer
 DEFAULT_CONTEXT = 2048
 MAX_THREADS = 2  # small matrix products are no faster on more, and a busy neighbour makes them slower
 DEQUANTISED = "The GGUF file's weights were made float32: see memory_usage_bytes. Load with quantization int8 for less."
+ALL_ON_CPU = "All layers run on the CPU: there is no GPU that this model can use."
 CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
 
@@ -45,19 +46,22 @@ class _Load:
     options: LoadOptions
     started: float
 
-    def report(self, *, context_size: int, memory: int, warning: str | None = None) -> LoadReport:
-        on_cpu = "This version runs on the CPU: no layer is on the GPU." if self.options.gpu_layers else None
+    def report(
+        self, *, context_size: int, memory: int, kernels: str, gpu_layers: int = 0, warning: str | None = None
+    ) -> LoadReport:
+        on_cpu = ALL_ON_CPU if self.options.gpu_layers and not gpu_layers else None
         return LoadReport(
             model_id=self.model_id,
             memory_usage_bytes=memory,
             load_time_ms=round((time.monotonic() - self.started) * 1000),
-            gpu_layers=0,
+            gpu_layers=gpu_layers,
             context_size=context_size,
             batch_size=self.options.batch_size,
             max_sequences=self.options.max_sequences,
             dtype=self.options.dtype.replace("auto", "float32"),
             quantization=self.options.quantization,
-            device="cpu",
+            device="cuda" if gpu_layers else "cpu",
+            kernels=kernels,
             warning=" ".join(filter(None, (on_cpu, warning))) or None,
         )
 
@@ -65,7 +69,7 @@ class _Load:
 def load_model(
     model_id: str, path: Path, options: LoadOptions, emit: Callable[[list[GenerationOutput]], None]
 ) -> LoadedModel:
-    """Loads the folder at `path` into this process, on the CPU in float32; also sets how many threads torch uses.
+    """Loads the folder at `path` into this process, and sets how many threads torch uses.
 
     Raises ModelLoadFailed with the reason, or InvalidRequest for an option that this model cannot have.
     """
@@ -93,8 +97,9 @@ def _check_options(options: LoadOptions) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InvalidRequest(f"`{name}` must be 1 or more.", parameter=name)
-    if options.max_queue < 0:
-        raise InvalidRequest("`max_queue` must be 0 or more.", parameter="max_queue")
+    for name in ("max_queue", "max_queue_tokens"):
+        if getattr(options, name) < 0:
+            raise InvalidRequest(f"`{name}` must be 0 or more.", parameter=name)
     check_options(options)
 
 
@@ -112,9 +117,14 @@ def _load_causal(
         options=load.options,
         emit=emit,
     )
-    memory = decoder.weight_bytes + decoder.cache_bytes
-    warning = DEQUANTISED if isinstance(source, GGUFModel) and load.options.quantization == "none" else None
-    return LoadedModel(load.report(context_size=context_size, memory=memory, warning=warning), engine, None)
+    report = load.report(
+        context_size=context_size,
+        memory=decoder.weight_bytes + decoder.cache_bytes,
+        kernels=decoder.kernels,
+        gpu_layers=decoder.gpu_layers,
+        warning=DEQUANTISED if isinstance(source, GGUFModel) and load.options.quantization == "none" else None,
+    )
+    return LoadedModel(report, engine, None)
 
 
 def _load_encoder(load: _Load) -> LoadedModel:
@@ -124,7 +134,7 @@ def _load_encoder(load: _Load) -> LoadedModel:
     memory = _weight_bytes(model)
     pack_linears(model)
     embedder = Embedder(model=model, tokenizer=tokenizer, pooling=read_pooling(load.path), context_size=context_size)
-    return LoadedModel(load.report(context_size=context_size, memory=memory), None, embedder)
+    return LoadedModel(load.report(context_size=context_size, memory=memory, kernels="transformers"), None, embedder)
 
 
 def _limits(config: PreTrainedConfig) -> list[int]:

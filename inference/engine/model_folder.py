@@ -15,7 +15,7 @@ def read_model_folder(path: Path) -> dict[str, Any]:
     """The content of the folder's config.json. Raises ModelLoadFailed with the reason when the folder is refused."""
     if not path.is_dir():
         raise ModelLoadFailed("The model's folder does not exist.")
-    for file in path.rglob("*"):
+    for file in list(path.rglob("*")):
         if file.suffix.lower() in CODE:
             raise ModelLoadFailed(f"The folder holds code ({file.name}). Models are data only: remove it.")
     if (path / "adapter_config.json").exists():

@@ -204,7 +204,7 @@ class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a model is loaded.
 
-    gpu_layers: decoder layers on the GPU; 0 is CPU only. This version runs on the CPU: see LoadReport.
+    gpu_layers: decoder layers on the GPU; 0 is CPU only. See LoadReport for what it came to.
     context_size: prompt plus completion, tokens; None is the lesser of 2048 and the model's own limit.
     batch_size: prompt tokens a step.
     max_sequences: requests that run at once; the cache has so many slots.
@@ -227,6 +227,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a load came to: options in effect and true costs.
 
     memory_usage_bytes: weights and cache as allocated. load_time_ms: from the request until it was ready.
+    kernels: what computes: `compiled` for this machine, `torch`, or `transformers` for its modelling code.
     warning: what could not be done as asked, or None.
     """
 
@@ -240,6 +241,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str
     device: str
     quantization: str = "none"
+    kernels: str = "torch"
     warning: str | None = None
 
 

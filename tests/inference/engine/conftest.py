@@ -1,9 +1,12 @@
 """Tiny models on disk, made once."""
 
+import ctypes
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from inference.engine.compile import FOLDER_VARIABLE, build_kernels, compiled_kernels
 from tests.inference.engine import tiny_models
 
 
@@ -18,3 +21,16 @@ def causal_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.save_encoder(tmp_path_factory.mktemp("encoder") / "tiny-encoder")
+
+
+@pytest.fixture(scope="module")
+def kernels(pytestconfig: pytest.Config) -> Iterator[ctypes.CDLL]:
+    """The compiled library, also for what is loaded meanwhile. Built when the source or the machine is new."""
+    folder = pytestconfig.cache.mkdir("compiled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(folder))
+        if not build_kernels():
+            pytest.skip("no C++ compiler")
+        library = compiled_kernels()
+        assert library is not None
+        yield library
