@@ -93,7 +93,7 @@ class ProductSerializer(RelationsSerializer):
         relations = ["type", "shop", "categories", "variations"]
 
     def get_ratings(self, product: Product) -> float:
-        return round(product.ratings, 2)
+        return round(float(product.ratings), 2)
 
     @extend_schema_field(VariationSerializer(many=True))
     def get_variations(self, product: Product) -> Any:
@@ -106,7 +106,7 @@ class VariationWriteSerializer(serializers.Serializer[Any]):
 
     id = serializers.IntegerField(min_value=1, max_value=LARGEST_ID, required=False, allow_null=True)
     title = serializers.CharField(max_length=255)
-    options = OptionSerializer(many=True, required=False, max_length=MOST_OPTIONS)
+    options = OptionSerializer(many=True, required=False, max_length=MOST_OPTIONS)  # type: ignore[call-arg]
     sku = serializers.CharField(max_length=64, required=False, allow_blank=True)
     price = MoneyField()
     sale_price = MoneyField(required=False, allow_null=True)
@@ -142,7 +142,7 @@ class ProductWriteSerializer(serializers.Serializer[Any]):
         max_length=MOST_CATEGORIES,
         source="category_ids",
     )
-    variations = VariationWriteSerializer(many=True, required=False, max_length=MOST_VARIATIONS)
+    variations = VariationWriteSerializer(many=True, required=False, max_length=MOST_VARIATIONS)  # type: ignore[call-arg]
 
 
 class NewProductSerializer(ProductWriteSerializer):

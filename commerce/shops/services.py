@@ -65,6 +65,7 @@ def _set(shop: Shop, actor: User, values: Mapping[str, Any]) -> None:
 
 
 def _require_own_image(actor: User, name: str, wanted: int | None) -> None:
-    own = Attachment.objects.for_user(actor).filter(pk=wanted, width__isnull=False)
-    if wanted is not None and not own.exists():
+    if wanted is None:
+        return
+    if not Attachment.objects.for_user(actor).filter(pk=wanted, width__isnull=False).exists():
         raise ValidationFailed({name.removesuffix("_id"): ["Name an image that you uploaded yourself."]})

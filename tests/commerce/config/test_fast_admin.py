@@ -239,11 +239,22 @@ class TestProducts:
             assert shop.is_active is is_active
 
 
-def test_deleted_products_can_be_told_apart(admin_client: Client, shop: Shop):
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ({"deleted": "no"}, {"Chair", "Lampe"}),
+        ({"deleted": "yes"}, {"Velmo lamp"}),
+        ({"language": "de"}, {"Lampe"}),
+        ({"language": "xx", "deleted": "x"}, set()),
+        ({"status__exact": "publish"}, {"Chair"}),
+        ({"shop__id__exact": "999"}, set()),
+    ],
+)
+def test_products_are_filtered(admin_client: Client, shop: Shop, query: dict[str, str], shown: set[str]):
     make_product(shop, deleted_at=timezone.now())
-    make_product(shop, "chair", name="Chair")
+    make_product(shop, "chair", name="Chair", status="publish")
+    make_product(shop, "lampe", name="Lampe", language="de")
 
-    page = admin_client.get(LIST, {"deleted_at__isempty": "1"}).content.decode()
+    rows = admin_client.get(LIST, query).context["cl"].result_list
 
-    assert "Chair" in page
-    assert "Velmo lamp" not in page
+    assert {product.name for product in rows} == shown
