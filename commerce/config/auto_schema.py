@@ -1,7 +1,9 @@
 """How a view of the shop is described in the OpenAPI page where the shop differs from DRF's habits."""
 
+from types import SimpleNamespace
 from typing import Any
 
+from django.contrib.auth.models import AnonymousUser
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
@@ -18,7 +20,13 @@ KEY = OpenApiParameter(
 
 
 class ShopSchema(AutoSchema):  # type: ignore[misc]
-    """DELETE answers 200 with a body; a POST takes an idempotency key."""
+    """DELETE answers 200 with a body; a POST takes an idempotency key; what everybody may read needs no credential."""
+
+    def get_auth(self) -> Any:
+        ways = super().get_auth()
+        nobody = SimpleNamespace(method=self.method, user=AnonymousUser(), auth=None)
+        is_public = all(permission.has_permission(nobody, self.view) for permission in self.view.get_permissions())
+        return [{}, *(way for way in ways if way)] if is_public else ways
 
     def _get_response_bodies(self, direction: str = "response") -> Any:
         answered = self.get_response_serializers()

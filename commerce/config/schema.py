@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from shared.api.converters import LARGEST_ID
+
+SLUG = "^[-a-zA-Z0-9_]+$"
 REF = {"$ref": "#/components/schemas/Error"}
 FIELDS = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}
 ERROR = {
@@ -26,6 +29,12 @@ WITH_CREDENTIAL = {
     "401": "The credentials are missing or refused.",
     "403": "Your role may not do this.",
 }
+# Of those that need no credential, some refuse the one that is in their body.
+OWN = {
+    "sign_in": {"401": "The e-mail or the password is wrong."},
+    "refresh_tokens": {"401": "The token is not valid, or was used."},
+    "register": {"403": "Only customers and store owners register themselves."},
+}
 WITH_WRITE = {"409": "It is there already, or its state does not allow this."}
 WITH_QUERY = {"422": "A part of the query is out of bounds."}
 WITH_BODY = {
@@ -40,6 +49,7 @@ def add_errors(result: dict[str, Any], generator: Any, request: Any, public: boo
     result.setdefault("components", {}).setdefault("schemas", {})["Error"] = ERROR
     for operations in result["paths"].values():
         for method, operation in operations.items():
+            _bound_the_path(operation)
             for status, meaning in sorted(_errors(method, operation).items()):
                 described = {"description": meaning, "content": {"application/json": {"schema": REF}}}
                 operation["responses"].setdefault(status, described)
@@ -48,7 +58,7 @@ def add_errors(result: dict[str, Any], generator: Any, request: Any, public: boo
 
 def _errors(method: str, operation: dict[str, Any]) -> dict[str, str]:
     """What can go wrong, and what it means, by status."""
-    errors = dict(ALWAYS)
+    errors = ALWAYS | OWN.get(operation["operationId"], {})
     if any(operation.get("security", ())):
         errors |= WITH_CREDENTIAL
     if method != "get":
@@ -56,3 +66,12 @@ def _errors(method: str, operation: dict[str, Any]) -> dict[str, str]:
     if any(parameter["in"] != "path" for parameter in operation.get("parameters", ())):
         errors |= WITH_QUERY
     return errors | (WITH_BODY if "requestBody" in operation else {})
+
+
+def _bound_the_path(operation: dict[str, Any]) -> None:
+    """Says of what stands in a path what the routes ask of it."""
+    for parameter in operation.get("parameters", ()):
+        if parameter["in"] == "path":
+            is_number = parameter["schema"]["type"] == "integer"
+            bounds = {"minimum": 1, "maximum": LARGEST_ID} if is_number else {"pattern": SLUG, "maxLength": 255}
+            parameter["schema"] |= bounds
