@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,13 @@ def build_kernels() -> bool:
     with (target.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return target.exists() or _compile(target)
+
+
+def build_in_background(folder: Path) -> None:
+    """From now on this process and those that it starts keep libraries in `folder`, and one is built unless it is
+    there. Models that are loaded before run without it."""
+    os.environ[FOLDER_VARIABLE] = str(folder.absolute())
+    threading.Thread(target=build_kernels, daemon=True).start()
 
 
 def _compile(target: Path) -> bool:

@@ -42,8 +42,9 @@ def start_host(run_dir: Path, *, quiet: bool = False) -> subprocess.Popen[bytes]
 
     quiet: its log is dropped.
     """
+    folders = ["--run-dir", str(run_dir), "--compiled-dir", str(settings.VAR_DIR / "compiled")]
     return subprocess.Popen(  # noqa: S603 our own module
-        [sys.executable, "-m", "inference.engine.host", "--run-dir", str(run_dir), "--die-with-parent"],
+        [sys.executable, "-m", "inference.engine.host", *folders, "--die-with-parent"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine.compile import FOLDER_VARIABLE, build_kernels, compiled_kernels
+from inference.engine.compile import FOLDER_VARIABLE, build_in_background, build_kernels, compiled_kernels
 
 
 @pytest.fixture
@@ -55,6 +55,15 @@ def test_what_was_built_is_not_built_again(folder: Path, tmp_path: Path, monkeyp
     assert build_kernels()
     assert build_kernels()
     assert (tmp_path / "builds").read_text() == "once\n"
+
+
+def test_a_host_builds_in_the_background_for_the_models_that_it_will_load(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path, monkeypatch, "touch $(echo $@ | sed 's/.*-o //')")
+    build_in_background(folder)
+    assert build_kernels()
+    assert len(list(folder.glob("*.so"))) == 1
 
 
 def test_another_compiler_makes_another_library(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
