@@ -233,7 +233,7 @@ def test_what_just_fits_the_context_runs() -> None:
         GenerationRequest(request_id="one", prompt="x", messages=(Message("user", "x"),)),
         GenerationRequest(request_id="one", prompt=""),
         GenerationRequest(request_id="one", messages=()),
-        GenerationRequest(request_id="one", messages=(Message("tool", "x"),)),
+        GenerationRequest(request_id="one", messages=(Message("judge", "x"),)),
         GenerationRequest(request_id="one", prompt="half \ud800 a character"),
         GenerationRequest(request_id="one", prompt="x", sampling=SamplingParams(top_k=-1)),
     ],
