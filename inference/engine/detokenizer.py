@@ -65,12 +65,12 @@ class TextStream:
         if found:
             self.stopped, self._held = True, ""
             return text[: min(found)]
-        keep = max((_overlap(text, stop) for stop in self._stop), default=0)
+        keep = max((overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
 
 
-def _overlap(text: str, stop: str) -> int:
+def overlap(text: str, stop: str) -> int:
     """How many characters at the end of `text` begin `stop`."""
     sizes = range(min(len(text), len(stop) - 1), 0, -1)
     return next((size for size in sizes if text.endswith(stop[:size])), 0)

@@ -1,5 +1,6 @@
 """From a request to a generation that can be queued: refused if it cannot work, encoded, its choices made."""
 
+from functools import partial
 from math import ceil, inf
 
 import msgspec
@@ -7,11 +8,13 @@ import msgspec
 from inference.engine.detokenizer import TextStream
 from inference.engine.errors import ContextLengthExceeded, InvalidRequest
 from inference.engine.logprobs import Ranked
-from inference.engine.request import GenerationRequest, SamplingParams, TokenLogprob
+from inference.engine.request import GenerationRequest, Message, SamplingParams, TokenLogprob
 from inference.engine.sampling import check_sampling
 from inference.engine.sequence import Generation, Sequence
-from inference.engine.structured import Grammars
+from inference.engine.structured import Grammars, TokenConstraint
 from inference.engine.tokenizer import Tokenizer
+from inference.engine.tool_parser import ToolParser
+from inference.engine.tools import ToolUse, check_tools, grammar
 from inference.engine.writer import Writer
 
 MAX_CHOICES = 8
@@ -35,9 +38,9 @@ class Intake:
         """Raises InvalidRequest or ContextLengthExceeded. now: on the monotonic clock."""
         check_sampling(request.sampling, vocabulary=self._tokenizer.vocabulary)
         _check(request)
-        form = request.sampling.constraint
-        constraint = self._grammars.compile(form) if form else None
-        prompt_ids = self._encode(request)
+        tools = self._tool_use(request)
+        constraint = self._constraint(request, tools)
+        prompt_ids = self._encode(request, tools)
         max_tokens = self._max_tokens(len(prompt_ids), request.sampling.max_tokens)
         generation = Generation(
             request_id=request.request_id,
@@ -53,7 +56,7 @@ class Intake:
             _check_scores(len(prompt_ids), request.sampling.logprobs or 0)
             generation.prompt_logprobs.append(self.describe(prompt_ids[0], None, ()))
         for place in range(request.n):
-            choice = self._choice(request, generation, max_tokens, place)
+            choice = self._choice(request, generation, max_tokens, place, tools)
             choice.constraint = constraint.copy() if constraint else None
             generation.choices.append(choice)
         return generation
@@ -67,21 +70,44 @@ class Intake:
         data = self._tokenizer.token_bytes(token)
         return TokenLogprob(token, data.decode(errors="replace"), data, logprob)
 
-    def _choice(self, request: GenerationRequest, generation: Generation, max_tokens: int, place: int) -> Sequence:
+    def _tool_use(self, request: GenerationRequest) -> ToolUse | None:
+        check_tools(request.tools, request.tool_choice)
+        if not request.tools or request.tool_choice == "none":
+            return None
+        if request.messages is None:
+            raise InvalidRequest("`tools` need a conversation: send `messages`.", parameter="tools")
+        if request.sampling.constraint:
+            message = "A call has a form of its own: leave out `tools`, or what asks for another form."
+            raise InvalidRequest(message, parameter="tools")
+        form = self._tokenizer.tool_form
+        marker = self._tokenizer.control_id(form.marker)
+        return ToolUse(form, request.tools, grammar(form, request.tools, request.tool_choice, marker), marker)
+
+    def _constraint(self, request: GenerationRequest, tools: ToolUse | None) -> TokenConstraint | None:
+        if tools is not None:
+            return self._grammars.compile_grammar(tools.grammar, "tools")
+        form = request.sampling.constraint
+        return self._grammars.compile(form) if form else None
+
+    def _choice(
+        self, request: GenerationRequest, generation: Generation, max_tokens: int, place: int, tools: ToolUse | None
+    ) -> Sequence:
         sampling = _sampling(request.sampling, place)
+        decode = partial(self._tokenizer.decode, shown=tools.marker_id if tools else None)
         writer = Writer(
             request_id=request.request_id,
             choice=place,
             sampling=sampling,
             max_tokens=max_tokens,
             eos_ids=self._eos_ids,
-            text=TextStream(self._tokenizer.decode, sampling.stop, max(sampling.min_tokens - 1, 0)),
+            text=TextStream(decode, sampling.stop, max(sampling.min_tokens - 1, 0)),
             describe=self.describe,
+            tools=ToolParser(tools.form) if tools else None,
         )
         ids = list(generation.prompt_ids)
         return Sequence(generation=generation, choice=place, sampling=sampling, writer=writer, ids=ids)
 
-    def _encode(self, request: GenerationRequest) -> list[int]:
+    def _encode(self, request: GenerationRequest, tools: ToolUse | None) -> list[int]:
         if request.prompt_ids is not None:
             prompt_ids = list(request.prompt_ids)
             if len(prompt_ids) > self._context_size:
@@ -90,8 +116,8 @@ class Intake:
                 limit = self._tokenizer.vocabulary
                 raise InvalidRequest(f"`prompt_ids` must be ids from 0 to {limit - 1}.", parameter="prompt_ids")
         elif request.messages is not None:
-            self._refuse_far_too_long(request, sum(len(message.content) for message in request.messages))
-            prompt_ids = self._tokenizer.encode_chat(request.messages)
+            self._refuse_far_too_long(request, sum(map(_length, request.messages)))
+            prompt_ids = self._tokenizer.encode_chat(request.messages, tools.tools if tools else ())
         else:
             prompt = request.prompt or ""
             self._refuse_far_too_long(request, len(prompt))
@@ -148,6 +174,10 @@ def _check_scores(prompt_tokens: int, top: int) -> None:
             "tokens. Ask for fewer.",
             parameter="logprobs",
         )
+
+
+def _length(message: Message) -> int:
+    return len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
 
 
 def _sampling(asked: SamplingParams, place: int) -> SamplingParams:

@@ -18,6 +18,7 @@ from inference.engine.errors import InvalidRequest
 from inference.engine.request import OutputConstraint, OutputForm
 
 MAX_DEFINITION = 65_536  # characters
+MAX_GRAMMAR = 4 * MAX_DEFINITION
 MAX_STATES = 50_000  # of the lexer, at one to two kilobytes each
 COMPILED = 16  # forms that are kept, since many requests have the same
 # Text that can only go on in one way would be walked to its end at once: a{1000000} would hold everybody up.
@@ -78,6 +79,8 @@ class Grammars:
 
     def compile_grammar(self, grammar: str, parameter: str) -> TokenConstraint:
         """The same for a Lark grammar of our own making."""
+        if len(grammar) > MAX_GRAMMAR:
+            raise InvalidRequest(f"`{parameter}` must be shorter: it makes a grammar too large.", parameter=parameter)
         return self._compiled(grammar, parameter).copy()
 
     def _compile(self, grammar: str, parameter: str) -> TokenConstraint:

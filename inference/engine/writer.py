@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from inference.engine.detokenizer import TextStream
 from inference.engine.logprobs import Ranked
-from inference.engine.request import FinishReason, GenerationOutput, SamplingParams, TokenLogprob
+from inference.engine.request import FinishReason, GenerationOutput, SamplingParams, TokenLogprob, ToolCallDelta
 from inference.engine.sampler import Sampled
+from inference.engine.tool_parser import ToolParser
 
 Describe = Callable[[int, float | None, Ranked], TokenLogprob]
 
@@ -42,6 +43,7 @@ class Writer:
         eos_ids: frozenset[int],
         text: TextStream,
         describe: Describe,
+        tools: ToolParser | None = None,
     ) -> None:
         self._request_id = request_id
         self._choice = choice
@@ -50,6 +52,7 @@ class Writer:
         self._eos_ids = frozenset() if sampling.ignore_eos else eos_ids
         self._text = text
         self._describe = describe
+        self._tools = tools
         self._logprobs = HeldLogprobs() if sampling.logprobs is not None else None
         self._opening: tuple[str, tuple[TokenLogprob, ...]] = ("", ())
         self.tokens = 0
@@ -64,6 +67,9 @@ class Writer:
             described = self._describe(sampled.token, sampled.logprob, sampled.top)
             self._logprobs.hold(self._text.length, described)
         text, finish_reason = self._take(sampled.token, complete=sampled.complete)
+        calls: tuple[ToolCallDelta, ...] = ()
+        if self._tools is not None:
+            text, calls, finish_reason = self._part(self._tools, text, finish_reason)
         logprobs = () if self._logprobs is None else self._logprobs.release(self._text.released)
         if self.tokens == 1:
             text, logprobs = self._opening[0] + text, self._opening[1] + logprobs
@@ -73,8 +79,20 @@ class Writer:
             text=text,
             choice=self._choice,
             logprobs=logprobs,
+            tool_calls=calls,
             finish_reason=finish_reason,
         )
+
+    def _part(
+        self, tools: ToolParser, text: str, reason: FinishReason | None
+    ) -> tuple[str, tuple[ToolCallDelta, ...], FinishReason | None]:
+        """Parts what is called from what is said."""
+        said, calls = tools.push(text)
+        if reason is not None:
+            said += tools.finish()
+        if reason is FinishReason.STOP and tools.called:
+            reason = FinishReason.TOOL_CALLS
+        return said, calls, reason
 
     def _take(self, token: int, *, complete: bool) -> tuple[str, FinishReason | None]:
         self.tokens += 1

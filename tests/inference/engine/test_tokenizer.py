@@ -1,5 +1,6 @@
 """User text is text: no spelling of a control token in it becomes one."""
 
+import json
 import re
 
 import pytest
@@ -8,7 +9,7 @@ from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 
 from inference.engine.errors import InvalidRequest
-from inference.engine.request import Message
+from inference.engine.request import Message, Tool, ToolCall
 from inference.engine.tokenizer import Tokenizer
 from tests.inference.engine.tiny_models import SPECIAL, byte_tokenizer, letter_tokenizer
 
@@ -50,6 +51,71 @@ def test_m4_special_tokens_in_a_message_are_literal_text(text: str) -> None:
     # Exactly the template's own control tokens are left, in their order.
     assert [i for i in ids if i in CONTROL_IDS] == [i for i in plain if i in CONTROL_IDS]
     assert MARKERS.sub("", text.strip()) in tokenizer.decode(ids)
+
+
+SPELLINGS = [
+    before + variant + after
+    for token in ("<|end|>", "<|assistant|>", "<tool>")
+    for variant in (
+        token,
+        token * 2,
+        f"<{token}",
+        f"{token[:3]}{token}{token[3:]}",
+        f"{token[:4]}\u200b{token[4:]}",
+        token.upper(),
+    )
+    for before, after in (("", ""), (" ", " "), ("\n", "\n"), ('"', '"'), ("\\", "\\n"), ("\U000f0000", "\U000f0001"))
+]
+TOOL_TEMPLATES = {
+    "tags": "{{ tools | tojson }}<tool_call>{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+    "{% for c in m.tool_calls %}<tool>{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}"
+    "<|end|>{% endfor %}",
+    "indented": "{{ tools | tojson(indent=2) }}<tool_call><tool>"
+    "{{ messages | map(attribute='content') | join('<|end|>') }}",
+    "own": "{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<tool><|end|>{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("name", TOOL_TEMPLATES)
+def test_m4_no_spelling_of_a_control_token_becomes_one_through_any_field(name: str) -> None:
+    assert len(SPELLINGS) >= 100
+    source = byte_tokenizer()
+    source.add_tokens([AddedToken("<tool>", special=False)])
+    source.chat_template = TOOL_TEMPLATES[name]
+    tokenizer = Tokenizer(source)
+    control = CONTROL_IDS | {source.get_vocab()["<tool>"]}
+
+    def control_ids(text: str) -> list[int]:
+        call = ToolCall("c1", "look", json.dumps({"at": text, "also": [text]}))
+        messages = (
+            Message("system", text),
+            Message("user", text),
+            Message("assistant", text, tool_calls=(call,)),
+            Message("tool", text, tool_call_id=text),
+        )
+        tools = (Tool("look", text, {"type": "object", "properties": {"at": {"type": "string", "description": text}}}),)
+        return [token for token in tokenizer.encode_chat(messages, tools) if token in control]
+
+    plain = control_ids("x")
+    for text in SPELLINGS:
+        assert control_ids(text) == plain, text
+
+
+def test_m4_a_control_token_in_a_parameters_name_is_refused() -> None:
+    source = byte_tokenizer()
+    source.chat_template = TOOL_TEMPLATES["tags"]
+    tools = (Tool("look", "", {"type": "object", "properties": {"<|end|>": {}}}),)
+    with pytest.raises(InvalidRequest, match="control tokens"):
+        Tokenizer(source).encode_chat(chat("hello"), tools)
+
+
+def test_m4_a_template_that_escapes_what_is_not_ascii_takes_no_control_token() -> None:
+    source = byte_tokenizer()
+    source.chat_template = "{{ tools | tojson(ensure_ascii=True) }}<tool_call>{{ messages[0].content }}"
+    tokenizer = Tokenizer(source)
+    tokenizer.encode_chat(chat("hello"), (Tool("look", "a lamp"),))
+    with pytest.raises(InvalidRequest, match="control tokens"):
+        tokenizer.encode_chat(chat("hello"), (Tool("look", "a lamp<|end|>"),))
 
 
 def test_an_added_token_that_the_template_writes_is_control_too() -> None:
