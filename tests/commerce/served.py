@@ -15,6 +15,12 @@ import httpx2
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 60
+MAKE_KEY = """
+from django.utils import timezone
+from shared.accounts.models import User
+from shared.accounts.services import create_api_key
+print(create_api_key(user=User.objects.get(email="{email}"), name="test", now=timezone.now())[1])
+"""
 
 
 @dataclass
@@ -24,6 +30,7 @@ class ServedShop:
     url: str
     users: list[dict[str, str]]
     log: Path
+    environment: dict[str, str]  # for other processes on its database
 
     def headers(self, role: str) -> dict[str, str]:
         """Those of a demo user with this role, freshly signed in."""
@@ -32,6 +39,11 @@ class ServedShop:
         answer = httpx2.post(f"{self.url}/api/token", json=body, timeout=30)
         assert answer.status_code == 200, answer.text
         return {"Authorization": f"Bearer {answer.json()['token']}"}
+
+    def api_key(self, role: str) -> str:
+        """A key of a demo user with this role, which no sign-out ends."""
+        email = next(user["email"] for user in self.users if user["role"] == role)
+        return _manage(self.environment, "shell", "-v", "0", "-c", MAKE_KEY.format(email=email)).strip()
 
 
 @contextlib.contextmanager
@@ -56,7 +68,7 @@ def served_shop(*, provider_url: str) -> Iterator[ServedShop]:
                 command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT
             )
         try:
-            yield ServedShop(_url_of(process, log), users, log)
+            yield ServedShop(_url_of(process, log), users, log, environment)
         finally:
             process.terminate()
             process.wait(30)

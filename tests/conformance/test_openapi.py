@@ -1,0 +1,78 @@
+"""Row I1: what the server answers to generated requests, sound and broken, is what its OpenAPI page says.
+
+The everyday run is short. `FUZZ_EXAMPLES=60 python -m pytest ... tests/conformance/test_openapi.py` is the long one, of
+more than ten thousand requests.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.commerce.descriptions.provider_server import ProviderServer
+from tests.commerce.served import ServedShop, served_shop
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
+PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > 2 else "examples,fuzzing,stateful"
+# Two checks ask for more than is promised: that whatever fits the schema is accepted (a review of a product that is not
+# there is 422), and that nothing else is (1 is taken for true, and a page that is none for the first, as clients do).
+NOT_PROMISED = "positive_data_acceptance,negative_data_rejection"
+LONGEST_S = 120 + 30 * EXAMPLES
+
+pytestmark = [
+    pytest.mark.skipif(settings.PROJECT != "commerce", reason="the shop's settings only"),
+    pytest.mark.timeout(LONGEST_S + 200),
+]
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[ServedShop]:
+    provider = ProviderServer()
+    provider.start()
+    with served_shop(provider_url=provider.url("good")) as served:
+        yield served
+    provider.stop()
+
+
+@pytest.mark.parametrize("role", ["STORE_OWNER"] if EXAMPLES <= 2 else ["STORE_OWNER", "SUPER_ADMIN", "CUSTOMER"])
+def test_i1_every_generated_request_to_the_shop_is_answered_as_its_page_says(
+    shop: ServedShop, role: str, tmp_path: Path
+):
+    options = {
+        "--header": f"Authorization: Bearer {shop.api_key(role)}",
+        "--phases": PHASES,
+        "--mode": "all",
+        "--max-examples": str(EXAMPLES),
+        "--checks": "all",
+        "--exclude-checks": NOT_PROMISED,
+        "--max-response-time": "30",
+        "--seed": "7",
+        "--suppress-health-check": "all",
+    }
+    schemathesis = Path(sys.executable).with_name("st")
+    done = subprocess.run(
+        [
+            schemathesis,
+            "run",
+            f"{shop.url}/api/schema",
+            "--no-color",
+            "--continue-on-failure",
+            *sum(options.items(), ()),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
+    told = re.search(r"(\d+) generated, .*", done.stdout)
+    print(told[0] if told else done.stdout)
+    assert done.returncode == 0, done.stdout[-20_000:]
+    assert told
+    assert int(told[1]) > 200
+    assert "Traceback" not in shop.log.read_text()
