@@ -104,7 +104,7 @@ def create_product(*, actor: User, shop_id: int, values: Mapping[str, Any], now:
     shop = Shop.objects.managed_by(actor).filter(pk=shop_id).first()
     if shop is None:
         raise ApiError(403, "You may not write to this shop.")
-    product = Product(shop=shop, language=values.get("language", "en"))
+    product = Product(shop=shop, price=0, language=values.get("language", "en"))  # a variable one's price comes later
     _set_columns(product, actor, values)
     _set_image(product, actor, values)
 

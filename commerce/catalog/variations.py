@@ -32,6 +32,7 @@ def refresh_figures(*, product: Product) -> None:
         product.quantity = figures["quantity"]
         product.price, product.sale_price = figures["lowest"] or 0, None
     product.save()
+    product.refresh_from_db(fields=["min_price", "max_price"])  # which the database computes
 
 
 def _checked(product: Product, wanted: Sequence[Mapping[str, Any]]) -> list[Variation]:

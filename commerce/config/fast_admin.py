@@ -21,6 +21,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from shared.api.money import LARGEST_PRICE, InvalidMoney, to_major, to_minor
+from shared.api.query import whole_number
 
 MOST_COUNTED = 10_000  # rows; of more, an unfiltered list shows an estimate, and a filtered one so many
 MOST_FOUND = 1_000  # rows a search field
@@ -73,8 +74,8 @@ class FastAdmin(ModelAdmin):
         return queryset.filter(pk__in=found), False
 
     def _conditions(self, term: str) -> Iterator[Q]:
-        if term.isascii() and term.isdigit() and int(term) < 2**63:
-            yield Q(pk=int(term))
+        if (number := whole_number(term)) is not None:
+            yield Q(pk=number)
         for path in self.search_fields:
             field = _field_at(self.model, str(path))
             if isinstance(field, models.SlugField):

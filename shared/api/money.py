@@ -80,8 +80,8 @@ def to_minor(major: Decimal | int | float, currency: str) -> int:
 @extend_schema_field({"type": "number", "example": 12.5})
 class MoneyField(serializers.Field[int, Any, int | float, Any]):
     """A column of minor units as a number of major units. The currency is the object's own attribute `currency`, which
-    `currency_source` may name otherwise (`order.currency`); of what is sent, the field `currency` beside it, else that
-    of the instance, else the platform's."""
+    `currency_source` may name otherwise (`order.currency`); of what is sent, the field `currency` beside it or at the
+    top, else that of the instance, else the platform's."""
 
     default_error_messages = {
         "invalid": "A valid number is required.",
@@ -124,8 +124,11 @@ class MoneyField(serializers.Field[int, Any, int | float, Any]):
         return str(instance)
 
     def _currency_sent(self) -> str:
-        sent = getattr(self.parent, "initial_data", None)
-        if isinstance(sent, Mapping) and isinstance(sent.get("currency"), str):
-            return str(sent["currency"])
-        instance = getattr(self.parent, "instance", None)
-        return str(settings.CURRENCY) if instance is None else self._currency_of(instance)
+        holders = (self.parent, self.root)  # of a variation's price, the product's currency
+        for sent in (getattr(holder, "initial_data", None) for holder in holders):
+            if isinstance(sent, Mapping) and isinstance(sent.get("currency"), str):
+                return str(sent["currency"])
+        for instance in (getattr(holder, "instance", None) for holder in holders):
+            if instance is not None:
+                return self._currency_of(instance)
+        return str(settings.CURRENCY)

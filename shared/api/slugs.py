@@ -12,6 +12,7 @@ from shared.api.errors import ApiError
 
 LONGEST = 240  # of the column's 255: room for a suffix
 PLAIN_SUFFIXES = range(2, 10)
+TRIES = 5
 
 
 def slug_candidates(text: str) -> list[str]:
@@ -30,12 +31,15 @@ def free_slug(text: str, siblings: "QuerySet[Any]") -> str:
 
 
 def save_with_slug(save: Callable[[str], None], siblings: "QuerySet[Any]", text: str) -> None:
-    """Saves with a slug that is free; a second try where somebody else took it in between."""
-    for _ in range(5):
+    """Saves with a slug that is free, and once more where somebody else took it in between. Raises ApiError 409 when
+    that happens time and again, and what `save` raises for any other reason."""
+    for _ in range(TRIES):
+        slug = free_slug(text, siblings)
         try:
             with transaction.atomic():
-                save(free_slug(text, siblings))
+                save(slug)
             return
-        except IntegrityError as error:
-            taken = error
-    raise ApiError(409, "Somebody else is taking the same slugs. Try again.") from taken
+        except IntegrityError:
+            if not siblings.filter(slug=slug).exists():
+                raise
+    raise ApiError(409, "Somebody else is taking the same slugs. Try again.")

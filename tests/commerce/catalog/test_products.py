@@ -120,6 +120,8 @@ class TestReading:
         assert listed(client_of, language="de") == ["lampe"]
         assert client_of(None).get(f"{PATH}/lampe").status_code == 404
         assert client_of(None).get(f"{PATH}/lampe", {"language": "de"}).json()["slug"] == "lampe"
+        for language in ("\x00", "x" * 5000, "\u0661", "de;"):
+            assert client_of(None).get(f"{PATH}/lampe", {"language": language}).status_code in (404, 422)
 
     def test_lists_are_searched_filtered_and_ordered(self, client_of: ApiClient, shop: Shop):
         publish(shop, "lamp", name="Green lamp", price=300)
@@ -325,6 +327,23 @@ class TestVariations:
         assert (record["quantity"], record["min_price"], record["max_price"]) == (1, 30.0, 40.0)
         small.refresh_from_db()
         assert small.deleted_at is not None
+
+    def test_their_prices_are_in_the_products_currency(self, client_of: ApiClient, shop: Shop, owner: User):
+        wanted = [{"title": "S", "price": 900}]
+        sent = body(shop, currency="JPY", product_type="variable", variations=wanted)
+        del sent["price"]
+
+        made = send(client_of, owner, "post", f"{PATH}?with=variations", sent).json()
+        changed = send(
+            client_of,
+            owner,
+            "put",
+            f"{PATH}/{made['id']}?with=variations",
+            {"variations": [{"title": "M", "price": 950}]},
+        ).json()
+
+        assert (made["min_price"], made["variations"][0]["price"], changed["max_price"]) == (900, 900, 950)
+        assert Product.objects.get().lowest_variation_price == 950
 
     def test_without_them_a_change_leaves_them(self, client_of: ApiClient, shop: Shop, owner: User):
         shirt = make_variable_product(shop, small=3)

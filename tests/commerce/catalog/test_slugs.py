@@ -1,0 +1,67 @@
+"""Slugs made from names, by way of product types."""
+
+import pytest
+from django.db import IntegrityError
+
+from commerce.catalog.models import ProductType
+from shared.accounts.models import User
+from shared.api.slugs import free_slug, save_with_slug
+
+pytestmark = pytest.mark.django_db
+
+
+def make_types(*slugs: str) -> None:
+    ProductType.objects.bulk_create(ProductType(name=slug, slug=slug) for slug in slugs)
+
+
+@pytest.mark.parametrize(
+    ("text", "taken", "slug"),
+    [
+        ("Velmo Lamp", [], "velmo-lamp"),
+        ("Velmo Lamp", ["velmo-lamp", "velmo-lamp-2"], "velmo-lamp-3"),
+        ("2026", [], "2026-2"),
+        ("\u706f", [], "item"),
+        ("--", ["item"], "item-2"),
+        ("x" * 300, [], "x" * 240),
+    ],
+)
+def test_a_slug_is_free_no_number_and_never_empty(text: str, taken: list[str], slug: str):
+    make_types(*taken)
+
+    assert free_slug(text, ProductType.objects.all()) == slug
+
+
+def test_where_all_small_numbers_are_taken_it_ends_at_random():
+    make_types("lamp", *(f"lamp-{number}" for number in range(2, 10)))
+
+    first, second = (free_slug("lamp", ProductType.objects.all()) for _ in range(2))
+
+    assert first.startswith("lamp-")
+    assert first != second
+
+
+def test_who_loses_the_race_for_a_slug_tries_the_next():
+    make_types("lamp")
+    tried = []
+
+    class SeenTooEarly(type(ProductType.objects.all())):  # type: ignore[misc]
+        """What this request saw before somebody else took the slug."""
+
+        def values_list(self, *fields: str, **options: bool) -> object:
+            return super().values_list(*fields, **options) if tried else ProductType.objects.none().values_list("slug")
+
+    def save(slug: str) -> None:
+        tried.append(slug)
+        ProductType.objects.create(name="Lamp", slug=slug)
+
+    save_with_slug(save, SeenTooEarly(ProductType), "lamp")
+
+    assert tried == ["lamp", "lamp-2"]
+
+
+def test_another_reason_for_not_being_saved_is_told_as_it_is():
+    def save(slug: str) -> None:
+        User.objects.create(email="UPPER@example.com", name="x")
+
+    with pytest.raises(IntegrityError):
+        save_with_slug(save, ProductType.objects.all(), "lamp")
