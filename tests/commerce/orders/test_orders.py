@@ -56,6 +56,10 @@ def listed(client_of: ApiClient, user: User, **query: Any) -> list[int]:
     return [order["id"] for order in answer.json()["data"]]
 
 
+def columns(order: Order) -> dict[str, Any]:
+    return dict(Order.objects.filter(pk=order.pk).values().get())
+
+
 class TestPlacing:
     def test_a_customer_places_an_order(
         self, client_of: ApiClient, customer: User, lamp: Product, tent: Product, settings: Settings
@@ -352,7 +356,7 @@ class TestMoving:
         part = order.children.get(shop=shop)
         stranger = order.children.exclude(pk=part.pk).get().shop
         assert stranger is not None
-        before: dict[str, Any] = {**Order.objects.filter(pk=part.pk).values().get()}
+        before = columns(part)
         sent = {"order_status": "processing", "total": 1, "customer_id": admin.pk, "shop_id": stranger.pk, "id": 1}
 
         assert send(client_of, None, "put", f"{PATH}/{part.pk}", sent).status_code == 401
@@ -360,7 +364,7 @@ class TestMoving:
         assert send(client_of, stranger.owner, "put", f"{PATH}/{part.pk}", sent).status_code == 404
         assert send(client_of, owner, "put", f"{PATH}/{order.pk}", sent).status_code == 404
         assert send(client_of, admin, "put", f"{PATH}/{order.pk}", sent).status_code == 422
-        assert Order.objects.filter(pk=part.pk).values().get() == before
+        assert columns(part) == before
         assert send(client_of, owner, "put", f"{PATH}/{part.pk}", sent).status_code == 200
-        after: dict[str, Any] = {**Order.objects.filter(pk=part.pk).values().get()}
+        after = columns(part)
         assert {name for name in before if before[name] != after[name]} == {"order_status", "updated_at"}
