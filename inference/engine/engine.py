@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 import torch
-from torch import Tensor
 
 from inference.engine.errors import EngineOverloaded, InvalidRequest
 from inference.engine.intake import Intake
-from inference.engine.logprobs import log_probabilities
 from inference.engine.request import EngineStats, FinishReason, GenerationOutput, GenerationRequest, LoadOptions, Usage
 from inference.engine.sampler import Parked, Sampled, Sampler
-from inference.engine.scheduler import Chunk, Plan, Scheduler
+from inference.engine.scheduler import Plan, Scheduler
 from inference.engine.sequence import Generation, Sequence
-from inference.engine.spans import Decoder, Span
+from inference.engine.spans import Decoder
+from inference.engine.step import note_computed, score_prompts, to_spans
 from inference.engine.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -156,7 +155,10 @@ class Engine:
             self._admit(sequence)
         for copy in plan.copies:
             self._decoder.copy(copy.source, copy.target, copy.length)
-        sequences, logits = self._run(plan)
+        sequences, spans = to_spans(plan)
+        logits = self._decoder.run(spans)
+        note_computed(plan)
+        logits = score_prompts(plan, logits, self._intake.describe)
         if sequences:
             self._scheduler.counts.generated_tokens += len(sequences)
             sampled = self._sampler.sample(logits, [sequence.slot for sequence in sequences])
@@ -167,44 +169,6 @@ class Engine:
             self._sampler.resume(sequence.slot, parked)
         else:
             self._sampler.admit(sequence.slot, sequence.sampling, sequence.generation.prompt_ids, sequence.constraint)
-
-    def _run(self, plan: Plan) -> tuple[list[Sequence], Tensor]:
-        """Runs the model. Returns who gets a token now and their logits, [rows, vocabulary]."""
-        sequences = plan.decodes.copy()
-        spans = [Span(one.slot, one.computed, [one.ids[-1]]) for one in sequences]
-        for chunk in plan.chunks:
-            spans.append(_span(chunk))
-            if chunk.completes:
-                sequences.append(chunk.sequence)
-        logits = self._decoder.run(spans)
-        for one in plan.decodes:
-            one.computed += 1
-        for chunk in plan.chunks:
-            chunk.sequence.computed = chunk.end
-        if any(chunk.scored for chunk in plan.chunks):
-            logits = self._score_prompts(plan, logits)
-        return sequences, logits
-
-    def _score_prompts(self, plan: Plan, logits: Tensor) -> Tensor:
-        """Keeps the log probabilities of prompts that want them; returns the rows to be sampled from."""
-        kept, row = list(range(len(plan.decodes))), len(plan.decodes)
-        for chunk in plan.chunks:
-            rows = _span(chunk).rows
-            if chunk.scored:
-                self._score(chunk, logits[row : row + rows])
-            row += rows
-            if chunk.completes:
-                kept.append(row - 1)
-        return logits[kept]
-
-    def _score(self, chunk: Chunk, logits: Tensor) -> None:
-        """The row of each token tells the log probability of the one behind it."""
-        generation, params = chunk.sequence.generation, chunk.sequence.sampling
-        behind = generation.prompt_ids[chunk.start + 1 : chunk.end + 1]
-        if behind:
-            told = log_probabilities(logits[: len(behind)], torch.tensor(behind), params.logprobs or 0)
-            for token, (logprob, top) in zip(behind, told, strict=True):
-                generation.prompt_logprobs.append(self._intake.describe(token, logprob, top))
 
     def _advance(self, sequence: Sequence, sampled: Sampled) -> GenerationOutput:
         """Takes a sampled token to its choice, and ends the choice where it ends."""
@@ -256,9 +220,3 @@ class Engine:
     def _is_in_the_model(self, sequence: Sequence) -> bool:
         """Who has to make room in the step that failed may not have got out."""
         return sequence.slot >= 0 or (sequence.writer.tokens > 0 and sequence not in self._parked)
-
-
-def _span(chunk: Chunk) -> Span:
-    sequence = chunk.sequence
-    ids = sequence.ids[chunk.start : chunk.end]
-    return Span(sequence.slot, chunk.start, ids, every=chunk.scored, wanted=chunk.scored or chunk.completes)
