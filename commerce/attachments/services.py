@@ -13,7 +13,7 @@ from functools import partial
 
 import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from commerce.attachments import intake, storage
 from commerce.attachments.image_headers import BadImage
@@ -36,6 +36,7 @@ def upload_attachments(
     """Stores all of these files, or none. Raises ValidationFailed that names the files that are not taken; and what
     `intake` raises where it cannot look at them just now. `keys`: instead of random ones; IntegrityError for a taken
     one."""
+    _give_back_connection()
     types = intake.check(offered)
     keys = keys or [secrets.token_hex(16) for _ in offered]
     with intake.prepared(offered, types, has_worker=bool(settings.CELERY_BROKER_URL)) as files:
@@ -51,6 +52,12 @@ def upload_attachments(
             clear(list(Leftover.objects.filter(folder__in=folders).values_list("folder", flat=True)))
             raise
     return attachments
+
+
+def _give_back_connection() -> None:
+    """To the pool, for others, while pictures are opened; the next statement takes one again."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def _attachment(owner: User, key: str, file: Prepared, now: datetime) -> Attachment:
@@ -116,6 +123,7 @@ def make_sizes(*, attachment_id: int, now: datetime) -> None:
     attachment = Attachment.objects.filter(pk=attachment_id, sizes_made_at=None, width__isnull=False).first()
     if attachment is None or attachment.width is None or attachment.height is None:
         return
+    _give_back_connection()
     with contextlib.ExitStack() as files:
         original = files.enter_context(intake.temporary_file())
         storage.copy_to(storage.original_path(attachment), original)

@@ -1,11 +1,14 @@
 """A storage of its own for each test, and clients that upload."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
@@ -40,3 +43,10 @@ def upload(db: None, customer: User) -> Upload:
 def files_in(folder: Path) -> list[str]:
     """Every file below the folder, by its path in it."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def database_url(name: str) -> str:
+    """Of another database on the server of this test's."""
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{name}"
+    return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()

@@ -71,6 +71,8 @@ def upload_and_delete(owner: User, points: Points) -> None:
 def in_a_fork(owner: User, last: int) -> int:
     """The points that were passed; 0 for a fork that was killed."""
     connection.close()
+    if connection.vendor == "postgresql":
+        connection.close_pool()  # a fork has connections of its own
     reading, writing = os.pipe()
     if os.fork() == 0:
         points = Points(last)

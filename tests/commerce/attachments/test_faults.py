@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from commerce.attachments.models import Attachment, Leftover
 from shared.accounts.models import User
-from tests.commerce.attachments.conftest import files_in
+from tests.commerce.attachments.conftest import database_url, files_in
 from tests.commerce.attachments.samples import pdf_file
 from tests.commerce.conftest import bearer
 from tests.commerce.served import REPOSITORY
@@ -87,11 +87,11 @@ def test_u6_a_full_temporary_folder_is_503_too(
 def fresh_database(tmp_path: Path) -> Iterator[str]:
     """The URL of an empty one, beside the one of the tests."""
     if connection.vendor == "sqlite":
-        yield f"sqlite:///{tmp_path / 'killed.sqlite3'}"
+        yield database_url(str(tmp_path / "killed.sqlite3"))
         return
     with connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE killed_attachments")
-    yield os.environ["DATABASE_URL"].rpartition("/")[0] + "/killed_attachments"
+    yield database_url("killed_attachments")
     with connection.cursor() as cursor:
         cursor.execute("DROP DATABASE killed_attachments WITH (FORCE)")
 

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from commerce.attachments.models import Attachment
 from commerce.config.celery import send
-from tests.commerce.attachments.conftest import Upload, files_in
+from tests.commerce.attachments.conftest import Upload, database_url, files_in
 from tests.commerce.attachments.samples import image_file
 from tests.commerce.served import REPOSITORY
 
@@ -23,20 +23,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LIMIT_S = 90
 
 
-def database_url() -> str:
-    """Of the database that this test uses."""
-    told = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"sqlite:///{told['NAME']}"
-    return os.environ["DATABASE_URL"].rpartition("/")[0] + f"/{told['NAME']}"
-
-
 @pytest.fixture
 def worker(media_root: Path, tmp_path: Path) -> Iterator[Path]:
     """A worker as `celery` starts it; answers its log."""
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
-        "DATABASE_URL": database_url(),
+        "DATABASE_URL": database_url(str(connection.settings_dict["NAME"])),
         "STOA_MEDIA_ROOT": str(media_root),
     }
     log = tmp_path / "worker.log"
