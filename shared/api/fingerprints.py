@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.files.uploadhandler import FileUploadHandler
@@ -24,7 +24,7 @@ def fingerprint(request: HttpRequest) -> str:
 
 
 def _form_digest(request: HttpRequest) -> bytes:
-    stream = request._stream  # type: ignore[attr-defined]
+    stream = request._stream
     if not stream.seekable():  # no file of Django's own, as with its test client
         return _parts_digest(request, io.BytesIO(request.body))
     try:
@@ -36,7 +36,7 @@ def _form_digest(request: HttpRequest) -> bytes:
 def _parts_digest(request: HttpRequest, body: IO[bytes]) -> bytes:
     files = DigestingHandler()
     try:
-        fields, _ = MultiPartParser(request.META, body, [files], request.encoding or "utf-8").parse()
+        fields, _ = MultiPartParser(request.META, cast(Any, body), [files], request.encoding or "utf-8").parse()
     except (MultiPartParserError, SuspiciousOperation, BadRequest):
         body.seek(0)
         return hashlib.file_digest(body, "sha256").digest()  # type: ignore[arg-type]  # the view says what is wrong

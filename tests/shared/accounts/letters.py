@@ -16,7 +16,7 @@ def letters() -> list[EmailMessage]:
 
 def token_in(message: EmailMessage) -> str:
     """The token of a letter's link, which stands below it once more."""
-    found = re.search(r"\?token=(\S+)\n", message.body)
+    found = re.search(r"\?token=(\S+)\n", str(message.body))
     assert found
     token = found[1].replace("%3A", ":")
     assert f"\n{token}\n" in message.body

@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from shared.accounts import letters as letters_module
-from shared.accounts import recovery
+from shared.accounts import passwords, recovery
 from shared.accounts.letters import Postbox
 from shared.accounts.links import BadLink, Purpose, link_token, read_link_token
 from shared.accounts.models import User
@@ -69,12 +69,12 @@ class TestForgottenPassword:
     @pytest.mark.django_db(transaction=True)
     def test_of_two_at_once_one_sets_its_password(self, monkeypatch: pytest.MonkeyPatch) -> None:
         token, both_looked = reset_token(make_user()), threading.Barrier(2, timeout=30)
-        hash_slowly = recovery.hash_password
+        hash_slowly = passwords.hash_password
         monkeypatch.setattr(recovery, "hash_password", lambda raw: (both_looked.wait(), hash_slowly(raw))[1])
 
         def reset(password: str) -> int:
             try:
-                return post("reset-password", {"token": token, "password": password}).status_code
+                return int(post("reset-password", {"token": token, "password": password}).status_code)
             finally:
                 connection.close()
 
@@ -149,7 +149,7 @@ class TestWhoIsRegistered:
 
     def test_nobody_waits_for_the_mail_server(self, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
         answered = threading.Event()
-        monkeypatch.setattr(EmailMessage, "send", lambda self: answered.wait(30) and mail.outbox.append(self))
+        monkeypatch.setattr(EmailMessage, "send", lambda self: mail.outbox.extend([self] * answered.wait(30)))
         assert post("forget-password", {"email": user.email}).status_code == 200
         assert mail.outbox == []
         answered.set()
@@ -266,7 +266,7 @@ class TestPostbox:
     def test_more_letters_than_may_wait_are_lost_and_nobody_is_held_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(letters_module, "MOST_WAITING", 2)
         box, sent, go_on = Postbox(), [], threading.Event()
-        monkeypatch.setattr(EmailMessage, "send", lambda message: go_on.wait(30) and sent.append(message.subject))
+        monkeypatch.setattr(EmailMessage, "send", lambda message: sent.extend([message.subject] * go_on.wait(30)))
         for number in range(5):
             box.post(EmailMessage(subject=str(number)))
         go_on.set()

@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, connections, transaction
 from django.http import HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client
 from django.urls import path
 from django.utils import timezone
@@ -42,11 +43,11 @@ class ThingsView(APIView):
 
     before_answer: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
 
-    def post(self, request: Request) -> HttpResponse:
+    def post(self, request: Request) -> HttpResponseBase:
         with transaction.atomic():
             made = make_user(f"{uuid.uuid4().hex}@made.example")
         ThingsView.before_answer()
-        match request.data.get("then"):
+        match dict(request.data).get("then"):
             case "refuse":
                 raise ApiError(409, "It is there already.")
             case "limit":
@@ -75,7 +76,7 @@ class FilesView(APIView):
 
     def post(self, request: Request) -> Response:
         make_user(f"{uuid.uuid4().hex}@made.example")
-        return Response([request.data["title"], *(file.read().decode() for file in request.FILES.getlist("file"))])
+        return Response([request.POST["title"], *(file.read().decode() for file in request.FILES.getlist("file"))])
 
 
 urlpatterns = [
@@ -113,7 +114,7 @@ def post(db: None) -> Make:
     """Sends a body as one user, with a key."""
     credential = bearer(make_user("ada@example.com"))
 
-    def send(path: str = "/things", key: str = "k", credential: str = credential, **body: Any) -> HttpResponse:
+    def send(path: str = "/things", key: str = "k", credential: str = credential, **body: Any) -> Any:
         headers = {"Authorization": credential, "Idempotency-Key": key}
         client = Client(raise_request_exception=False)
         return client.post(path, body, content_type="application/json", headers=headers)
@@ -225,7 +226,7 @@ def test_after_a_day_a_key_is_new_and_old_ones_are_forgotten(post: Make) -> None
     assert KeyedRequest.objects.count() == 1
 
 
-def send_files(credential: str, content: bytes, title: str = "t") -> HttpResponse:
+def send_files(credential: str, content: bytes, title: str = "t") -> Any:
     """Django's client makes the same boundary each time; another client, another one."""
     boundary = uuid.uuid4().hex
     parts = [f'Content-Disposition: form-data; name="title"\r\n\r\n{title}'.encode()]
