@@ -44,7 +44,7 @@ def rewrite(source: IO[bytes], content_type: str) -> tuple[bytes, int, int]:
         if decoder in _MOVING and getattr(image, "n_frames", 1) > 1:
             size = _save_animation(image, written, decoder)
         else:
-            size = _save_still(image, written, decoder)
+            size = _save_still(image, written, decoder, is_lossless=_is_lossless(source))
         return written.getvalue(), *size
 
 
@@ -69,24 +69,24 @@ def _for_webp(image: Image.Image) -> Image.Image:
     return image.convert("RGBA" if has_alpha else "RGB")
 
 
-def _save_still(image: Image.Image, written: IO[bytes], decoder: str) -> tuple[int, int]:
+def _save_still(image: Image.Image, written: IO[bytes], decoder: str, *, is_lossless: bool) -> tuple[int, int]:
     options = _STILL[decoder]
     if decoder == "JPEG" and image.mode in ("L", "RGB"):
         # The tables it was made with: written with finer ones it would grow, and be no better.
         options = {"qtables": image.quantization}  # type: ignore[attr-defined]
-    elif decoder == "WEBP" and _is_lossless(image):
+    elif decoder == "WEBP" and is_lossless:
         options = _LOSSLESS_WEBP
     plain = _plain(image)
     plain.save(written, decoder, **options)
     return plain.size
 
 
-def _is_lossless(image: Image.Image) -> bool:
-    assert image.fp is not None  # noqa: S101 - an image that was opened and not yet loaded
-    at = image.fp.tell()
-    image.fp.seek(0)
-    found = b"VP8L" in image.fp.read(64 * 1024)
-    image.fp.seek(at)
+def _is_lossless(source: IO[bytes]) -> bool:
+    """Of a WebP file, which Pillow has read, but does not tell."""
+    at = source.tell()
+    source.seek(0)
+    found = b"VP8L" in source.read(64 * 1024)
+    source.seek(at)
     return found
 
 

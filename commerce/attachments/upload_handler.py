@@ -14,7 +14,7 @@ class DiskUploadHandler(TemporaryFileUploadHandler):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._files: list[UploadedFile] = []
+        self._files: list[UploadedFile[Any]] = []
 
     def new_file(self, *args: Any, **kwargs: Any) -> None:
         with self._all_or_none():
@@ -25,7 +25,7 @@ class DiskUploadHandler(TemporaryFileUploadHandler):
         with self._all_or_none():
             super().receive_data_chunk(raw_data, start)
 
-    def file_complete(self, file_size: int) -> UploadedFile | None:
+    def file_complete(self, file_size: int) -> "UploadedFile[Any] | None":
         with self._all_or_none():
             return super().file_complete(file_size)
 

@@ -119,7 +119,8 @@ class AttachmentsView(PublicReads, ListAPIView[Attachment]):
     def post(self, request: Request) -> Response:
         owner = cast(User, request.user)
         attachments = services.upload_attachments(owner=owner, offered=_offered(request), now=timezone.now())
-        return Response(UploadedSerializer(attachments, many=True, context=self.get_serializer_context()).data)
+        context = self.get_serializer_context()
+        return Response(UploadedSerializer(cast(Any, attachments), many=True, context=context).data)
 
 
 def _offered(request: Request) -> list[Offered]:
