@@ -9,6 +9,7 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.html import format_html
 
 from shared.api.errors import ApiError, Problem, problem_response
 from shared.observability.request_id import current_request_id
@@ -45,7 +46,7 @@ class JsonErrorsMiddleware:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answers for a view that raised. None (Django's own way) for what Django turns into a 4xx by itself."""
         if isinstance(exception, ApiError):
-            return _answer(request, exception.problem)
+            return (_page if _is_page(request) else _answer)(request, exception.problem)
         if isinstance(exception, Http404 | PermissionDenied | SuspiciousOperation | BadRequest):
             return None
         if is_passing_database_error(exception):
@@ -80,3 +81,9 @@ def _is_page(request: HttpRequest) -> bool:
 
 def _answer(request: HttpRequest, problem: Problem) -> HttpResponse:
     return problem_response(problem, path=request.path, request_id=current_request_id())
+
+
+def _page(request: HttpRequest, problem: Problem) -> HttpResponse:
+    """For somebody with a browser, as who tries to sign in to the admin too often."""
+    text = format_html("<!doctype html><title>{0}</title><h1>{0}</h1><p>{1}</p>", problem.status, problem.message)
+    return HttpResponse(text, status=problem.status, headers=problem.headers)

@@ -57,6 +57,16 @@ def test_x2_sign_ins_to_the_admin_are_limited_before_any_hash(hashes: type[Count
     assert hashes.total == 10
 
 
+def test_x2_who_tries_too_often_is_told_so_by_a_page(db: None) -> None:
+    client = Client(raise_request_exception=False)
+    for _ in range(11):
+        answer = client.post("/admin/login/", {"username": "a@example.com", "password": "wrong"})
+    assert answer.status_code == 429
+    assert answer["Content-Type"].startswith("text/html")
+    assert b"Too many requests: at most 10 are allowed." in answer.content
+    assert answer["Retry-After"] == answer["X-RateLimit-Reset-After"]
+
+
 def test_x2_the_admin_and_the_api_count_together(admin_user: User) -> None:
     for number in range(10):
         sign_in(admin_user.email, "wrong", address=f"192.0.2.{number}")
