@@ -157,7 +157,7 @@ class TestReading:
         picture = make_picture(shop.owner)
         kind = publish(shop, image=picture).type
         client = client_of(None)
-        query = {"with": "type;shop;categories;variations", "limit": 100}
+        query = {"with": "type;shop;categories;variations", "limit": "100"}
         counts = []
         for number in (10, 1000):
             have = Product.objects.count()

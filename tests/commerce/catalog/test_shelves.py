@@ -32,7 +32,7 @@ def test_types_are_a_bare_array_in_one_language(client_of: ApiClient, home: Prod
 def test_categories_are_paged_and_have_their_type_when_it_is_asked_for(client_of: ApiClient, home: ProductType):
     category = Category.objects.create(type=home, name="Lamps", slug="lamps")
 
-    page = client_of(None).get("/api/categories", {"with": "type", "type_id": home.pk}).json()
+    page = client_of(None).get("/api/categories", {"with": "type", "type_id": str(home.pk)}).json()
 
     assert (page["total"], page["per_page"]) == (1, 15)
     assert page["data"][0]["type"] == {"id": home.pk, "name": "Home", "slug": "home"}
@@ -105,6 +105,6 @@ def test_a_list_costs_the_same_for_ten_categories_and_for_a_thousand(
         have = Category.objects.count()
         Category.objects.bulk_create(Category(type=home, name="x", slug=f"x-{n}") for n in range(have, number))
         with django_assert_max_num_queries(8) as queries:
-            assert client.get("/api/categories", {"with": "type", "limit": 100}).status_code == 200
+            assert client.get("/api/categories", {"with": "type", "limit": "100"}).status_code == 200
         counts.append(len(queries))
     assert counts[1] - counts[0] <= 1

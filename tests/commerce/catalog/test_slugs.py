@@ -42,7 +42,7 @@ def test_where_all_small_numbers_are_taken_it_ends_at_random():
 
 def test_who_loses_the_race_for_a_slug_tries_the_next():
     make_types("lamp")
-    tried = []
+    tried = list[str]()
 
     class SeenTooEarly(type(ProductType.objects.all())):  # type: ignore[misc]
         """What this request saw before somebody else took the slug."""

@@ -132,8 +132,9 @@ class TestShop:
         assert all(shop.products.exists() for shop in Shop.objects.all())
         variable = Product.objects.filter(product_type="variable")
         assert variable.count() == 20
-        for product in variable.annotate(pieces=Sum("variations__quantity"), forms=Count("variations")):
-            assert (product.quantity, product.forms) == (product.pieces, 4)
+        for product in variable:
+            quantities = [variation.quantity for variation in product.variations.all()]
+            assert (product.quantity, len(quantities)) == (sum(quantities), 4)
             assert product.min_price <= product.max_price
 
     def test_a_second_run_changes_nothing(self):
@@ -163,8 +164,7 @@ class TestShop:
         seed_goods(seed=7, now=NOW)
         seed_orders(seed=7, count=200, now=NOW, tell=unheard)
 
-        for shop in Shop.objects.annotate(number=Count("orders")):
-            assert shop.orders_count == shop.number
+        assert not Shop.objects.annotate(number=Count("orders")).exclude(orders_count=F("number")).exists()
         kept = ["cancelled", "failed", "refunded"]
         sold = OrderLine.objects.exclude(order__order_status__in=kept).aggregate(pieces=Sum("quantity"))["pieces"]
         assert Product.objects.aggregate(pieces=Sum("sold_quantity"))["pieces"] == sold > 0

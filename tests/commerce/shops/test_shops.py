@@ -56,9 +56,9 @@ def test_a_shop_that_is_not_active_is_seen_by_its_own_people(
 
     for user in (owner, staff, admin):
         assert listed(client_of, user) == ["corner"]
-    for user in (None, customer, other_owner):
-        assert listed(client_of, user) == []
-        assert client_of(user).get(f"{PATH}/corner").status_code == 404
+    for stranger in (None, customer, other_owner):
+        assert listed(client_of, stranger) == []
+        assert client_of(stranger).get(f"{PATH}/corner").status_code == 404
 
 
 def test_an_owner_opens_a_shop_which_the_platform_makes_active(client_of: ApiClient, other_owner: User, admin: User):
