@@ -23,7 +23,7 @@ class TypedJSONField(JSONField):
 
 
 class AddressForm(ModelForm):  # type: ignore[type-arg]
-    def _get_validation_exclusions(self) -> set[str]:
+    def _get_validation_exclusions(self) -> set[str]:  # type: ignore[misc]
         """The service takes the former default away, which the form would still trip over."""
         return {*super()._get_validation_exclusions(), "default"}
 

@@ -93,11 +93,19 @@ class ListQueryBackend(filters.DjangoFilterBackend):
             return queryset
         asked = relations_asked(request, view)
         if not is_single(view):
-            queryset = super().filter_queryset(request, queryset, view)
+            queryset = self._filter(request, queryset, view)
         relations = view.filterset_class.relations  # type: ignore[attr-defined]
         return queryset.prefetch_related(
             *(relation if isinstance(relation, str) else relation() for relation in map(relations.get, asked))
         )
+
+    def _filter(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
+        if request.query_params:
+            return super().filter_queryset(request, queryset, view)
+        # Nothing is asked: no form need be made to find that out, only the defaults count.
+        for default in view.filterset_class.base_filters.values():  # type: ignore[attr-defined]
+            queryset = default.filter(queryset, "")
+        return queryset
 
 
 def is_single(view: Any) -> bool:

@@ -29,7 +29,7 @@ class PagedList(BasePagination):
     total: int
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        self.request = request
+        self._path, self._prefix = _addresses(request)
         self.page, self.limit = query_page(request), query_limit(request, default=self.default_limit)
         offset = (self.page - 1) * self.limit
         rows = list(queryset[offset : offset + self.limit + 1])  # one more than asked for: is there a next page?
@@ -85,12 +85,8 @@ class PagedList(BasePagination):
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [PAGE_PARAMETER, limit_parameter(self.default_limit)]
 
-    @property
-    def _path(self) -> str:
-        return str(self.request.build_absolute_uri(self.request.path))
-
     def _url(self, page: int) -> str:
-        return page_url(self.request, page)
+        return f"{self._prefix}{page}"
 
     def _links(self, last_page: int) -> Iterator[dict[str, Any]]:
         previous = self._url(self.page - 1) if self.page > 1 else None
@@ -113,7 +109,7 @@ class BareArray(BasePagination):
         page, limit = query_page(request), query_limit(request, default=self.default_limit)
         offset = (page - 1) * limit
         rows = list(queryset[offset : offset + limit + 1])
-        self.next_url = page_url(request, page + 1) if len(rows) > limit else None
+        self.next_url = f"{_addresses(request)[1]}{page + 1}" if len(rows) > limit else None
         return rows[:limit]
 
     def get_paginated_response(self, data: list[Any]) -> Response:
@@ -132,11 +128,12 @@ def limit_parameter(default: int) -> dict[str, Any]:
     return {"name": "limit", "in": "query", "description": "At most 100; more means 100.", "schema": schema}
 
 
-def page_url(request: Request, page: int) -> str:
-    """The address of this request with another page."""
+def _addresses(request: Request) -> tuple[str, str]:
+    """The address of this list, and what stands before the number in those of its pages."""
+    path = request.build_absolute_uri(request.path)
     query = request.query_params.copy()
-    query["page"] = str(page)
-    return str(request.build_absolute_uri(f"{request.path}?{query.urlencode()}"))
+    query.pop("page", None)
+    return path, f"{path}?{query.urlencode()}&page=" if query else f"{path}?page="
 
 
 def shown_pages(current: int, last: int) -> list[int | None]:

@@ -1,9 +1,15 @@
 """`with=shop;shop.owner`: related things inside a record, when they are asked for."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from copy import deepcopy
+from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
+from django.db import models
+from django.utils.functional import cached_property
 from rest_framework import serializers
+from rest_framework.fields import Field, SkipField
 from rest_framework.request import Request
 
 from shared.api.errors import ValidationFailed
@@ -24,18 +30,43 @@ def relations_asked(request: Request, view: Any) -> list[str]:
     return sorted(asked)
 
 
+class TimeField(serializers.DateTimeField):
+    """A row's own time in UTC, as DATETIME_FORMAT has it, without asking for every value which zone is the current."""
+
+    def to_representation(self, value: datetime) -> str:
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
 class RelationsSerializer(serializers.ModelSerializer[Any]):
     """A record whose `Meta.relations` are only there when `with` asks for them; nested ones by `outer.inner`."""
 
+    serializer_field_mapping = {**serializers.ModelSerializer.serializer_field_mapping, models.DateTimeField: TimeField}
     shows_all_relations = False  # for the schema, which describes all that may be there
 
     def get_fields(self) -> dict[str, Any]:
-        fields = super().get_fields()
-        if self.shows_all_relations:
-            return fields
-        asked, path = self.asked_for(), self._path()
-        hidden = {name for name in self.relation_names() if f"{path}{name}" not in asked}
-        return {name: field for name, field in fields.items() if name not in hidden}
+        hidden: set[str] = set()
+        if not self.shows_all_relations:
+            asked, path = self.asked_for(), self._path()
+            hidden = {name for name in self.relation_names() if f"{path}{name}" not in asked}
+        return {name: deepcopy(field) for name, field in _fields_of(type(self)).items() if name not in hidden}
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        """As DRF's own does, which looks at every field anew for every row: a list spends a third of its time there."""
+        record = {}
+        for name, column, field, represent in self._readers:
+            try:
+                value = getattr(instance, column) if column else field.get_attribute(instance)
+                if column and callable(value):  # a method, or the manager of many
+                    value = field.get_attribute(instance)
+            except SkipField:
+                continue
+            record[name] = None if value is None else represent(value)
+        return record
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, str, "Field[Any, Any, Any, Any]", Callable[[Any], Any]]]:
+        """Name, field and its way of writing; and the column, where all that the field does is to read it."""
+        return [(field.field_name, _column(field), field, field.to_representation) for field in self._readable_fields]
 
     def relation_names(self) -> Collection[str]:
         names: Collection[str] = getattr(self.Meta, "relations", ())
@@ -55,6 +86,17 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
             names.append(step.field_name or "")
             step = step.parent
         return "".join(f"{name}." for name in reversed(names) if name)
+
+
+@cache
+def _fields_of(serializer: type[RelationsSerializer]) -> dict[str, Any]:
+    """The fields, to be copied: asking the model for them costs more than reading ten rows."""
+    return serializers.ModelSerializer.get_fields(serializer())
+
+
+def _column(field: Any) -> str:
+    is_plain = type(field).get_attribute is Field.get_attribute and len(field.source_attrs) == 1
+    return str(field.source_attrs[0]) if is_plain else ""
 
 
 def _known(view: Any) -> list[str]:
