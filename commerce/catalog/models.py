@@ -182,7 +182,7 @@ class Product(Priced):
         ]
         indexes = [
             models.Index(fields=["language", "status", "-id"], name="commerce_product_newest"),
-            models.Index(fields=["language", "status", "min_price"], name="commerce_product_cheapest"),
+            models.Index(fields=["language", "status", "min_price", "id"], name="commerce_product_by_price"),
             models.Index(fields=["shop", "status", "-id"], name="commerce_product_of_shop"),
             models.Index(fields=["shop", "quantity"], name="commerce_product_low_stock"),
         ]
