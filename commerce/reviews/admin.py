@@ -1,16 +1,30 @@
 """Reviews and questions, for the people who run the platform: to be read, and taken down."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import Truncator
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.config.fast_admin import FastAdmin
 from commerce.reviews import services
 from commerce.reviews.models import Question, Review
+
+SHOWN_CHARACTERS = 120
+
+
+def beginning_of(name: str) -> Callable[[Any], str]:
+    """A column with the beginning of a long text."""
+
+    @admin.display(description=name.capitalize(), empty_value="-")
+    def shown(row: Any) -> str:
+        return Truncator(getattr(row, name)).chars(SHOWN_CHARACTERS)
+
+    return shown
 
 
 class ContentAdmin(FastAdmin):
@@ -39,7 +53,15 @@ class ContentAdmin(FastAdmin):
 
 @admin.register(Review)
 class ReviewAdmin(ContentAdmin):
-    list_display = ["product", "rating", "comment", "user", "abusive_reports_count", "created_at", "deleted_at"]
+    list_display = [
+        "product",
+        "rating",
+        beginning_of("comment"),
+        "user",
+        "abusive_reports_count",
+        "created_at",
+        "deleted_at",
+    ]
     list_filter = ["rating", *ContentAdmin.list_filter]
 
     @admin.action(description="Take down: off every list, and out of the product's rating")
@@ -50,7 +72,15 @@ class ReviewAdmin(ContentAdmin):
 
 @admin.register(Question)
 class QuestionAdmin(ContentAdmin):
-    list_display = ["product", "question", "answer", "user", "abusive_reports_count", "created_at", "deleted_at"]
+    list_display = [
+        "product",
+        beginning_of("question"),
+        beginning_of("answer"),
+        "user",
+        "abusive_reports_count",
+        "created_at",
+        "deleted_at",
+    ]
 
     @admin.action(description="Take down: off every list")
     def take_down(self, request: HttpRequest, questions: "QuerySet[Question]") -> None:

@@ -12,6 +12,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from commerce.catalog.models import Product
 from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
 from commerce.orders.models import Order
+from commerce.orders.services import request_refund
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -253,6 +254,18 @@ class TestReading:
                 assert {user for user, answer in answers.items() if answer.status_code == 200} == may
                 assert {answer.status_code for answer in answers.values()} == {200, 404}
         assert client_of(None).get(f"{PATH}/{part.pk}").status_code == 401
+
+    def test_c5_nobody_and_who_has_no_shop_see_nothing(self, client_of: ApiClient, customer: User, order: Order):
+        """A whole order has no shop: it is nobody's who has none either."""
+        request_refund(customer=customer, order_id=order.pk, amount=None, reason="", now=timezone.now())
+        for role in (Role.STAFF, Role.STORE_OWNER):
+            shopless = make_user(role, "shopless")
+            for path in (PATH, "/api/refunds"):
+                assert client_of(shopless).get(path).json()["data"] == []
+                assert client_of(shopless).get(path, {"search": f"shop_id:{order.pk}"}).json()["data"] == []
+            assert client_of(shopless).get(f"{PATH}/{order.pk}").status_code == 404
+        for header in ("Bearer", "Bearer ", "", "Bearer null"):
+            assert client_of(None).get(PATH, headers={"Authorization": header}).status_code == 401
 
     def test_a_part_names_its_products_and_has_no_parts(
         self, client_of: ApiClient, owner: User, shop: Shop, lamp: Product, order: Order

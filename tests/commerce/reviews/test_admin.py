@@ -56,6 +56,13 @@ def test_questions_are_taken_down(site: Client, customer: User, lamp: Product):
     assert not Question.objects.visible().exists()
 
 
+def test_a_long_text_is_shown_by_its_beginning(site: Client, customer: User, lamp: Product):
+    written = review(customer, lamp, comment="la " * 1000 + "end.")
+
+    assert "end." not in site.get(REVIEWS).content.decode()
+    assert "end." in site.get(f"{REVIEWS}{written.pk}/change/").content.decode()
+
+
 @pytest.mark.parametrize("path", [REVIEWS, QUESTIONS])
 def test_nothing_is_added_or_rewritten(site: Client, customer: User, lamp: Product, path: str):
     row = review(customer, lamp) if path == REVIEWS else ask(customer, lamp)
