@@ -37,7 +37,7 @@ class Attachment(models.Model):
     width = models.PositiveIntegerField(null=True, blank=True)
     height = models.PositiveIntegerField(null=True, blank=True)
     sizes_made_at = models.DateTimeField(null=True, blank=True, editable=False)  # null: a worker has yet to make them
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     updated_at = models.DateTimeField(auto_now=True)
 
     objects = AttachmentQuerySet.as_manager()

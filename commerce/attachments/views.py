@@ -19,6 +19,7 @@ from rest_framework.views import APIView
 
 from commerce.attachments import direct, services
 from commerce.attachments.antivirus import ScannerUnavailable
+from commerce.attachments.filters import AttachmentFilters
 from commerce.attachments.intake import FIELD, Offered
 from commerce.attachments.models import Attachment
 from commerce.attachments.picture_process import PicturesUnavailable
@@ -102,6 +103,7 @@ def _not_now(error: Exception) -> ApiError | None:
 class AttachmentsView(PublicReads, ListAPIView[Attachment]):
     queryset = Attachment.objects.all()
     serializer_class = AttachmentSerializer
+    filterset_class = AttachmentFilters
     pagination_class = PagedList
     parser_classes = [MultiPartParser]
     throttle_classes = [UPLOADS]

@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                 ('width', models.PositiveIntegerField(blank=True, null=True)),
                 ('height', models.PositiveIntegerField(blank=True, null=True)),
                 ('sizes_made_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('created_at', models.DateTimeField(auto_now_add=True, db_index=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='attachments', to=settings.AUTH_USER_MODEL)),
             ],

@@ -16,6 +16,7 @@ from PIL import Image, ImageCms, PngImagePlugin
 
 from commerce.attachments.image_headers import BadImage, read_header
 from commerce.attachments.picture_process import PictureProcess
+from tests.commerce.attachments.mutations import mutated, samples
 from tests.commerce.attachments.samples import TYPES, animation, encoded, image_file, picture
 
 # What can be told of a picture's maker: each must be gone, wherever it stood.
@@ -194,36 +195,15 @@ def test_many_threads_get_each_their_own_answer(pictures: PictureProcess):
 
 
 def test_u11_mutated_images_are_refused_or_taken_and_never_crash_us(pictures: PictureProcess):
-    samples = [(content_type, image_file(image_format, 40, 30)) for image_format, content_type in TYPES.items()]
-    samples += [(TYPES[name], animation(name, 4)) for name in ("GIF", "WEBP", "PNG")]
-    samples += [("image/jpeg", with_metadata("JPEG", 6)), ("image/webp", image_file("WEBP", lossless=True))]
     dice = random.Random(11)
     counts = {"taken": 0, "refused": 0}
 
-    for content_type, content in samples:
+    for content_type, content in samples():
         for _ in range(EVERYDAY_MUTATIONS):
-            counts[_try(pictures, _mutated(content, dice), content_type)] += 1
+            counts[_try(pictures, mutated(content, dice), content_type)] += 1
 
-    assert sum(counts.values()) == len(samples) * EVERYDAY_MUTATIONS
+    assert sum(counts.values()) == len(samples()) * EVERYDAY_MUTATIONS
     assert min(counts.values()) > 0
-
-
-def _mutated(content: bytes, dice: random.Random) -> bytes:
-    changed = bytearray(content)
-    for _ in range(dice.randrange(1, 8)):
-        at = dice.randrange(len(changed))
-        match dice.randrange(4):
-            case 0:
-                changed[at] = dice.randrange(256)
-            case 1:
-                del changed[at : at + dice.randrange(1, 16)]
-            case 2:
-                changed[at:at] = dice.randbytes(dice.randrange(1, 16))
-            case _:
-                changed[at : at + 4] = dice.choice([b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"])
-        if not changed:
-            return b"\0"
-    return bytes(changed)
 
 
 def _try(pictures: PictureProcess, content: bytes, content_type: str) -> str:

@@ -60,6 +60,15 @@ def test_a_page_has_fifteen_unless_asked_otherwise(db: None, customer: User):
     assert len(Client().get("/api/attachments?page=2").json()["data"]) == 1
 
 
+def test_the_oldest_can_be_asked_for_first(db: None, customer: User):
+    rows(customer, 3)
+
+    listed = Client().get("/api/attachments?orderBy=created_at&sortedBy=asc").json()["data"]
+
+    assert [record["id"] for record in listed] == list(Attachment.objects.order_by("pk").values_list("pk", flat=True))
+    assert Client().get("/api/attachments?orderBy=owner").status_code == 422
+
+
 def test_a_limit_that_is_no_number_is_refused(db: None):
     assert Client().get("/api/attachments?limit=0").status_code == 422
 
