@@ -6,7 +6,6 @@ from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +17,13 @@ from commerce.descriptions.serializers import DescriptionRequestSerializer, Desc
 from commerce.descriptions.streaming import DescriptionEvents
 from shared.accounts.permissions import HasRole
 from shared.api.idempotency import Idempotency
+
+# One event of the stream, as readers of such streams see it.
+EVENT = {
+    "type": "object",
+    "required": ["data"],
+    "properties": {"data": {"type": "string", "contentMediaType": "application/json"}},
+}
 
 
 class AsyncAPIView(APIView):
@@ -54,7 +60,7 @@ class GenerateDescriptionView(AsyncAPIView):
         request=DescriptionRequestSerializer,
         responses={
             (200, "application/json"): DescriptionSerializer,
-            (200, "text/event-stream"): OpenApiTypes.STR,
+            (200, "text/event-stream"): EVENT,
         },
     )
     async def post(self, request: Request) -> HttpResponseBase:
