@@ -1,0 +1,92 @@
+"""Whatever a field is sent, the answer is one of those that are promised."""
+
+from typing import Any
+
+import pytest
+
+from commerce.catalog.models import Product
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from tests.commerce.catalog.goods import make_product
+from tests.commerce.conftest import ApiClient
+
+JUNK = (
+    None, True, -1, 0, 2**31, 2**63, 10**30, 1.5, 1e300, "", " ", "x" * 300, "\u0661", "1", "\ud7ff\u202e", "a/b",
+    [], [1], [None], [[]], [{"id": 2**63}], [{"id": -1}], {}, {"id": None}, {"id": True}, {"id": "1"}, {"a": [1]},
+    list(range(200)), [{}] * 200,
+)  # fmt: skip
+PRODUCT_FIELDS = (
+    "shop_id", "name", "slug", "language", "description", "type_id", "product_type", "status", "currency", "price",
+    "sale_price", "sku", "quantity", "is_taxable", "unit", "height", "width", "length", "image", "gallery",
+    "categories", "variations",
+)  # fmt: skip
+SHOP_FIELDS = ("name", "slug", "description", "address", "settings", "logo", "cover_image", "is_active")
+SHELF_FIELDS = ("name", "slug", "language", "type_id")
+ANSWERS = {200, 201, 400, 403, 404, 422}
+
+
+def statuses(client: Any, method: str, path: str, whole: dict[str, Any], fields: tuple[str, ...]) -> set[int]:
+    return {
+        getattr(client, method)(path, whole | {field: junk}, content_type="application/json").status_code
+        for field in fields
+        for junk in JUNK
+    }
+
+
+@pytest.fixture
+def lamp(shop: Shop) -> Product:
+    return make_product(shop)
+
+
+def test_junk_in_a_new_product(client_of: ApiClient, lamp: Product, owner: User):
+    whole = {"shop_id": lamp.shop_id, "name": "Lamp", "price": 1, "type_id": lamp.type_id}
+
+    assert statuses(client_of(owner), "post", "/api/products", whole, PRODUCT_FIELDS) <= ANSWERS
+
+
+@pytest.mark.parametrize("kind", ["simple", "variable"])
+def test_junk_in_a_changed_product(client_of: ApiClient, lamp: Product, owner: User, kind: str):
+    whole = {"product_type": kind}
+
+    assert statuses(client_of(owner), "put", f"/api/products/{lamp.pk}", whole, PRODUCT_FIELDS) <= ANSWERS
+
+
+@pytest.mark.parametrize("field", ["id", "title", "options", "sku", "price", "sale_price", "quantity"])
+def test_junk_in_a_variation(client_of: ApiClient, lamp: Product, owner: User, field: str):
+    client = client_of(owner)
+    for junk in JUNK:
+        sent = {"product_type": "variable", "variations": [{"title": "S", "price": 1} | {field: junk}]}
+        answer = client.put(f"/api/products/{lamp.pk}", sent, content_type="application/json")
+        assert answer.status_code in ANSWERS
+
+
+def test_junk_in_shops(client_of: ApiClient, shop: Shop, owner: User, admin: User):
+    assert statuses(client_of(owner), "post", "/api/shops", {"name": "New"}, SHOP_FIELDS) <= ANSWERS
+    assert statuses(client_of(admin), "put", f"/api/shops/{shop.pk}", {}, SHOP_FIELDS) <= ANSWERS
+
+
+def test_junk_in_types_and_categories(client_of: ApiClient, lamp: Product, admin: User):
+    whole = {"name": "New", "type_id": lamp.type_id}
+
+    for path in ("/api/types", "/api/categories"):
+        assert statuses(client_of(admin), "post", path, whole, SHELF_FIELDS) <= ANSWERS
+
+
+@pytest.mark.parametrize("path", ["/api/products", "/api/shops", "/api/categories", "/api/types", "/api/products/lamp"])
+def test_junk_in_a_query(client_of: ApiClient, lamp: Product, owner: User, path: str):
+    client = client_of(owner)
+    names = ("page", "limit", "search", "orderBy", "sortedBy", "with", "language", "shop_id", "type_id", "category_id")
+    for name in (*names, "searchJoin", "searchFields"):
+        for value in (
+            "",
+            "\x00",
+            "-1",
+            "1e9",
+            "x" * 2000,
+            "\u0661",
+            "a:b;c",
+            "name:\x00",
+            "id:999999999999999999999",
+            ";:",
+        ):
+            assert client.get(path, {name: value}).status_code in (200, 404, 422), (name, value)
