@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -22,7 +22,8 @@ PATIENCE = 20  # seconds; far more than any of this takes
 class Collector:
     """`emit` of an engine under test: keeps outputs by request and checks that none comes after the last.
 
-    steps, times: what came at once, and when.
+    steps, times: what came at once, and when. at_token: what is done, in the loop's own thread, when a request gets its
+    token of this number.
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,7 @@ class Collector:
         self.late: list[GenerationOutput] = []
         self.steps: list[list[GenerationOutput]] = []
         self.times: list[float] = []
+        self.at_token: dict[tuple[str, int], Callable[[], object]] = {}
 
     def emit(self, outputs: list[GenerationOutput]) -> None:
         with self._news:
@@ -42,6 +44,9 @@ class Collector:
                     self.late.append(output)
                 so_far.append(output)
             self._news.notify_all()
+        for output in outputs:
+            if act := self.at_token.get((output.request_id, output.index)):
+                act()
 
     def outputs(self, request_id: str) -> list[GenerationOutput]:
         """All outputs of a request, once it has ended."""
@@ -108,7 +113,8 @@ class ScriptedDecoder:
 class RememberingDecoder:
     """A decoder whose every row of logits hangs on all ids before it in the slot, and on nothing else.
 
-    computed: how many tokens it ran. spans: those of each step, as (slot, start, tokens). copies: in order.
+    computed: how many tokens it ran. steps: the spans of each, as (slot, start, tokens). copies: in order.
+    at_step: what is done in the midst of the step of this number.
     """
 
     def __init__(self, vocabulary: int, pause: float = 0.0) -> None:
@@ -118,11 +124,14 @@ class RememberingDecoder:
         self.computed = 0
         self.steps: list[list[tuple[int, int, int]]] = []
         self.copies: list[tuple[int, int, int]] = []
+        self.at_step: dict[int, Callable[[], object]] = {}
 
     def run(self, spans: Sequence[Span]) -> Tensor:
         time.sleep(self._pause)
         assert len({span.slot for span in spans}) == len(spans)
         self.steps.append([(span.slot, span.start, len(span.ids)) for span in spans])
+        if act := self.at_step.get(len(self.steps)):
+            act()
         rows = [row for span in spans for row in self._run(span)]
         return torch.stack(rows) if rows else torch.empty(0, self._vocabulary)
 

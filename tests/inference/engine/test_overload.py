@@ -39,18 +39,18 @@ async def test_r4_of_two_hundred_at_once_the_admitted_finish_and_the_rest_hear_w
     host: RunningHost,
 ) -> None:
     results = await asyncio.gather(
-        *(generate(host.engine, asked(str(place), 60)) for place in range(200)), return_exceptions=True
+        *(generate(host.engine, asked(str(place), 100)) for place in range(200)), return_exceptions=True
     )
     refused = [result for result in results if isinstance(result, BaseException)]
     admitted = [result for result in results if not isinstance(result, BaseException)]
     assert len(refused) + len(admitted) == 200
     assert len(admitted) >= 10
-    assert len(refused) >= 100
+    assert len(refused) >= 20
     for error in refused:
         assert isinstance(error, EngineOverloaded)
         assert error.details["reason"] == "queue_full"
         assert 1 <= error.details["retry_after"] <= 120
-    assert {(len(outputs), outputs[-1].finish_reason) for outputs in admitted} == {(60, FinishReason.LENGTH)}
+    assert {(len(outputs), outputs[-1].finish_reason) for outputs in admitted} == {(100, FinishReason.LENGTH)}
     await eventually_idle(host.engine, "llama")
     assert len(await generate(host.engine, asked("after", 5))) == 5
 

@@ -1,5 +1,6 @@
 """What a slot holds already is not computed again, and changes nothing that comes out."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,13 +74,12 @@ def test_the_same_prompt_computes_its_last_token_only() -> None:
 
 
 def test_the_prefix_of_one_that_still_writes_is_copied() -> None:
-    decoder = RememberingDecoder(len(LETTERS), pause=0.002)
+    decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS) as (engine, collector):
-        engine.submit(asked("writes", START, 300))
-        collector.wait_for_tokens("writes", 3)
-        engine.submit(asked("joins", START[:40] + "else"))
+        collector.at_token["writes", 2] = partial(engine.submit, asked("joins", START[:40] + "else"))
+        engine.submit(asked("writes", START, 30))
         assert collector.text("joins") == written(decoder, START[:40] + "else", 5)
-        engine.cancel("writes")
+        assert collector.text("writes") == written(decoder, START, 30)
     assert cached_tokens(collector.outputs("joins")) == 40
     assert decoder.copies == [(0, 1, 40)]
 
@@ -147,3 +147,21 @@ def test_cached_output_of_real_models_equals_the_uncached(causal_folders: dict[s
         found = [cached_tokens(collector.outputs(str(place))) for place in range(len(prompts))]
     assert texts == [generated_by_transformers(folder, prompt, max_new_tokens=20)[0] for prompt in prompts]
     assert found == [0, 30, 50, 30, 0]
+
+
+@pytest.mark.parametrize("family", CAUSAL)
+def test_a_real_model_that_made_room_goes_on_as_transformers_would(
+    causal_folders: dict[str, Path], family: str
+) -> None:
+    folder = causal_folders[family]
+    with loaded(folder, LoadOptions(max_sequences=1, batch_size=16)) as (engine, collector):
+        for token in (0, 5, 6):
+            interactive = asked(str(token), START[token:30], 3)
+            collector.at_token["batch", token] = partial(engine.submit, interactive)
+        engine.submit(asked("batch", START[:20], 60, batch=True))
+        text = collector.text("batch")
+        for token in (0, 5, 6):
+            assert collector.text(str(token)) == generated_by_transformers(folder, START[token:30], max_new_tokens=3)[0]
+        preemptions = engine.stats().preemptions
+    assert text == generated_by_transformers(folder, START[:20], max_new_tokens=60)[0]
+    assert preemptions == 3
