@@ -136,7 +136,8 @@ class _Tree:
     @classmethod
     def lock(cls, member: Order) -> "_Tree":
         root = member.parent_id or member.pk
-        rows = Order.objects.select_for_update().filter(Q(pk=root) | Q(parent_id=root)).order_by("pk")
+        # Not against the keys that rows elsewhere refer to: PostgreSQL checks those when they commit, holding stock.
+        rows = Order.objects.select_for_update(no_key=True).filter(Q(pk=root) | Q(parent_id=root)).order_by("pk")
         parent, *children = rows
         return cls(parent, children)
 

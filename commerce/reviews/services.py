@@ -104,7 +104,7 @@ def _own_photos(photo_ids: Sequence[int], user: User) -> list[Attachment]:
     """Locked, so that none is deleted before the review has them."""
     wanted = set(photo_ids)
     own = Attachment.objects.filter(owner=user, width__isnull=False, pk__in=wanted)
-    photos = list(own.order_by("pk").select_for_update()) if wanted else []
+    photos = list(own.order_by("pk").select_for_update(no_key=True)) if wanted else []
     if len(photos) < len(wanted):
         raise ValidationFailed({"photos": ["Name images that you uploaded yourself."]})
     return photos

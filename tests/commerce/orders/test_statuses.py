@@ -12,6 +12,7 @@ from commerce.catalog.models import Product
 from commerce.orders.models import Order
 from commerce.orders.services import change_order_status
 from commerce.orders.statuses import parent_status
+from commerce.reviews.services import write_review
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -188,3 +189,31 @@ def test_two_shops_that_finish_at_once_leave_the_parent_complete(lamp: Product, 
             list(pool.map(finish, parent.children.select_related("shop__owner")))
         parent.refresh_from_db()
         assert parent.order_status == "complete"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_review_and_a_cancellation_of_the_same_order_do_not_stop_each_other(child: Order, lamp: Product):
+    children = [child, *(buy(child.customer, (lamp, 1)).children.get() for _ in range(9))]
+    together = threading.Barrier(20)
+
+    def review(order: Order) -> None:
+        together.wait(timeout=60)
+        try:
+            write_review(user=order.customer, product_id=lamp.pk, rating=3, order_id=order.pk, now=timezone.now())
+        finally:
+            connection.close()
+
+    def cancel(order: Order) -> None:
+        together.wait(timeout=60)
+        try:
+            move(order, "cancelled")
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(20) as pool:
+        work = [pool.submit(act, order) for order in children for act in (review, cancel)]
+    for done in work:
+        done.result()
+
+    lamp.refresh_from_db()
+    assert (lamp.rating_count, lamp.quantity) == (10, 100)
