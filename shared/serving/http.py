@@ -5,6 +5,7 @@ import asyncio
 from typing import Any
 
 import structlog
+from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shared.api.errors import Problem
@@ -62,6 +63,7 @@ class HttpProtocol(HttpToolsProtocol):
             status=400,
             code="invalid_request",
             message=f"This is not a valid HTTP/1.1 request, or its head is larger than {MAX_HEAD_BYTES} bytes.",
+            headers=getattr(settings, "API_HEADERS", {}),  # what a project puts on every answer
         )
         with bound_request_id(new_request_id()) as request_id:
             headers, body = problem_answer(problem, path="", request_id=request_id)

@@ -19,6 +19,7 @@ SESSION_COOKIE_NAME = "stoa_inference_session"
 CSRF_COOKIE_NAME = "stoa_inference_csrf"
 
 API_ERROR_BODY = "inference.config.errors.error_body"
+API_HEADERS = {"API-Version": "1.0"}  # of answers from below the application; the others get it there
 API_VALIDATION_STATUS = 400
 STATIC_ROOT = VAR_DIR / "inference-static"
 

@@ -255,3 +255,9 @@ def test_the_application_learns_that_its_client_left(served: Served):
     while served.get("/livez").json()["left"] < 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_what_cannot_be_parsed_is_answered_with_the_projects_own_headers(start_server: StartServer):
+    served = start_server(settings={"API_HEADERS": {"API-Version": "1.0"}})
+    head = raw(served, b"GARBAGE\r\n\r\n").partition(b"\r\n\r\n")[0].lower()
+    assert head.count(b"api-version: 1.0") == 1
