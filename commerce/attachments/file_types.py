@@ -3,6 +3,8 @@
 import zipfile
 from typing import IO
 
+import puremagic
+
 from commerce.attachments.image_headers import Content
 from commerce.attachments.models import Attachment
 
@@ -25,6 +27,7 @@ MOST_ENTRIES = 10_000
 MOST_UNPACKED_BYTES = 1024 * 1024 * 1024
 MOST_EXPANSION = 1000  # times; honest archives of text come to some tens
 LARGEST_DIRECTORY = 2 * 1024 * 1024
+_GUESSED_FROM = 4096
 _PDF_END_WITHIN = 1024
 _ZIP_END_WITHIN = 22 + 0xFFFF
 
@@ -46,6 +49,14 @@ def type_of(content: Content) -> Attachment.Type | None:
     if head.startswith(b"PK\x03\x04"):
         return Attachment.Type.EPUB if _is_epub(head) else Attachment.Type.ZIP
     return None
+
+
+def looks_like(content: Content) -> str:
+    """A second opinion, to tell a person what they have sent; "" for none. Nothing is taken on its word."""
+    try:
+        return puremagic.from_string(bytes(content[:_GUESSED_FROM]), mime=True)
+    except (puremagic.PureError, ValueError):
+        return ""
 
 
 _MARKS = {

@@ -14,7 +14,15 @@ from django.conf import settings
 
 from commerce.attachments import antivirus
 from commerce.attachments.file_names import safe_name
-from commerce.attachments.file_types import ALLOWED, EXTENSIONS, IMAGES, BadDocument, check_document, type_of
+from commerce.attachments.file_types import (
+    ALLOWED,
+    EXTENSIONS,
+    IMAGES,
+    BadDocument,
+    check_document,
+    looks_like,
+    type_of,
+)
 from commerce.attachments.image_headers import BadImage, read_header
 from commerce.attachments.models import Attachment
 from commerce.attachments.picture_process import picture_process
@@ -73,7 +81,9 @@ def _check(file: IO[bytes]) -> Attachment.Type:
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         content_type = type_of(content)
         if content_type is None:
-            raise BadDocument(f"is none of the types that are taken: {ALLOWED}.")
+            guess = looks_like(content)
+            hint = f" It looks like {guess}." if guess else ""
+            raise BadDocument(f"is none of the types that are taken: {ALLOWED}.{hint}")
         _scan(file)
         if content_type in IMAGES:
             read_header(content, content_type)

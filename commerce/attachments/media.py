@@ -62,6 +62,9 @@ async def media(request: HttpRequest, path: str) -> HttpResponseBase:
     if isinstance(found, str):
         return HttpResponseRedirect(found, headers=SAFE_HEADERS | {"Cache-Control": "private, max-age=240"})
     headers |= {"Content-Length": str(found.size), "ETag": etag}
+    if request.method == "HEAD":
+        found.close()
+        return HttpResponse(headers=headers)
     return StreamingHttpResponse(FileChunks(found), headers=headers)
 
 

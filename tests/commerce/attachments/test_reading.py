@@ -129,6 +129,8 @@ async def test_an_image_is_shown_within_a_sandbox(media_root: Path):
     assert headers["Content-Disposition"] == "inline; filename*=UTF-8''tea.png"
     assert headers["Cache-Control"] == "public, max-age=86400"
     assert (await body_of(f"/media/{path}", **{"If-None-Match": headers["ETag"]}))[0] == 304
+    head = await AsyncClient().head(f"/media/{path}")
+    assert (head.status_code, head.headers["Content-Length"], head.content) == (200, str(len(body)), b"")
 
 
 @pytest.mark.django_db(transaction=True)

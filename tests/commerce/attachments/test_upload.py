@@ -70,10 +70,15 @@ def test_several_files_are_answered_in_their_order(upload: Upload):
 
 
 def test_one_bad_file_and_nothing_is_stored(upload: Upload, media_root: Path):
-    answer = upload(("good.png", image_file()), ("evil.jpg", b"MZ this is a program"), ("also.pdf", b"%PDF-1.4 cut"))
+    answer = upload(
+        ("good.png", image_file()),
+        ("evil.jpg", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
+        ("also.pdf", b"%PDF-1.4 cut"),
+    )
 
     assert answer.status_code == 422
-    first = "evil.jpg is none of the types that are taken: JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB."
+    taken = "JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB"
+    first = f"evil.jpg is none of the types that are taken: {taken}. It looks like image/svg+xml."
     body = answer.json()
     assert body["message"] == first
     assert body["errors"] == {"attachment[]": [first, "also.pdf is cut short: it has no end mark."]}
