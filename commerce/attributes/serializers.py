@@ -13,7 +13,7 @@ from shared.api.relations import RelationsSerializer
 LANGUAGE = r"\A[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})?\Z"
 
 
-class ValueRecordSerializer(serializers.ModelSerializer[AttributeValue]):
+class ValueRecordSerializer(RelationsSerializer):
     language = serializers.CharField(source="attribute.language", read_only=True)
 
     class Meta:

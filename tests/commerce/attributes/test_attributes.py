@@ -293,6 +293,19 @@ def test_i2_a_language_that_is_none_is_refused(shop: Shop, language: str):
     assert Client().get("/api/attributes/color", {"language": language}).status_code == 422
 
 
+@pytest.mark.parametrize(
+    "name",
+    ['"a\\u0000b"', '"\\ud800"', "NaN", "1e999", "9" * 5000, '{"a": 1, "a": 2}', "[" * 100_000, '"x", "value": "y"'],
+)
+def test_i2_what_no_database_keeps_is_refused(mine: Client, shop: Shop, name: str):
+    attribute = make_attribute(shop)
+    sent = f'{{"shop_id": {shop.pk}, "values": [{{"value": {name}}}], "name": "New"}}'
+
+    for method, path in (("post", "attributes"), ("put", f"attributes/{attribute.pk}")):
+        assert send(mine, method, path, sent).status_code == 400
+    assert Attribute.objects.get().name == "Color"
+
+
 def test_c7_the_list_costs_the_same_queries_for_ten_and_for_a_thousand(shop: Shop):
     def queries_for(count: int) -> int:
         Attribute.objects.all().delete()
