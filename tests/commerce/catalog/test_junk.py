@@ -10,6 +10,8 @@ from shared.accounts.models import User
 from tests.commerce.catalog.goods import make_product
 from tests.commerce.conftest import ApiClient
 
+pytestmark = pytest.mark.timeout(600)  # thousands of requests
+
 JUNK = (
     None, True, -1, 0, 2**31, 2**63, 10**30, 1.5, 1e300, "", " ", "x" * 300, "\u0661", "1", "\ud7ff\u202e", "a/b",
     [], [1], [None], [[]], [{"id": 2**63}], [{"id": -1}], {}, {"id": None}, {"id": True}, {"id": "1"}, {"a": [1]},
@@ -44,9 +46,8 @@ def test_junk_in_a_new_product(client_of: ApiClient, lamp: Product, owner: User)
     assert statuses(client_of(owner), "post", "/api/products", whole, PRODUCT_FIELDS) <= ANSWERS
 
 
-@pytest.mark.parametrize("kind", ["simple", "variable"])
-def test_junk_in_a_changed_product(client_of: ApiClient, lamp: Product, owner: User, kind: str):
-    whole = {"product_type": kind}
+def test_junk_in_a_changed_product(client_of: ApiClient, lamp: Product, owner: User):
+    whole = {"product_type": "variable"}
 
     assert statuses(client_of(owner), "put", f"/api/products/{lamp.pk}", whole, PRODUCT_FIELDS) <= ANSWERS
 
