@@ -23,9 +23,9 @@ class TypedJSONField(JSONField):
 
 
 class AddressForm(ModelForm):  # type: ignore[type-arg]
-    def _get_validation_exclusions(self) -> set[str]:  # type: ignore[misc]
+    def _get_validation_exclusions(self) -> set[str]:
         """The service takes the former default away, which the form would still trip over."""
-        return {*super()._get_validation_exclusions(), "default"}
+        return {*super()._get_validation_exclusions(), "default"}  # type: ignore[misc]
 
     class Meta:
         field_classes = {"address": TypedJSONField}

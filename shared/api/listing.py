@@ -101,7 +101,8 @@ class ListQueryBackend(filters.DjangoFilterBackend):
 
     def _filter(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
         if request.query_params:
-            return super().filter_queryset(request, queryset, view)
+            filtered: QuerySet[Any] = super().filter_queryset(request, queryset, view)
+            return filtered
         # Nothing is asked: no form need be made to find that out, only the defaults count.
         for default in view.filterset_class.base_filters.values():  # type: ignore[attr-defined]
             queryset = default.filter(queryset, "")

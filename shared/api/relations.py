@@ -66,7 +66,9 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
     @cached_property
     def _readers(self) -> list[tuple[str, str, "Field[Any, Any, Any, Any]", Callable[[Any], Any]]]:
         """Name, field and its way of writing; and the column, where all that the field does is to read it."""
-        return [(field.field_name, _column(field), field, field.to_representation) for field in self._readable_fields]
+        return [
+            (str(field.field_name), _column(field), field, field.to_representation) for field in self._readable_fields
+        ]
 
     def relation_names(self) -> Collection[str]:
         names: Collection[str] = getattr(self.Meta, "relations", ())
