@@ -30,7 +30,7 @@ async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | Ev
     return native.InferenceResult(
         id=result_id,
         model=call.body.model,
-        choices=native.inference_choices(completion.choices),
+        choices=native.inference_choices(completion.choices, with_logprobs=call.body.logprobs is True),
         usage=native.Usage.of(completion.usage),
         created=int(time.time()),
         processing_time_ms=round((time.monotonic() - began) * 1000),
@@ -88,6 +88,7 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
         model=body.model,
         choices=completion.choices,
         usage=completion.usage,
+        with_logprobs=body.logprobs is True,
     )
 
 

@@ -64,6 +64,6 @@ def native_error(code: str, message: str, details: dict[str, Any] | None = None)
 def openai_error(code: str, message: str, status: int, details: dict[str, Any] | None = None) -> dict[str, Any]:
     """`{"error": {message, type, param, code}}`; `param` is the field that was wrong, when it was one."""
     kind = "server_error" if status >= 500 else _OPENAI_TYPES.get(status, "invalid_request_error")
-    param = "model" if code == Code.MODEL_NOT_FOUND else (details or {}).get("field")
+    param = "model" if code == Code.MODEL_NOT_FOUND else (details or {}).get("field", (details or {}).get("parameter"))
     openai_code = _OPENAI_CODES.get(Code(code), code.lower()) if code in Code.__members__ else code.lower()
     return {"error": {"message": message, "type": kind, "param": param, "code": openai_code}}

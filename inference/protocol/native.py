@@ -9,6 +9,7 @@ from inference.engine import FinishReason, GenerationOutput, GenerationRequest, 
 from inference.engine import Usage as EngineUsage
 from inference.protocol.choices import Choice
 from inference.protocol.errors import Code, code_and_status, error_of
+from inference.protocol.logprobs import Logprobs, logprobs
 from inference.protocol.parameters import (
     Choices,
     MaxTokens,
@@ -21,13 +22,14 @@ from inference.protocol.parameters import (
     TopK,
     TopP,
 )
+from inference.protocol.sampling import FurtherSampling
 
 
 class Body(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of all request bodies."""
 
 
-class InferenceBody(Body):
+class InferenceBody(FurtherSampling, forbid_unknown_fields=True):
     """A generation from raw text."""
 
     model: str
@@ -54,6 +56,7 @@ class InferenceBody(Body):
             repeat_penalty=self.repeat_penalty,
             seed=self.seed,
             stop=tuple(self.stop or ()),
+            **self.further(),
         )
         return GenerationRequest(
             request_id=request_id,
@@ -91,11 +94,17 @@ class InferenceChoice(Struct):
     text: str
     index: int
     finish_reason: FinishReason
+    logprobs: Logprobs | UnsetType = UNSET
 
 
-def inference_choices(choices: Iterable[Choice]) -> list[InferenceChoice]:
+def inference_choices(choices: Iterable[Choice], *, with_logprobs: bool = False) -> list[InferenceChoice]:
     """Whole choices as they are answered."""
-    return [InferenceChoice(choice.text, choice.index, choice.finish_reason) for choice in choices]
+    return [
+        InferenceChoice(
+            choice.text, choice.index, choice.finish_reason, logprobs(choice.logprobs) if with_logprobs else UNSET
+        )
+        for choice in choices
+    ]
 
 
 class InferenceResult(Struct):
@@ -110,11 +119,13 @@ class InferenceResult(Struct):
 
 
 class TokenEvent(Struct):
-    """A streamed token; its text is "" while it is held back. `choice` is there with `n` above 1."""
+    """A streamed token; its text is "" while it is held back. `choice` is there with `n` above 1; `logprobs`, if they
+    were asked for, with the text that they are of."""
 
     token: str
     index: int
     choice: int | UnsetType = UNSET
+    logprobs: Logprobs | UnsetType = UNSET
 
 
 class DoneEvent(Struct):
@@ -152,7 +163,8 @@ def stream_events(output: GenerationOutput, n: int = 1) -> Iterator[StreamEvent]
         return
     choice = output.choice if n > 1 else UNSET
     if output.finish_reason is not FinishReason.CANCELLED:
-        yield TokenEvent(output.text, output.index, choice)
+        told = logprobs(output.logprobs) if output.logprobs else UNSET
+        yield TokenEvent(output.text, output.index, choice, told)
     if output.finish_reason is not None:
         yield DoneEvent(True, output.finish_reason, choice)
 

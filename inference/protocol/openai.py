@@ -16,8 +16,18 @@ from inference.engine import (
 )
 from inference.engine import Usage as EngineUsage
 from inference.protocol import sse
+from inference.protocol.chat_tools import (
+    ChatTool,
+    ChatToolCall,
+    ChatToolCallDelta,
+    ToolChoice,
+    call_deltas,
+    tool_choice,
+    whole_calls,
+)
 from inference.protocol.choices import Choice
 from inference.protocol.errors import code_and_status, error_of, openai_error
+from inference.protocol.logprobs import Logprobs, logprobs
 from inference.protocol.native import Usage
 from inference.protocol.parameters import (
     Choices,
@@ -33,31 +43,19 @@ from inference.protocol.parameters import (
     TopP,
     parse,
 )
+from inference.protocol.sampling import FurtherSampling
 
 # Fields that change what is generated and that this server cannot follow, with the values that ask for nothing.
 # `null` is always one of them.
 _UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "audio": (),
-    "frequency_penalty": (0,),
     "function_call": ("none",),
     "functions": ([],),
-    "grammar": (),
-    "ignore_eos": (False,),
-    "logit_bias": ({},),
-    "logprobs": (False,),
-    "min_p": (0,),
-    "min_tokens": (0,),
     "modalities": (["text"],),
     "prediction": (),
-    "presence_penalty": (0,),
     "reasoning_effort": (),
-    "regex": (),
-    "response_format": ({"type": "text"},),
     "service_tier": ("auto",),
     "store": (False,),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
-    "top_logprobs": (0,),
     "verbosity": (),
     "web_search_options": (),
 }
@@ -73,12 +71,27 @@ class TextPart(Struct):
 class ChatMessage(Struct):
     """One message; `developer` is OpenAI's newer name for `system`."""
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[TextPart] | None = None
+    tool_calls: list[ChatToolCall] | None = None
+    tool_call_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.content is None and not self.tool_calls:
+            raise ValueError("Every message needs content, but one that calls tools")
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError("Only an assistant's message can have tool_calls")
+        if (self.tool_call_id is None) == (self.role == "tool"):
+            raise ValueError("A tool's message, and no other, needs a tool_call_id")
 
     def message(self) -> Message:
-        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
-        return Message("system" if self.role == "developer" else self.role, text)
+        parts = [TextPart("text", self.content)] if isinstance(self.content, str) else self.content or []
+        return Message(
+            "system" if self.role == "developer" else self.role,
+            "".join(part.text for part in parts),
+            tuple(call.call() for call in self.tool_calls or ()),
+            self.tool_call_id,
+        )
 
 
 class StreamOptions(Struct):
@@ -87,7 +100,7 @@ class StreamOptions(Struct):
     include_usage: bool | None = None
 
 
-class ChatBody(Struct, kw_only=True):
+class ChatBody(FurtherSampling, kw_only=True):
     """POST /v1/chat/completions. An absent `max_tokens` is what is left of the context."""
 
     model: str
@@ -103,6 +116,8 @@ class ChatBody(Struct, kw_only=True):
     n: Choices | None = None
     timeout: Timeout | None = None
     priority: Priority | None = None
+    tools: Annotated[list[ChatTool], Meta(max_length=128)] | None = None
+    tool_choice: ToolChoice | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
@@ -121,12 +136,15 @@ class ChatBody(Struct, kw_only=True):
             repeat_penalty=1.0 if self.repeat_penalty is None else self.repeat_penalty,
             seed=self.seed,
             stop=stop,
+            **self.further(),
         )
         return GenerationRequest(
             request_id=request_id,
             messages=tuple(message.message() for message in self.messages),
             sampling=sampling,
             n=1 if self.n is None else self.n,
+            tools=tuple(tool.tool() for tool in self.tools or ()),
+            tool_choice=tool_choice(self.tool_choice),
             timeout=self.timeout,
             priority=0 if self.priority is None else self.priority,
         )
@@ -151,11 +169,12 @@ def _same(given: object, neutral: object) -> bool:
 
 
 class AnswerMessage(Struct):
-    """What the model said."""
+    """What the model said; `content` is null where it only calls tools."""
 
     role: Literal["assistant"]
-    content: str
+    content: str | None
     refusal: None = None
+    tool_calls: list[ChatToolCall] | UnsetType = UNSET
 
 
 class ChatChoice(Struct):
@@ -164,7 +183,7 @@ class ChatChoice(Struct):
     index: int
     message: AnswerMessage
     finish_reason: FinishReason
-    logprobs: None = None
+    logprobs: Logprobs | None = None
 
 
 class ChatCompletion(Struct):
@@ -179,12 +198,27 @@ class ChatCompletion(Struct):
 
 
 def chat_completion(
-    *, completion_id: str, created: int, model: str, choices: Iterable[Choice], usage: EngineUsage
+    *,
+    completion_id: str,
+    created: int,
+    model: str,
+    choices: Iterable[Choice],
+    usage: EngineUsage,
+    with_logprobs: bool = False,
 ) -> ChatCompletion:
     answers = [
-        ChatChoice(choice.index, AnswerMessage("assistant", choice.text), choice.finish_reason) for choice in choices
+        ChatChoice(
+            choice.index, _answer(choice), choice.finish_reason, logprobs(choice.logprobs) if with_logprobs else None
+        )
+        for choice in choices
     ]
     return ChatCompletion(completion_id, "chat.completion", created, model, answers, Usage.of(usage))
+
+
+def _answer(choice: Choice) -> AnswerMessage:
+    if not choice.tool_calls:
+        return AnswerMessage("assistant", choice.text)
+    return AnswerMessage("assistant", choice.text or None, tool_calls=whole_calls(choice.tool_calls))
 
 
 class Delta(Struct):
@@ -192,6 +226,7 @@ class Delta(Struct):
 
     role: Literal["assistant"] | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    tool_calls: list[ChatToolCallDelta] | UnsetType = UNSET
 
 
 class ChunkChoice(Struct):
@@ -200,7 +235,7 @@ class ChunkChoice(Struct):
     index: int
     delta: Delta
     finish_reason: FinishReason | None = None
-    logprobs: None = None
+    logprobs: Logprobs | None = None
 
 
 class ChatChunk(Struct):
@@ -235,8 +270,11 @@ class ChatStream:
             if output.finish_reason is FinishReason.ERROR or output.usage is not None:
                 yield sse.event(_failure(output))
             return
-        if output.text:
-            yield self._chunk(output.choice, Delta(content=output.text))
+        if output.text or output.logprobs:
+            told = logprobs(output.logprobs) if output.logprobs else None
+            yield self._chunk(output.choice, Delta(content=output.text), told=told)
+        if output.tool_calls:
+            yield self._chunk(output.choice, Delta(tool_calls=call_deltas(output.tool_calls)))
         if output.finish_reason is not None:
             yield self._chunk(output.choice, Delta(), output.finish_reason)
         if output.usage is not None:
@@ -244,8 +282,10 @@ class ChatStream:
                 yield sse.event(self._form([], Usage.of(output.usage)))
             yield sse.DONE
 
-    def _chunk(self, choice: int, delta: Delta, reason: FinishReason | None = None) -> bytes:
-        return sse.event(self._form([ChunkChoice(choice, delta, reason)], None))
+    def _chunk(
+        self, choice: int, delta: Delta, reason: FinishReason | None = None, told: Logprobs | None = None
+    ) -> bytes:
+        return sse.event(self._form([ChunkChoice(choice, delta, reason, told)], None))
 
     def _form(self, choices: list[ChunkChoice], usage: Usage | None) -> ChatChunk:
         shown = usage if self._include_usage else UNSET

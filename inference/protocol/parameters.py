@@ -37,7 +37,8 @@ def parse(value: Any, kind: type[Wire]) -> Wire:
 
 
 def _named(complaint: str) -> InvalidRequest:
-    what, found, place = complaint.rpartition(" - at `$")
+    # A wrong key is told as the field that holds it.
+    what, found, place = complaint.replace(" - at `key` in `$", " - at `$").rpartition(" - at `$")
     what, where = (what, place.rstrip("`").lstrip(".")) if found else (complaint, "")
     if named := _NAMED.fullmatch(what):
         field = f"{where}.{named['field']}".lstrip(".")[:100]

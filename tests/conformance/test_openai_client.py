@@ -1,11 +1,25 @@
 """The official openai client against the model server's /v1, strict: what it parses and raises is the judge."""
 
+import json
+from typing import Annotated, Any, Literal
+
+import jsonschema
 import openai
+import pydantic
 import pytest
 
 from tests.running_stoa import RunningStoa
 
 MODEL = "stoa-describer"
+
+
+class Stool(pydantic.BaseModel):
+    """What the client makes of an answer."""
+
+    colour: Literal["red", "blue"]
+    legs: Annotated[int, pydantic.Field(ge=1, le=9)]
+
+
 MESSAGES: list[openai.types.chat.ChatCompletionMessageParam] = [
     {"role": "system", "content": "You write product descriptions for an online shop."},
     {
@@ -102,6 +116,144 @@ def test_several_choices_and_the_cached_prompt(client: openai.OpenAI):
     assert usage.completion_tokens <= 60
 
 
+SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "blue"]}, "legs": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["colour", "legs"],
+    "additionalProperties": False,
+}
+TOOLS: list[openai.types.chat.ChatCompletionToolParam] = [
+    {"type": "function", "function": {"name": "paint", "description": "Paints", "parameters": SCHEMA}}
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_answer_of_a_schema_is_valid_against_it(client: openai.OpenAI, seed: int):
+    answer = client.chat.completions.create(
+        model=MODEL,
+        messages=MESSAGES,
+        seed=seed,
+        response_format={"type": "json_schema", "json_schema": {"name": "stool", "schema": SCHEMA, "strict": True}},
+    )
+
+    assert answer.choices[0].finish_reason == "stop"
+    jsonschema.validate(json.loads(answer.choices[0].message.content or ""), SCHEMA)
+
+
+def test_the_client_parses_an_answer_into_a_type(client: openai.OpenAI):
+    answer = client.chat.completions.parse(model=MODEL, messages=MESSAGES, response_format=Stool, seed=1)
+
+    stool = answer.choices[0].message.parsed
+    assert isinstance(stool, Stool)
+    assert stool.colour in ("red", "blue")
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "paint"}}])
+def test_a_tool_is_called_with_valid_arguments(client: openai.OpenAI, choice: Any):
+    answer = client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, tools=TOOLS, tool_choice=choice, seed=1, max_tokens=200
+    )
+
+    calls = answer.choices[0].message.tool_calls or []
+    assert calls
+    whole = calls if answer.choices[0].finish_reason == "tool_calls" else calls[:-1]
+    for call in whole:
+        assert call.type == "function"
+        assert call.function.name == "paint"
+        jsonschema.validate(json.loads(call.function.arguments), SCHEMA)
+
+
+def test_a_streamed_call_is_the_same_as_one_at_once(client: openai.OpenAI):
+    named: Any = {"type": "function", "function": {"name": "paint"}}
+    at_once = client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, tools=TOOLS, tool_choice=named, parallel_tool_calls=False, seed=3
+    )
+    with client.chat.completions.stream(
+        model=MODEL, messages=MESSAGES, tools=TOOLS, tool_choice=named, seed=3
+    ) as stream:
+        streamed = stream.get_final_completion()
+
+    assert at_once.choices[0].finish_reason == streamed.choices[0].finish_reason == "tool_calls"
+    assert at_once.choices[0].message.content is None
+    calls = [(completion.choices[0].message.tool_calls or [])[0] for completion in (at_once, streamed)]
+    assert isinstance(calls[0], openai.types.chat.ChatCompletionMessageFunctionToolCall)
+    assert calls[0].function.arguments == calls[1].function.arguments
+    assert calls[0].id.startswith("call_")
+
+
+def test_the_answer_of_a_tool_goes_back_to_the_model(client: openai.OpenAI):
+    function: Any = {"id": "call_1", "type": "function", "function": {"name": "paint", "arguments": "{}"}}
+    answer = client.chat.completions.create(
+        model=MODEL,
+        messages=[
+            *MESSAGES,
+            {"role": "assistant", "content": None, "tool_calls": [function]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "painted"},
+        ],
+        tools=TOOLS,
+        tool_choice="none",
+        max_tokens=5,
+    )
+
+    assert answer.choices[0].message.tool_calls is None
+    assert answer.choices[0].message.content
+
+
+def test_log_probabilities_are_there_when_asked_for_whole_and_streamed(client: openai.OpenAI):
+    asked: dict[str, Any] = {"model": MODEL, "messages": MESSAGES, "temperature": 0, "max_tokens": 8}
+    plain = client.chat.completions.create(**asked)
+    whole = client.chat.completions.create(**asked, logprobs=True, top_logprobs=3)
+    chunks = list(client.chat.completions.create(**asked, logprobs=True, top_logprobs=3, stream=True))
+
+    assert plain.choices[0].logprobs is None
+    assert whole.choices[0].logprobs is not None
+    told = whole.choices[0].logprobs.content or []
+    assert bytes(byte for one in told for byte in one.bytes or []).decode() == whole.choices[0].message.content
+    for one in told:
+        assert one.logprob <= 0
+        assert len(one.top_logprobs) == 3
+        assert one.top_logprobs[0].token == one.token
+    streamed = [one for chunk in chunks if (lp := chunk.choices[0].logprobs) for one in lp.content or []]
+    assert [one.token for one in streamed] == [one.token for one in told]
+
+
+def test_a_regex_and_a_bias_decide_what_is_said(client: openai.OpenAI):
+    answer = client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, seed=1, extra_body={"regex": "(oak|brass) lamp", "min_p": 0.01}
+    )
+    assert answer.choices[0].message.content in ("oak lamp", "brass lamp")
+
+    greedy: dict[str, Any] = {"model": MODEL, "messages": MESSAGES, "temperature": 0, "max_tokens": 1}
+    first = client.chat.completions.create(**greedy)
+    penalised = client.chat.completions.create(**greedy, frequency_penalty=2, presence_penalty=2)
+    biased = client.chat.completions.create(**greedy, logit_bias={"300": 100})
+    assert first.choices == penalised.choices
+    assert first.choices != biased.choices
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        ({"regex": "(oak"}, "regex"),
+        ({"grammar": "start: nothing"}, "grammar"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "x"}}}},
+            "response_format",
+        ),
+        ({"tools": [{"type": "function", "function": {"name": "t", "parameters": {"type": "x"}}}]}, "tools"),
+        ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "fly"}}}, "tool_choice"),
+        ({"logit_bias": {"999999999": 1}}, "logit_bias"),
+    ],
+)
+def test_a_form_that_cannot_be_is_refused_before_the_stream_starts(
+    client: openai.OpenAI, wrong: dict[str, object], param: str
+):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(model=MODEL, messages=MESSAGES, stream=True, extra_body=wrong)
+
+    assert caught.value.param == param
+
+
 def test_a_wrong_key_is_an_authentication_error_that_says_what_to_do(stoa: RunningStoa):
     client = openai.OpenAI(base_url=f"{stoa.inference_url}/v1", api_key="stoa_wrong_key", max_retries=0)
 
@@ -115,7 +267,16 @@ def test_an_unknown_model_is_a_not_found_error_that_names_those_there(client: op
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": 3}, {"top_p": -1}, {"max_tokens": 0}, {"n": 9}, {"timeout": 0}, {"logit_bias": {"1": 5}}]
+    "wrong",
+    [
+        {"temperature": 3},
+        {"top_p": -1},
+        {"max_tokens": 0},
+        {"n": 9},
+        {"timeout": 0},
+        {"logit_bias": {"x": 5}},
+        {"min_p": 2},
+    ],
 )
 def test_a_parameter_that_cannot_be_is_a_bad_request_that_names_it(client: openai.OpenAI, wrong: dict[str, object]):
     with pytest.raises(openai.BadRequestError, match=next(iter(wrong))):

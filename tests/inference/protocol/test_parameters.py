@@ -2,7 +2,7 @@
 
 import pytest
 
-from inference.engine import InvalidRequest
+from inference.engine import InvalidRequest, Message, OutputConstraint, OutputForm, Tool, ToolCall
 from inference.protocol.native import EmbeddingsBody, InferenceBody, LoadBody
 from inference.protocol.openai import parse_chat
 from inference.protocol.parameters import parse
@@ -80,15 +80,22 @@ def test_a_missing_field_is_named():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"tools": [{"type": "function"}]},
+        {"functions": [{"name": "look"}]},
         {"n": 9},
         {"n": True},
         {"timeout": 0.5},
         {"priority": 11},
-        {"logprobs": True},
-        {"logit_bias": {"1": 5}},
-        {"response_format": {"type": "json_object"}},
-        {"presence_penalty": 0.5},
+        {"min_p": 1.5},
+        {"presence_penalty": -2.5},
+        {"frequency_penalty": "1"},
+        {"min_tokens": -1},
+        {"ignore_eos": 1},
+        {"logprobs": 3},
+        {"logit_bias": {"a": 1}},
+        {"logit_bias": dict.fromkeys(map(str, range(1025)), 1)},
+        {"regex": "a" * 65_537},
+        {"grammar": ["start"]},
+        {"tool_choice": "maybe"},
         {"store": True},
         {"service_tier": "flex"},
         {"chat_template": "{{ 1 }}"},
@@ -104,6 +111,92 @@ def test_what_v1_cannot_follow_is_refused_by_name(fields: dict[str, object]):
         parse_chat(CHAT | fields)
 
     assert caught.value.details == {"field": name}
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"logit_bias": {"1": 101}}, "logit_bias[...]"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
+    ],
+)
+def test_a_wrong_part_of_a_field_is_named(fields: dict[str, object], named: str):
+    with pytest.raises(InvalidRequest) as caught:
+        parse_chat(CHAT | fields)
+
+    assert caught.value.details == {"field": named}
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"regex": "a", "grammar": "start: x"}, "regex"),
+        ({"regex": "a", "response_format": {"type": "json_object"}}, "response_format"),
+    ],
+)
+def test_fields_that_contradict_each_other_are_refused_on_every_surface(fields: dict[str, object], named: str):
+    for body in (parse_chat(CHAT | fields), parse(NATIVE | fields, InferenceBody)):
+        with pytest.raises(InvalidRequest) as caught:
+            body.generation_request("r")
+
+        assert caught.value.details == {"field": named}
+
+
+def test_further_sampling_is_the_same_on_every_surface():
+    fields = {
+        "min_p": 0.1,
+        "presence_penalty": 0.5,
+        "frequency_penalty": -1,
+        "logit_bias": {"7": 5, "0": -100},
+        "min_tokens": 3,
+        "ignore_eos": True,
+        "logprobs": True,
+        "top_logprobs": 2,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "null"}}},
+    }
+    expected = {
+        "min_p": 0.1,
+        "presence_penalty": 0.5,
+        "frequency_penalty": -1.0,
+        "logit_bias": {7: 5.0, 0: -100.0},
+        "min_tokens": 3,
+        "ignore_eos": True,
+        "logprobs": 2,
+        "constraint": OutputConstraint(OutputForm.JSON_SCHEMA, '{"type": "null"}'),
+    }
+
+    for body in (parse_chat(CHAT | fields), parse(NATIVE | fields, InferenceBody)):
+        sampling = body.generation_request("r").sampling
+        assert {name: getattr(sampling, name) for name in expected} == expected
+
+
+def test_tools_and_their_messages_reach_the_engine():
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
+    schema = {"type": "object"}
+    body = parse_chat(
+        {
+            "model": "m",
+            "messages": [
+                {"role": "user", "content": "look"},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "content": "dark", "tool_call_id": "c1"},
+            ],
+            "tools": [{"type": "function", "function": {"name": "look", "parameters": schema, "strict": True}}],
+            "tool_choice": {"type": "function", "function": {"name": "look"}},
+        }
+    )
+
+    request = body.generation_request("r")
+
+    assert request.messages == (
+        Message("user", "look"),
+        Message("assistant", "", (ToolCall("c1", "look", '{"at": 1}'),)),
+        Message("tool", "dark", tool_call_id="c1"),
+    )
+    assert (request.tools, request.tool_choice) == ((Tool("look", "", schema),), "look")
 
 
 def test_what_asks_for_nothing_is_accepted_under_v1():
@@ -134,6 +227,9 @@ def test_what_asks_for_nothing_is_accepted_under_v1():
     [
         [],
         [{"role": "tool", "content": "x"}],
+        [{"role": "user", "content": "x", "tool_call_id": "c1"}],
+        [{"role": "user", "content": "x", "tool_calls": [{"id": "a", "function": {"name": "a", "arguments": ""}}]}],
+        [{"role": "assistant", "tool_calls": [{"id": "a"}]}],
         [{"role": "USER", "content": "x"}],
         [{"role": "user"}],
         [{"role": "user", "content": None}],

@@ -1,9 +1,12 @@
 """What an output of the engine becomes on the wire, byte by byte."""
 
-from inference.engine import FinishReason, GenerationOutput, Usage
+import msgspec
+
+from inference.engine import FinishReason, GenerationOutput, TokenLogprob, ToolCallDelta, Usage
 from inference.protocol import sse
+from inference.protocol.choices import Choice
 from inference.protocol.native import stream_events
-from inference.protocol.openai import ChatStream
+from inference.protocol.openai import ChatStream, chat_completion
 
 USAGE = Usage(7, 2, cached_tokens=4)
 
@@ -52,6 +55,61 @@ def test_chat_chunks_have_openais_order():
         head + b'[{"index":0,"delta":{},"finish_reason":"stop"' + tail,
         b"data: [DONE]\n\n",
     ]
+
+
+CALLS = (ToolCallDelta(0, "call_1", "look", ""), ToolCallDelta(0, None, None, '{"at":1}'))
+LOGPROB = TokenLogprob(7, "Hi", b"Hi", -0.5, (TokenLogprob(7, "Hi", b"Hi", -0.5), TokenLogprob(9, "�", b"\xe6", -2.0)))
+
+
+def called(index: int, *calls: ToolCallDelta) -> GenerationOutput:
+    return GenerationOutput(request_id="r", index=index, text="", tool_calls=calls)
+
+
+def test_calls_are_streamed_in_pieces_as_openai_does():
+    head = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":5,"model":"m","choices":'
+    tail = b',"logprobs":null}]}\n\n'
+
+    assert chat(called(0, CALLS[0]), called(1, CALLS[1]), output(2, "", FinishReason.TOOL_CALLS))[1:] == [
+        head + b'[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"","name":"look"},"id":"call_1",'
+        b'"type":"function"}]},"finish_reason":null' + tail,
+        head + b'[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\\"at\\":1}"}}]},'
+        b'"finish_reason":null' + tail,
+        head + b'[{"index":0,"delta":{},"finish_reason":"tool_calls"' + tail,
+        b"data: [DONE]\n\n",
+    ]
+
+
+def test_log_probabilities_come_with_the_text_that_they_are_of():
+    told = b'{"content":[{"token":"Hi","logprob":-0.5,"bytes":[72,105],"top_logprobs":[{"token":"Hi","logprob":-0.5,'
+    told += b'"bytes":[72,105]},{"token":"\xef\xbf\xbd","logprob":-2.0,"bytes":[230]}]}],"refusal":null}'
+    one = msgspec.structs.replace(output(0, "Hi"), logprobs=(LOGPROB,))
+
+    assert chat(one)[1].endswith(b'"delta":{"content":"Hi"},"finish_reason":null,"logprobs":' + told + b"}]}\n\n")
+    assert native(one) == [b'data: {"token":"Hi","index":0,"logprobs":' + told + b"}\n\n"]
+
+
+def test_a_whole_answer_has_its_calls_and_its_log_probabilities():
+    choice = Choice(0)
+    for one in (called(0, CALLS[0]), called(1, CALLS[1]), output(2, "", FinishReason.TOOL_CALLS)):
+        choice.add(one)
+    said = Choice(1, pieces=["Hi"], logprobs=[LOGPROB], finish_reason=FinishReason.STOP)
+
+    answer = msgspec.to_builtins(
+        chat_completion(
+            completion_id="c", created=5, model="m", choices=[choice, said], usage=USAGE, with_logprobs=True
+        )
+    )
+
+    first, second = answer["choices"]
+    assert first["message"] == {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "tool_calls": [{"id": "call_1", "function": {"name": "look", "arguments": '{"at":1}'}, "type": "function"}],
+    }
+    assert (first["finish_reason"], first["logprobs"]) == ("tool_calls", {"content": [], "refusal": None})
+    assert second["message"] == {"role": "assistant", "content": "Hi", "refusal": None}
+    assert [one["logprob"] for one in second["logprobs"]["content"][0]["top_logprobs"]] == [-0.5, -2.0]
 
 
 def test_the_usage_chunk_comes_last_when_it_was_asked_for():

@@ -1,0 +1,47 @@
+"""Sampling beyond the contract's own parameters and OpenAI's most used ones: the same fields on every surface."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from inference.engine import InvalidRequest
+from inference.protocol.forms import Grammar, Regex, ResponseFormat, constraint
+
+MinP = Annotated[float, Meta(ge=0, le=1, description="Tokens at least this share as probable as the best; 0 is off.")]
+Penalty = Annotated[float, Meta(ge=-2, le=2, description="As in OpenAI's API, over the output; 0 is off.")]
+TokenId = Annotated[str, Meta(pattern="^[0-9]{1,9}$")]
+Bias = Annotated[float, Meta(ge=-100, le=100)]
+LogitBias = Annotated[dict[TokenId, Bias], Meta(max_length=1024, description="Added to the logits of token ids.")]
+MinTokens = Annotated[int, Meta(ge=0, le=2**31 - 1, description="No end before so many tokens.")]
+TopLogprobs = Annotated[int, Meta(ge=0, le=20, description="So many best tokens beside each; needs logprobs.")]
+
+
+class FurtherSampling(Struct, kw_only=True):
+    """Absent and null are the same: not asked for."""
+
+    min_p: MinP | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: LogitBias | None = None
+    min_tokens: MinTokens | None = None
+    ignore_eos: bool | None = None
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
+    response_format: ResponseFormat | None = None
+    regex: Regex | None = None
+    grammar: Grammar | None = None
+
+    def further(self) -> dict[str, Any]:
+        """The engine's parameters of these. InvalidRequest when they contradict each other."""
+        if self.top_logprobs and not self.logprobs:
+            raise InvalidRequest("top_logprobs needs logprobs: set it to true.", field="top_logprobs")
+        return {
+            "min_p": self.min_p or 0.0,
+            "presence_penalty": self.presence_penalty or 0.0,
+            "frequency_penalty": self.frequency_penalty or 0.0,
+            "logit_bias": {int(token): bias for token, bias in (self.logit_bias or {}).items()},
+            "min_tokens": self.min_tokens or 0,
+            "ignore_eos": self.ignore_eos is True,
+            "logprobs": (self.top_logprobs or 0) if self.logprobs else None,
+            "constraint": constraint(self.response_format, self.regex, self.grammar),
+        }
