@@ -150,10 +150,10 @@ class _Layer:
         if self._head_norms is not None:
             turned.copy_(_rms_norm(turned, self._head_norms, of.norm_eps))
         # A complex product turns each pair of numbers by its angle.
-        torch.view_as_complex(turned.unflatten(-1, (-1, 2))).mul_(inputs.turns)
+        torch.view_as_complex(turned.view(*turned.shape[:2], -1, 2)).mul_(inputs.turns)
         self.cache.index_copy_(0, inputs.places, states[:, of.heads :])
         cache = self.cache.view(-1, inputs.context, 2, of.kv_heads, of.head_dim)
-        queries = states[:, : of.heads].unflatten(1, (of.kv_heads, -1))
+        queries = states[:, : of.heads].view(len(states), of.kv_heads, -1, of.head_dim)
         attended, row = [], 0
         for part in inputs.parts:
             attended.append(part.attend(queries[row : row + part.rows], cache))

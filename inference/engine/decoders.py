@@ -41,7 +41,8 @@ def open_decoder(source: Path | GGUFModel, options: LoadOptions, context_size: i
 def read_config(source: Path | GGUFModel) -> PreTrainedConfig:
     if isinstance(source, GGUFModel):
         return source.config
-    return AutoConfig.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
+    config: PreTrainedConfig = AutoConfig.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
+    return config
 
 
 def _by_transformers(
@@ -64,7 +65,8 @@ def _by_transformers(
 
 
 def _dequantised(source: GGUFModel) -> PreTrainedModel:
-    model: Any = AutoModelForCausalLM.from_config(source.config, dtype=torch.float32)
+    auto: Any = AutoModelForCausalLM
+    model: Any = auto.from_config(source.config, dtype=torch.float32)
     missing = model.load_state_dict(source.tensors, strict=False, assign=True).missing_keys
     model.tie_weights()
     if missing and not (missing == ["lm_head.weight"] and source.config.tie_word_embeddings):

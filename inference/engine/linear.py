@@ -69,6 +69,6 @@ def linear_maker(dtype: torch.dtype, device: torch.device, *, int8: bool = False
     """How matrices are held for this type and device."""
     if int8:
         return Int8Linear
-    if device.type == "cpu" and torch.backends.mkldnn.is_available():
+    if device.type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return lambda matrix: PackedLinear(matrix, dtype)
     return lambda matrix: DenseLinear(matrix, dtype, device)

@@ -71,6 +71,7 @@ class NativeDecoder:
         context_size: int,
     ) -> None:
         self._of = checkpoint.architecture
+        self._slots = slots
         self._kernels = _typed(kernels)
         self._width = int(kernels.vector_width())
         self._dtype = dtype
@@ -108,6 +109,10 @@ class NativeDecoder:
             for first in range(0, count, self._group_rows):
                 firsts.append(row + first)
                 counts.append(min(self._group_rows, count - first))
+        # The kernels read where they are told to.
+        if tokens and not 0 <= min(tokens) <= max(tokens) < self._of.vocabulary:
+            raise IndexError("a token that the model does not have")
+        assert all(0 <= span.slot < self._slots and span.end <= self._model.context for span in spans)
         if len(self._logits) < len(wanted):
             self._logits = torch.empty(len(wanted), self._logits.shape[1])
         arrays = (tokens, slots, positions, firsts, counts, wanted)
@@ -205,9 +210,9 @@ def _typed(kernels: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _halves(gate_up: Matrix, of: Architecture) -> list[Matrix]:
-    biases = gate_up.bias.split(of.intermediate) if gate_up.bias is not None else (None, None)
-    pairs = zip(gate_up.weight.split(of.intermediate), biases, strict=True)
-    return [Matrix(weight, bias) for weight, bias in pairs]
+    parts = slice(of.intermediate), slice(of.intermediate, None)
+    bias = gate_up.bias
+    return [Matrix(gate_up.weight[part], None if bias is None else bias[part]) for part in parts]
 
 
 def _up(count: int, unit: int) -> int:

@@ -105,7 +105,7 @@ def _candidates() -> Iterator[Kernels]:
     compiled = compiled_kernels()
     for library in [compiled, None] if compiled else [None]:
         for threads in THREADS:
-            if threads <= len(os.sched_getaffinity(0)):
+            if threads <= (os.cpu_count() or 1):
                 yield Kernels(library, threads)
 
 

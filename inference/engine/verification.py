@@ -11,6 +11,7 @@ from inference.engine.spans import Decoder, Span
 from inference.engine.weights import Checkpoint
 
 TOKENS = 5
+_from_config: Any = AutoModelForCausalLM.from_config
 
 
 def verify(decoder: Decoder, reference: PreTrainedModel, *, slots: int, tolerance: float) -> None:
@@ -45,7 +46,7 @@ def first_layer(config: PreTrainedConfig, checkpoint: Checkpoint) -> PreTrainedM
     if getattr(short, "layer_types", None):
         short.layer_types = short.layer_types[: of.layers]
     with torch.device("meta"):
-        model: Any = AutoModelForCausalLM.from_config(short, dtype=torch.float32)
+        model: Any = _from_config(short, dtype=torch.float32)
     model.load_state_dict(checkpoint.state(), strict=False, assign=True)
     model.tie_weights()
     model.model.rotary_emb = type(model.model.rotary_emb)(config=short)

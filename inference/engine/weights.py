@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from safetensors import safe_open
@@ -140,7 +140,7 @@ class FolderTensors:
         index = folder / "model.safetensors.index.json"
         names = set(read_json(index)["weight_map"].values()) if index.exists() else {"model.safetensors"}
         files = [safe_open(folder / name, framework="pt") for name in sorted(names)]
-        self._places = {key: file for file in files for key in file.keys()}  # noqa: SIM118 (not a dict)
+        self._places: dict[str, Any] = {key: file for file in files for key in _names(file)}
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -151,6 +151,11 @@ class FolderTensors:
     def tensor(self, name: str) -> Tensor:
         tensor: Tensor = self._places[name].get_tensor(name)
         return tensor
+
+
+def _names(file: Any) -> list[str]:
+    names: list[str] = file.keys()
+    return names
 
 
 class HeldTensors:
@@ -219,8 +224,6 @@ class Checkpoint:
 
     def _layer(self, prefix: str) -> LayerWeights:
         attention, mlp, of = f"{prefix}.self_attn", f"{prefix}.mlp", self.architecture
-        head_norms = [f"{attention}.q_norm.weight", f"{attention}.k_norm.weight"] if of.head_norms else []
-        query_norm, key_norm = [self._tensor(name).float() for name in head_norms] or [None, None]
         return LayerWeights(
             qkv=self._fused([f"{attention}.{kind}_proj" for kind in "qkv"], bias=of.qkv_bias),
             output=self._fused([f"{attention}.o_proj"], bias=of.output_bias),
@@ -228,8 +231,8 @@ class Checkpoint:
             down=self._fused([f"{mlp}.down_proj"], bias=of.mlp_bias),
             attention_norm=self._tensor(f"{prefix}.input_layernorm.weight").float(),
             mlp_norm=self._tensor(f"{prefix}.post_attention_layernorm.weight").float(),
-            query_norm=query_norm,
-            key_norm=key_norm,
+            query_norm=self._tensor(f"{attention}.q_norm.weight").float() if of.head_norms else None,
+            key_norm=self._tensor(f"{attention}.k_norm.weight").float() if of.head_norms else None,
         )
 
     def _fused(self, names: list[str], *, bias: bool) -> Matrix:

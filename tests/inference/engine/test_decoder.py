@@ -186,6 +186,16 @@ def test_what_a_failed_step_left_is_forgotten(folders: dict[str, Path], library:
     assert torch.equal(rows, opened(folders["llama"], library).run([Span(0, 8, IDS[8:9])]))
 
 
+@pytest.mark.parametrize("token", [300, -1, 2**31 - 1])
+def test_a_token_that_the_model_does_not_have_is_an_error(
+    folders: dict[str, Path], library: ctypes.CDLL | None, token: int
+) -> None:
+    decoder = opened(folders["llama"], library)
+    with pytest.raises(IndexError):
+        decoder.run([Span(0, 0, [5, token])])
+    assert decoder.run([Span(0, 0, [5])]).isfinite().all()
+
+
 def test_bfloat16_files_are_computed_in_float32_with_half_the_memory(
     folders: dict[str, Path], kernels: ctypes.CDLL, tmp_path: Path
 ) -> None:

@@ -35,6 +35,9 @@ from tests.inference.engine.tiny_models import (
     save_config,
 )
 
+# As loaded on a machine with a compiler; torch's own decoder is in test_decoder.py.
+pytestmark = pytest.mark.usefixtures("kernels")
+
 MAX_TOKENS = 30
 WORDS = ("brass", "oak", "leak-proof lid", "warm", "for two", "zurvelite", "red", "42 cm", "a gift")
 
