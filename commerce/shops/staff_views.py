@@ -6,6 +6,7 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -13,8 +14,8 @@ from rest_framework.views import APIView
 from commerce.shops import invitations
 from commerce.shops.models import StaffInvitation
 from shared.accounts.permissions import HasRole
-from shared.accounts.serializers import LinkSerializer, PasswordField
-from shared.accounts.views import PublicView
+from shared.api.idempotency import Idempotency
+from shared.api.json import CredentialsJSONParser
 from shared.api.rate_limits import rate_limit_headers
 from shared.api.throttles import RateLimit
 
@@ -29,9 +30,10 @@ class InvitationSerializer(serializers.ModelSerializer[StaffInvitation]):
         fields = ["id", "shop_id", "email", "created_at", "expires_at"]
 
 
-class AcceptSerializer(LinkSerializer):
+class AcceptSerializer(serializers.Serializer[Any]):
+    token = serializers.CharField(max_length=1024)
     name = serializers.CharField(max_length=150)
-    password = PasswordField()
+    password = serializers.CharField(max_length=1024, trim_whitespace=False, write_only=True)
 
 
 class StaffView(APIView):
@@ -58,8 +60,13 @@ class StaffView(APIView):
         return Response(InvitationSerializer(invitation).data, status=201)
 
 
-class AcceptInvitationView(PublicView):
+class AcceptInvitationView(APIView):
     """A place in a shop, by the token of such a link; the name counts for somebody who has no account yet."""
+
+    authentication_classes = []  # a token that is sent along, even a stale one, is ignored
+    permission_classes = [AllowAny]
+    parser_classes = [CredentialsJSONParser]
+    idempotency = Idempotency.NEVER
 
     @extend_schema(
         operation_id="accept_invitation",
