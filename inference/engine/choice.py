@@ -26,17 +26,21 @@ class Blocks:
 
     def peaks(self, scores: Tensor) -> Tensor:
         """The best score of each block, [rows, blocks]; NaN where a block holds one."""
-        whole = scores[:, : self._whole * self.size].unflatten(1, (self._whole, self.size)).amax(2)
+        whole = self._cut(scores).amax(2)
         if self._twice is None:
             return whole
         return torch.cat([whole, scores[:, self._whole * self.size :].amax(1, keepdim=True)], 1)
 
     def sums(self, weights: Tensor) -> Tensor:
         """The sum of each block, [rows, blocks] in float64."""
-        whole = weights[:, : self._whole * self.size].unflatten(1, (self._whole, self.size)).sum(2)
+        whole = self._cut(weights).sum(2)
         if self._twice is None:
             return whole.double()
         return torch.cat([whole, weights[:, self._whole * self.size :].sum(1, keepdim=True)], 1).double()
+
+    def _cut(self, values: Tensor) -> Tensor:
+        """The whole blocks, [rows, blocks, size]."""
+        return values[:, : self._whole * self.size].view(len(values), self._whole, self.size)
 
     def read(self, values: Tensor, blocks: Tensor, fill: float) -> Tensor:
         """The values in some blocks of each row, [rows, blocks] to [rows, blocks, size]; `fill` where one is twice."""

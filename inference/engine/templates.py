@@ -42,8 +42,9 @@ def render(
 
     Raises what the template raises: see `refusals`.
     """
-    rendered, _ = render_jinja_template([messages], tools, chat_template=template, add_generation_prompt=True, **tokens)
-    text: str = rendered[0]
+    options: dict[str, Any] = {"tools": tools, "chat_template": template, "add_generation_prompt": True, **tokens}
+    rendered: Any = render_jinja_template([messages], **options)
+    text: str = rendered[0][0]
     if len(text) > MAX_RENDERED:
         raise InvalidRequest(f"The conversation becomes {len(text)} characters long. Shorten it.", parameter="messages")
     return text
