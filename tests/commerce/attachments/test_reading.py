@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
 from django.test import AsyncClient, Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
@@ -27,6 +29,7 @@ async def body_of(path: str, **headers: str) -> tuple[int, dict[str, str], bytes
     answer = await AsyncClient().get(path, headers=headers)
     body = b"".join([chunk async for chunk in answer]) if answer.streaming else answer.content
     answer.close()
+    await sync_to_async(connections.close_all)()  # of the thread that looked into the database
     return answer.status_code, dict(answer.headers), body
 
 
