@@ -70,7 +70,7 @@ def _chat_request(given: dict[str, Any], prompt: str, system: str | None) -> Gen
 
 async def _print(model: str, request: GenerationRequest) -> None:
     await find_card(model)
-    async with _loaded(model), await stream(model_id=model, request=request) as outputs:
+    async with _loaded(model), await stream(caller=None, model_id=model, request=request) as outputs:
         async for output in outputs:
             sys.stdout.write(output.text)
             sys.stdout.flush()

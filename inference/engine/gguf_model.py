@@ -6,6 +6,7 @@ the `quantization` that the load asks for.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,9 +30,11 @@ def read_gguf(file: Path) -> GGUFModel:
     architecture = read_gguf_header(file).architecture
     if architecture not in GGUF_SUPPORTED_ARCHITECTURES:
         raise ModelLoadFailed(f"GGUF files of {architecture} are not read. Use its safetensors folder.")
-    config = AutoConfig.for_model(**load_gguf_checkpoint(str(file))["config"])
+    read: Any = load_gguf_checkpoint  # it has no types, nor have the Auto classes
+    auto: Any = AutoModelForCausalLM
+    config = AutoConfig.for_model(**read(str(file))["config"])
     with torch.device("meta"):
-        names = AutoModelForCausalLM.from_config(config)
-    tensors = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=names, torch_dtype=torch.float32)
+        names = auto.from_config(config)
+    tensors = read(str(file), return_tensors=True, model_to_load=names, torch_dtype=torch.float32)
     config.architectures = [type(names).__name__]
     return GGUFModel(config, {name: tensor.float() for name, tensor in tensors["tensors"].items()})

@@ -25,7 +25,7 @@ class PackedModule(nn.Module):
 
 def pack_linears(model: nn.Module) -> None:
     """Replaces every float32 Linear module of the model by a packed one, where this machine has oneDNN."""
-    if not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return
     for module in list(model.modules()):
         for name, child in list(module.named_children()):

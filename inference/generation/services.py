@@ -40,16 +40,19 @@ def new_id(prefix: str) -> str:
     return f"{prefix}{secrets.token_hex(12)}"
 
 
-async def stream(*, caller: Principal, model_id: str, request: GenerationRequest) -> GenerationStream:
+async def stream(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
     """Returns once the engine has begun to answer, or is slow to; who reads it must close it. Leaving cancels it.
+
+    caller: None is the operator at this machine's command line.
 
     ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED; ModelNotLoaded, InvalidRequest, ContextLengthExceeded,
     EngineOverloaded, EngineDied, DeadlineExceeded, HostUnavailable.
     """
-    if request.priority > 0 and not caller.may(Permission.MANAGE_MODELS):
+    if request.priority > 0 and caller is not None and not caller.may(Permission.MANAGE_MODELS):
         raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
     try:
-        outputs = await engine().generate(model_id, replace(request, user=str(caller.user.pk)))
+        user = str(caller.user.pk) if caller is not None else ""
+        outputs = await engine().generate(model_id, replace(request, user=user))
     except ModelNotLoaded:
         await find_card(model_id)
         raise
