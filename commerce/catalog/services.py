@@ -22,7 +22,8 @@ COLUMNS = (
     "type_id", "name", "description", "price", "sale_price", "sku", "quantity", "currency", "is_taxable", "status",
     "product_type", "unit", "height", "width", "length",
 )  # fmt: skip
-# What a shop's own people may choose; approving and rejecting is the platform's.
+# What a shop's own people may choose; approving and rejecting is the platform's, and what is under review waits for it:
+# a rejected product would else be back on sale by way of a draft.
 SHOP_STATUSES = frozenset({Product.Status.DRAFT, Product.Status.PUBLISH, Product.Status.UNDER_REVIEW})
 
 
@@ -164,7 +165,9 @@ def _set_columns(product: Product, actor: User, values: Mapping[str, Any]) -> No
 def _may_set_status(actor: User, before: str, after: str) -> bool:
     if actor.role == Role.SUPER_ADMIN:
         return True
-    return after in SHOP_STATUSES and not (before == Product.Status.REJECTED and after == Product.Status.PUBLISH)
+    if before == Product.Status.REJECTED:
+        return after == Product.Status.UNDER_REVIEW
+    return after in SHOP_STATUSES and before != Product.Status.UNDER_REVIEW
 
 
 def _set_image(product: Product, actor: User, values: Mapping[str, Any]) -> None:

@@ -299,8 +299,13 @@ class TestWriting:
 
         assert send(client_of, owner, "put", path, {"status": "approved"}).status_code == 422
         assert send(client_of, admin, "put", path, {"status": "rejected"}).status_code == 200
-        assert send(client_of, owner, "put", path, {"status": "publish"}).status_code == 422
+        for by_way_of in ("publish", "draft"):
+            assert send(client_of, owner, "put", path, {"status": by_way_of}).status_code == 422
         assert send(client_of, owner, "put", path, {"status": "under_review"}).status_code == 200
+        for by_way_of in ("publish", "draft"):
+            assert send(client_of, owner, "put", path, {"status": by_way_of}).status_code == 422
+        assert send(client_of, admin, "put", path, {"status": "approved"}).status_code == 200
+        assert send(client_of, owner, "put", path, {"status": "publish"}).status_code == 200
 
     def test_a_deleted_product_leaves_every_list_and_keeps_its_row(self, client_of: ApiClient, shop: Shop, owner: User):
         lamp = publish(shop)
