@@ -2,6 +2,7 @@
 
 from django.urls import path, re_path
 
+from commerce.attachments.file_names import LONGEST
 from commerce.attachments.media import media
 from commerce.attachments.views import AttachmentsView, AttachmentView, FinalizeView, PresignView
 
@@ -13,5 +14,8 @@ urlpatterns = [
 ]
 
 media_urlpatterns = [
-    re_path(r"^attachments/(?P<path>[0-9a-f]{32}/(?:sizes/)?[\w-]{1,255}\.[a-z]{3,4})$", media, name="media"),
+    # No name is longer than ours are: a file system would refuse to look for it.
+    re_path(
+        rf"^attachments/(?P<path>[0-9a-f]{{32}}/(?:sizes/)?[\w-]{{1,{LONGEST}}}\.[a-z]{{3,4}})$", media, name="media"
+    ),
 ]

@@ -19,7 +19,9 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.attributes.urls")),
     path("", include("commerce.descriptions.urls")),
     path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
-    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+    path(
+        "docs", SpectacularSwaggerSplitView.as_view(url_name="schema", http_method_names=["get", "head"]), name="docs"
+    ),
 ]
 
 urlpatterns = [

@@ -1,6 +1,7 @@
 """GET /api/attachments, one of them, PUT, and the files themselves."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -177,6 +178,15 @@ async def test_nothing_else_is_given_out(media_root: Path, path: str):
 
     assert status == 404
     assert b"secret" not in body
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("stem", ["a" * 255, "\N{CJK UNIFIED IDEOGRAPH-56F3}" * 86])
+@pytest.mark.parametrize("folder", ["", "sizes/"])
+async def test_u3_a_name_that_no_file_can_have_is_not_found(media_root: Path, folder: str, stem: str):
+    (media_root / "attachments" / ("c" * 32) / "sizes").mkdir(parents=True)
+
+    assert (await body_of(f"/media/attachments/{'c' * 32}/{folder}{quote(stem)}.webp"))[0] == 404
 
 
 @pytest.mark.django_db(transaction=True)

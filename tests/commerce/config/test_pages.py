@@ -93,6 +93,14 @@ def test_what_a_page_loads_comes_from_this_server(client_of: ApiClient, path: st
         answer.close()
 
 
+@pytest.mark.parametrize("method", ["options", "post", "put", "delete"])
+def test_o5_the_page_of_the_api_is_only_read(client_of: ApiClient, method: str):
+    answer = getattr(client_of(None), method)("/api/docs")
+
+    assert answer.status_code == 405
+    assert answer.json()["code"] == "method_not_allowed"
+
+
 def test_the_server_says_that_it_lives_and_is_ready(client_of: ApiClient):
     assert client_of(None).get("/livez").status_code == 200
     assert client_of(None).get("/readyz").status_code == 200
