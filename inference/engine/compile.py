@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -19,6 +20,7 @@ FOLDER_VARIABLE = "ENGINE_COMPILED_DIR"
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", "-pthread", "-w")
 BUILD_SECONDS = 300
+LOOK_SECONDS = 0.5
 
 
 def compiled_kernels() -> ctypes.CDLL | None:
@@ -31,6 +33,22 @@ def compiled_kernels() -> ctypes.CDLL | None:
     except OSError:
         logger.warning("engine_kernels_do_not_load")
         return None
+
+
+def kernels_are_to_come() -> bool:
+    """Whether a library is not there and may still be built."""
+    target = _target()
+    return target is not None and not target.exists()
+
+
+def wait_for_kernels() -> bool:
+    """Waits until somebody has built the library; False when nobody did in twice the time that a build may take."""
+    until = time.monotonic() + 2 * BUILD_SECONDS
+    while kernels_are_to_come():
+        if time.monotonic() > until:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return compiled_kernels() is not None
 
 
 def build_kernels() -> bool:
@@ -49,7 +67,7 @@ def build_kernels() -> bool:
 
 def build_in_background(folder: Path) -> None:
     """From now on this process and those that it starts keep libraries in `folder`, and one is built unless it is
-    there. Models that are loaded before run without it."""
+    there. Models that are loaded before take it up when it is."""
     os.environ[FOLDER_VARIABLE] = str(folder.absolute())
     threading.Thread(target=build_kernels, daemon=True).start()
 

@@ -32,7 +32,7 @@ class Engine:
     """Generates for many requests at once; a request's output depends on nothing but itself, the model and its seed.
 
     `emit` gets, once a step and from the loop thread, all that the step produced. It must not block or raise. The
-    first outputs of a request may reach it before `submit` has returned.
+    first outputs of a request may reach it before `submit` has returned. vocabulary: how many tokens the decoder knows.
     """
 
     def __init__(
@@ -42,15 +42,17 @@ class Engine:
         tokenizer: Tokenizer,
         eos_ids: frozenset[int],
         context_size: int,
+        vocabulary: int,
         options: LoadOptions,
         emit: Emit,
     ) -> None:
         self._decoder = decoder
+        self._next_decoder: Decoder | None = None
         self._tokenizer = tokenizer
         self._slots = options.max_sequences
         self._cache_capacity = options.max_sequences * context_size
         self._emit = emit
-        self._intake = Intake(tokenizer=tokenizer, eos_ids=eos_ids, context_size=context_size)
+        self._intake = Intake(tokenizer=tokenizer, eos_ids=eos_ids, context_size=context_size, vocabulary=vocabulary)
         self._sampler = Sampler(slots=self._slots, context_size=context_size, eos_ids=eos_ids)
         self._parked: dict[Sequence, Parked] = {}
         self._scheduler = Scheduler(
@@ -92,6 +94,19 @@ class Engine:
             self._wake.notify()
         return Usage(len(generation.prompt_ids), 0)
 
+    def swap(self, decoder: Decoder) -> None:
+        """Goes on with another decoder of the same model, from any thread: as soon as no request has begun, since a
+        running one never changes kernels."""
+        with self._wake:
+            self._next_decoder = decoder
+            self._wake.notify()
+
+    def _swap(self) -> None:
+        if self._next_decoder is not None and not self._scheduler.running and not self._parked:
+            self._decoder, self._next_decoder = self._next_decoder, None
+            self._scheduler.forget_slots()
+            logger.info("engine_decoder_swapped")
+
     def cancel(self, request_id: str) -> None:
         """Ends a request, from any thread, at the next step; an unknown id is nothing."""
         with self._wake:
@@ -105,6 +120,11 @@ class Engine:
     def detokenize(self, ids: list[int]) -> str:
         """The text of `ids`, without special tokens."""
         return self._tokenizer.decode(ids)
+
+    @property
+    def decoder(self) -> Decoder:
+        """The one in use."""
+        return self._decoder
 
     def stats(self) -> EngineStats:
         """What the last step left."""
@@ -135,10 +155,15 @@ class Engine:
             if outputs:
                 self._emit(outputs)
 
+    def _has_work(self) -> bool:
+        """Asked before every step, and whenever something is new."""
+        self._swap()
+        return bool(self._stopping or self._scheduler.waiting or self._scheduler.running)
+
     def _schedule(self) -> Plan | None:
         """Waits for work, ends what is unwanted or late, and plans a step. None when the engine stops."""
         with self._wake:
-            self._wake.wait_for(lambda: self._stopping or self._scheduler.waiting or self._scheduler.running)
+            self._wake.wait_for(self._has_work)
             now = time.monotonic()
             unwanted, self._unwanted = self._unwanted, []
             outputs = self._end_all(self._scheduler.generations() if self._stopping else unwanted)

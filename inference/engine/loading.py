@@ -1,5 +1,7 @@
 """From a folder on disk to a model ready to run."""
 
+import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +12,8 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
+from inference.engine.compile import kernels_are_to_come, wait_for_kernels
+from inference.engine.decoder import LlamaDecoder
 from inference.engine.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.embedder import Embedder, read_max_length, read_pooling
 from inference.engine.engine import Engine
@@ -17,9 +21,12 @@ from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from inference.engine.gguf_header import find_gguf
 from inference.engine.gguf_model import GGUFModel, read_gguf
 from inference.engine.model_folder import read_json, read_model_folder
+from inference.engine.native_decoder import NativeDecoder
 from inference.engine.packing import pack_linears
 from inference.engine.request import GenerationOutput, LoadOptions, LoadReport
 from inference.engine.tokenizer import Tokenizer, load_tokenizer
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT = 2048
 MAX_THREADS = 2  # small matrix products are no faster on more, and a busy neighbour makes them slower
@@ -114,9 +121,12 @@ def _load_causal(
         tokenizer=tokenizer,
         eos_ids=_eos_ids(load.path, config, tokenizer),
         context_size=context_size,
+        vocabulary=config.get_text_config().vocab_size,
         options=load.options,
         emit=emit,
     )
+    if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_are_to_come():
+        threading.Thread(target=_take_up_kernels, args=(load, engine, context_size), daemon=True).start()
     report = load.report(
         context_size=context_size,
         memory=decoder.weight_bytes + decoder.cache_bytes,
@@ -125,6 +135,20 @@ def _load_causal(
         warning=DEQUANTISED if isinstance(source, GGUFModel) and load.options.quantization == "none" else None,
     )
     return LoadedModel(report, engine, None)
+
+
+def _take_up_kernels(load: _Load, engine: Engine, context_size: int) -> None:
+    """Reads the model again for compiled kernels when they are there, and swaps them in if they are the faster."""
+    if not wait_for_kernels():
+        return
+    gguf = find_gguf(load.path)
+    try:
+        decoder = open_decoder(read_gguf(gguf) if gguf else load.path, load.options, context_size)
+    except EngineError as error:
+        logger.warning("engine_kernels_not_taken_up", extra={"reason": error.message})
+        return
+    if isinstance(decoder, NativeDecoder):
+        engine.swap(decoder)
 
 
 def _load_encoder(load: _Load) -> LoadedModel:

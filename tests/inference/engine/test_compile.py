@@ -1,11 +1,32 @@
 """Kernels are compiled once a machine, and quietly not where that cannot be done."""
 
 import ctypes
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from inference.engine import own_decoder
 from inference.engine.compile import FOLDER_VARIABLE, build_in_background, build_kernels, compiled_kernels
+from inference.engine.decoder import LlamaDecoder
+from inference.engine.loading import load_model
+from inference.engine.native_decoder import NativeDecoder
+from inference.engine.own_decoder import Kernels
+from inference.engine.request import GenerationOutput, GenerationRequest, LoadOptions
+from tests.inference.engine.collecting import GREEDY, Collector
+from tests.inference.engine.tiny_models import letter_tokenizer, save_causal
+
+
+def text_of(outputs: Sequence[GenerationOutput]) -> str:
+    return "".join(output.text for output in outputs)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until, "it did not come to hold"
+        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -75,3 +96,25 @@ def test_another_compiler_makes_another_library(folder: Path, tmp_path: Path, mo
 
 def test_the_library_knows_the_registers_of_this_machine(kernels: ctypes.CDLL) -> None:
     assert kernels.vector_width() in (8, 16)
+
+
+def test_a_loaded_model_takes_up_the_library_when_it_is_there_and_gives_the_same_text(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Which is the faster may depend on the moment.
+    monkeypatch.setattr(own_decoder, "fastest", lambda *given: Kernels(compiled_kernels(), 1))
+    collector, options = Collector(), LoadOptions(max_sequences=2, context_size=64)
+    loaded = load_model("tiny", save_causal(tmp_path / "tiny", "llama", letter_tokenizer()), options, collector.emit)
+    assert loaded.engine is not None
+    assert loaded.report.kernels == "torch"
+    loaded.engine.start()
+    try:
+        loaded.engine.submit(GenerationRequest(request_id="before", prompt="a-warm-lamp", sampling=GREEDY))
+        before = text_of(collector.outputs("before"))
+        assert isinstance(loaded.engine.decoder, LlamaDecoder)
+        assert build_kernels()
+        eventually(lambda: isinstance(loaded.engine.decoder, NativeDecoder))
+        loaded.engine.submit(GenerationRequest(request_id="after", prompt="a-warm-lamp", sampling=GREEDY))
+        assert text_of(collector.outputs("after")) == before
+    finally:
+        loaded.engine.stop()

@@ -272,3 +272,15 @@ def test_many_threads_may_submit_and_cancel_at_once() -> None:
         assert engine.stats().running == engine.stats().waiting == 0
     finished = [collector.outputs(f"{number}.1")[-1].finish_reason for number in range(24)]
     assert finished == [FinishReason.STOP] * 24
+
+
+def test_another_decoder_is_taken_up_when_nobody_runs_and_not_before() -> None:
+    with running_engine(scripted("brass lamp, brass lamp", end=True, pause=0.02), BYTES) as (engine, collector):
+        engine.submit(ask("before", "hello", ENDLESS))
+        collector.wait_for_tokens("before", 2)
+        engine.swap(scripted("warm oak"))
+        before = collector.outputs("before")
+        engine.submit(ask("after", "hello", ENDLESS))
+        after = collector.outputs("after")
+    assert "".join(output.text for output in before) == "brass lamp, brass lamp"
+    assert "".join(output.text for output in after) == "warm oak"
