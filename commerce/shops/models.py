@@ -13,9 +13,10 @@ from shared.accounts.roles import Role
 
 class ShopQuerySet(models.QuerySet["Shop"]):
     def for_user(self, user: User) -> Self:
-        """The shops that this user owns or works in."""
-        place = ShopStaff.objects.filter(user=user).values("shop")
-        return self.filter(Q(owner=user) | Q(pk__in=place))
+        """The shops that this user owns or works in, as long as their role is one for it."""
+        if user.role == Role.STAFF:
+            return self.filter(pk__in=ShopStaff.objects.filter(user=user).values("shop"))
+        return self.filter(owner=user) if user.role in (Role.STORE_OWNER, Role.SUPER_ADMIN) else self.none()
 
     def managed_by(self, user: User) -> Self:
         """The shops whose goods this user may change: their own, and a super admin's are all."""
@@ -27,7 +28,8 @@ class ShopQuerySet(models.QuerySet["Shop"]):
             return self.filter(is_active=True)
         if user.role == Role.SUPER_ADMIN:
             return self.all()
-        return self.filter(Q(is_active=True) | Q(pk__in=Shop.objects.for_user(user).values("pk")))
+        own = Shop.objects.for_user(user)
+        return self.filter(Q(is_active=True) | Q(pk__in=own.values("pk")))
 
 
 class Shop(models.Model):

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from commerce.addresses.models import Address
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.shops.images import ImageReferenceField
-from commerce.shops.models import Shop, ShopStaff
+from commerce.shops.models import Shop
 from commerce.shops.records import for_record
 from shared.accounts.models import User
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
@@ -108,7 +108,8 @@ class MeSerializer(serializers.ModelSerializer[User]):
         ]
 
     def get_shop_id(self, user: User) -> int | None:
-        return ShopStaff.objects.filter(user=user).values_list("shop_id", flat=True).first()
+        works = user.role == Role.STAFF
+        return Shop.objects.for_user(user).values_list("pk", flat=True).first() if works else None
 
     def get_permissions(self, user: User) -> list[str]:
         return list(SHOP_PERMISSIONS[Role(user.role)])

@@ -61,6 +61,23 @@ def test_a_shop_that_is_not_active_is_seen_by_its_own_people(
         assert client_of(stranger).get(f"{PATH}/corner").status_code == 404
 
 
+def test_a3_who_has_lost_the_role_sees_the_shop_like_anybody(
+    client_of: ApiClient, shop: Shop, owner: User, staff: User
+):
+    make_product(shop, "draft", status="draft")
+    Shop.objects.update(is_active=False)
+    User.objects.update(role=Role.CUSTOMER)
+
+    for user in (owner, staff):
+        user.refresh_from_db()
+        me = client_of(user).get("/api/me").json()
+        assert (me["shop_id"], me["shops"]) == (None, [])
+        assert listed(client_of, user) == []
+        for path in ("products", "orders"):
+            assert client_of(user).get(f"/api/{path}", {"shop_id": shop.pk}).json()["total"] == 0
+        assert client_of(user).get("/api/products/draft").status_code == 404
+
+
 def test_an_owner_opens_a_shop_which_the_platform_makes_active(client_of: ApiClient, other_owner: User, admin: User):
     answer = send(client_of, other_owner, "post", PATH, {"name": "Far Trails", "is_active": True})
 
@@ -72,6 +89,20 @@ def test_an_owner_opens_a_shop_which_the_platform_makes_active(client_of: ApiCli
     assert send(client_of, other_owner, "put", f"{PATH}/far-trails", {"is_active": True}).json()["is_active"] is False
     assert send(client_of, admin, "put", f"{PATH}/far-trails", {"is_active": True}).json()["is_active"] is True
     assert listed(client_of) == ["far-trails"]
+
+
+def test_of_one_owners_shops_few_wait_to_be_made_active(
+    client_of: ApiClient, shop: Shop, owner: User, other_owner: User, admin: User
+):
+    def opened(user: User) -> int:
+        return int(send(client_of, user, "post", PATH, {"name": "Far Trails"}).status_code)
+
+    assert [opened(other_owner) for _ in range(11)] == [201] * 10 + [409]
+    assert Shop.objects.filter(owner=other_owner).count() == 10
+    assert (opened(owner), opened(admin)) == (201, 201)
+    waiting = Shop.objects.filter(owner=other_owner).earliest("pk")
+    assert send(client_of, admin, "put", f"{PATH}/{waiting.pk}", {"is_active": True}).status_code == 200
+    assert (opened(other_owner), opened(other_owner)) == (201, 409)
 
 
 def test_others_open_none(client_of: ApiClient, customer: User, staff: User):
