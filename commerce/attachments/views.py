@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_v
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.generics import ListAPIView, RetrieveAPIView
 from rest_framework.parsers import MultiPartParser
-from rest_framework.permissions import AllowAny, BasePermission, IsAuthenticated
+from rest_framework.permissions import AllowAny, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -32,6 +32,7 @@ from commerce.attachments.serializers import (
     UploadedSerializer,
 )
 from shared.accounts.models import User
+from shared.accounts.permissions import SignedIn
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.idempotency import Idempotency
 from shared.api.pagination import PagedList
@@ -74,7 +75,7 @@ class PublicReads(AnswersNotNow):
         return [] if self._is_public() else super().get_authenticators()
 
     def get_permissions(self) -> list[BasePermission]:
-        return [AllowAny() if self._is_public() else IsAuthenticated()]
+        return [AllowAny() if self._is_public() else SignedIn()]
 
     def _is_public(self) -> bool:
         return getattr(self, "request", None) is not None and self.request.method in self.public_methods

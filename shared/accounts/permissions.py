@@ -30,6 +30,12 @@ class HasRole(BasePermission):
         return isinstance(principal, Principal) and principal.has_whole_role and principal.user.role in self.roles
 
 
+class SignedIn(HasRole):
+    """Lets everybody through who is signed in, whatever their role."""
+
+    roles = frozenset(Role)
+
+
 class HasPermission(BasePermission):
     """Lets those through whose role, and whose key, carry this permission."""
 

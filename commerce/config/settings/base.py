@@ -45,6 +45,7 @@ CSRF_COOKIE_NAME = "stoa_commerce_csrf"
 REST_FRAMEWORK = REST_FRAMEWORK | {
     "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ",  # as the shop's clients know it
     "DEFAULT_SCHEMA_CLASS": "commerce.config.auto_schema.ShopSchema",
+    "DEFAULT_PERMISSION_CLASSES": ["shared.accounts.permissions.SignedIn"],  # not keys with a few named permissions
     "DEFAULT_FILTER_BACKENDS": ["shared.api.listing.ListQueryBackend"],
 }
 API_ERROR_BODY = "commerce.config.errors.error_body"

@@ -8,8 +8,10 @@ import pytest
 from django.db import transaction
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
 from pytest_django import Settings
 
+from shared.accounts.services import create_api_key
 from tests.commerce.descriptions.provider_server import ProviderServer
 from tests.commerce.routes.table import TABLE, Row
 from tests.commerce.routes.world import IDENTITIES, World, make_world
@@ -109,3 +111,11 @@ def test_a1_and_a8_no_forged_or_misplaced_token_opens_a_route(world: World, row:
     for path in (f"{row.path}?token={sound}", f"{row.path}?access_token={sound}&Authorization=Bearer%20{sound}"):
         misplaced = Row(row.method, row.route, path, row.statuses, row.body)
         assert answer(world, "nobody", misplaced).status_code == 401
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.statuses[0] == 401], ids=lambda row: row.name)
+def test_a5_a_key_with_a_few_permissions_of_the_model_server_opens_nothing(world: World, row: Row):
+    admin = world.users["super admin"]
+    raw = create_api_key(user=admin, name="few", permissions=["run_inference"], now=timezone.now())[1]
+
+    assert answer(world, "nobody", row, headers={"Authorization": f"Bearer {raw}"}).status_code == 403
