@@ -157,10 +157,10 @@ def _insert(model: type[models.Model], columns: Sequence[str], rows: Sequence[tu
                     copy.write_row(row)
         else:
             marks = ", ".join(["%s"] * len(columns))
-            cursor.executemany(f"INSERT INTO {target} VALUES ({marks})", rows)  # noqa: S608 names of our own tables
+            cursor.executemany(f"INSERT INTO {target} VALUES ({marks})", rows)  # noqa: S608  # nosec B608
 
 
 def _add(model: type[models.Model], column: str, counts: Mapping[int, int]) -> None:
-    update = f'UPDATE "{model._meta.db_table}" SET "{column}" = "{column}" + %s WHERE id = %s'  # noqa: S608 as above
+    update = f'UPDATE "{model._meta.db_table}" SET "{column}" = "{column}" + %s WHERE id = %s'  # noqa: S608  # nosec B608
     with connection.cursor() as cursor:
         cursor.executemany(update, [(count, pk) for pk, count in sorted(counts.items())])
