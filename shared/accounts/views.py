@@ -108,6 +108,7 @@ class ChangePasswordView(APIView):
     """A new password. Every earlier token is refused from the next request, the one that asks included."""
 
     permission_classes = [HasRole.of(*Role.values)]
+    idempotency = Idempotency.AFTERWARDS  # hashing takes its time, and would hold the database's write lock
 
     @extend_schema(
         operation_id="change_password",

@@ -1,9 +1,11 @@
 """What was sent, as one digest: two requests with the same one ask for the same."""
 
 import hashlib
+import hmac
 import io
 from typing import IO, Any, cast
 
+from django.conf import settings
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest
@@ -12,8 +14,9 @@ from django.http.multipartparser import MultiPartParser, MultiPartParserError
 
 def fingerprint(request: HttpRequest) -> str:
     """A digest of query, type and body, which can be read afterwards as before. Of a form with files the parts count,
-    not the boundary between them, which a client makes anew for each try."""
-    digest = hashlib.sha256()
+    not the boundary between them, which a client makes anew for each try. The digest is keyed: it is kept, and whoever
+    reads it could else try passwords against that of a body which holds one."""
+    digest = hmac.new(settings.SECRET_KEY.encode(), digestmod=hashlib.sha256)
     for text in (request.META.get("QUERY_STRING", ""), request.content_type or ""):
         digest.update(f"{len(text)}:{text}".encode(errors="replace"))
     if request.content_type == "multipart/form-data":

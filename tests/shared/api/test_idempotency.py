@@ -24,9 +24,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from shared.accounts import services
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, create_user
+from shared.accounts.views import ChangePasswordView
 from shared.api import idempotency
 from shared.api.errors import ApiError
 from shared.api.idempotency import Idempotency, claim, keep
@@ -86,6 +88,7 @@ urlpatterns = [
     path("secrets", SecretsView.as_view()),
     path("limited", LimitedView.as_view()),
     path("files", FilesView.as_view()),
+    path("change-password", ChangePasswordView.as_view()),
 ]
 
 
@@ -151,6 +154,32 @@ def test_another_body_with_the_same_key_is_refused(post: Make) -> None:
 def test_another_query_with_the_same_key_is_refused(post: Make) -> None:
     post("/things?a=1")
     assert post("/things?a=2").status_code == 422
+
+
+def test_o3_what_is_kept_of_a_body_tells_nothing_to_who_does_not_have_our_key(post: Make, settings: Settings) -> None:
+    for number in range(2):
+        settings.SECRET_KEY = f"secret {number}"
+        post(key=f"k{number}", password="guess me")
+
+    first, second = KeyedRequest.objects.values_list("fingerprint", flat=True)
+    assert first != second
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_password_is_hashed_outside_of_any_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = []
+
+    def matches(user: User, password: str) -> bool:
+        inside.append(connection.in_atomic_block)
+        return False
+
+    monkeypatch.setattr(services, "password_matches", matches)
+    headers = {"Authorization": bearer(make_user("ada@example.com")), "Idempotency-Key": "k"}
+    body = {"old": "a", "new": "b"}
+
+    answer = Client().post("/change-password", body, content_type="application/json", headers=headers)
+
+    assert (answer.status_code, inside) == (422, [False])
 
 
 def test_keys_of_other_paths_and_other_users_are_other_keys(post: Make) -> None:
