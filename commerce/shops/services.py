@@ -13,6 +13,7 @@ from shared.accounts.roles import Role
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.slugs import save_with_slug
 
+MOST_WAITING = 10  # shops of one owner that nobody has made active yet
 COLUMNS = ("name", "description", "address", "settings")
 IMAGES = ("logo_id", "cover_image_id")
 
@@ -20,7 +21,10 @@ IMAGES = ("logo_id", "cover_image_id")
 @transaction.atomic
 def create_shop(*, actor: User, values: Mapping[str, Any]) -> Shop:
     """A new shop that the actor owns. It is seen by others once a super admin has made it active. `values`: the
-    columns, `slug`, `logo_id`, `cover_image_id`, and of a super admin `is_active`."""
+    columns, `slug`, `logo_id`, `cover_image_id`, and of a super admin `is_active`. Raises ApiError 409 while too many
+    of the actor's shops wait for that."""
+    if actor.role != Role.SUPER_ADMIN:
+        _require_few_waiting(actor)
     shop = Shop(owner=actor, is_active=False)
     _set(shop, actor, values)
 
@@ -50,6 +54,14 @@ def count_orders(*, shop_ids: Iterable[int]) -> None:
     """One more order for each of these shops, in the transaction of who places it."""
     for shop_id in sorted(shop_ids):
         Shop.objects.filter(pk=shop_id).update(orders_count=F("orders_count") + 1)
+
+
+def _require_few_waiting(owner: User) -> None:
+    """Anybody registers as an owner: the lists that show one all their shops, and what is in them, are not to grow
+    without somebody's leave."""
+    User.objects.select_for_update(no_key=True).get(pk=owner.pk)  # two at once would both find room
+    if Shop.objects.filter(owner=owner, is_active=False).count() >= MOST_WAITING:
+        raise ApiError(409, f"{MOST_WAITING} of your shops wait to be made active: wait for one of them.")
 
 
 def _set(shop: Shop, actor: User, values: Mapping[str, Any]) -> None:
