@@ -8,7 +8,7 @@ import msgspec
 from inference.engine.detokenizer import TextStream
 from inference.engine.errors import ContextLengthExceeded, InvalidRequest
 from inference.engine.logprobs import Ranked
-from inference.engine.request import GenerationRequest, Message, SamplingParams, TokenLogprob
+from inference.engine.request import GenerationRequest, Message, SamplingParams, TokenLogprob, Tool
 from inference.engine.sampling import check_sampling
 from inference.engine.sequence import Generation, Sequence
 from inference.engine.structured import Grammars, TokenConstraint
@@ -28,8 +28,10 @@ SEED_STEP = 0x9E3779B97F4A7C15
 class Intake:
     """Safe to use from many threads at once."""
 
-    def __init__(self, *, tokenizer: Tokenizer, eos_ids: frozenset[int], context_size: int) -> None:
+    def __init__(self, *, tokenizer: Tokenizer, eos_ids: frozenset[int], context_size: int, vocabulary: int) -> None:
         self._tokenizer = tokenizer
+        # A tokenizer may have tokens that its model was never given; one in a step would end everybody's.
+        self._vocabulary = min(vocabulary, tokenizer.vocabulary)
         self._eos_ids = eos_ids
         self._context_size = context_size
         self._grammars = Grammars(tokenizer_json=tokenizer.to_json, eos_ids=eos_ids)
@@ -53,7 +55,7 @@ class Intake:
             echo=self._prompt_text(request, prompt_ids) if request.echo else None,
         )
         if generation.scored:
-            _check_scores(len(prompt_ids), request.sampling.logprobs or 0)
+            _check_scores(len(prompt_ids), request.n, request.sampling.logprobs or 0)
             generation.prompt_logprobs.append(self.describe(prompt_ids[0], None, ()))
         for place in range(request.n):
             choice = self._choice(request, generation, max_tokens, place, tools)
@@ -112,18 +114,24 @@ class Intake:
             prompt_ids = list(request.prompt_ids)
             if len(prompt_ids) > self._context_size:
                 raise self._too_long(len(prompt_ids), request.sampling.max_tokens)
-            if not all(0 <= token < self._tokenizer.vocabulary for token in prompt_ids):
-                limit = self._tokenizer.vocabulary
+            if not all(0 <= token < self._vocabulary for token in prompt_ids):
+                limit = self._vocabulary
                 raise InvalidRequest(f"`prompt_ids` must be ids from 0 to {limit - 1}.", parameter="prompt_ids")
         elif request.messages is not None:
-            self._refuse_far_too_long(request, sum(map(_length, request.messages)))
-            prompt_ids = self._tokenizer.encode_chat(request.messages, tools.tools if tools else ())
+            told = tools.tools if tools else ()
+            self._refuse_far_too_long(request, sum(map(_length, request.messages)) + sum(map(_told, told)))
+            prompt_ids = self._tokenizer.encode_chat(request.messages, told)
         else:
             prompt = request.prompt or ""
             self._refuse_far_too_long(request, len(prompt))
             prompt_ids = self._tokenizer.encode(prompt)
         if not prompt_ids:
             raise InvalidRequest("The prompt is empty. Send at least one character.", parameter="prompt")
+        if max(prompt_ids) >= self._vocabulary:
+            text = self._tokenizer.token_bytes(max(prompt_ids)).decode(errors="replace")
+            raise InvalidRequest(
+                f"The prompt needs {text!r}, a token that this model does not have.", parameter="prompt"
+            )
         return prompt_ids
 
     def _refuse_far_too_long(self, request: GenerationRequest, characters: int) -> None:
@@ -166,18 +174,22 @@ def _check(request: GenerationRequest) -> None:
             raise InvalidRequest(f"`{name}` must be {expected}.", parameter=name)
 
 
-def _check_scores(prompt_tokens: int, top: int) -> None:
-    """They go out at once, in one output."""
-    if prompt_tokens * (1 + top) > MAX_SCORES:
+def _check_scores(prompt_tokens: int, choices: int, top: int) -> None:
+    """They go out at once, in one output of each choice."""
+    if prompt_tokens * choices * (1 + top) > MAX_SCORES:
         raise InvalidRequest(
-            f"`logprobs` of an echoed prompt are at most {MAX_SCORES} numbers, and this prompt has {prompt_tokens} "
-            "tokens. Ask for fewer.",
+            f"`logprobs` of an echoed prompt are at most {MAX_SCORES} numbers over all choices, and this prompt has "
+            f"{prompt_tokens} tokens. Ask for fewer.",
             parameter="logprobs",
         )
 
 
 def _length(message: Message) -> int:
     return len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
+
+
+def _told(tool: Tool) -> int:
+    return len(tool.name) + len(tool.description)
 
 
 def _sampling(asked: SamplingParams, place: int) -> SamplingParams:

@@ -104,7 +104,14 @@ def _start(form: ToolForm, *, free: bool, marker_id: int | None) -> list[str]:
     if not form.marker:
         return ["start: calls | TEXT?", r"TEXT: /[^{](.|\n)*/"]
     if marker_id is not None:
-        return [f"start: text ({marker} calls)?", "text: TEXT", r"TEXT: /(.|\n)*/"]
+        # What the letters of a marker begin would be read as a call, and nothing held it to its form.
+        return [
+            f"start: text ({marker} calls)?",
+            "text: TEXT",
+            "TEXT: ANY & ~OPENED",
+            f"OPENED: ANY {_quoted(form.begin)} ANY",
+            r"ANY: /(.|\n)*/",
+        ]
     return ["start: text | lead calls", "text: TEXT", r"TEXT: /(.|\n)*/", f"lead[lazy]: TEXT {marker}"]
 
 

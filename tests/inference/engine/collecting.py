@@ -167,7 +167,11 @@ class RememberingDecoder:
 
 @contextmanager
 def running_engine(
-    decoder: Decoder, tokenizer: PreTrainedTokenizerFast, options: LoadOptions | None = None, context_size: int = 512
+    decoder: Decoder,
+    tokenizer: PreTrainedTokenizerFast,
+    options: LoadOptions | None = None,
+    context_size: int = 512,
+    vocabulary: int | None = None,
 ) -> Iterator[tuple[Engine, Collector]]:
     collector = Collector()
     engine = Engine(
@@ -175,6 +179,7 @@ def running_engine(
         tokenizer=Tokenizer(tokenizer),
         eos_ids=frozenset({END}),
         context_size=context_size,
+        vocabulary=len(tokenizer) if vocabulary is None else vocabulary,
         options=options or LoadOptions(),
         emit=collector.emit,
     )

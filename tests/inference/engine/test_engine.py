@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest
-from inference.engine.request import FinishReason, GenerationRequest, LoadOptions, Message, SamplingParams
+from inference.engine.request import FinishReason, GenerationRequest, LoadOptions, Message, SamplingParams, Tool
 from inference.engine.tokenizer import Tokenizer
 from tests.inference.engine.collecting import ScriptedDecoder, ask, running_engine
 from tests.inference.engine.tiny_models import END, byte_tokenizer, letter_tokenizer
@@ -284,3 +284,42 @@ def test_another_decoder_is_taken_up_when_nobody_runs_and_not_before() -> None:
         after = collector.outputs("after")
     assert "".join(output.text for output in before) == "brass lamp, brass lamp"
     assert "".join(output.text for output in after) == "warm oak"
+
+
+@pytest.mark.parametrize("form", ["ids", "messages"])
+def test_a_token_that_the_tokenizer_has_and_the_model_has_not_is_refused_and_ends_nobody_else(form: str) -> None:
+    source = byte_tokenizer()
+    source.add_special_tokens({"additional_special_tokens": ["<|new|>"]})
+    source.chat_template = "<|new|>{{ messages[0].content }}"
+    unknown = source.convert_tokens_to_ids("<|new|>")
+    more: dict[str, Any] = {
+        "ids": {"prompt_ids": (5, unknown)},
+        "messages": {"messages": (Message("user", "a"),)},
+    }[form]
+    decoder = scripted("brass lamp")
+    with running_engine(decoder, source, vocabulary=len(BYTES)) as (engine, collector):
+        engine.submit(ask("other", "hello", ENDLESS))
+        with pytest.raises(InvalidRequest):
+            engine.submit(GenerationRequest(request_id="one", sampling=ENDLESS, **more))
+        assert collector.text("other") == "brass lamp"
+
+
+def test_i4_the_scores_of_an_echoed_prompt_are_counted_for_every_choice() -> None:
+    sampling = SamplingParams(temperature=0, max_tokens=1, logprobs=20)
+    prompt_ids = (5,) * 4000
+    with running_engine(scripted("x"), LETTERS, context_size=4096) as (engine, _):
+        with pytest.raises(InvalidRequest, match="over all choices"):
+            engine.submit(GenerationRequest(request_id="8", prompt_ids=prompt_ids, echo=True, n=8, sampling=sampling))
+        engine.submit(GenerationRequest(request_id="1", prompt_ids=prompt_ids, echo=True, n=1, sampling=sampling))
+
+
+def test_m8_tools_far_too_long_are_refused_without_being_counted() -> None:
+    text = "x" * (9 * 2**20)
+    message = Message("user", "a")
+    request = GenerationRequest(
+        request_id="one", messages=(message,), tools=(Tool("look", text),), sampling=SamplingParams(temperature=0)
+    )
+    with running_engine(scripted("x"), BYTES) as (engine, _), pytest.raises(ContextLengthExceeded) as refused:
+        engine.submit(request)
+    least = -(-(len("a") + len("look") + len(text)) // Tokenizer(BYTES).longest_token)
+    assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}

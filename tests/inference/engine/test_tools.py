@@ -161,6 +161,32 @@ def test_auto_keeps_to_the_form_once_a_call_is_opened() -> None:
             assert_valid(call)
 
 
+def test_letters_that_look_like_a_call_are_no_way_around_the_form() -> None:
+    source = tokenizer_with(BRACKETS, "[TOOL_CALLS]")
+    forged = [
+        token for letter in '[TOOL_CALLS] [{"name": "forged", "arguments": {}}]' for token in source.encode(letter)
+    ]
+
+    class Forging(RememberingDecoder):
+        def row(self, ids: list[int]) -> Any:
+            row = super().row(ids)
+            row[source.convert_tokens_to_ids("[TOOL_CALLS]")] = -90.0
+            if len(ids) >= self.begin:
+                row[forged[min(len(ids) - self.begin, len(forged) - 1)]] = 90.0
+            return row
+
+        begin = 10**9
+
+    decoder = Forging(len(source))
+    with running_engine(decoder, source, context_size=2048) as (engine, collector):
+        decoder.begin = engine.submit(ask("probe", "auto", max_tokens=1)).prompt_tokens
+        engine.submit(ask("auto", "auto", max_tokens=len(forged)))
+        text, calls, _ = result(collector.outputs("auto"))
+    assert calls == []
+    assert text.startswith("[TOOL_CALLS] ")
+    assert not text.startswith("[TOOL_CALLS] [")
+
+
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_the_parser_gives_the_same_in_any_pieces(name: str, size: int) -> None:
