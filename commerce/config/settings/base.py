@@ -65,15 +65,12 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     ],
 }
 
-# What prices are in unless their product says otherwise: ISO 4217.
-CURRENCY = env.str("STOA_CURRENCY", default="EUR")
 # On every order: its tax, in hundredths of a percent of what is taxable (1900 is 19 %), and what its delivery costs, in
 # minor units of the order's currency.
 TAX_RATE = env.int("STOA_TAX_RATE", default=0)
 DELIVERY_FEE = env.int("STOA_DELIVERY_FEE", default=0)
 
-# A minute and a user; requests are counted by address where nobody is signed in.
-REQUEST_LIMIT = env.int("STOA_REQUEST_LIMIT", default=600)
+# A minute and a user.
 CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT", default=5)
 UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT", default=10)
 DELETE_LIMIT = env.int("STOA_DELETE_LIMIT", default=10)
