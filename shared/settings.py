@@ -5,6 +5,8 @@ place that reads the environment. They are safe and complete for one machine on 
 from datetime import timedelta
 from typing import Any
 
+from corsheaders.defaults import default_headers
+
 from shared.environment import env, refuse_unknown_names, var_dir
 from shared.observability.logging import logging_config
 from shared.secret_files import read_or_make_secret
@@ -142,6 +144,11 @@ MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES", default=10 * 1024 * 1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
 TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES", default=0)
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS", default=[])
+CORS_ALLOW_HEADERS = [*default_headers, "idempotency-key", "x-api-key", "x-request-id"]
+CORS_EXPOSE_HEADERS = [
+    "Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+    "X-RateLimit-Reset-After", "X-Request-Id",
+]  # fmt: skip
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

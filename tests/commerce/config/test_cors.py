@@ -1,0 +1,44 @@
+"""What browsers may do on the pages of other hosts, which STOA_CORS_ORIGINS names."""
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+STOREFRONT = "https://storefront.example"
+
+
+@pytest.fixture(autouse=True)
+def _named(settings: Settings) -> None:
+    settings.CORS_ALLOWED_ORIGINS = [STOREFRONT]
+
+
+def asked(origin: str) -> dict[str, str]:
+    """The headers of the answer to a browser's question whether it may send an order with its key."""
+    headers = {
+        "Origin": origin,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization, content-type, idempotency-key",
+    }
+    answer = Client().options("/api/orders", headers=headers)
+    assert answer.status_code == 200
+    return {name.lower(): value for name, value in answer.headers.items()}
+
+
+def test_a_named_page_may_send_all_that_the_api_reads():
+    told = asked(STOREFRONT)
+
+    assert told["access-control-allow-origin"] == STOREFRONT
+    allowed = {name.strip() for name in told["access-control-allow-headers"].split(",")}
+    assert {"authorization", "content-type", "idempotency-key", "x-api-key"} <= allowed
+
+
+def test_another_page_may_send_nothing():
+    assert "access-control-allow-origin" not in asked("https://evil.example")
+
+
+@pytest.mark.django_db
+def test_a_named_page_may_read_what_the_api_says_in_headers():
+    answer = Client().get("/api/types", headers={"Origin": STOREFRONT})
+
+    shown = {name.strip() for name in answer.headers["Access-Control-Expose-Headers"].split(",")}
+    assert {"Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Remaining", "X-Request-Id"} <= shown
