@@ -24,7 +24,8 @@ LOOK_SECONDS = 0.5
 
 
 def compiled_kernels() -> ctypes.CDLL | None:
-    """The library, if it was built; never waits for a compiler."""
+    """The library, if it was built; never waits for a compiler. One that does not load is taken away, so that the next
+    host builds it anew."""
     target = _target()
     if target is None or not target.exists():
         return None
@@ -32,6 +33,7 @@ def compiled_kernels() -> ctypes.CDLL | None:
         return ctypes.CDLL(str(target))
     except OSError:
         logger.warning("engine_kernels_do_not_load")
+        target.unlink(missing_ok=True)
         return None
 
 
@@ -81,6 +83,8 @@ def _compile(target: Path) -> bool:
     except (OSError, subprocess.SubprocessError):
         logger.warning("engine_kernels_not_compiled")
         return False
+    with partial.open("rb") as library:
+        os.fsync(library.fileno())  # half a library under its name, after a power cut, could end whoever loads it
     partial.rename(target)
     return True
 

@@ -71,6 +71,16 @@ def test_a_library_that_does_not_load_is_not_used(
     assert compiled_kernels() is None
 
 
+def test_a_library_that_does_not_load_is_built_anew(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path, monkeypatch, f"echo once >> {tmp_path}/builds; echo nonsense > $(echo $@ | sed 's/.*-o //')")
+    for _ in range(2):
+        assert build_kernels()
+        assert compiled_kernels() is None
+    assert (tmp_path / "builds").read_text() == "once\nonce\n"
+
+
 def test_what_was_built_is_not_built_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path, monkeypatch, f"echo once >> {tmp_path}/builds; touch $(echo $@ | sed 's/.*-o //')")
     assert build_kernels()
