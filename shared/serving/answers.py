@@ -1,5 +1,7 @@
 """What every answer carries: the request's id, the headers that keep browsers out of trouble, and JSON for errors."""
 
+from django.conf import settings
+
 from shared.api.errors import Problem, error_body_bytes
 from shared.serving.asgi_types import Event, Headers, Send
 
@@ -40,13 +42,27 @@ def problem_answer(problem: Problem, *, path: str, request_id: str) -> tuple[Hea
     return with_safe_headers(headers, request_id), body
 
 
+def shown_to(origin: str) -> Headers:
+    """What lets a page of a named host read an answer that Django's own middleware never saw: else its browser takes
+    a 429 for a broken connection."""
+    if origin not in getattr(settings, "CORS_ALLOWED_ORIGINS", ()):
+        return []
+    exposed = ", ".join(settings.CORS_EXPOSE_HEADERS).encode()
+    return [
+        (b"access-control-allow-origin", origin.encode()),
+        (b"access-control-expose-headers", exposed),
+        (b"vary", b"origin"),
+    ]
+
+
 class Answer:
     """The `send` that the application gets; remembers the status, 0 as long as nothing was sent."""
 
-    def __init__(self, send: Send, *, path: str, request_id: str) -> None:
+    def __init__(self, send: Send, *, path: str, request_id: str, origin: str = "") -> None:
         self._send = send
         self._path = path
         self._request_id = request_id
+        self._origin = origin
         self.status = 0
         self.headers: dict[str, str] = {}  # that every answer to this request carries, unless it has its own
 
@@ -60,7 +76,7 @@ class Answer:
         """Answer with this problem. Nothing may have been sent yet."""
         headers, body = problem_answer(problem, path=self._path, request_id=self._request_id)
         self.status = problem.status
-        headers = self._with_all(headers)
+        headers = self._with_all([*headers, *shown_to(self._origin)])
         await self._send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 

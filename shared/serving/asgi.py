@@ -44,7 +44,8 @@ def wrap(application: Application, *, limit: Limit | None = None, body_cap: Body
             return
         offered = header(scope["headers"], b"x-request-id").decode("latin-1")
         with bound_request_id(offered) as request_id:
-            answer = Answer(send, path=scope["path"], request_id=request_id)
+            origin = header(scope["headers"], b"origin").decode("latin-1")
+            answer = Answer(send, path=scope["path"], request_id=request_id, origin=origin)
             began = time.monotonic()
             try:
                 await _answer(application, scope, receive, answer, limit, body_cap)
