@@ -14,6 +14,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_ALLOWED_HOSTS",
         "STOA_CLAMD",
         "STOA_CONTENT_WRITE_LIMIT",
+        "STOA_COMPILED_DIR",
         "STOA_CORS_ORIGINS",
         "STOA_CURRENCY",
         "STOA_DEBUG",

@@ -54,7 +54,7 @@ def start_stoa(home: Path) -> RunningStoa:
         process = subprocess.Popen(
             [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file)],
             cwd=CHECKOUT,
-            env=kept | {"STOA_HOME": str(home)},
+            env=kept | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(CHECKOUT / "var" / "compiled")},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

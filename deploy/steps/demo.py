@@ -105,7 +105,12 @@ class Demo:
             raise Failed(f"{run_dir} is a link or somebody else's. Remove it, or choose a shorter path for STOA_HOME.")
         run_dir.chmod(0o700)
         kept = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-        return kept | {"STOA_HOME": str(self.home), "STOA_RUN_DIR": str(run_dir)}
+        compiled = kept.get("STOA_COMPILED_DIR", str(self.var / "compiled"))
+        return kept | {
+            "STOA_HOME": str(self.home),
+            "STOA_RUN_DIR": str(run_dir),
+            "STOA_COMPILED_DIR": compiled,
+        }
 
     def prepare_data(self) -> None:
         """Database, pages' files and demo data: whatever of it is missing."""
@@ -148,7 +153,8 @@ class Demo:
             say(f"  Going on without: limits are counted in each process. {child.last_lines()}")
 
     def start_model_host(self, supervisor: Supervisor) -> None:
-        host = [PYTHON, "-m", "inference.engine.host", "--run-dir", self.env["STOA_RUN_DIR"], "--die-with-parent"]
+        folders = ["--run-dir", self.env["STOA_RUN_DIR"], "--compiled-dir", self.env["STOA_COMPILED_DIR"]]
+        host = [PYTHON, "-m", "inference.engine.host", *folders, "--die-with-parent"]
         supervisor.add("model-host", host, self.env, signal.SIGTERM)
 
     def start_inference(self, supervisor: Supervisor, port: int) -> None:

@@ -16,7 +16,7 @@ urlpatterns = [
     path("livez", livez),
     path("readyz", readyz(database=check_database, model_host=check_models)),
     path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
-    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema")),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema", http_method_names=["get", "head"])),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
 ]

@@ -42,7 +42,7 @@ def start_host(run_dir: Path, *, quiet: bool = False) -> subprocess.Popen[bytes]
 
     quiet: its log is dropped.
     """
-    folders = ["--run-dir", str(run_dir), "--compiled-dir", str(settings.VAR_DIR / "compiled")]
+    folders = ["--run-dir", str(run_dir), "--compiled-dir", str(settings.COMPILED_DIR)]
     return subprocess.Popen(  # noqa: S603 our own module
         [sys.executable, "-m", "inference.engine.host", *folders, "--die-with-parent"],
         stdin=subprocess.DEVNULL,

@@ -156,6 +156,7 @@ def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str]) -
         "DATABASE_URL": _database_url(home),
         "STOA_HOME": str(home),
         "STOA_RUN_DIR": str(run_dir),
+        "STOA_COMPILED_DIR": str(REPOSITORY / "var" / "compiled"),  # built once for all tests
         "STOA_MODELS_DIR": str(models_dir),
         "STOA_LOAD": ",".join(load),
     }

@@ -34,5 +34,6 @@ BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
 MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR", default=[])]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD", default=["stoa-describer", "stoa-encoder"])
 RUN_DIR = Path(env.str("STOA_RUN_DIR", default=str(VAR_DIR / "run")))
+COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR", default=str(VAR_DIR / "compiled")))  # private to this user
 
 UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}

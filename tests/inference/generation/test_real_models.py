@@ -14,7 +14,7 @@ import pytest
 
 from tests.inference.engine.processes import eventually_idle, process_exists
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config, save_encoder
-from tests.inference.served import ServedStoa, eventually_running, run_manage, served_stoa
+from tests.inference.served import ServedStoa, run_manage, served_stoa
 
 pytestmark = pytest.mark.timeout(300)  # starting real models takes long where cores are shared
 
@@ -106,10 +106,11 @@ def test_more_than_the_context_cannot_be_loaded_and_gpu_layers_run_on_the_cpu(re
 async def test_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_comes_back(real: ServedStoa):
     pid = await real.pid("tiny")
     async with real.client() as client:
-        streaming = asyncio.create_task(client.post("/inference/stream", json=LONG))
-        await eventually_running(real, "tiny")
-        os.kill(pid, signal.SIGKILL)
-        last = (await streaming).text.strip().splitlines()[-1]
+        async with client.stream("POST", "/inference/stream", json=LONG) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            os.kill(pid, signal.SIGKILL)
+            last = [line async for line in lines if line][-1]
         deadline = time.monotonic() + 100
         while (await client.post("/inference", json=BODY)).status_code != 200:
             assert time.monotonic() < deadline
