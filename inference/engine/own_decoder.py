@@ -38,7 +38,7 @@ OwnDecoder = LlamaDecoder | NativeDecoder
 class Kernels:
     """The compiled library, or None for torch's own operations; and how many threads run them."""
 
-    library: ctypes.CDLL | None
+    compiled: ctypes.CDLL | None
     threads: int
 
 
@@ -71,11 +71,11 @@ def make(
     checkpoint: Checkpoint, options: LoadOptions, kernels: Kernels, *, slots: int, context_size: int
 ) -> OwnDecoder:
     int8, dtype = options.quantization == "int8", DTYPES[options.dtype]
-    if kernels.library is None:
+    if kernels.compiled is None:
         places = placements(checkpoint.architecture.layers, layers_on_gpu(checkpoint, options), dtype, int8=int8)
         return LlamaDecoder(checkpoint, places, slots=slots, context_size=context_size)
     return NativeDecoder(
-        kernels.library,
+        kernels.compiled,
         checkpoint,
         dtype=torch.int8 if int8 else dtype,
         threads=kernels.threads,

@@ -277,6 +277,6 @@ def test_kernels_are_chosen_by_measuring(
     sample = checkpoint(folders["llama"]).truncated()
     with monkeypatch.context() as patch:
         patch.setattr(NativeDecoder, "run", slow(NativeDecoder.run))
-        assert fastest(sample, LoadOptions()).library is None
+        assert fastest(sample, LoadOptions()).compiled is None
     monkeypatch.setattr(LlamaDecoder, "run", slow(LlamaDecoder.run))
-    assert fastest(sample, LoadOptions()).library is not None
+    assert fastest(sample, LoadOptions()).compiled is not None
