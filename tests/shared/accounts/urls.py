@@ -5,6 +5,7 @@ from typing import cast
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -14,6 +15,8 @@ from shared.accounts.permissions import HasPermission, HasRole
 
 
 class WhoView(APIView):
+    permission_classes = [IsAuthenticated]  # whatever the project's default
+
     def get(self, request: Request) -> Response:
         principal = cast(Principal, request.auth)
         return Response({"email": principal.user.email, "permissions": sorted(principal.permissions)})
