@@ -1,6 +1,6 @@
 """Row I1: what the server answers to generated requests, sound and broken, is what its OpenAPI page says.
 
-The everyday run is short. `FUZZ_EXAMPLES=60 python -m pytest ... tests/conformance/test_openapi.py` is the long one, of
+The everyday run is short. `FUZZ_EXAMPLES=60 python -m pytest ... tests/commerce/config/test_generated_requests.py` is the long one, of
 more than ten thousand requests.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from tests.commerce.descriptions.provider_server import ProviderServer
 from tests.commerce.served import ServedShop, served_shop
@@ -25,10 +24,7 @@ PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > 2 else "examples,fuz
 NOT_PROMISED = "positive_data_acceptance,negative_data_rejection,ensure_resource_availability"
 LONGEST_S = 120 + 30 * EXAMPLES
 
-pytestmark = [
-    pytest.mark.skipif(settings.PROJECT != "commerce", reason="the shop's settings only"),
-    pytest.mark.timeout(LONGEST_S + 200),
-]
+pytestmark = pytest.mark.timeout(LONGEST_S + 200)
 
 
 @pytest.fixture(scope="module")
