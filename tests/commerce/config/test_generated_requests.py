@@ -1,7 +1,6 @@
 """Row I1: what the server answers to generated requests, sound and broken, is what its OpenAPI page says.
 
-The everyday run is short. `FUZZ_EXAMPLES=60 python -m pytest ... tests/commerce/config/test_generated_requests.py` is the long one, of
-more than ten thousand requests.
+The everyday run is short; with `FUZZ_EXAMPLES=60` in the environment it makes more than ten thousand requests.
 """
 
 import os
