@@ -8,7 +8,17 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 django_application = get_asgi_application()
 
 from commerce.attachments.body_cap import body_cap  # noqa: E402  settings come first
+from shared.accounts.password_gate import PasswordGate  # noqa: E402
 from shared.accounts.request_limits import count_request  # noqa: E402
 from shared.serving.asgi import wrap  # noqa: E402
 
-application = wrap(django_application, limit=count_request, body_cap=body_cap)
+PASSWORD_PATHS = [  # at which anybody may have a password hashed
+    "/admin/login/",
+    "/api/token",
+    "/api/register",
+    "/api/forget-password",
+    "/api/reset-password",
+    "/api/accept-invitation",
+]
+
+application = wrap(PasswordGate(django_application, paths=PASSWORD_PATHS), limit=count_request, body_cap=body_cap)

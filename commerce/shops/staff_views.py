@@ -6,7 +6,6 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -14,8 +13,7 @@ from rest_framework.views import APIView
 from commerce.shops import invitations
 from commerce.shops.models import StaffInvitation
 from shared.accounts.permissions import HasRole
-from shared.api.idempotency import Idempotency
-from shared.api.json import CredentialsJSONParser
+from shared.accounts.views import PublicView
 from shared.api.rate_limits import rate_limit_headers
 from shared.api.throttles import RateLimit
 
@@ -60,13 +58,8 @@ class StaffView(APIView):
         return Response(InvitationSerializer(invitation).data, status=201)
 
 
-class AcceptInvitationView(APIView):
+class AcceptInvitationView(PublicView):
     """A place in a shop, by the token of such a link; the name counts for somebody who has no account yet."""
-
-    authentication_classes = []  # a token that is sent along, even a stale one, is ignored
-    permission_classes = [AllowAny]
-    parser_classes = [CredentialsJSONParser]
-    idempotency = Idempotency.NEVER
 
     @extend_schema(
         operation_id="accept_invitation",

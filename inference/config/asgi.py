@@ -8,6 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base"
 django_application = get_asgi_application()
 
 from inference.access.versioning import with_api_version  # noqa: E402  settings come first
+from shared.accounts.password_gate import PasswordGate  # noqa: E402
 from shared.serving.asgi import wrap  # noqa: E402
 
-application = with_api_version(wrap(django_application))
+application = with_api_version(wrap(PasswordGate(django_application, paths=["/admin/login/"])))

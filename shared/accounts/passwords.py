@@ -12,9 +12,9 @@ from shared.api.errors import ApiError
 
 LONGEST_WAIT_S = 5.0
 
-_CORES = max(1, (os.cpu_count() or 1) - 1)
-_cores = threading.BoundedSemaphore(_CORES)
-_places = threading.BoundedSemaphore(16 * _CORES)  # for those who hash and those who wait: each of them holds a thread
+CORES = max(1, (os.cpu_count() or 1) - 1)  # that may hash at once
+_cores = threading.BoundedSemaphore(CORES)
+_places = threading.BoundedSemaphore(16 * CORES)  # for those who hash and those who wait: each of them holds a thread
 
 
 class OneCoreArgon2(Argon2PasswordHasher):
@@ -47,6 +47,10 @@ def _rehash(user: User, password: str) -> None:
     User.objects.filter(pk=user.pk).update(password=user.password)
 
 
+def too_many() -> ApiError:
+    return ApiError(503, "Too many people sign in just now. Try again shortly.", headers={"Retry-After": "5"})
+
+
 @contextmanager
 def _one_core() -> Iterator[None]:
     with _held(_places, wait_s=0), _held(_cores, wait_s=LONGEST_WAIT_S):
@@ -56,7 +60,7 @@ def _one_core() -> Iterator[None]:
 @contextmanager
 def _held(semaphore: threading.BoundedSemaphore, *, wait_s: float) -> Iterator[None]:
     if not semaphore.acquire(timeout=wait_s):
-        raise ApiError(503, "Too many people sign in just now. Try again shortly.", headers={"Retry-After": "5"})
+        raise too_many()
     try:
         yield
     finally:

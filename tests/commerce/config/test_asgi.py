@@ -1,0 +1,20 @@
+"""What stands in front of Django knows every door at which anybody may have a password hashed."""
+
+from django.urls import get_resolver
+
+from commerce.config.asgi import PASSWORD_PATHS
+from shared.accounts.views import PublicView, RefreshView, VerifyEmailView
+
+WITHOUT_A_HASH = {RefreshView, VerifyEmailView}
+
+
+def test_a7_every_public_route_that_hashes_a_password_is_behind_the_gate() -> None:
+    api = next(entry for entry in get_resolver().url_patterns if str(entry.pattern) == "api/")
+    routes = [route for included in api.url_patterns for route in getattr(included, "url_patterns", [])]
+    public = {
+        f"/api/{route.pattern}"
+        for route in routes
+        if issubclass(view := getattr(route.callback, "view_class", object), PublicView) and view not in WITHOUT_A_HASH
+    }
+    assert public
+    assert public | {"/admin/login/"} == set(PASSWORD_PATHS)
