@@ -12,6 +12,7 @@ env = environ.Env()
 KNOWN_STOA_NAMES = frozenset(
     {
         "STOA_ALLOWED_HOSTS",
+        "STOA_ANALYTICS_TIME_ZONE",
         "STOA_CLAMD",
         "STOA_CONTENT_WRITE_LIMIT",
         "STOA_COMPILED_DIR",
@@ -36,6 +37,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_MAX_BODY_BYTES",
         "STOA_MEDIA_ROOT",
         "STOA_MODELS_DIR",
+        "STOA_REMOTE_MODELS",
         "STOA_REQUEST_LIMIT",
         "STOA_RUN_DIR",
         "STOA_S3_ACCESS_KEY",

@@ -17,6 +17,7 @@ from inference.engine.errors import (
     ModelLoadFailed,
     ModelNotLoaded,
 )
+from inference.engine.frames import StepOutput
 from inference.engine.gguf_header import find_gguf, read_gguf_header
 from inference.engine.model_host import run_host
 from inference.engine.request import (
@@ -68,6 +69,7 @@ __all__ = [
     "OutputConstraint",
     "OutputForm",
     "SamplingParams",
+    "StepOutput",
     "TokenLogprob",
     "Tool",
     "ToolCall",

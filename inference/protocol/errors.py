@@ -31,6 +31,7 @@ _ENGINE_ERRORS: dict[str, tuple[Code, int]] = {
     "DeadlineExceeded": (Code.TIMEOUT, 503),
     "EngineOverloaded": (Code.INFERENCE_FAILED, 503),
     "HostUnavailable": (Code.INFERENCE_FAILED, 503),
+    "RemoteUnavailable": (Code.INFERENCE_FAILED, 503),
 }
 
 # OpenAI's clients and their users know these names.

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from inference.remote.configuration import RemoteModel, read_remote_models
 from shared.environment import env
 from shared.settings import *  # noqa: F403
 from shared.settings import MIDDLEWARE, SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
@@ -33,6 +34,8 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
 MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR", default=[])]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD", default=["stoa-describer", "stoa-encoder"])
+# Models of other servers: a JSON array. It holds keys, so that nothing prints it.
+REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS", default=""))
 RUN_DIR = Path(env.str("STOA_RUN_DIR", default=str(VAR_DIR / "run")))
 COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR", default=str(VAR_DIR / "compiled")))  # private to this user
 

@@ -1,0 +1,85 @@
+"""How another server's failures become ours."""
+
+from typing import Any
+
+import msgspec
+
+from inference.engine import (
+    ContextLengthExceeded,
+    DeadlineExceeded,
+    EngineDied,
+    EngineError,
+    EngineOverloaded,
+    InvalidRequest,
+    ModelNotLoaded,
+)
+
+LONGEST_MESSAGE = 500
+MOST_RETRY_AFTER_S = 120.0
+RETRY_AFTER_S = 5.0
+
+
+class RemoteUnavailable(EngineError):
+    """The server behind a remote model cannot be used just now. details: reason, retry_after (seconds)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="remote_unavailable", retry_after=RETRY_AFTER_S)
+
+
+class _Told(msgspec.Struct):
+    message: str = ""
+    code: str | int | None = None
+    param: str | None = None
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Told | str = ""
+    message: str = ""
+
+
+def error_from_answer(model_id: str, status: int, body: bytes, retry_after: str | None) -> EngineError:
+    """What an answer with an error status says."""
+    told = read_error(body)
+    said = f" It says: {told.message}" if told.message else ""
+    if status in (400, 413, 422):
+        if told.code == "context_length_exceeded":
+            return ContextLengthExceeded(told.message)
+        return InvalidRequest(
+            f"The server behind {model_id} refuses this request.{said}", **({"field": told.param} if told.param else {})
+        )
+    if status in (408, 504):
+        return DeadlineExceeded(f"The server behind {model_id} took too long.{said}")
+    if status in (429, 503):
+        wait = _seconds(retry_after)
+        if told.code == "model_not_loaded":
+            return ModelNotLoaded(f"The server behind {model_id} has not loaded it.{said}", retry_after=wait)
+        return EngineOverloaded(
+            f"The server behind {model_id} is overloaded.{said}", reason="overloaded", retry_after=wait
+        )
+    if status >= 500:
+        return EngineDied(f"The server behind {model_id} failed.{said} Try again.")
+    return RemoteUnavailable(f"{reason_of_refusal(status)} It is for the operator to mend.")
+
+
+def reason_of_refusal(status: int) -> str:
+    """What an answer says that no client of ours could have caused."""
+    if status in (401, 403):
+        return "The remote server refuses the key that it is asked with."
+    if status == 404:
+        return "The remote server does not have the model under its configured name and address."
+    return f"The remote server answered with status {status}, which says nothing of a model."
+
+
+def read_error(body: bytes) -> _Told:
+    """OpenAI's error body, or what is like it; empty where it is something else."""
+    try:
+        read = msgspec.json.decode(body, type=_ErrorBody)
+    except msgspec.DecodeError:
+        return _Told()
+    told = read.error if isinstance(read.error, _Told) else _Told(read.error)
+    return _Told((told.message or read.message)[:LONGEST_MESSAGE], told.code, told.param)
+
+
+def _seconds(retry_after: str | None) -> float:
+    given: Any = retry_after if retry_after and retry_after.isdigit() else 1
+    return min(float(given), MOST_RETRY_AFTER_S)

@@ -1,0 +1,49 @@
+"""What STOA_REMOTE_MODELS may say."""
+
+import json
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from inference.remote.configuration import read_remote_models
+
+GOOD = {"id": "big", "base_url": "https://gpu.example:8000/v1", "api_key": "very-secret"}
+
+
+def test_nothing_said_is_no_remote_model():
+    assert read_remote_models("") == {}
+
+
+def test_a_model_has_the_name_that_the_other_server_gives_it():
+    models = read_remote_models(json.dumps([GOOD | {"model": "meta/Llama", "dialect": "vllm"}, GOOD | {"id": "small"}]))
+
+    assert [(model.id, model.name) for model in models.values()] == [("big", "meta/Llama"), ("small", "small")]
+    assert models["big"].url("models") == "https://gpu.example:8000/v1/models"
+    assert "very-secret" not in repr(models)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "../big"},
+        {"id": ""},
+        {"base_url": "gpu.example"},
+        {"base_url": "file:///etc/passwd"},
+        {"base_url": "https://user:very-secret@gpu.example/v1"},
+        {"dialect": "unheard-of"},
+        {"token_timeout": 0},
+        {"key": "very-secret"},
+        {"capabilities": ["images"]},
+    ],
+)
+def test_what_is_wrong_is_refused_without_repeating_a_key(change: dict[str, Any]):
+    with pytest.raises(ImproperlyConfigured, match="STOA_REMOTE_MODELS is wrong") as refused:
+        read_remote_models(json.dumps([GOOD | change]))
+
+    assert "very-secret" not in str(refused.value)
+
+
+def test_an_id_is_given_once():
+    with pytest.raises(ImproperlyConfigured, match="twice"):
+        read_remote_models(json.dumps([GOOD, GOOD]))
