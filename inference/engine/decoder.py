@@ -73,9 +73,10 @@ class LlamaDecoder:
             slots = layer.cache.view(-1, self._context, *layer.cache.shape[1:])
             slots[target, :length] = slots[source, :length]
 
-    def clear(self) -> None:
+    def clear(self, slot: int | None = None) -> None:
+        places = slice(None) if slot is None else slice(slot * self._context, (slot + 1) * self._context)
         for layer in self._layers:
-            layer.cache.zero_()
+            layer.cache[places].zero_()
 
 
 class _Batch:

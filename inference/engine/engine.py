@@ -25,6 +25,9 @@ Emit = Callable[[list[GenerationOutput]], None]
 TIMEOUT = "TIMEOUT"
 FAILED = "The engine failed while it ran this request. Try again; if it fails again, reload the model."
 LOST_FORM = "The text could not be kept to the form that was asked for: {}. Ask for a simpler form."
+NOT_NUMBERS = (
+    "The model computed no numbers for this text: its weights are broken, or the text leads it astray. Try another."
+)
 LATE = "The time limit passed before the generation was whole. Allow more with `timeout`, or ask for fewer tokens."
 
 
@@ -200,6 +203,10 @@ class Engine:
         generation, writer = sequence.generation, sequence.writer
         if generation.echo is not None and not writer.tokens:
             writer.open_with(generation.echo, tuple(generation.prompt_logprobs))
+        if sampled.broken:
+            self._decoder.clear(sequence.slot)
+            sequence.computed = 0  # so that nobody takes over what the slot held
+            return self._end(sequence, writer.break_off(FinishReason.ERROR, NOT_NUMBERS))
         if sampled.failure:
             return self._end(sequence, writer.break_off(FinishReason.ERROR, LOST_FORM.format(sampled.failure)))
         output = writer.write(sampled)

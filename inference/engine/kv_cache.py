@@ -35,11 +35,12 @@ class SlotCache:
             for states in pair:
                 states[target, :, :length] = states[source, :, :length]
 
-    def clear(self) -> None:
-        """Forgets everything. Needed after a failed step only: what it left may not be numbers."""
+    def clear(self, slot: int | None = None) -> None:
+        """Forgets a slot, or everything. Needed only where something failed: what it left may not be numbers."""
+        slots = slice(None) if slot is None else slot
         for keys, values in self._layers.values():
-            keys.zero_()
-            values.zero_()
+            keys[slots].zero_()
+            values[slots].zero_()
 
     @property
     def nbytes(self) -> int:

@@ -128,10 +128,11 @@ class NativeDecoder:
             keys[target, :, :blocks] = keys[source, :, :blocks]
             values[target, :, :length] = values[source, :, :length]
 
-    def clear(self) -> None:
+    def clear(self, slot: int | None = None) -> None:
+        slots = slice(None) if slot is None else slot
         for keys, values in self._cache:
-            keys.zero_()
-            values.zero_()
+            keys[slots].zero_()
+            values[slots].zero_()
 
     def _layer_cache(self, slots: int, context_size: int) -> tuple[Tensor, Tensor]:
         places, dim, width = _up(context_size, self._width), self._of.head_dim, self._width

@@ -20,15 +20,12 @@ from inference.engine.ways import Group, grouped
 SEED_MASK = 2**64 - 1
 
 
-class NotNumbers(Exception):
-    """The logits hold a NaN or an infinity: the weights are broken."""
-
-
 class Sampled(NamedTuple):
     """A chosen token; its log probability and the best ones' if the request asked for them.
 
     complete: the text has the form that it has to have, and nothing can follow.
     failure: the form was lost, for this reason; the token means nothing.
+    broken: the row's logits held a NaN or an infinity; the token means nothing.
     """
 
     token: int
@@ -36,6 +33,7 @@ class Sampled(NamedTuple):
     top: Ranked = ()
     complete: bool = False
     failure: str | None = None
+    broken: bool = False
 
 
 @dataclass(eq=False)
@@ -123,7 +121,7 @@ class Sampler:
     @torch.inference_mode()
     def sample(self, logits: Tensor, slots: list[int]) -> list[Sampled]:
         """One token for each of `slots` from its row of `logits`, float32, [len(slots), vocabulary], which is written
-        over. Raises NotNumbers."""
+        over."""
         with _one_thread():
             return self._sample(logits.contiguous(), self._planned(slots, logits.shape[1]))
 
@@ -143,7 +141,11 @@ class Sampler:
     def _sample(self, scores: Tensor, batch: _Batch) -> list[Sampled]:
         raw = scores[batch.told] if batch.told else scores
         self._adjust(scores, batch)
-        chosen = _choose(scores, batch)
+        peaks = batch.blocks.peaks(scores)
+        broken = [row for row, peak in enumerate(peaks.amax(1).tolist()) if not isfinite(peak)]
+        if broken:
+            scores[broken], peaks[broken] = 0.0, 0.0  # numbers again, or the others of its group could not be chosen
+        chosen = _choose(scores, peaks, batch)
         tokens: list[int] = chosen.tolist()
         for request in batch.requests:
             request.generated += 1
@@ -155,6 +157,8 @@ class Sampler:
                 sampled[row] = told
         for row in batch.constrained:
             sampled[row] = _kept_to(sampled[row], batch.requests[row])
+        for row in broken:
+            sampled[row] = Sampled(tokens[row], broken=True)
         return sampled
 
     def _adjust(self, scores: Tensor, batch: _Batch) -> None:
@@ -214,11 +218,8 @@ def _plan(slots: list[int], requests: list[_Request], blocks: Blocks, ends: Tens
     )
 
 
-def _choose(scores: Tensor, batch: _Batch) -> Tensor:
-    peaks = batch.blocks.peaks(scores)
+def _choose(scores: Tensor, peaks: Tensor, batch: _Batch) -> Tensor:
     highest = peaks.amax(1, keepdim=True)
-    if not all(map(isfinite, highest[:, 0].tolist())):
-        raise NotNumbers
     # A group that is not the whole batch works on a copy of its rows.
     parts = [(group.rows, group.choose(batch.blocks, scores, peaks, highest)) for group in batch.groups]
     if parts[0][0] is None:

@@ -50,6 +50,6 @@ class Decoder(Protocol):
         """Gives `target` the first `length` places of `source`: a prefix that two requests share."""
         ...
 
-    def clear(self) -> None:
-        """Forgets every slot, after a step that failed."""
+    def clear(self, slot: int | None = None) -> None:
+        """Forgets a slot whose numbers are none, or every slot, after a step that failed."""
         ...

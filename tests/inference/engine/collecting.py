@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -105,16 +105,16 @@ class ScriptedDecoder:
     def copy(self, source: int, target: int, length: int) -> None:
         self.calls.append(f"copy {length}")
 
-    def clear(self) -> None:
-        self._prompt_tokens.clear()
-        self._expected.clear()
+    def clear(self, slot: int | None = None) -> None:
+        for held in (self._prompt_tokens, self._expected):
+            _forget(held, slot)
 
 
 class RememberingDecoder:
     """A decoder whose every row of logits hangs on all ids before it in the slot, and on nothing else.
 
     computed: how many tokens it ran. steps: the spans of each, as (slot, start, tokens). copies: in order.
-    at_step: what is done in the midst of the step of this number.
+    at_step: what is done in the midst of the step of this number. breaks_on: behind this token nothing is a number.
     """
 
     def __init__(self, vocabulary: int, pause: float = 0.0) -> None:
@@ -125,6 +125,7 @@ class RememberingDecoder:
         self.steps: list[list[tuple[int, int, int]]] = []
         self.copies: list[tuple[int, int, int]] = []
         self.at_step: dict[int, Callable[[], object]] = {}
+        self.breaks_on: int | None = None
 
     def run(self, spans: Sequence[Span]) -> Tensor:
         time.sleep(self._pause)
@@ -140,7 +141,8 @@ class RememberingDecoder:
         assert span.start <= len(held), "a gap in the slot"
         held[span.start :] = span.ids
         self.computed += len(span.ids)
-        return [self.row(held[: place + 1]) for place in range(span.end - span.rows, span.end)]
+        rows = [self.row(held[: place + 1]) for place in range(span.end - span.rows, span.end)]
+        return [row * torch.nan for row in rows] if self.breaks_on in held else rows
 
     def row(self, ids: list[int]) -> Tensor:
         """The logits behind `ids`; no special token is ever the best."""
@@ -161,8 +163,15 @@ class RememberingDecoder:
         assert length <= len(self._held[source]), "more than the slot holds"
         self._held[target] = self._held[source][:length]
 
-    def clear(self) -> None:
-        self._held.clear()
+    def clear(self, slot: int | None = None) -> None:
+        _forget(self._held, slot)
+
+
+def _forget(held: MutableMapping[int, object], slot: int | None) -> None:
+    if slot is None:
+        held.clear()
+    else:
+        held.pop(slot, None)
 
 
 @contextmanager

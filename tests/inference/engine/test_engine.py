@@ -8,7 +8,7 @@ import pytest
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest
 from inference.engine.request import FinishReason, GenerationRequest, LoadOptions, Message, SamplingParams, Tool
 from inference.engine.tokenizer import Tokenizer
-from tests.inference.engine.collecting import ScriptedDecoder, ask, running_engine
+from tests.inference.engine.collecting import RememberingDecoder, ScriptedDecoder, ask, running_engine
 from tests.inference.engine.tiny_models import END, byte_tokenizer, letter_tokenizer
 
 LETTERS = letter_tokenizer()
@@ -170,6 +170,27 @@ def test_a_failing_step_ends_the_running_with_an_error_and_the_loop_goes_on() ->
             assert "The engine failed" in last.error
         engine.submit(ask("third", "hello", SamplingParams(temperature=0, max_tokens=4)))
         assert collector.text("third") == BYTES.decode(BYTES.encode("on and on ")[:4])
+
+
+def test_a_text_for_which_the_model_has_no_numbers_ends_alone_and_leaves_nothing_in_its_slot() -> None:
+    decoder = RememberingDecoder(len(LETTERS))
+    (decoder.breaks_on,) = LETTERS.encode("~")
+    few = SamplingParams(temperature=0, max_tokens=20, logit_bias={decoder.breaks_on: -100})
+    prompts = {"healthy": "a lamp", "astray": "a lamp ~", "after": "a lamp of brass", "again": "a lamp ~ again"}
+    with running_engine(decoder, LETTERS, LoadOptions(max_sequences=2), vocabulary=len(LETTERS)) as (engine, collector):
+        for name in prompts:
+            engine.submit(ask(name, prompts[name], few))
+        last = {name: collector.outputs(name)[-1] for name in prompts}
+        texts = {name: collector.text(name) for name in ("healthy", "after")}
+    for name in ("astray", "again"):
+        assert last[name].finish_reason == FinishReason.ERROR
+        assert "no numbers" in str(last[name].error)
+    for name, text in texts.items():
+        assert last[name].finish_reason == FinishReason.LENGTH
+        alone = RememberingDecoder(len(LETTERS))
+        with running_engine(alone, LETTERS, vocabulary=len(LETTERS)) as (engine, collector):
+            engine.submit(ask(name, prompts[name], few))
+            assert collector.text(name) == text
 
 
 def test_one_hand_over_a_step_holds_a_token_of_each_request() -> None:

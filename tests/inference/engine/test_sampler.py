@@ -18,7 +18,7 @@ from transformers import (
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.request import SamplingParams
-from inference.engine.sampler import NotNumbers, Sampler
+from inference.engine.sampler import Sampled, Sampler
 from inference.engine.sampling import check_sampling
 
 VOCABULARY = 400
@@ -250,13 +250,30 @@ def test_the_least_temperature_and_penalty_are_still_numbers(tiny: float) -> Non
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-def test_logits_that_are_not_numbers_are_refused(broken: float) -> None:
-    logits = torch.zeros(1, 10)
-    logits[0, 3] = broken
-    sampler = new_sampler()
-    sampler.admit(0, SamplingParams(), [1])
-    with pytest.raises(NotNumbers):
-        sampler.sample(logits, [0])
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(temperature=0),
+        SamplingParams(seed=5, temperature=0.8, top_k=4, top_p=0.9, logprobs=2),
+        SamplingParams(seed=5, repeat_penalty=1.3),
+    ],
+)
+def test_a_row_that_holds_no_numbers_is_told_and_its_neighbours_draw_as_ever(
+    broken: float, params: SamplingParams
+) -> None:
+    logits = torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(1))
+
+    def sampled(rows: Tensor) -> list[Sampled]:
+        sampler = Sampler(slots=3, context_size=64, eos_ids=frozenset())
+        for slot in range(3):
+            sampler.admit(slot, params, [1])
+        return sampler.sample(rows, [0, 1, 2])
+
+    whole = sampled(logits.clone())
+    logits[1, 3] = broken
+    partly = sampled(logits)
+    assert [one.broken for one in partly] == [False, True, False]
+    assert (partly[0], partly[2]) == (whole[0], whole[2])
 
 
 @pytest.mark.parametrize(
