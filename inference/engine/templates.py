@@ -1,7 +1,9 @@
 """Chat templates: programs that come with a model. They run in a sandbox, and at load, once in a child with limits."""
 
+import ctypes
 import os
 import resource
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from inference.engine.errors import InvalidRequest, ModelLoadFailed
 CPU_SECONDS = 2
 WALL_SECONDS = 60  # for a machine that is busy with other things
 MEMORY = 256 * 1024 * 1024
+REQUEST_SECONDS = 10.0  # for the whole of a conversation; it takes milliseconds
 MAX_PROBE = 1024 * 1024  # characters that a few words may become
 MAX_RENDERED = 64 * 1024 * 1024
 DONE, TOO_LARGE = 0, 3
@@ -43,11 +46,47 @@ def render(
     Raises what the template raises: see `refusals`.
     """
     options: dict[str, Any] = {"tools": tools, "chat_template": template, "add_generation_prompt": True, **tokens}
-    rendered: Any = render_jinja_template([messages], **options)
+    with _time_limit(REQUEST_SECONDS):
+        rendered: Any = render_jinja_template([messages], **options)
     text: str = rendered[0][0]
     if len(text) > MAX_RENDERED:
         raise InvalidRequest(f"The conversation becomes {len(text)} characters long. Shorten it.", parameter="messages")
     return text
+
+
+class TooSlow(Exception):
+    """The template ran for too long."""
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raises InvalidRequest in this thread, wherever its Python is, once the time has passed.
+
+    A template is a program: what it does with a conversation of a certain kind cannot be known when it is loaded.
+    """
+    thread, lock = ctypes.c_ulong(threading.get_ident()), threading.Lock()
+    over = False
+
+    def stop() -> None:
+        with lock:
+            if not over:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TooSlow))
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        try:
+            yield
+        finally:
+            with lock:
+                over = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)  # one that has not been raised yet
+            timer.cancel()
+    except TooSlow:
+        raise InvalidRequest(
+            f"The model's chat template took longer than {seconds:g} s. Shorten the conversation."
+        ) from None
 
 
 @contextmanager

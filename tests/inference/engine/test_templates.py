@@ -70,6 +70,17 @@ def test_m3_a_folder_with_a_bomb_is_not_loaded(tmp_path: Path) -> None:
         load_model("bomb", folder, LoadOptions(), lambda outputs: None)
 
 
+def test_m3_a_template_that_takes_for_ever_with_a_certain_message_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.engine.templates.REQUEST_SECONDS", 0.2)
+    tokenizer = with_template("{% if 'slow' in messages[0].content %}" + BOMBS["nested loops"] + "{% endif %}Said")
+    tokenizer.check_template()
+    for _ in range(2):
+        with pytest.raises(InvalidRequest, match="chat template took longer than"):
+            tokenizer.encode_chat([Message(role="user", content="slow")])
+        said = tokenizer.encode_chat([Message(role="user", content="quick")])
+        assert tokenizer.decode(said) == "Said"
+
+
 @pytest.mark.parametrize("template", ESCAPES)
 def test_m2_a_template_does_not_get_out_of_its_sandbox(template: str) -> None:
     tokenizer = with_template(template)
