@@ -19,7 +19,7 @@ from transformers import (
 from inference.engine.engine import Engine
 from inference.engine.loading import load_model
 from inference.engine.request import GenerationOutput, GenerationRequest, LoadOptions, LoadReport, SamplingParams
-from tests.inference.engine.tiny_models import letter_tokenizer
+from tests.inference.engine.tiny_models import byte_tokenizer
 
 SLOTS = 32
 CONTEXT = 4352
@@ -73,7 +73,7 @@ def configurations() -> dict[str, PreTrainedConfig]:
 def save_random(folder: Path, config: PreTrainedConfig) -> Path:
     torch.manual_seed(1)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    letter_tokenizer().save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
     return folder
 
 

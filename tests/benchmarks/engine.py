@@ -1,4 +1,5 @@
-"""The engine beside transformers, its static batch and its continuous one: same weights, same prompts, one run.
+"""The engine beside transformers, its static batch and its continuous one, and llama.cpp: same weights, same prompts,
+one run.
 
 Ours and theirs take turns, so that what disturbs the machine disturbs both; the figures are medians. Where the unit
 says "floor", theirs is the time that reading the weights once takes at the bandwidth measured in the same run.
@@ -8,7 +9,10 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import torch
@@ -26,11 +30,13 @@ from tests.benchmarks._engine_peers import (
     prompts,
     save_random,
 )
+from tests.benchmarks._llama_cpp import HOW_TO_GET_IT, LlamaCpp, llama_cpp
 from tests.benchmarks._table import Comparison, arguments, publish
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROMPT = 32
-TOKENS = 32
+SHORT, LONG = 32, 128  # tokens that are generated; the long ones where a step takes less than a millisecond
+QUICK_MODELS = ("built-in", "tiny")
 VOCABULARY = 100  # what the tokenizer knows
 
 
@@ -43,19 +49,25 @@ def alternately(rounds: int, *works: Callable[[], float]) -> list[float]:
     return [statistics.median(values) for values in taken]
 
 
+def answer_length(name: str) -> int:
+    return LONG if name in QUICK_MODELS else SHORT
+
+
 def speed(name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iterator[Comparison]:
+    """Tokens a second of ours, float32 and int8, over each of the others."""
+    tokens = answer_length(name)
     theirs = Transformers(folder)
     engines = {"float32": Ours(folder), "int8": Ours(folder, quantization="int8")}
+    last: dict[str, Timing] = {}
     for count in counts:
         asked = prompts(count, PROMPT, VOCABULARY)
-        last: dict[str, Timing] = {}
 
-        def ours(kind: str, asked: list[tuple[int, ...]] = asked, last: dict[str, Timing] = last) -> float:
-            last[kind] = engines[kind].run(asked, TOKENS)
+        def ours(kind: str, asked: list[tuple[int, ...]] = asked) -> float:
+            last[kind] = engines[kind].run(asked, tokens)
             return last[kind].tokens_a_second
 
         def static(asked: list[tuple[int, ...]] = asked) -> float:
-            return theirs.run(asked, TOKENS)
+            return theirs.run(asked, tokens)
 
         wide, narrow, plain = alternately(rounds, lambda: ours("float32"), lambda: ours("int8"), static)
         yield Comparison(f"{name}, {count}, over generate", wide, plain, "tokens/s")
@@ -65,10 +77,30 @@ def speed(name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iter
                 f"{name}, {count}, {kind}: {timing.step_ms:.2f} ms a step, first token {timing.first_token_ms:.1f} ms"
             )
         if count == 16:
-            continuous = theirs.run_continuously(asked, TOKENS)
+            continuous = theirs.run_continuously(asked, SHORT)
             yield Comparison(f"{name}, {count}, over continuous batching", wide, continuous, "tokens/s")
     for engine in engines.values():
         engine.close()
+
+
+def over_llama_cpp(
+    library: ModuleType, name: str, folder: Path, counts: tuple[int, ...], rounds: int
+) -> Iterator[Comparison]:
+    """Tokens a second of ours over llama.cpp's, both in float32 and both in 8 bits."""
+    tokens = answer_length(name)
+    for ours_form, their_form in (("none", "F32"), ("int8", "Q8_0")):
+        ours = Ours(folder, quantization=ours_form)
+        theirs = LlamaCpp(library, folder, their_form, sequences=max(counts), length=PROMPT + tokens)
+        for count in counts:
+            asked = prompts(count, PROMPT, VOCABULARY)
+            mine, its = alternately(
+                rounds,
+                lambda asked=asked, ours=ours: ours.run(asked, tokens).tokens_a_second,
+                lambda asked=asked, theirs=theirs: theirs.run(asked, tokens),
+            )
+            yield Comparison(f"{name}, {count}, over llama.cpp, {their_form}", mine, its, "tokens/s")
+        ours.close()
+        theirs.close()
 
 
 def floors(name: str, folder: Path, rounds: int) -> Iterator[Comparison]:
@@ -79,7 +111,7 @@ def floors(name: str, folder: Path, rounds: int) -> Iterator[Comparison]:
         engine = Ours(folder, quantization=kind)
         step, floor = alternately(
             rounds,
-            lambda engine=engine: engine.run(asked, TOKENS).step_ms,
+            lambda engine=engine: engine.run(asked, SHORT).step_ms,
             lambda share=share: weights * share / bandwidth() * 1000,
         )
         yield Comparison(f"{name}, 1, {kind}, floor over step", floor, step, "ms, floor and step")
@@ -105,16 +137,25 @@ def contexts(name: str, folder: Path, rounds: int) -> Iterator[Comparison]:
 
 
 def memory(name: str, folder: Path) -> Comparison:
+    """What loading and running a model adds to a process that has torch, over its weights and cache."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        grown, counted, words = alone.submit(_grown_by, folder).result()
+    print(f"{name}: {words}")
+    return Comparison(f"{name}, memory over weights and cache", grown / 1e6, counted / 1e6, "MB")
+
+
+def _grown_by(folder: Path) -> tuple[int, int, str]:
+    """Bytes by which this process grows, those of weights and cache, and how the model was loaded."""
+    build_kernels()
+    torch.ones(512, 512) @ torch.ones(512, 512)  # what the libraries take once is not the model's
     process = psutil.Process()
     before = process.memory_info().rss
     engine = Ours(folder, max_sequences=16, context_size=2048)
-    engine.run(prompts(16, PROMPT, VOCABULARY), TOKENS)
+    engine.run(prompts(16, PROMPT, VOCABULARY), SHORT)
     grown = process.memory_info().rss - before
-    print(f"{name}: loaded in {engine.report.load_time_ms} ms, kernels: {engine.report.kernels}")
+    report = engine.report
     engine.close()
-    return Comparison(
-        f"{name}, memory over weights and cache", grown / 1e6, engine.report.memory_usage_bytes / 1e6, "MB"
-    )
+    return grown, report.memory_usage_bytes, f"loaded in {report.load_time_ms} ms, kernels: {report.kernels}"
 
 
 def main() -> None:
@@ -126,6 +167,9 @@ def main() -> None:
     build_kernels()
     rounds, counts = (1, (1, 16)) if given.quick else (3, (1, 4, 16, 32))
     results: list[Comparison] = []
+    library = llama_cpp()
+    if library is None:
+        print(HOW_TO_GET_IT)
     with tempfile.TemporaryDirectory() as root:
         sizes = {"tiny": configurations()["tiny"]} if given.quick else configurations()
         folders = {name: save_random(Path(root) / name, config) for name, config in sizes.items()}
@@ -133,6 +177,8 @@ def main() -> None:
         for name, folder in (folders if given.quick else {"built-in": DESCRIBER} | folders).items():
             results += speed(name, folder, counts, rounds)
             results += floors(name, folder, rounds)
+            if library:
+                results += over_llama_cpp(library, name, folder, counts, rounds)
         longest = "tiny" if given.quick else "small"
         results += contexts(longest, folders[longest], rounds)
     publish(results, given.json)

@@ -43,14 +43,16 @@ def _write_tokenizer(writer: gguf.GGUFWriter, source: Path, config: dict) -> Non
     special = {token["id"] for token in backend["added_tokens"]}
     vocabulary = backend["model"]["vocab"] | {token["content"]: token["id"] for token in backend["added_tokens"]}
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+    rest = range(len(tokens), config["vocab_size"])  # rows of the embedding that no token has
+    types = [CONTROL if place in special else NORMAL for place in range(len(tokens))]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    writer.add_token_types([CONTROL if place in special else NORMAL for place in range(len(tokens))])
+    writer.add_token_list([*tokens, *(f"[PAD{place}]" for place in rest)])
+    writer.add_token_types([*types, *(gguf.TokenType.UNUSED for _ in rest)])
     writer.add_token_merges([" ".join(pair) for pair in backend["model"]["merges"]])
-    writer.add_bos_token_id(config["bos_token_id"])
-    writer.add_eos_token_id(config["eos_token_id"])
-    writer.add_pad_token_id(config["pad_token_id"])
+    for name in ("bos", "eos", "pad"):
+        if config[f"{name}_token_id"] is not None:
+            getattr(writer, f"add_{name}_token_id")(config[f"{name}_token_id"])
     template = source / "chat_template.jinja"
     if template.exists():
         writer.add_chat_template(template.read_text())
