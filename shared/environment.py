@@ -1,6 +1,7 @@
 """The names that Stoa reads from its environment. Settings read them through `env`; a misspelt one is refused."""
 
 import os
+import re
 from pathlib import Path
 
 import environ
@@ -8,10 +9,16 @@ from django.core.exceptions import ImproperlyConfigured
 
 env = environ.Env()
 
+# What the environment itself does not say is taken from a file `.env` in $STOA_HOME, or where it was started.
+_ENV_FILE = Path(os.environ.get("STOA_HOME", os.getcwd())) / ".env"
+if _ENV_FILE.is_file():
+    environ.Env.read_env(_ENV_FILE)
+
 # Every name of both projects: one machine often carries one environment file for both.
 KNOWN_STOA_NAMES = frozenset(
     {
         "STOA_ALLOWED_HOSTS",
+        "STOA_AUTOLOAD",
         "STOA_ANALYTICS_TIME_ZONE",
         "STOA_CLAMD",
         "STOA_CONTENT_WRITE_LIMIT",
@@ -28,15 +35,22 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_EMAIL_LIMIT",
         "STOA_EMAIL_LINKS",
         "STOA_EMAIL_URL",
+        "STOA_EVICT",
         "STOA_HOME",
+        "STOA_IDLE_UNLOAD",
         "STOA_JWT_KEY",
         "STOA_LOAD",
         "STOA_LOGIN_LIMIT",
         "STOA_LOG_FORMAT",
         "STOA_LOG_LEVEL",
         "STOA_MAX_BODY_BYTES",
+        "STOA_MAX_LOADED",
         "STOA_MEDIA_ROOT",
+        "STOA_MEMORY_BUDGET",
         "STOA_MODELS_DIR",
+        "STOA_MODERATION_APPEAL_DAYS",
+        "STOA_MODERATION_AUTO_HIDE_AFTER",
+        "STOA_MODERATION_UNDO_MINUTES",
         "STOA_REMOTE_MODELS",
         "STOA_REQUEST_LIMIT",
         "STOA_RUN_DIR",
@@ -60,6 +74,18 @@ def refuse_unknown_names() -> None:
     if unknown:
         known = ", ".join(sorted(KNOWN_STOA_NAMES))
         raise ImproperlyConfigured(f"Unknown settings {', '.join(unknown)}: check the spelling. Known are: {known}.")
+
+
+def byte_count(name: str) -> int | None:
+    """A number of bytes, as in 2000000000, 2GB or 2GiB; None where nothing is said."""
+    text = env.str(name, default="").strip()
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i?)B)?", text)
+    if not text:
+        return None
+    if match is None:
+        raise ImproperlyConfigured(f"{name} is {text!r}: give bytes, as in 2000000000, 2GB or 2GiB.")
+    number, unit, binary = match.groups()
+    return round(float(number) * (1024 if binary else 1000) ** ("kMGT".index(unit) + 1 if unit else 0))
 
 
 def var_dir() -> Path:

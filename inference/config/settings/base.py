@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from inference.engine import Policy
 from inference.remote.configuration import RemoteModel, read_remote_models
-from shared.environment import env
+from shared.environment import byte_count, env
 from shared.settings import *  # noqa: F403
 from shared.settings import MIDDLEWARE, SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
 
@@ -30,13 +31,22 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "POSTPROCESSING_HOOKS": ["inference.config.schema.add_operations"],
 }
 
-# Folders of models; what is loaded when the server starts; where the model host's sockets are.
+# Folders of models (downloads go into the first); what is loaded at first; where the model host's sockets are.
 BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
-MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR", default=[])]
+MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR", default=[str(VAR_DIR / "models")])]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD", default=["stoa-describer", "stoa-encoder"])
 # Models of other servers: a JSON array. It holds keys, so that nothing prints it.
 REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS", default=""))
 RUN_DIR = Path(env.str("STOA_RUN_DIR", default=str(VAR_DIR / "run")))
 COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR", default=str(VAR_DIR / "compiled")))  # private to this user
+
+# How a model host shares this machine among models.
+MODEL_POLICY = Policy(
+    memory_budget=byte_count("STOA_MEMORY_BUDGET"),
+    max_loaded=env.int("STOA_MAX_LOADED", default=0) or None,
+    evict=env.bool("STOA_EVICT", default=False),
+    autoload=env.bool("STOA_AUTOLOAD", default=False),
+    idle_unload=env.float("STOA_IDLE_UNLOAD", default=0.0) or None,
+)
 
 UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}
