@@ -26,7 +26,7 @@ class AttributeSerializer(RelationsSerializer):
 
     translated_languages = serializers.SerializerMethodField(help_text="Those in which this attribute exists.")
     values = ValueRecordSerializer(many=True, read_only=True)
-    shop = ShopNameSerializer(read_only=True)
+    shop = ShopNameSerializer(read_only=True, allow_null=True)
 
     class Meta:
         model = Attribute

@@ -78,7 +78,7 @@ class ProductSerializer(RelationsSerializer):
     ratings = serializers.SerializerMethodField(help_text="The average of the stars, of two decimal places.")
     total_reviews = serializers.IntegerField(read_only=True)
     type = TypeNameSerializer(read_only=True)
-    shop = ShopNameSerializer(read_only=True)
+    shop = ShopNameSerializer(read_only=True, allow_null=True)
     categories = CategoryNameSerializer(many=True, read_only=True)
     variations = serializers.SerializerMethodField()
 

@@ -36,8 +36,8 @@ class ReviewSerializer(RelationsSerializer):
 
     photos = AttachmentRecordSerializer(many=True, read_only=True)
     user = AuthorSerializer(read_only=True)
-    product = ReviewedProductSerializer(read_only=True)
-    shop = ShopNameSerializer(read_only=True)
+    product = ReviewedProductSerializer(read_only=True, allow_null=True)
+    shop = ShopNameSerializer(read_only=True, allow_null=True)
 
     class Meta:
         model = Review
@@ -52,8 +52,8 @@ class QuestionSerializer(RelationsSerializer):
     """A question as everybody sees it; `answer` is empty until the shop has answered."""
 
     user = AuthorSerializer(read_only=True)
-    product = ReviewedProductSerializer(read_only=True)
-    shop = ShopNameSerializer(read_only=True)
+    product = ReviewedProductSerializer(read_only=True, allow_null=True)
+    shop = ShopNameSerializer(read_only=True, allow_null=True)
 
     class Meta:
         model = Question

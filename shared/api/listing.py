@@ -9,19 +9,19 @@ filters of its own. Each resource says what it allows in a subclass of ListFilte
         language = LanguageFilter()
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django import forms
 from django.core.validators import EMPTY_VALUES
-from django.db.models import F, Prefetch, QuerySet
+from django.db.models import F, QuerySet
 from django_filters import rest_framework as filters
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from shared.api.errors import ValidationFailed
 from shared.api.query import DEFAULT_LANGUAGE, LONGEST_LANGUAGE, whole_number
-from shared.api.relations import relations_asked
+from shared.api.relations import Relation, require_known_relations
 from shared.api.search import is_nullable, search_condition
 
 
@@ -56,11 +56,11 @@ class LanguageFilter(filters.CharFilter):
 
 class ListFilters(filters.FilterSet):
     """A resource's allow-lists: what a name in the query string stands for in the model. `relations` may also be made
-    to order, by a function that answers a Prefetch."""
+    to order, by a function of who asks that answers a Prefetch."""
 
     search_fields: ClassVar[Mapping[str, str]] = {}
     order_fields: ClassVar[Mapping[str, str]] = {}
-    relations: ClassVar[Mapping[str, "str | Callable[[], Prefetch[Any]]"]] = {}
+    relations: ClassVar[Mapping[str, Relation]] = {}
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         queryset = super().filter_queryset(queryset)
@@ -84,20 +84,15 @@ class ListFilters(filters.FilterSet):
 
 
 class ListQueryBackend(filters.DjangoFilterBackend):
-    """DRF's door to ListFilters. A list is filtered and ordered; a list and a single thing get their `with`."""
+    """DRF's door to ListFilters. A list is filtered and ordered; what `with` asks for, RelationsSerializer fetches."""
 
     filterset_base = ListFilters
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
         if getattr(view, "filterset_class", None) is None:
             return queryset
-        asked = relations_asked(request, view)
-        if not is_single(view):
-            queryset = self._filter(request, queryset, view)
-        relations = view.filterset_class.relations  # type: ignore[attr-defined]
-        return queryset.prefetch_related(
-            *(relation if isinstance(relation, str) else relation() for relation in map(relations.get, asked))
-        )
+        require_known_relations(request, view)
+        return queryset if is_single(view) else self._filter(request, queryset, view)
 
     def _filter(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
         if request.query_params:

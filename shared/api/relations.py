@@ -1,25 +1,34 @@
-"""`with=shop;shop.owner`: related things inside a record, when they are asked for."""
+"""`with=shop;shop.owner`: related things inside a record, when they are asked for.
 
-from collections.abc import Callable, Collection
+Nothing is shown by `with` that whoever asks could not read by itself: where a model's manager has `visible_to(user)`,
+of its rows only those are fetched, and the others are null.
+"""
+
+from collections.abc import Callable, Collection, Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
+from django.db.models import Prefetch, prefetch_related_objects
 from django.utils.functional import cached_property
 from rest_framework import serializers
 from rest_framework.fields import Field, SkipField
 from rest_framework.request import Request
 
+from shared.accounts.models import User
+from shared.accounts.permissions import asker
 from shared.api.errors import ValidationFailed
+
+Relation: TypeAlias = "str | Callable[[User | None], Prefetch[Any]]"
 
 LONGEST_WITH = 500  # characters
 
 
-def relations_asked(request: Request, view: Any) -> list[str]:
-    """The relations that `with` names, outer ones before inner ones. Raises ValidationFailed for one that the view's
-    filters do not list."""
+def require_known_relations(request: Request, view: Any) -> None:
+    """Raises ValidationFailed for a relation in `with` that the view's filters do not list."""
     known = _known(view)
     if len(request.query_params.get("with", "")) > LONGEST_WITH:
         raise ValidationFailed({"with": [f"Send at most {LONGEST_WITH} characters."]})
@@ -27,7 +36,6 @@ def relations_asked(request: Request, view: Any) -> list[str]:
     if unknown := sorted(asked - set(known)):
         offer = f"Ask for: {', '.join(known)}." if known else "This has no relations."
         raise ValidationFailed({"with": [f"{unknown[0][:100]!r} is not known here. {offer}"]})
-    return sorted(asked)
 
 
 class TimeField(serializers.DateTimeField):
@@ -41,6 +49,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
     """A record whose `Meta.relations` are only there when `with` asks for them; nested ones by `outer.inner`."""
 
     serializer_field_mapping = {**serializers.ModelSerializer.serializer_field_mapping, models.DateTimeField: TimeField}
+    _has_fetched = False
     shows_all_relations = False  # for the schema, which describes all that may be there
 
     def get_fields(self) -> dict[str, Any]:
@@ -52,6 +61,8 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
         """As DRF's own does, which looks at every field anew for every row: a list spends a third of its time there."""
+        if self._fetches and not self._has_fetched:
+            self._fetch(instance)
         record = {}
         for name, column, field, represent in self._readers:
             try:
@@ -60,6 +71,8 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
                     value = field.get_attribute(instance)
             except SkipField:
                 continue
+            except ObjectDoesNotExist:  # it is there, but not for whoever asks
+                value = None
             record[name] = None if value is None else represent(value)
         return record
 
@@ -69,6 +82,32 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         return [
             (str(field.field_name), _column(field), field, field.to_representation) for field in self._readable_fields
         ]
+
+    @cached_property
+    def _fetches(self) -> "dict[str, str | Prefetch[Any]]":
+        """What the outermost serializer fetches for itself and those within, by path."""
+        if self.root is not self and not (self._is_listed and self.root is self.parent):
+            return {}
+        asked = self.asked_for()
+        if not asked:
+            return {}
+        request, relations = self.context["request"], self.context["view"].filterset_class.relations
+        return _lookups(self.Meta.model, [relations[name] for name in sorted(asked)], asker(request))
+
+    def _fetch(self, instance: Any) -> None:
+        """Of all rows of a list at once. What the view has fetched already is fetched anew where it is not everybody's
+        to see."""
+        rows = list(self.parent.instance) if self._is_listed else [instance]  # type: ignore[arg-type]
+        for path, lookup in self._fetches.items():
+            if isinstance(lookup, Prefetch):
+                for row in rows:
+                    row._state.fields_cache.pop(path, None)
+        prefetch_related_objects(rows, *self._fetches.values())
+        self._has_fetched = self._is_listed
+
+    @property
+    def _is_listed(self) -> bool:
+        return isinstance(self.parent, serializers.ListSerializer)
 
     def relation_names(self) -> Collection[str]:
         names: Collection[str] = getattr(self.Meta, "relations", ())
@@ -94,6 +133,28 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
 def _fields_of(serializer: type[RelationsSerializer]) -> dict[str, Any]:
     """The fields, to be copied: asking the model for them costs more than reading ten rows."""
     return serializers.ModelSerializer.get_fields(serializer())
+
+
+def _lookups(model: type[models.Model], asked: list[Relation], user: User | None) -> "dict[str, str | Prefetch[Any]]":
+    lookups: dict[str, str | Prefetch[Any]] = {}
+    for relation in asked:
+        steps = _steps(model, relation, user) if isinstance(relation, str) else [relation(user)]
+        lookups |= {_path_of(step): step for step in steps if _path_of(step) not in lookups}
+    return lookups
+
+
+def _steps(model: type[models.Model], path: str, user: User | None) -> "Iterator[str | Prefetch[Any]]":
+    """The lookups of one path, a step each: of `shop__logo` the shops that may be seen, and then their logos."""
+    names = path.split("__")
+    for count, name in enumerate(names, 1):
+        model = model._meta.get_field(name).related_model  # type: ignore[assignment]
+        step = "__".join(names[:count])
+        visible_to = getattr(model._default_manager, "visible_to", None)
+        yield step if visible_to is None else Prefetch(step, visible_to(user))
+
+
+def _path_of(lookup: "str | Prefetch[Any]") -> str:
+    return lookup if isinstance(lookup, str) else lookup.prefetch_to
 
 
 def _column(field: Any) -> str:

@@ -48,7 +48,7 @@ class UserFilters(ListFilters):
         "api_keys.name": "api_keys__name",
     }
     order_fields = {"name": "name", "last_login": "last_login"}
-    relations: ClassVar = {"api_keys": lambda: Prefetch("api_keys", ApiKey.objects.order_by("name"))}
+    relations: ClassVar = {"api_keys": lambda user: Prefetch("api_keys", ApiKey.objects.order_by("name"))}
     version = WholeNumberFilter("token_version")
 
 

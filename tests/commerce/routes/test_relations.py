@@ -1,0 +1,110 @@
+"""What `with` sends along is never more than whoever asks could read by itself: every relation, of every operation that
+knows one, for every kind of person. A relation to a model that is in neither list below fails."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db.models import Model
+from django.urls import resolve
+from django.utils import timezone
+
+from commerce.attachments.models import Attachment
+from commerce.attributes.models import AttributeValue
+from commerce.catalog.models import Category, Product, ProductType, Variation
+from commerce.orders.models import Order, OrderLine
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from tests.commerce.routes.table import TABLE, Row
+from tests.commerce.routes.test_route_matrix import answer, world
+from tests.commerce.routes.world import IDENTITIES, World
+
+__all__ = ["world"]
+
+HIDDEN_PRODUCT, HIDDEN_SHOP = "A hidden lamp", "A hidden shop"
+# What is not for everybody to see: what it is called here, and where one reads it.
+GUARDED: dict[type[Model], tuple[str, str]] = {
+    Product: (HIDDEN_PRODUCT, "/api/products/{product}"),
+    Shop: (HIDDEN_SHOP, "/api/shops/{shop}"),
+}
+# What is seen with whatever it belongs to, and why.
+OPEN: dict[type[Model], str] = {
+    User: "authors' names are public; a customer's is for the shops they order from",
+    ProductType: "read by everybody",
+    Category: "read by everybody",
+    Attachment: "read by everybody",
+    AttributeValue: "a part of the attribute",
+    Variation: "a part of the product",
+    OrderLine: "a part of the order",
+    Order: "who sees a part or a refund of it sees the order",
+}
+HIDING: dict[str, dict[str, Any]] = {
+    "a draft": {"product": {"status": Product.Status.DRAFT}},
+    "deleted": {"product": {"deleted_at": timezone.now()}},
+    "of an inactive shop": {"shop": {"is_active": False}},
+}
+
+pytestmark = pytest.mark.django_db
+
+
+def filters_of(row: Row) -> Any:
+    """The lists of what the operation's view may be asked; None where it has none."""
+    path = row.path.format_map(_Anything())
+    view = resolve(path).func
+    found = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    return getattr(found, "filterset_class", None)
+
+
+class _Anything(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return "1"
+
+
+RELATIONS = [
+    (row, name) for row in TABLE if row.route.startswith("/api/") for name in getattr(filters_of(row), "relations", {})
+]
+
+
+def models_on(row: Row, name: str) -> Iterator[type[Model]]:
+    """Those that the relation passes through."""
+    filters = filters_of(row)
+    model: Any = filters.Meta.model
+    for step in filters.relations[name].split("__"):
+        model = model._meta.get_field(step).related_model
+        yield model
+
+
+def test_every_relation_leads_to_what_is_guarded_or_open():
+    reached = {model for row, name in RELATIONS for model in models_on(row, name)}
+    assert reached <= GUARDED.keys() | OPEN.keys()
+    assert set(GUARDED) <= reached
+    assert all(hasattr(model._default_manager, "visible_to") for model in GUARDED)
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_with_never_shows_what_one_could_not_read(world: World, how: str):
+    shop = Shop.objects.filter(pk=world.names["shop"])
+    product = Product.objects.filter(pk=world.names["product"])
+    shop.update(name=HIDDEN_SHOP, **HIDING[how].get("shop", {}))
+    product.update(name=HIDDEN_PRODUCT, **HIDING[how].get("product", {}))
+    shown: Counter[str] = Counter()
+
+    for row, name in RELATIONS:
+        for identity in IDENTITIES:
+            plain, related = (_text(world, identity, row, query) for query in ("", f"?with={name}"))
+            for called, where in GUARDED.values():
+                if related.count(called) > plain.count(called):
+                    reader = world.request(identity, "GET", where)
+                    assert reader.status_code == 200, (row.name, name, identity, called)
+                    shown[called] += 1
+
+    assert shown[HIDDEN_SHOP] > 0  # to its own people, or to everybody
+    assert (shown[HIDDEN_PRODUCT] > 0) == (how != "deleted")
+
+
+def _text(world: World, identity: str, row: Row, query: str) -> str:
+    answered = answer(world, identity, Row(row.method, row.route, row.path + query, row.statuses, row.body))
+    assert answered.status_code < 500
+    content: bytes = answered.content  # type: ignore[attr-defined]
+    return content.decode()
