@@ -1,13 +1,18 @@
 """Shops and their staff, for the people who run the platform."""
 
-from django.contrib import admin
+from typing import Any
+
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from unfold.admin import TabularInline
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.config.fast_admin import FastAdmin
-from commerce.shops import services
-from commerce.shops.models import Shop, ShopStaff
+from commerce.shops import invitations, services
+from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from shared.api.errors import ApiError
 
 
 class ShopStaffInline(TabularInline):
@@ -44,3 +49,42 @@ class ShopAdmin(FastAdmin):
                 shop_id=shop.pk,
                 values={"is_active": is_active},
             )
+
+
+@admin.register(StaffInvitation)
+class StaffInvitationAdmin(FastAdmin):
+    """To be seen, and withdrawn. A shop's owner invites, by the API; links are told to nobody but their readers."""
+
+    list_display = ["email", "shop", "invited_by", "created_at", "expires_at", "accepted_at"]
+    list_select_related = ["shop", "invited_by"]
+    list_filter = [
+        ("accepted_at", admin.EmptyFieldListFilter),
+        ["shop", AutocompleteSelectFilter],
+    ]
+    sortable_by = ()
+    search_fields = ["email", "shop__slug"]
+    search_help_text = "The beginning of an e-mail or of a shop's name, or an id"
+    actions = ["withdraw"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """The action does, of those that are open."""
+        return False
+
+    @admin.action(description="Withdraw: their links end")
+    def withdraw(self, request: HttpRequest, withdrawn: "QuerySet[StaffInvitation]") -> None:
+        for invitation in withdrawn:
+            try:
+                invitations.withdraw_invitation(
+                    actor=request.user,  # type: ignore[arg-type]
+                    shop_id=invitation.shop_id,
+                    invitation_id=invitation.pk,
+                    now=timezone.now(),
+                )
+            except ApiError as error:
+                self.message_user(request, f"{invitation}: {error}", messages.ERROR)

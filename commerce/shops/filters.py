@@ -1,6 +1,6 @@
 """What the list of shops may be asked."""
 
-from commerce.shops.models import Shop
+from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.api.listing import ListFilters
 
 
@@ -16,4 +16,22 @@ class ShopFilters(ListFilters):
 
     class Meta:
         model = Shop
+        fields: list[str] = []
+
+
+class StaffFilters(ListFilters):
+    search_fields = {"name": "user__name", "email": "user__email"}
+    order_fields = {"name": "user__name", "email": "user__email", "created_at": "created_at"}
+
+    class Meta:
+        model = ShopStaff
+        fields: list[str] = []
+
+
+class InvitationFilters(ListFilters):
+    search_fields = {"email": "email"}
+    order_fields = {name: name for name in ("id", "email", "created_at", "expires_at")}
+
+    class Meta:
+        model = StaffInvitation
         fields: list[str] = []

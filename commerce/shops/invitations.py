@@ -7,11 +7,11 @@ from django.core import signing
 from django.db import transaction
 
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from commerce.shops.services import owned_shop
 from shared.accounts.letters import letter, postbox
 from shared.accounts.links import BadLink
 from shared.accounts.models import User
-from shared.accounts.recovery import count_letter, count_link_use, make_staff
-from shared.accounts.roles import Role
+from shared.accounts.recovery import count_letter, count_link_use, hash_new_password, make_staff
 from shared.api.errors import ApiError
 from shared.api.rate_limits import Decision
 
@@ -22,11 +22,7 @@ SALT = "stoa.shops.staff-invitation"
 def invite_staff(*, actor: User, shop_id: int, email: str, now: datetime) -> StaffInvitation:
     """An invitation, and a letter with its link; a former one to the same e-mail ends. The answer is the same whoever
     has this e-mail. Raises ApiError 404 for who has nothing to do with the shop, 403 for its staff, 429."""
-    shop = Shop.objects.managed_by(actor).filter(pk=shop_id).first()
-    if shop is None:
-        raise ApiError(404, "You have no shop with this id.")
-    if actor.role != Role.SUPER_ADMIN and shop.owner_id != actor.pk:
-        raise ApiError(403, "Only its owner invites people to a shop.")
+    shop = owned_shop(Shop.objects.all(), actor=actor, shop_id=shop_id)
     email = User.objects.normalize_email(email)
     count_letter(email=email)
     terms = {
@@ -58,16 +54,27 @@ def accept_invitation(*, token: str, name: str, password: str, address: str, now
         said = signing.loads(token, salt=SALT)
     except signing.BadSignature:
         raise BadLink from None
+    offered = StaffInvitation.objects.open(now).filter(pk=said["id"], nonce=uuid.UUID(said["nonce"]))
+    invitation = offered.first()
+    if invitation is None:
+        raise BadLink
+    # Before the transaction: it takes its time, and SQLite has one lock for everybody who writes.
+    password_hash = hash_new_password(email=invitation.email, name=name, password=password)
     with transaction.atomic():
-        taken = StaffInvitation.objects.open(now).filter(pk=said["id"], nonce=uuid.UUID(said["nonce"]))
-        if not taken.update(accepted_at=now):  # of two at once, one
+        if not offered.update(accepted_at=now):  # of two at once, one
             raise BadLink
-        invitation = StaffInvitation.objects.get(pk=said["id"])
-        user = make_staff(email=invitation.email, name=name, password=password, now=now)
+        user = make_staff(email=invitation.email, name=name, password_hash=password_hash, now=now)
         place, _ = ShopStaff.objects.get_or_create(user=user, defaults={"shop_id": invitation.shop_id})
         if place.shop_id != invitation.shop_id:
             raise ApiError(409, "You work in another shop already.")
     return decision
+
+
+def withdraw_invitation(*, actor: User, shop_id: int, invitation_id: int, now: datetime) -> None:
+    """Its link ends. Raises ApiError as `invite_staff` does, and 404 for one that cannot be accepted any more."""
+    shop = owned_shop(Shop.objects.all(), actor=actor, shop_id=shop_id)
+    if not StaffInvitation.objects.open(now).filter(shop=shop, pk=invitation_id).delete()[0]:
+        raise ApiError(404, "This shop has no open invitation with this id.")
 
 
 def _one_line(text: str) -> str:

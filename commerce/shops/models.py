@@ -84,7 +84,7 @@ class StaffInvitation(models.Model):
     again it has a new nonce, so that only the last letter's link works."""
 
     shop = models.ForeignKey(Shop, on_delete=models.CASCADE, related_name="invitations")
-    email = models.EmailField()
+    email = models.EmailField(db_index=True)
     invited_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     nonce = models.UUIDField(editable=False)
     created_at = models.DateTimeField()

@@ -7,9 +7,10 @@ from django.db import transaction
 from django.db.models import F
 
 from commerce.attachments.models import Attachment
-from commerce.shops.models import Shop
+from commerce.shops.models import Shop, ShopQuerySet, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from shared.accounts.services import change_user
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.slugs import save_with_slug
 
@@ -40,14 +41,35 @@ def create_shop(*, actor: User, values: Mapping[str, Any]) -> Shop:
 def change_shop(*, actor: User, shop_id: int, values: Mapping[str, Any]) -> Shop:
     """Changes what is in `values`, which are as for `create_shop`; a shop keeps its slug and its owner. Raises ApiError
     403 for whoever works there, 404 for everybody else who is not its owner or a super admin."""
-    shop = Shop.objects.select_for_update(of=("self",)).managed_by(actor).filter(pk=shop_id).first()
-    if shop is None:
-        raise ApiError(404, "You have no shop with this id.")
-    if actor.role != Role.SUPER_ADMIN and shop.owner_id != actor.pk:
-        raise ApiError(403, "Only its owner changes a shop.")
+    shop = owned_shop(Shop.objects.select_for_update(of=("self",)), actor=actor, shop_id=shop_id)
     _set(shop, actor, values)
     shop.save()
     return shop
+
+
+def owned_shop(shops: ShopQuerySet, *, actor: User, shop_id: int) -> Shop:
+    """The one of `shops` that is the actor's to run. Raises ApiError 403 for whoever works there, 404 for everybody
+    else who is not its owner or a super admin."""
+    shop = shops.managed_by(actor).filter(pk=shop_id).first()
+    if shop is None:
+        raise ApiError(404, "You have no shop with this id.")
+    if actor.role != Role.SUPER_ADMIN and shop.owner_id != actor.pk:
+        raise ApiError(403, "Only its owner may do this to a shop.")
+    return shop
+
+
+@transaction.atomic
+def remove_staff(*, actor: User, shop_id: int, user_id: int) -> None:
+    """Takes somebody's place in a shop: from the next request on they are a customer, and have to sign in again.
+    Raises ApiError 404 for who does not work there, and as `owned_shop` does."""
+    shop = owned_shop(Shop.objects.all(), actor=actor, shop_id=shop_id)
+    place = ShopStaff.objects.select_for_update(of=("self",)).filter(shop=shop, user_id=user_id).first()
+    if place is None:
+        raise ApiError(404, "Nobody with this id works in this shop.")
+    place.delete()
+    user = place.user
+    if user.role == Role.STAFF:
+        change_user(user=user, name=user.name, email=user.email, role=Role.CUSTOMER, is_active=user.is_active)
 
 
 def count_orders(*, shop_ids: Iterable[int]) -> None:

@@ -65,12 +65,11 @@ def verify_email(*, token: str, address: str, now: datetime) -> Decision:
     return decision
 
 
-def make_staff(*, email: str, name: str, password: str, now: datetime) -> User:
+def make_staff(*, email: str, name: str, password_hash: str, now: datetime) -> User:
     """The user of an e-mail whose owner has proved it is theirs, as staff with this password: a new user, or one who
-    was a customer, whose earlier tokens are refused. Raises ApiError 409 for others, ValidationFailed."""
+    was a customer, whose earlier tokens are refused. `password_hash` is of `hash_new_password`, which takes its time
+    and so stands before the caller's transaction. Raises ApiError 409 for others."""
     email = User.objects.normalize_email(email)
-    require_good_password(password, User(email=email, name=name))
-    password_hash = hash_password(password)  # before the transaction: it takes its time
     with transaction.atomic():
         user = User.objects.select_for_update().filter(email=email).first()
         if user is None:
@@ -82,6 +81,12 @@ def make_staff(*, email: str, name: str, password: str, now: datetime) -> User:
         user.email_verified_at = user.email_verified_at or now
         user.save(update_fields=["role", "password", "token_version", "email_verified_at"])
     return user
+
+
+def hash_new_password(*, email: str, name: str, password: str) -> str:
+    """What is kept of the password of somebody who is to be staff. Raises ValidationFailed for a weak one."""
+    require_good_password(password, User(email=User.objects.normalize_email(email), name=name))
+    return hash_password(password)
 
 
 def count_link_use(*, address: str) -> Decision:

@@ -56,7 +56,11 @@ TABLE = [
     row("POST /api/shops",                      "401 403 403 403 403 201 201 201", {"name": "Third"}),
     row("GET /api/shops/{shop}",                "200"),
     row("PUT /api/shops/{shop}",                "401 403 403 403 404 200 404 200", {"description": "Lamps."}),
+    row("GET /api/shops/{shop}/staff",          "401 403 403 403 404 200 404 200"),
     row("POST /api/shops/{shop}/staff",         "401 403 403 403 404 201 404 201", {"email": "new@example.com"}),
+    row("DELETE /api/shops/{shop}/staff/{member}", "401 403 403 403 404 200 404 200"),
+    row("GET /api/shops/{shop}/invitations",    "401 403 403 403 404 200 404 200"),
+    row("DELETE /api/shops/{shop}/invitations/{invited}", "401 403 403 403 404 200 404 200"),
     row("POST /api/accept-invitation",          "200",
         {"token": "{invitation}", "name": "New", "password": "{password}"}),
     # catalog

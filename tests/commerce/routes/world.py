@@ -103,6 +103,7 @@ def make_world() -> World:
     values = [{"value": "Oak", "meta": "wood"}]
     attribute = create_attribute(actor=shop.owner, shop_id=shop.pk, name="Material", values=values, now=now)
     photo = make_photo(customer)
+    invited = _invitation(shop)
     category = Category.objects.create(name="Lamps", slug="lamps", type=lamp.type)
     world.names = {
         "shop": shop.pk,
@@ -124,7 +125,9 @@ def make_world() -> World:
         "refresh": _signed_in(customer).refresh,
         "reset": link_token(customer, Purpose.RESET_PASSWORD, now=now),
         "verification": link_token(customer, Purpose.VERIFY_EMAIL, now=now),
-        "invitation": _invitation(shop),
+        "member": world.users["staff"].pk,
+        "invited": invited.pk,
+        "invitation": signing.dumps({"id": invited.pk, "nonce": invited.nonce.hex}, salt=SALT),
         "pdf": pdf_file(),
         "csv": CSV,
     }
@@ -146,10 +149,9 @@ def _shop(world: World, name: str, owner: str, staff: str) -> Shop:
     return shop
 
 
-def _invitation(shop: Shop) -> str:
-    now, nonce = timezone.now(), uuid.uuid4()
+def _invitation(shop: Shop) -> StaffInvitation:
+    now = timezone.now()
     times = {"created_at": now, "expires_at": now + timedelta(days=1)}
-    made = StaffInvitation.objects.create(
-        shop=shop, email="new@example.com", invited_by=shop.owner, nonce=nonce, **times
+    return StaffInvitation.objects.create(
+        shop=shop, email="new@example.com", invited_by=shop.owner, nonce=uuid.uuid4(), **times
     )
-    return signing.dumps({"id": made.pk, "nonce": nonce.hex}, salt=SALT)
