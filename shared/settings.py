@@ -3,6 +3,7 @@ place that reads the environment. They are safe and complete for one machine on 
 """
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from corsheaders.defaults import default_headers
@@ -45,13 +46,13 @@ MIDDLEWARE = [
     "shared.observability.request_id.RequestIdMiddleware",
     "shared.api.middleware.JsonErrorsMiddleware",  # early, to see what the others refuse
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "shared.serving.static_files.StaticFilesMiddleware",
     "corsheaders.middleware.CorsMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "shared.api.page_middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "shared.api.page_middleware.AuthenticationMiddleware",
+    "shared.api.page_middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
@@ -156,8 +157,9 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "shared.serving.static_files.StaticFilesStorage"},
 }
+WHITENOISE_ROOT = Path(__file__).parent / "serving" / "root_files"  # /favicon.ico, which browsers ask for unasked
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

@@ -46,13 +46,13 @@ class JsonErrorsMiddleware:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answers for a view that raised. None (Django's own way) for what Django turns into a 4xx by itself."""
         if isinstance(exception, ApiError):
-            return (_page if _is_page(request) else _answer)(request, exception.problem)
+            return (_page if is_page(request) else _answer)(request, exception.problem)
         if isinstance(exception, Http404 | PermissionDenied | SuspiciousOperation | BadRequest):
             return None
         if is_passing_database_error(exception):
             logger.warning("database_unavailable", exc_info=exception)
             return _answer(request, Problem.of_status(503, headers={"Retry-After": "2"}))
-        if _is_page(request):
+        if is_page(request):
             return None
         logger.error("request_failed", exc_info=exception)
         return _answer(request, Problem.of_status(500))
@@ -69,13 +69,14 @@ def is_passing_database_error(exception: BaseException) -> bool:
 
 def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     is_html = response.headers.get("Content-Type", "text/html").startswith("text/html")
-    if response.status_code < 400 or not is_html or _is_page(request):
+    if response.status_code < 400 or not is_html or is_page(request):
         return response
     kept = {name: response.headers[name] for name in ("Allow", "Retry-After") if name in response.headers}
     return _answer(request, Problem.of_status(response.status_code, headers=kept))
 
 
-def _is_page(request: HttpRequest) -> bool:
+def is_page(request: HttpRequest) -> bool:
+    """Whether this is for a browser, with a session."""
     return any(request.path == page or request.path.startswith(f"{page}/") for page in PAGES)
 
 

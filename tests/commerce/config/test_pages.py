@@ -104,3 +104,12 @@ def test_o5_the_page_of_the_api_is_only_read(client_of: ApiClient, method: str):
 def test_the_server_says_that_it_lives_and_is_ready(client_of: ApiClient):
     assert client_of(None).get("/livez").status_code == 200
     assert client_of(None).get("/readyz").status_code == 200
+
+
+def test_browsers_get_the_icon_that_they_ask_for_unasked(client_of: ApiClient):
+    answer = client_of(None).get("/favicon.ico")
+
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("image/")
+    assert b"".join(answer.streaming_content)[:4] == b"\0\0\1\0"  # type: ignore[attr-defined]
+    answer.close()

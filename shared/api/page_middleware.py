@@ -1,0 +1,32 @@
+"""Django's middleware for browsers, which only pages go through.
+
+The API knows who asks by a header, and looks at no cookie: sessions, CSRF, sign-in by session and messages would be so
+much time for nothing, and under ASGI each of them takes its turn in a thread.
+"""
+
+from typing import Any
+
+from django.contrib.auth import middleware as auth
+from django.contrib.messages import middleware as messages
+from django.contrib.sessions import middleware as sessions
+from django.http import HttpRequest
+
+from shared.api.middleware import is_page
+
+
+class ForPages:
+    """What follows it is passed on at once to what comes next, unless a page is asked for."""
+
+    get_response: Any
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return super().__call__(request) if is_page(request) else self.get_response(request)  # type: ignore[misc]
+
+
+class SessionMiddleware(ForPages, sessions.SessionMiddleware): ...
+
+
+class AuthenticationMiddleware(ForPages, auth.AuthenticationMiddleware): ...
+
+
+class MessageMiddleware(ForPages, messages.MessageMiddleware): ...
