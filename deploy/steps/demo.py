@@ -153,8 +153,7 @@ class Demo:
             say(f"  Going on without: limits are counted in each process. {child.last_lines()}")
 
     def start_model_host(self, supervisor: Supervisor) -> None:
-        folders = ["--run-dir", self.env["STOA_RUN_DIR"], "--compiled-dir", self.env["STOA_COMPILED_DIR"]]
-        host = [PYTHON, "-m", "inference.engine.host", *folders, "--die-with-parent"]
+        host = [PYTHON, "manage_inference.py", "host", "--die-with-parent"]
         supervisor.add("model-host", host, self.env, signal.SIGTERM)
 
     def start_inference(self, supervisor: Supervisor, port: int) -> None:

@@ -18,8 +18,9 @@ from inference.engine.errors import (
     ModelNotLoaded,
 )
 from inference.engine.frames import StepOutput
-from inference.engine.gguf_header import find_gguf, read_gguf_header
-from inference.engine.model_host import run_host
+from inference.engine.hosting import run_host
+from inference.engine.inspection import ModelFacts, fingerprint, inspect_model
+from inference.engine.policy import Policy
 from inference.engine.request import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -62,12 +63,14 @@ __all__ = [
     "LoadOptions",
     "LoadReport",
     "Message",
+    "ModelFacts",
     "ModelLoadFailed",
     "ModelNotLoaded",
     "ModelState",
     "ModelStatus",
     "OutputConstraint",
     "OutputForm",
+    "Policy",
     "SamplingParams",
     "StepOutput",
     "TokenLogprob",
@@ -75,7 +78,7 @@ __all__ = [
     "ToolCall",
     "ToolCallDelta",
     "Usage",
-    "find_gguf",
-    "read_gguf_header",
+    "fingerprint",
+    "inspect_model",
     "run_host",
 ]

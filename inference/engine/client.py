@@ -37,14 +37,32 @@ class HostClient:
     def __init__(self, run_dir: Path) -> None:
         self._socket = run_dir / HOST_SOCKET
 
-    async def load(self, model_id: str, path: Path, options: LoadOptions | None = None) -> LoadReport:
+    async def load(
+        self,
+        model_id: str,
+        path: Path,
+        options: LoadOptions | None = None,
+        *,
+        revision: int = 0,
+        background: bool = False,
+    ) -> LoadReport:
         """Returns when the model at the absolute `path` is ready. The load goes on when the caller leaves.
 
         The same again is answered at once; with other options the model is drained first, then loaded anew.
-        ModelLoadFailed has the reason; InvalidRequest: this model cannot have these options, and runs on with the old.
+        revision: which of the operators' words on the model this is. background: nobody waits for it, so that it takes
+        no other model's place.
+        ModelLoadFailed has the reason, with `retry_after` while it is not tried again; InvalidRequest: this model
+        cannot have these options, and runs on with the old; EngineOverloaded: there is no room for it just now.
         """
-        command = frames.Load(model_id, str(path), options or LoadOptions())
+        command = frames.Load(model_id, str(path), options or LoadOptions(), revision, background)
         return (await self._ask(command, frames.Started)).report
+
+    async def use(self, model_id: str, path: Path, options: LoadOptions, *, revision: int = 0) -> LoadReport:
+        """For a request that has come: returns when the model is loaded, with these options or others.
+
+        ModelNotLoaded: it is not loaded by a request (see `Policy`). Else as `load`.
+        """
+        return (await self._ask(frames.Use(model_id, str(path), options, revision), frames.Started)).report
 
     async def unload(self, model_id: str, *, force: bool = False) -> None:
         """Returns when the process is gone. Running requests finish first, or are cancelled with `force`.

@@ -50,6 +50,15 @@ class Load(Frame, frozen=True):  # Started
     model_id: str
     path: str
     options: LoadOptions
+    revision: int = 0
+    background: bool = False
+
+
+class Use(Frame, frozen=True):  # Started
+    model_id: str
+    path: str
+    options: LoadOptions
+    revision: int
 
 
 class Unload(Frame, frozen=True):  # Done
@@ -77,7 +86,8 @@ class Found(Frame, frozen=True):
     socket: str
 
 
-# Host to model process: Ping is answered by Pong. Drain finishes what runs, then ends; Stop cancels it.
+# Host to model process: Ping is answered by Pong, Retire by Retired. Drain finishes what runs, then ends; Stop cancels
+# it; Retire ends it only if it works for nobody.
 class Ping(Frame, frozen=True):
     pass
 
@@ -90,9 +100,25 @@ class Stop(Frame, frozen=True):
     pass
 
 
+class Retire(Frame, frozen=True):
+    pass
+
+
 # Model process to host.
 class Pong(Frame, frozen=True):
     pass
+
+
+class Retired(Frame, frozen=True):
+    is_ending: bool
+
+
+class Activity(Frame, frozen=True):
+    """It has become busy or idle, at `used_at` of time.monotonic(), or finished its first request."""
+
+    busy: bool
+    used_at: float
+    finished: int
 
 
 class Started(Frame, frozen=True):
@@ -204,7 +230,7 @@ class Stats(Frame, frozen=True):
     stats: EngineStats
 
 
-HostCommand = Load | Unload | ListModels | Find | StopHost
+HostCommand = Load | Use | Unload | ListModels | Find | StopHost
 ModelCommand = Generate | Cancel | Embed | Tokenize | Detokenize | GetStats
 ModelReply = Accepted | Embedded | Tokens | Text | Stats
 AnyFrame = (
@@ -217,7 +243,10 @@ AnyFrame = (
     | Ping
     | Drain
     | Stop
+    | Retire
     | Pong
+    | Retired
+    | Activity
     | Started
     | ModelCommand
     | ModelReply

@@ -3,6 +3,7 @@
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (versions 2 and 3, little-endian).
 """
 
+import math
 import os
 import struct
 from collections.abc import Iterator
@@ -18,17 +19,20 @@ MOST_TENSORS = 100_000
 LONGEST_NAME = 1024  # bytes, of a key or a tensor
 LONGEST_TEXT = 4 * 1024 * 1024  # bytes, of one value
 MOST_ITEMS = 4_000_000  # of an array; the largest vocabularies are a tenth of it
+MOST_DIMENSIONS = 4
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
 @dataclass(frozen=True)
 class GGUFHeader:
-    """`architecture` as llama.cpp calls it; `context_size` in tokens; `values`: every key but arrays."""
+    """`architecture` as llama.cpp calls it; `context_size` in tokens; `values`: every key but arrays; `parameters`:
+    numbers in all tensors."""
 
     architecture: str
     context_size: int
     values: dict[str, str | int | float | bool]
+    parameters: int = 0
 
 
 def find_gguf(path: Path) -> Path | None:
@@ -52,19 +56,21 @@ def read_gguf_header(file: Path) -> GGUFHeader:
         reader = _Reader(stream)
         try:
             values = dict(reader.values())
+            parameters = reader.parameters()
         except (struct.error, UnicodeDecodeError) as error:
             raise ModelLoadFailed("The file's header is cut off or damaged. Copy or convert it again.") from error
     architecture = values.get("general.architecture")
     context_size = values.get(f"{architecture}.context_length")
     if not isinstance(architecture, str) or not isinstance(context_size, int) or context_size < 1:
         raise ModelLoadFailed("The file's header names no architecture or no context length. Convert it again.")
-    return GGUFHeader(architecture, context_size, values)
+    return GGUFHeader(architecture, context_size, values, parameters)
 
 
 class _Reader:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._size = os.fstat(stream.fileno()).st_size
+        self._tensors = 0
 
     def values(self) -> Iterator[tuple[str, str | int | float | bool]]:
         """Keys with their values, arrays passed over."""
@@ -76,6 +82,7 @@ class _Reader:
         tensors, keys = self._number("Q"), self._number("Q")
         if tensors > MOST_TENSORS or keys > MOST_KEYS:
             raise ModelLoadFailed(f"The header claims {tensors} tensors and {keys} keys, which no model has.")
+        self._tensors = tensors
         for _ in range(keys):
             key, kind = self._text(LONGEST_NAME), self._number("I")
             if kind == ARRAY:
@@ -84,6 +91,19 @@ class _Reader:
                 yield key, self._text(LONGEST_TEXT)
             else:
                 yield key, self._number(self._form(kind))
+
+    def parameters(self) -> int:
+        """Numbers in all tensors, whose descriptions stand behind the keys."""
+        count = 0
+        for _ in range(self._tensors):
+            name, dimensions = self._text(LONGEST_NAME), self._number("I")
+            if dimensions > MOST_DIMENSIONS:
+                raise ModelLoadFailed(f"The header has a tensor of {dimensions} dimensions, which GGUF does not have.")
+            count += math.prod(self._number("Q") for _ in range(dimensions))
+            _kind, offset = self._number("I"), self._number("Q")
+            if offset > self._size:
+                raise ModelLoadFailed(f"The file ends before its tensor {name[:100]}. Copy or convert it again.")
+        return count
 
     def _number(self, form: str) -> int:
         value: int

@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 from inference.engine.compile import build_in_background
-from inference.engine.model_host import run_host
+from inference.engine.hosting import run_host
+from inference.engine.policy import Policy
 from inference.engine.process import die_with_parent
 
 
@@ -21,13 +22,25 @@ def main() -> None:
     parser.add_argument(
         "--die-with-parent", action="store_true", help="end when the process that started this one ends"
     )
+    parser.add_argument("--memory-budget", type=int, help="bytes that weights and caches of all models may take")
+    parser.add_argument("--max-loaded", type=int, help="so many models at once")
+    parser.add_argument("--evict", action="store_true", help="unload idle models to make room for others")
+    parser.add_argument("--autoload", action="store_true", help="a request for a model that is not loaded loads it")
+    parser.add_argument("--idle-unload", type=float, help="seconds after which an unused model is unloaded")
     arguments = parser.parse_args()
     if arguments.die_with_parent:
         die_with_parent(signal.SIGTERM)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if arguments.compiled_dir:
         build_in_background(arguments.compiled_dir)
-    run_host(arguments.run_dir)
+    policy = Policy(
+        memory_budget=arguments.memory_budget,
+        max_loaded=arguments.max_loaded,
+        evict=arguments.evict,
+        autoload=arguments.autoload,
+        idle_unload=arguments.idle_unload,
+    )
+    run_host(arguments.run_dir, policy=policy)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import threading
@@ -14,7 +15,9 @@ from inference.engine.channel import Channel
 from inference.engine.process import ModelSpec, run_model
 
 LAST_WORDS_BYTES = 4096
-_LAST_WORDS_CHARS = 300
+_LAST_WORDS_LINES = 3
+_LAST_WORDS_CHARS = 500
+_FOLDERS = re.compile(r"(?<![\w.~])~?/(?:[^/\s\"'|]+/)+")  # of absolute paths: they are told to whoever lists models
 _PAUSES = (0.1, 0.5)  # before another try: a fork server that was just killed may still look alive
 
 # Read when a library loads, so they are set before the fork server starts; what the environment says already stays.
@@ -37,11 +40,12 @@ class LastWords:
         asyncio.get_running_loop().add_reader(source, self._read)
 
     def finish(self) -> str:
-        """Read what is left, stop, and return the last line that is not blank."""
+        """Read what is left, stop, and return the end of it: a few lines, without the folders that they name."""
         while self._source.fileno() >= 0:
             self._read()
-        lines = self._tail.decode(errors="replace").split("\n")
-        return next((line.strip()[-_LAST_WORDS_CHARS:] for line in reversed(lines) if line.strip()), "")
+        lines = [line.strip() for line in self._tail.decode(errors="replace").split("\n")]
+        words = " | ".join([line for line in lines if line][-_LAST_WORDS_LINES:])
+        return _FOLDERS.sub("", words)[-_LAST_WORDS_CHARS:]
 
     def _read(self) -> None:
         data = b""

@@ -20,7 +20,7 @@ from inference.engine.engine import Engine
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from inference.engine.gguf_header import find_gguf
 from inference.engine.gguf_model import GGUFModel, read_gguf
-from inference.engine.model_folder import read_json, read_model_folder
+from inference.engine.model_folder import check_digests, read_json, read_model_folder
 from inference.engine.native_decoder import NativeDecoder
 from inference.engine.packing import pack_linears
 from inference.engine.request import GenerationOutput, LoadOptions, LoadReport
@@ -87,6 +87,7 @@ def load_model(
     try:
         if gguf := find_gguf(path):
             return _load_causal(load, read_gguf(gguf), load_tokenizer(path, gguf), emit)
+        check_digests(path)
         architectures = read_model_folder(path).get("architectures") or [None]
         if architectures[0] in CAUSAL:
             return _load_causal(load, path, load_tokenizer(path), emit)

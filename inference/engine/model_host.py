@@ -1,39 +1,49 @@
-"""The model host: one a run folder. It starts and ends model processes as its clients say."""
+"""The model host's decisions: what its clients ask for, and what becomes of it."""
 
 import asyncio
-import contextlib
-import fcntl
 import hashlib
-import os
-import signal
-from collections.abc import Iterator
+import math
+import time
 from pathlib import Path
+
+import msgspec
 
 from inference.engine import frames
 from inference.engine.channel import BrokenFrame, Channel
-from inference.engine.client import HOST_SOCKET
-from inference.engine.errors import EngineError, InvalidRequest, ModelNotLoaded
+from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest, ModelLoadFailed, ModelNotLoaded
+from inference.engine.estimate import estimate_memory
+from inference.engine.failures import CoolDowns
 from inference.engine.frames import Frame
-from inference.engine.hosted_model import Health, HostedModel
+from inference.engine.hosted_model import Health, Host, HostedModel, Plan
+from inference.engine.inspection import fingerprint
 from inference.engine.launcher import Launcher
+from inference.engine.policy import Policy
 from inference.engine.process import ModelSpec
 from inference.engine.request import LoadOptions, LoadReport, ModelState
+from inference.engine.room import Room
 
-LOADER = "inference.engine.loading:load_model"
 _END_SECONDS = 1.0
-MAX_SOCKET_PATH = 107  # what Linux allows
 
 
 class ModelHost:
-    """Knows every model that was loaded since it started and not unloaded."""
+    """Knows every model that was loaded since it started and not unloaded. It alone decides which are loaded."""
 
-    def __init__(self, run_dir: Path, loader: str, health: Health) -> None:
+    def __init__(self, run_dir: Path, loader: str, health: Health, policy: Policy) -> None:
         self._run_dir = run_dir
         self._loader = loader
-        self._health = health
-        self._launcher = Launcher(preload=loader.partition(":")[0])
+        self._policy = policy
+        self._room = Room(policy)
+        self._shared = Host(
+            launcher=Launcher(preload=loader.partition(":")[0]),
+            room=self._room,
+            cool_downs=CoolDowns(policy),
+            policy=policy,
+            health=health,
+            costs={},
+        )
         self._models: dict[str, HostedModel] = {}
         self._serving: set[asyncio.Task[None]] = set()
+        self._tidying = asyncio.create_task(self._room.end_unused())
         self.stopping = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,6 +65,7 @@ class ModelHost:
 
     async def end_all(self) -> None:
         """All models end, and whoever waits for one is answered."""
+        self._tidying.cancel()
         await asyncio.gather(*(model.end(force=True) for model in self._models.values()))
         if self._serving:
             await asyncio.wait(self._serving, timeout=_END_SECONDS)
@@ -62,9 +73,12 @@ class ModelHost:
     async def _answer(self, command: Frame) -> Frame:
         try:
             match command:
-                case frames.Load(model_id, path, options):
-                    return frames.Started(await self._load(model_id, path, options))
+                case frames.Load():
+                    return frames.Started(await self._load(command))
+                case frames.Use():
+                    return frames.Started(await self._use(command))
                 case frames.Unload(model_id, force):
+                    self._shared.cool_downs.note_success(model_id)  # the operator begins anew
                     await self._unload(self._known(model_id), force=force)
                 case frames.Find(model_id):
                     return frames.Found(str(await self._known(model_id).find()))
@@ -78,41 +92,100 @@ class ModelHost:
             return frames.failed(0, error)
         return frames.Done()
 
-    async def _load(self, model_id: str, path: str, options: LoadOptions) -> LoadReport:
+    async def _load(self, command: frames.Load) -> LoadReport:
         """Whoever asks for what is loading or loaded shares it; another path or other options replace it."""
-        spec, replaced = self._spec(model_id, path, options), None
-        while (model := self._models.get(model_id)) is not None:
-            if model.spec == spec and model.state in (ModelState.LOADING, ModelState.LOADED):
+        plan = await self._plan(command, background=command.background)
+        replaced: HostedModel | None = None
+        while (model := self._models.get(command.model_id)) is not None:
+            if model.is_alive and model.plan.spec == plan.spec:
+                model.revision = max(model.revision, command.revision)
                 break
-            replaced = model.spec if model.state is ModelState.LOADED else None
-            await self._unload(model, force=False)
+            self._check_cool_down(plan)
+            replaced = model if model.is_loaded else None
+            await self._unload(model)
         else:
-            model = self._start(spec)
+            model = self._start(plan, command.revision)
         try:
             return await asyncio.shield(model.ready)
-        except InvalidRequest:  # the options were wrong, not the model: all is as it was before
-            self._forget(model)
-            if replaced is not None and model_id not in self._models:
-                self._start(replaced)
+        except (InvalidRequest, EngineOverloaded):  # the model is not at fault: all is as it was before
+            if not model.is_resting:
+                self._forget(model)
+            if replaced is not None and command.model_id not in self._models:
+                self._start(replaced.plan, replaced.revision)
             raise
 
-    def _start(self, spec: ModelSpec) -> HostedModel:
-        model = self._models[spec.model_id] = HostedModel(spec, self._launcher, self._health)
+    async def _use(self, command: frames.Use) -> LoadReport:
+        """Loaded as it is wanted, or as it was when it was ended for others. Who is refused is told the state."""
+        model = self._models.get(command.model_id)
+        while model is not None and model.is_leaving and (model.is_resting or self._policy.autoload):
+            await model.ended()
+            model = self._models.get(command.model_id)
+        if model is None and not self._policy.autoload:
+            raise _unknown(command.model_id)
+        if model is None or not model.is_alive:
+            model = await self._bring_back(command, model)
+        elif model.is_starting and not (model.plan.for_request or self._policy.autoload):
+            raise model.not_loaded()
+        report = await asyncio.shield(model.ready)
+        model.hold()
+        return report
+
+    async def _bring_back(self, command: frames.Use, ended: HostedModel | None) -> HostedModel:
+        if ended is not None and not (ended.is_resting or self._policy.autoload):
+            raise ended.not_loaded()
+        if ended is not None and ended.is_resting:
+            command = msgspec.structs.replace(command, options=ended.plan.spec.options, revision=ended.revision)
+        plan = await self._plan(command, for_request=True)
+        meanwhile = self._models.get(command.model_id)
+        if meanwhile is not None and meanwhile is not ended:
+            return meanwhile
+        return self._start(plan, command.revision)
+
+    def _start(self, plan: Plan, revision: int) -> HostedModel:
+        self._check_cool_down(plan)
+        model = self._models[plan.spec.model_id] = HostedModel(plan, revision, self._shared)
         return model
 
-    async def _unload(self, model: HostedModel, *, force: bool) -> None:
+    def _check_cool_down(self, plan: Plan) -> None:
+        model_id = plan.spec.model_id
+        seconds = self._shared.cool_downs.seconds_left(model_id, plan.content, time.monotonic())
+        if seconds:
+            model = self._models.get(model_id)
+            why = (model and model.status.error) or "See the log."
+            raise ModelLoadFailed(
+                f"{model_id} failed and is tried again in {math.ceil(seconds)} s. {why}", retry_after=math.ceil(seconds)
+            )
+
+    async def _unload(self, model: HostedModel, *, force: bool = False) -> None:
         await model.end(force=force)
         self._forget(model)
 
     def _known(self, model_id: str) -> HostedModel:
         model = self._models.get(model_id)
         if model is None:
-            raise ModelNotLoaded(f"{model_id} is not loaded; load it first.", state=ModelState.UNLOADED)
+            raise _unknown(model_id)
         return model
 
     def _forget(self, model: HostedModel) -> None:
-        if self._models.get(model.spec.model_id) is model:
-            del self._models[model.spec.model_id]
+        if self._models.get(model.model_id) is model:
+            del self._models[model.model_id]
+
+    async def _plan(
+        self, command: frames.Load | frames.Use, *, for_request: bool = False, background: bool = False
+    ) -> Plan:
+        """What the model is to be; what it may take is read from its files, unless it was loaded so before."""
+        path, options = Path(command.path), command.options
+        content = (path, options, await asyncio.to_thread(fingerprint, path))
+        memory_bytes = self._shared.costs.get(content)
+        if memory_bytes is None:
+            memory_bytes = await asyncio.to_thread(estimate_memory, path, options)
+        return Plan(
+            spec=self._spec(command.model_id, command.path, options),
+            content=content,
+            memory_bytes=memory_bytes,
+            for_request=for_request,
+            background=background,
+        )
 
     def _spec(self, model_id: str, path: str, options: LoadOptions) -> ModelSpec:
         name = hashlib.blake2b(model_id.encode(), digest_size=6).hexdigest()
@@ -120,47 +193,5 @@ class ModelHost:
         return ModelSpec(model_id=model_id, path=path, options=options, socket=str(socket), loader=self._loader)
 
 
-def run_host(run_dir: Path, *, loader: str = LOADER, health: Health | None = None) -> None:
-    """Run until SIGTERM, SIGINT or a client's stop. Where a host runs already, say so and return.
-
-    `loader` is "module:function" with the signature of `loading.load_model`. ValueError: the folder's path is too long.
-    """
-    run_dir = run_dir.absolute()
-    if len(os.fsencode(run_dir)) > MAX_SOCKET_PATH - 24:
-        raise ValueError(
-            f"{run_dir} is too long a path for Unix sockets; choose one under {MAX_SOCKET_PATH - 24} bytes."
-        )
-    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    run_dir.chmod(0o700)
-    with _sole_host(run_dir) as alone:
-        if alone:
-            for stale in run_dir.glob("*.sock"):
-                stale.unlink()
-            asyncio.run(_host(run_dir, loader, health or Health()))
-        else:
-            print(f"A model host runs already in {run_dir}; this one is not needed.", flush=True)
-
-
-@contextlib.contextmanager
-def _sole_host(run_dir: Path) -> Iterator[bool]:
-    with (run_dir / "host.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-async def _host(run_dir: Path, loader: str, health: Health) -> None:
-    host = ModelHost(run_dir, loader, health)
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(signum, host.stopping.set)
-    socket = run_dir / HOST_SOCKET
-    listener = await asyncio.start_unix_server(host.serve, path=socket)
-    socket.chmod(0o600)
-    print(f"Model host ready in {run_dir}", flush=True)
-    await host.stopping.wait()
-    listener.close()
-    socket.unlink(missing_ok=True)
-    await host.end_all()
+def _unknown(model_id: str) -> ModelNotLoaded:
+    return ModelNotLoaded(f"{model_id} is not loaded; load it first.", state=ModelState.UNLOADED)

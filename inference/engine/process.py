@@ -54,7 +54,7 @@ def run_model(spec: ModelSpec, host: socket.socket, last_words: socket.socket) -
 
 async def _serve(spec: ModelSpec, host: socket.socket) -> None:
     channel = Channel(*await asyncio.open_unix_connection(sock=host))
-    server = ModelServer(spec.model_id, spec.options.max_queue)
+    server = ModelServer(spec.model_id, spec.options.max_queue, channel.send)
     obeying = asyncio.create_task(_obey(channel, server))
     try:
         model = await asyncio.to_thread(_load, spec, server.emit)
@@ -90,6 +90,8 @@ async def _obey(host: Channel, server: ModelServer) -> None:
         match hearing.result():
             case frames.Ping():
                 host.send(frames.Pong())
+            case frames.Retire():
+                host.send(frames.Retired(server.retire()))
             case frames.Drain():
                 server.drain()
             case frames.Stop():

@@ -256,13 +256,30 @@ class ModelState(StrEnum):
 
 
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One model that the host runs, starts, ends, or failed to run. Models that it never heard of are not listed."""
+    """One model that the host runs, starts, ends, or failed to run. Models that it never heard of are not listed.
+
+    options: those that were asked for; `report` has those in effect. revision: see `HostClient.load`.
+    progress: of a load, 0 to 1. memory_bytes: what counts against the budget; an estimate until it is loaded.
+    resident_bytes: of its process, as the system counts it.
+    busy: it works for somebody. used_at: when it last did, seconds of the machine's monotonic clock.
+    resting: the host ended it to make room or because nobody used it; a request brings it back.
+    retry_after: seconds for which a model that failed is not tried again.
+    """
 
     model_id: str
     state: ModelState
     pid: int | None = None
     error: str | None = None
     report: LoadReport | None = None
+    options: LoadOptions = LoadOptions()
+    revision: int = 0
+    progress: float | None = None
+    memory_bytes: int = 0
+    resident_bytes: int | None = None
+    busy: bool = False
+    used_at: float | None = None
+    resting: bool = False
+    retry_after: float | None = None
 
 
 class EngineStats(msgspec.Struct, frozen=True, kw_only=True):

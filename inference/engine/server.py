@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 import os
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,9 +38,11 @@ class _Generation:
 class ModelServer:
     """Lives on the process's event loop; only `emit` is called from another thread."""
 
-    def __init__(self, model_id: str, max_queue: int) -> None:
+    def __init__(self, model_id: str, max_queue: int, tell: Callable[[frames.Activity], None]) -> None:
+        """`tell` hears when it becomes busy and idle."""
         self._model_id = model_id
         self._max_queue = max_queue
+        self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._engine: ServedEngine | None = None
         self._embedder: ServedEmbedder | None = None
@@ -47,6 +50,8 @@ class ModelServer:
         self._clients: set[Peer] = set()
         self._generations: dict[str, _Generation] = {}
         self._answering: set[asyncio.Task[None]] = set()
+        self._busy = False
+        self._finished = 0
         self._embeddings = 0
         self._draining = False
         self._drained = asyncio.Event()
@@ -65,6 +70,12 @@ class ModelServer:
         """Refuse what is new; `drained` returns when the rest is finished."""
         self._draining = True
         self._check_drained()
+
+    def retire(self) -> bool:
+        """Drain if it works for nobody; whether it does."""
+        if not self._busy:
+            self.drain()
+        return self._draining
 
     async def drained(self) -> None:
         await self._drained.wait()
@@ -95,7 +106,19 @@ class ModelServer:
 
     def _forget(self, engine_id: str) -> None:
         del self._generations[engine_id]
+        self._note_finished()
+
+    def _note_finished(self) -> None:
+        self._finished += 1
+        self._note_activity(also=self._finished == 1)
         self._check_drained()
+
+    def _note_activity(self, *, also: bool = False) -> None:
+        """`also`: tell though it is as busy as before."""
+        busy = bool(self._generations or self._answering)
+        if busy != self._busy or also:
+            self._busy = busy
+            self._tell(frames.Activity(busy, time.monotonic(), self._finished))
 
     def _check_drained(self) -> None:
         if self._draining and not self._generations and not self._answering:
@@ -124,7 +147,7 @@ class ModelServer:
             case frames.Detokenize(call, ids):
                 self._start_job(client, call, lambda: self._detokenize(call, ids))
             case frames.GetStats(call):
-                self._start_job(client, call, lambda: self._stats(call))
+                client.send(self._stats(call))
             case frames.Cancel(call):
                 self._cancel(client, call)
             case _:
@@ -139,15 +162,18 @@ class ModelServer:
     def _start_job(self, client: Peer, call: int, work: Work) -> None:
         task = client.jobs[call] = self._start(client, call, work)
         task.add_done_callback(lambda _: client.jobs.pop(call, None))
+        task.add_done_callback(lambda _: self._note_finished())
 
     def _start(self, client: Peer, call: int, work: Work) -> asyncio.Task[None]:
         task = self._loop.create_task(self._answer(client, call, work))
         self._answering.add(task)
         task.add_done_callback(self._answered)
+        self._note_activity()
         return task
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._answering.discard(task)
+        self._note_activity()
         self._check_drained()
 
     async def _answer(self, client: Peer, call: int, work: Work) -> None:
@@ -196,7 +222,8 @@ class ModelServer:
         text = await self._loop.run_in_executor(self._tokenising_threads, self._causal().detokenize, list(ids))
         return frames.Text(call, text)
 
-    async def _stats(self, call: int) -> Frame:
+    def _stats(self, call: int) -> Frame:
+        """At once, and no use of the model: whoever watches it does not keep it loaded."""
         if self._engine is not None:
             return frames.Stats(call, self._engine.stats())
         running = min(self._embeddings, 1)

@@ -12,13 +12,11 @@ from inference.engine import (
     GenerationOutput,
     GenerationRequest,
     GenerationStream,
-    ModelNotLoaded,
     Usage,
 )
 from inference.protocol.choices import Choice
 from inference.protocol.errors import error_of
-from inference.registry.processes import engine
-from inference.registry.services import find_card
+from inference.registry.engines import engine_for
 from shared.accounts.authentication import Principal
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
@@ -50,12 +48,8 @@ async def stream(*, caller: Principal | None, model_id: str, request: Generation
     """
     if request.priority > 0 and caller is not None and not caller.may(Permission.MANAGE_MODELS):
         raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
-    try:
-        user = str(caller.user.pk) if caller is not None else ""
-        outputs = await engine().generate(model_id, replace(request, user=user))
-    except ModelNotLoaded:
-        await find_card(model_id)
-        raise
+    user = str(caller.user.pk) if caller is not None else ""
+    outputs = await engine_for(model_id).generate(model_id, replace(request, user=user))
     try:
         first = await _first(outputs)
         if first is not None and first.finish_reason is FinishReason.ERROR:

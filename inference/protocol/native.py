@@ -170,7 +170,11 @@ def stream_events(output: GenerationOutput, n: int = 1) -> Iterator[StreamEvent]
 
 
 class Model(Struct, kw_only=True):
-    """A model. `size_bytes`: its weights on disk; `context_size`: tokens, of a loaded one those in effect."""
+    """A model. `size_bytes`: its weights on disk; `context_size`: tokens. Of a loaded one, what is in effect; else what
+    its files say, and null for what only a loaded one has.
+
+    `progress`: of a load, 0 to 1. `memory_usage_bytes`: weights and cache; `resident_bytes`: of its process.
+    """
 
     id: str
     name: str
@@ -181,6 +185,18 @@ class Model(Struct, kw_only=True):
     capabilities: list[str]
     state: str
     error: str | None
+    parameters: int | None = None
+    quantization: str | None = None
+    dtype: str | None = None
+    device: str | None = None
+    progress: float | None = None
+    memory_usage_bytes: int | None = None
+    resident_bytes: int | None = None
+    load_time_ms: int | None = None
+    gpu_layers: int | None = None
+    batch_size: int | None = None
+    max_sequences: int | None = None
+    warning: str | None = None
 
 
 class ModelList(Struct):

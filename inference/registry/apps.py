@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class RegistryConfig(AppConfig):
-    """No tables yet: what exists is on disk, what runs is known by the model host."""
+    """Owns what is wanted; what exists is on disk, what runs is known by the model hosts."""
 
     name = "inference.registry"
     label = "inference_registry"

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 
-from inference.engine import EngineClient, HostClient, HostUnavailable
+from inference.engine import EngineClient, HostClient, HostUnavailable, ModelStatus, Policy
 
 LOOK_EVERY_S = 1.0
 # A host that somebody else started is somebody else's to start again; after so long without it we start one.
@@ -37,14 +37,28 @@ def _engine(run_dir: Path) -> EngineClient:
     return EngineClient(run_dir)
 
 
+def host_command(run_dir: Path) -> list[str]:
+    """The command line of a model host under this installation's settings."""
+    policy: Policy = settings.MODEL_POLICY
+    numbers = {
+        "--memory-budget": policy.memory_budget,
+        "--max-loaded": policy.max_loaded,
+        "--idle-unload": policy.idle_unload,
+    }
+    choices = {"--evict": policy.evict, "--autoload": policy.autoload}
+    folders = ["--run-dir", str(run_dir), "--compiled-dir", str(settings.COMPILED_DIR)]
+    told = [part for flag, value in numbers.items() if value is not None for part in (flag, str(value))]
+    chosen = [flag for flag, is_chosen in choices.items() if is_chosen]
+    return [sys.executable, "-m", "inference.engine.host", *folders, *told, *chosen]
+
+
 def start_host(run_dir: Path, *, quiet: bool = False) -> subprocess.Popen[bytes]:
     """Start a model host that dies with the thread that calls this. Where one runs already, the new one just ends.
 
     quiet: its log is dropped.
     """
-    folders = ["--run-dir", str(run_dir), "--compiled-dir", str(settings.COMPILED_DIR)]
     return subprocess.Popen(  # noqa: S603 our own module
-        [sys.executable, "-m", "inference.engine.host", *folders, "--die-with-parent"],
+        [*host_command(run_dir), "--die-with-parent"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,
@@ -64,10 +78,10 @@ def end_host(process: subprocess.Popen[bytes]) -> None:
 class Keeper:
     """Sees to it, in a thread of its own, that a model host runs and that `reconcile` is called with what it knows.
 
-    `reconcile` gets the ids that the host lists and loads what is missing.
+    `reconcile` gets the models that the host lists, by id, and loads what is missing.
     """
 
-    def __init__(self, reconcile: Callable[[set[str]], Awaitable[None]]) -> None:
+    def __init__(self, reconcile: Callable[[dict[str, ModelStatus]], Awaitable[None]]) -> None:
         self._reconcile = reconcile
         self._process: subprocess.Popen[bytes] | None = None
         self._anothers_until = 0.0
@@ -87,13 +101,13 @@ class Keeper:
             while not self._ending.is_set():
                 is_anothers = self._is_gone()
                 try:
-                    listed = {status.model_id for status in await host().models()}
+                    statuses = {status.model_id: status for status in await host().models()}
                 except HostUnavailable:
                     self._start_when_gone()
                 else:
                     if is_anothers:
                         self._anothers_until = time.monotonic() + ANOTHERS_RESTART_S
-                    await self._reconcile(listed)
+                    await self._reconcile(statuses)
                 await asyncio.to_thread(self._ending.wait, LOOK_EVERY_S)
         finally:
             if self._process:

@@ -2,12 +2,14 @@
 
 import asyncio
 import time
+from datetime import datetime
 
 import structlog
 from django.conf import settings
+from django.db import DatabaseError
+from msgspec.structs import replace
 
 from inference.engine import (
-    EngineError,
     HostUnavailable,
     InvalidRequest,
     LoadOptions,
@@ -19,39 +21,14 @@ from inference.engine import (
 from inference.protocol import native
 from inference.registry.catalog import ModelCard, model_not_found, read_catalog
 from inference.registry.processes import host
-from shared.api.errors import ApiError
+from inference.registry.wanted import off_the_loop, read_wish, read_wishes, unwant_model, want_model
+from shared.accounts.models import User
 
 logger = structlog.get_logger(__name__)
 _started_at = time.monotonic()
+_going_on: set[asyncio.Task[LoadReport]] = set()  # loads, also those whose caller has left
 
 HOST_ANSWERS_WITHIN_S = 3.0
-
-# What should be loaded, with its options, as this process knows it: kept up by `processes`, and by load and unload.
-_wanted: dict[str, LoadOptions] = {model_id: LoadOptions() for model_id in settings.LOAD_AT_START}
-
-
-# Models that would not load. They are not tried again by themselves.
-_refused: set[str] = set()
-
-
-def want_models(model_ids: list[str]) -> None:
-    """These, with default options, are what should be loaded."""
-    _wanted.clear()
-    _wanted.update({model_id: LoadOptions() for model_id in model_ids})
-
-
-async def load_missing(listed: set[str]) -> None:
-    """Load what should be loaded and is not among `listed`, which the model host knows. What fails is logged once."""
-    for model_id, options in list(_wanted.items()):
-        if model_id in listed or model_id in _refused:
-            continue
-        try:
-            await load_model(model_id=model_id, options=options)
-        except HostUnavailable:
-            return
-        except (EngineError, ApiError) as error:
-            _refused.add(model_id)
-            logger.error("model_not_loaded", model=model_id, reason=str(error))
 
 
 async def list_models() -> list[native.Model]:
@@ -82,10 +59,33 @@ async def find_loadable(model_id: str) -> ModelCard:
     return card
 
 
-async def load_model(*, model_id: str, options: LoadOptions) -> LoadReport:
-    """Load a model, or answer at once when it is loaded with these options. It goes on when the caller leaves.
+async def load_model(*, model_id: str, options: LoadOptions, actor: User | None, now: datetime) -> LoadReport:
+    """Load a model on this machine, or answer at once when it is loaded with these options; from then on it is wanted
+    with them, on every machine and after every restart. It goes on when the caller leaves.
 
-    ApiError MODEL_NOT_FOUND; InvalidRequest: it cannot be loaded so; ModelLoadFailed has the reason.
+    ApiError MODEL_NOT_FOUND; InvalidRequest: it cannot be loaded so; ModelLoadFailed has the reason; EngineOverloaded:
+    there is no room for it.
+    """
+    loading = asyncio.create_task(_load_and_want(model_id, options, actor, now))
+    _going_on.add(loading)
+    loading.add_done_callback(_going_on.discard)
+    return await asyncio.shield(loading)
+
+
+async def unload_model(*, model_id: str, force: bool, actor: User | None, now: datetime) -> None:
+    """Unload a model, here and then on every machine; what is not loaded already is as it should be. Returns when its
+    process is gone."""
+    await find_card(model_id)
+    await off_the_loop(unwant_model, model_id=model_id, actor=actor, now=now)
+    await unload_here(model_id=model_id, force=force)
+
+
+async def load_here(
+    *, model_id: str, options: LoadOptions, revision: int | None = None, background: bool = False
+) -> LoadReport:
+    """Load a model on this machine alone, without wanting it. Raises as `load_model` does.
+
+    revision: of the wish that this carries out; None: of the last one, which it is newer than.
     """
     card = await find_card(model_id)
     if card.error is not None:
@@ -94,22 +94,15 @@ async def load_model(*, model_id: str, options: LoadOptions) -> LoadReport:
         raise InvalidRequest(
             f"context_size is wrong: {model_id} takes up to {card.context_size} tokens.", field="context_size"
         )
-    before = _wanted.get(model_id)
-    _wanted[model_id] = options
-    try:
-        report = await host().load(model_id, card.path, options)
-    except EngineError:
-        _restore(model_id, before)
-        raise
-    _refused.discard(model_id)
+    if revision is None:
+        revision = await _last_revision(model_id)
+    report = await host().load(model_id, card.path, options, revision=revision, background=background)
     logger.info("model_loaded", model=model_id, load_time_ms=report.load_time_ms)
     return report
 
 
-async def unload_model(*, model_id: str, force: bool) -> None:
-    """Unload a model; what is not loaded already is as it should be. Returns when its process is gone."""
-    await find_card(model_id)
-    _wanted.pop(model_id, None)
+async def unload_here(*, model_id: str, force: bool) -> None:
+    """Unload a model on this machine alone; it stays wanted if it was."""
     try:
         await host().unload(model_id, force=force)
     except ModelNotLoaded:
@@ -117,11 +110,24 @@ async def unload_model(*, model_id: str, force: bool) -> None:
     logger.info("model_unloaded", model=model_id)
 
 
+async def ensure_loaded(*, model_id: str) -> None:
+    """For a request that has come: returns when the model is loaded. The model host decides whether a request loads it.
+
+    ModelNotLoaded: it does not. Else as `load_model`.
+    """
+    card = await find_loadable(model_id)
+    wish = await off_the_loop(read_wish, model_id)
+    options = wish.options if wish.is_wanted else LoadOptions()
+    await host().use(model_id, card.path, options, revision=wish.revision)
+
+
 async def read_health() -> native.Health:
-    """Degraded: no model host answers, or something that should be loaded is not."""
+    """Degraded: no model host answers, or something that is wanted is neither loaded nor back with its next request."""
     statuses = await _statuses_or_none()
     loaded = {model_id for model_id, status in (statuses or {}).items() if status.state is ModelState.LOADED}
-    is_whole = statuses is not None and _wanted.keys() <= loaded
+    wanted = await _wanted_ids_or_none()
+    resting = {model_id for model_id, status in (statuses or {}).items() if status.resting}
+    is_whole = statuses is not None and wanted is not None and wanted <= loaded | resting
     return native.Health(
         status="healthy" if is_whole else "degraded",
         version=settings.VERSION,
@@ -143,24 +149,62 @@ async def _statuses_or_none() -> dict[str, ModelStatus] | None:
         return None
 
 
-def _restore(model_id: str, before: LoadOptions | None) -> None:
-    if before is None:
-        _wanted.pop(model_id, None)
-    else:
-        _wanted[model_id] = before
+async def _wanted_ids_or_none() -> set[str] | None:
+    """None when the database does not answer."""
+    try:
+        wishes = await off_the_loop(read_wishes)
+    except DatabaseError:
+        return None
+    return {wish.model_id for wish in wishes.values() if wish.is_wanted}
+
+
+async def _last_revision(model_id: str) -> int:
+    """0 without a database: then there is nobody who would carry out wishes either."""
+    try:
+        return (await off_the_loop(read_wish, model_id)).revision
+    except DatabaseError:
+        return 0
+
+
+async def _load_and_want(model_id: str, options: LoadOptions, actor: User | None, now: datetime) -> LoadReport:
+    """Wanted only once it is loaded here: what cannot be loaded would be tried everywhere, again and again."""
+    report = await load_here(model_id=model_id, options=options)
+    await off_the_loop(want_model, model_id=model_id, options=options, actor=actor, now=now)
+    return report
 
 
 def _model(card: ModelCard, status: ModelStatus | None) -> native.Model:
-    report = status.report if status else None
-    state = status.state if status else ModelState.UNLOADED
-    return native.Model(
+    state = ModelState.FAILED if card.error else status.state if status else ModelState.UNLOADED
+    model = native.Model(
         id=card.id,
         name=card.id,
         type=card.type,
         size_bytes=card.size_bytes,
         loaded=state is ModelState.LOADED,
-        context_size=report.context_size if report else card.context_size,
+        context_size=card.context_size,
         capabilities=list(card.capabilities),
-        state=ModelState.FAILED if card.error else state,
+        state=state,
         error=card.error or (status.error if status else None),
+        parameters=card.parameters,
+        quantization=card.quantization,
+        dtype=card.dtype,
+        progress=status.progress if status else None,
+        resident_bytes=status.resident_bytes if status else None,
+    )
+    return _in_effect(model, status.report) if status and status.report else model
+
+
+def _in_effect(model: native.Model, report: LoadReport) -> native.Model:
+    return replace(
+        model,
+        context_size=report.context_size,
+        quantization=model.quantization if report.quantization == "none" else report.quantization,
+        dtype=report.dtype,
+        device=report.device,
+        memory_usage_bytes=report.memory_usage_bytes,
+        load_time_ms=report.load_time_ms,
+        gpu_layers=report.gpu_layers,
+        batch_size=report.batch_size,
+        max_sequences=report.max_sequences,
+        warning=report.warning,
     )

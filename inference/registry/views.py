@@ -1,5 +1,7 @@
 """Routes of models and of the service's health."""
 
+from django.utils import timezone
+
 from inference.access.operations import Call, operation
 from inference.protocol import native, openai
 from inference.registry import services
@@ -28,7 +30,9 @@ async def models(call: Call[None]) -> native.ModelList:
 )
 async def load(call: Call[native.LoadBody], model_id: str) -> native.LoadAnswer:
     """Answers when it is loaded, with the options in effect; goes on when the client leaves."""
-    report = await services.load_model(model_id=model_id, options=call.body.options())
+    report = await services.load_model(
+        model_id=model_id, options=call.body.options(), actor=call.caller.user, now=timezone.now()
+    )
     return native.LoadAnswer(
         status="loaded",
         model_id=report.model_id,
@@ -55,7 +59,7 @@ async def load(call: Call[native.LoadBody], model_id: str) -> native.LoadAnswer:
 )
 async def unload(call: Call[native.UnloadBody], model_id: str) -> native.UnloadAnswer:
     """Answers when its process is gone. Running requests finish first, unless `force` is true."""
-    await services.unload_model(model_id=model_id, force=call.body.force)
+    await services.unload_model(model_id=model_id, force=call.body.force, actor=call.caller.user, now=timezone.now())
     return native.UnloadAnswer("unloaded", model_id)
 
 

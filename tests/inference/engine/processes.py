@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from inference.engine import (
     EngineClient,
     EngineStats,
@@ -19,6 +21,7 @@ from inference.engine import (
     HostClient,
     ModelState,
     ModelStatus,
+    Policy,
     SamplingParams,
 )
 
@@ -27,10 +30,15 @@ REPOSITORY = Path(__file__).parents[3]
 _PROGRAM = """
 import sys
 from pathlib import Path
-from inference.engine import run_host
+import msgspec
+from inference.engine import Policy, run_host
 from inference.engine.hosted_model import Health
-run_host(Path(sys.argv[1]), loader="tests.inference.engine.fake_model:load_model", health=Health(0.2, 6.0))
+loader = "tests.inference.engine.fake_model:load_model"
+policy = msgspec.json.decode(sys.argv[2], type=Policy)
+run_host(Path(sys.argv[1]), loader=loader, health=Health(0.2, 6.0), policy=policy)
 """
+# What failed can be tried again at once: tests of cooling down say so.
+POLICY = Policy(first_cool_down=0)
 
 
 @dataclass
@@ -53,8 +61,8 @@ class RunningHost:
         return status.pid
 
 
-def start_host(run_dir: Path) -> subprocess.Popen[str]:
-    return start_program(_PROGRAM, str(run_dir))
+def start_host(run_dir: Path, policy: Policy = POLICY) -> subprocess.Popen[str]:
+    return start_program(_PROGRAM, str(run_dir), msgspec.json.encode(policy).decode())
 
 
 def start_real_host(run_dir: Path) -> subprocess.Popen[str]:

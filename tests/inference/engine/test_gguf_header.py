@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import ModelLoadFailed, find_gguf, read_gguf_header
+from inference.engine import ModelLoadFailed
+from inference.engine.gguf_header import find_gguf, read_gguf_header
 from tests.inference.engine.gguf_files import save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, save_causal
 

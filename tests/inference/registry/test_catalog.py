@@ -1,5 +1,6 @@
 """What is in the model folders becomes a catalog, whatever is in them."""
 
+import json
 import os
 import struct
 import sys
@@ -13,7 +14,7 @@ from inference.registry.catalog import ModelCard, read_catalog
 from inference.registry.services import find_card
 from shared.api.errors import ApiError
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
-from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model
+from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, write_safetensors
 
 
 def add_gguf(path: Path, padding: bytes = b"") -> None:
@@ -39,12 +40,15 @@ def only_card() -> ModelCard:
 
 def test_a_model_is_read_without_loading_it(root: Path):
     folder = add_model(root, "talker", dict(TALKER_CONFIG))
-    (folder / "model-2.safetensors").write_bytes(b"\0" * 500)
+    write_safetensors(folder / "more.safetensors", size=500)
+    index = {"weight_map": {"a": "model.safetensors", "b": "more.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
     card = only_card()
 
     assert (card.id, card.type, card.size_bytes, card.context_size) == ("talker", "safetensors", 1500, 4096)
     assert card.capabilities == ("text-generation",)
+    assert (card.parameters, card.dtype, card.quantization) == (210 + 85, "float32", "none")
     assert card.error is None
 
 
@@ -97,7 +101,7 @@ def test_what_a_model_can_do_and_how_long_a_text_may_be_are_in_its_config(
     [
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
-        ("[]", "not a JSON object"),
+        ("[]", "must hold a JSON object"),
         ("{}", "how long"),
         ('{"max_position_embeddings": true}', "how long"),
         ('{"max_position_embeddings": 8}', "architectures"),

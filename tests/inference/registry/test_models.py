@@ -12,7 +12,11 @@ from tests.inference.engine.processes import process_exists, status_of
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.served import ServedStoa, eventually_listed, eventually_running
 
-FIELDS = {"id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error"}
+FIELDS = {
+    "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
+    "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms", "gpu_layers",
+    "batch_size", "max_sequences", "warning",
+}  # fmt: skip
 
 
 def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
@@ -20,7 +24,10 @@ def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
 
     models = {model["id"]: model for model in answer.json()["models"]}
     assert all(model.keys() == FIELDS for model in models.values())
-    assert models["talker"] == {
+    talker = models["talker"]
+    assert talker.pop("resident_bytes") > 2**20
+    assert talker.pop("load_time_ms") > 0
+    assert talker == {
         "id": "talker",
         "name": "talker",
         "type": "safetensors",
@@ -30,6 +37,16 @@ def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
         "capabilities": ["text-generation"],
         "state": "loaded",
         "error": None,
+        "parameters": 210,
+        "quantization": "none",
+        "dtype": "float32",
+        "device": "cpu",
+        "progress": None,
+        "memory_usage_bytes": 1,
+        "gpu_layers": 0,
+        "batch_size": 512,
+        "max_sequences": 16,
+        "warning": None,
     }
     assert (models["idle"]["state"], models["idle"]["loaded"]) == ("unloaded", False)
     assert (models["idle"]["context_size"], models["embedder"]["capabilities"]) == (4096, ["embeddings"])
