@@ -50,28 +50,42 @@ class ServedShop:
 def served_shop(*, provider_url: str) -> Iterator[ServedShop]:
     """A shop that answers; it is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
-        environment = kept | {
-            "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
-            "DATABASE_URL": f"sqlite:///{home}/stoa.sqlite3",
-            "REDIS_URL": "",
-            "STOA_HOME": home,
-            "STOA_DESCRIPTIONS_BASE_URL": provider_url,
-            "STOA_DESCRIPTIONS_API_KEY": "sk-canary-key",
-        }
-        _manage(environment, "migrate", "--verbosity=0")
-        users = json.loads(_manage(environment, "seed", "--small", "--json"))["users"]
+        environment = shop_environment(home, provider_url=provider_url)
+        users = make_shop(environment)
         log = Path(home) / "log"
-        with log.open("wb") as output:
-            command = [sys.executable, "manage_commerce.py", "serve", "--port", "0", "--drain", "5"]
-            process = subprocess.Popen(
-                command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT
-            )
+        process = start_server(environment, log)
         try:
-            yield ServedShop(_url_of(process, log), users, log, environment)
+            yield ServedShop(url_of(process, log), users, log, environment)
         finally:
             process.terminate()
             process.wait(30)
+
+
+def shop_environment(home: str, *, provider_url: str = "http://127.0.0.1:9") -> dict[str, str]:
+    """Of processes that share one shop in a folder of its own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
+    return kept | {
+        "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
+        "DATABASE_URL": f"sqlite:///{home}/stoa.sqlite3",
+        "REDIS_URL": "",
+        "STOA_HOME": home,
+        "STOA_DESCRIPTIONS_BASE_URL": provider_url,
+        "STOA_DESCRIPTIONS_API_KEY": "sk-canary-key",
+    }
+
+
+def make_shop(environment: dict[str, str]) -> list[dict[str, str]]:
+    """Its tables and its demo data; answers its users."""
+    _manage(environment, "migrate", "--verbosity=0")
+    users: list[dict[str, str]] = json.loads(_manage(environment, "seed", "--small", "--json"))["users"]
+    return users
+
+
+def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """`serve`, on a free port, writing to `log`."""
+    command = [sys.executable, "manage_commerce.py", "serve", "--port", "0", "--drain", "5"]
+    with log.open("wb") as output:
+        return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
 
 
 def _manage(environment: dict[str, str], *arguments: str) -> str:
@@ -81,7 +95,7 @@ def _manage(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-def _url_of(process: subprocess.Popen[bytes], log: Path) -> str:
+def url_of(process: subprocess.Popen[bytes], log: Path) -> str:
     """The address that the server's log tells."""
     deadline = time.monotonic() + START_LIMIT_S
     while True:

@@ -1,0 +1,1 @@
+"""What is killed, filled, locked or flooded, and must hold all the same."""

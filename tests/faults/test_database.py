@@ -1,0 +1,176 @@
+"""Rows D1 to D3: many writers at once, a lock that somebody else holds, and a server that is killed while it writes;
+on SQLite, whose rows they are."""
+
+import contextlib
+import json
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.commerce.served import REPOSITORY, ServedShop, make_shop, served_shop, shop_environment, start_server, url_of
+
+THREADS = 8
+PROCESSES = 2
+ADDRESS = {"street_address": "1 Rue de Rivoli", "city": "Paris", "zip": "75001", "country": "FR"}
+
+
+def stored(home: str | Path, query: str) -> list[Any]:
+    """What another program reads from the shop's database: the first column."""
+    with contextlib.closing(sqlite3.connect(f"{home}/stoa.sqlite3", timeout=30)) as database:
+        database.create_function("regexp", 2, lambda pattern, text: bool(re.search(pattern, text)))  # as Django's
+        return [row[0] for row in database.execute(query)]
+
+
+@pytest.mark.timeout(1800)
+def test_d1_many_threads_and_processes_write_and_nobody_finds_the_database_locked(tmp_path: Path, whole: bool):
+    """Eight threads in each of two processes: every order is placed, and the stock is exact."""
+    orders = 10_000 if whole else 480
+    environment = shop_environment(str(tmp_path))
+    make_shop(environment)
+    product = (
+        "SELECT {} FROM commerce_catalog_product WHERE product_type = 'simple' AND status = 'publish' "
+        "ORDER BY id LIMIT 1"
+    )
+    with contextlib.closing(sqlite3.connect(tmp_path / "stoa.sqlite3")) as database, database:
+        database.execute("UPDATE commerce_catalog_product SET quantity = ?", [orders])
+    sold = stored(tmp_path, product.format("sold_quantity"))[0]
+    before = stored(tmp_path, "SELECT count(*) FROM commerce_orders_order")[0]
+
+    command = [sys.executable, "-m", "tests.faults._orders", str(THREADS), str(orders // PROCESSES)]
+    running = [
+        subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(PROCESSES)
+    ]
+    told = [json.loads(process.communicate(timeout=1700)[0]) for process in running]
+
+    assert told == [{"placed": orders // PROCESSES}] * PROCESSES
+    assert stored(tmp_path, product.format("quantity")) == [0]
+    assert stored(tmp_path, product.format("sold_quantity")) == [sold + orders]
+    assert stored(tmp_path, "SELECT count(*) FROM commerce_orders_order") == [before + 2 * orders]
+
+
+@contextlib.contextmanager
+def foreign_lock(home: Path, seconds: float) -> Iterator[None]:
+    """Another program writes, and takes its time."""
+    locked = threading.Event()
+
+    def hold() -> None:
+        with contextlib.closing(sqlite3.connect(home / "stoa.sqlite3", isolation_level=None, timeout=30)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            locked.set()
+            time.sleep(seconds)
+            database.execute("ROLLBACK")
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert locked.wait(60)
+    yield
+    thread.join()
+
+
+def add_address(url: str, headers: dict[str, str], customer: int, title: str) -> httpx2.Response:
+    body = {"title": title, "type": "billing", "customer_id": customer, "address": ADDRESS}
+    return httpx2.post(f"{url}/api/addresses", json=body, headers=headers, timeout=120)
+
+
+def own_id(shop: ServedShop, headers: dict[str, str]) -> int:
+    return int(httpx2.get(f"{shop.url}/api/me", headers=headers, timeout=60).json()["id"])
+
+
+@pytest.mark.timeout(300)
+def test_d2_under_a_foreign_lock_reads_go_on_and_writes_are_told_to_come_again(whole: bool):
+    with served_shop(provider_url="http://127.0.0.1:9") as shop:
+        headers = shop.headers("CUSTOMER")
+        customer, home = own_id(shop, headers), shop.log.parent
+        writes: list[httpx2.Response] = []
+        reads: list[int] = []
+        with foreign_lock(home, seconds=15 if whole else 10):
+            writers = [
+                threading.Thread(target=lambda n=n: writes.append(add_address(shop.url, headers, customer, str(n))))
+                for n in range(4)
+            ]
+            for writer in writers:
+                writer.start()
+            while any(writer.is_alive() for writer in writers):
+                reads.append(httpx2.get(f"{shop.url}/api/products", timeout=120).status_code)
+                reads.append(httpx2.get(f"{shop.url}/api/addresses", headers=headers, timeout=120).status_code)
+                time.sleep(0.05)
+            for writer in writers:
+                writer.join()
+
+        assert [answer.status_code for answer in writes] == [503] * 4
+        assert all(int(answer.headers["Retry-After"]) <= 10 for answer in writes)
+        assert all(answer.json()["code"] == "unavailable" for answer in writes)
+        assert max(answer.elapsed.total_seconds() for answer in writes) < 100
+        assert len(reads) > 10
+        assert set(reads) == {200}
+        assert stored(home, "SELECT count(*) FROM commerce_addresses_address WHERE title IN ('0', '1', '2', '3')") == [
+            0
+        ]
+        assert add_address(shop.url, headers, customer, "after").status_code == 201
+
+
+@dataclass
+class Writers:
+    """Some who write as long as they are answered; `known` is what they were told is there."""
+
+    url: str
+    headers: dict[str, str]
+    customer: int
+    prefix: str
+    known: list[str] = field(default_factory=list)
+
+    def start(self, count: int = 4) -> list[threading.Thread]:
+        threads = [threading.Thread(target=self._write, args=(number,)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _write(self, number: int) -> None:
+        turn = 0
+        while True:
+            title, turn = f"{self.prefix} {number} {turn}", turn + 1
+            try:
+                answer = add_address(self.url, self.headers, self.customer, title)
+            except httpx2.TransportError:
+                return
+            assert answer.status_code == 201, answer.text
+            self.known.append(title)
+
+
+@pytest.mark.timeout(1800)
+def test_d3_what_was_acknowledged_is_there_however_often_the_server_is_killed(tmp_path: Path, whole: bool):
+    kills, dice = 50 if whole else 4, random.Random(3)
+    environment = shop_environment(str(tmp_path))
+    users = make_shop(environment)
+    known: list[str] = []
+    for number in range(kills):
+        log = tmp_path / f"log-{number}"
+        process = start_server(environment, log)
+        try:
+            shop = ServedShop(url_of(process, log), users, log, environment)
+            headers = shop.headers("CUSTOMER")
+            writers = Writers(shop.url, headers, own_id(shop, headers), f"run {number}", known)
+            threads = writers.start()
+            time.sleep(dice.uniform(0.2, 1.2))
+        finally:
+            process.kill()
+            process.wait(30)
+        for thread in threads:
+            thread.join(120)
+        there = set(stored(tmp_path, "SELECT title FROM commerce_addresses_address"))
+        assert set(known) <= there
+        assert stored(tmp_path, "PRAGMA integrity_check") == ["ok"]
+
+    assert len(known) > kills  # it was killed while it wrote
