@@ -1,7 +1,8 @@
 """A loader without torch, for tests of the processes: it says "w0 w1 w2 ...", and misbehaves on request.
 
 The model folder's name says how it loads: `slow...` takes a second, `broken...` is refused, `crashing...` dies,
-`embedder...` embeds. Every load adds a line to `loads` in the folder. A prompt says what its generation does: `die`
+`embedder...` embeds. Every load adds a line to `loads` in the folder; a number in `memory` is what it says it takes. A
+prompt says what its generation does: `die`
 kills the process, `shout` makes 64 KiB a token, `long` and `bug` are refused, `introduce` says who asked for what,
 `silence` says nothing before its time limit, anything else is spoken to.
 """
@@ -167,9 +168,10 @@ def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit) -> F
     if path.name.startswith("crashing"):
         print("out of everything", file=sys.stderr, flush=True)
         os.abort()
+    memory = path / "memory"
     report = LoadReport(
         model_id=model_id,
-        memory_usage_bytes=1,
+        memory_usage_bytes=int(memory.read_text()) if memory.exists() else 1,
         load_time_ms=0,
         gpu_layers=0,
         context_size=options.context_size or 64,

@@ -48,10 +48,12 @@ class RunningHost:
     commands: HostClient
     engine: EngineClient
 
-    def folder(self, name: str) -> Path:
-        """A model folder; its name says how the fake loads (see fake_model)."""
+    def folder(self, name: str, memory: int | None = None) -> Path:
+        """A model folder; its name says how the fake loads (see fake_model), `memory` what it says that it takes."""
         path = self.run_dir / "models" / name
         path.mkdir(parents=True, exist_ok=True)
+        if memory is not None:
+            (path / "memory").write_text(str(memory))
         return path
 
     async def pid(self, model_id: str) -> int:
