@@ -1,0 +1,168 @@
+"""Streams through the door, over HTTP, beside the engine alone: the same models, prompts and lengths, turn by turn.
+
+Also told: the time to the first token, what the web process takes of a core for each token, and how late it answers a
+probe meanwhile. The clients run on the same machine, and take their part of it.
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from inference.builtin import DESCRIBER
+from inference.engine import HostClient, LoadOptions
+from inference.engine.compile import FOLDER_VARIABLE, build_kernels
+from tests.benchmarks._engine_peers import Ours, configurations, prompts, save_random
+from tests.benchmarks._table import Comparison, arguments, publish
+from tests.inference.served import ServedStoa, served_stoa
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PROMPT = 32
+VOCABULARY = 100
+TOKENS = {"stoa-describer": 256, "small": 64}
+PROBE_EVERY_S = 0.02
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Of all streams of one turn: tokens over seconds, first tokens' times in ms, CPU of the server in us a token, and
+    the probes' times in ms."""
+
+    tokens_a_second: float
+    first_tokens_ms: list[float]
+    cpu_us: float
+    probes_ms: list[float]
+
+
+class Door:
+    """One `serve`, and clients of it that read bytes as they come."""
+
+    def __init__(self, served: ServedStoa) -> None:
+        self._port = int(served.url.rpartition(":")[2])
+        self._head = f"Host: localhost\r\nAuthorization: Bearer {served.keys['SUPER_ADMIN']}\r\n"
+        self._process = next(
+            connection.pid
+            for connection in psutil.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == self._port
+        )
+
+    def run(self, model: str, texts: list[str], tokens: int) -> Streamed:
+        return asyncio.run(self._run(model, texts, tokens))
+
+    async def _run(self, model: str, texts: list[str], tokens: int) -> Streamed:
+        server = psutil.Process(self._process)
+        before, began = sum(server.cpu_times()[:2]), time.perf_counter()
+        probing = asyncio.create_task(self._probe())
+        first = await asyncio.gather(*(self._stream(model, text, tokens) for text in texts))
+        took = time.perf_counter() - began
+        cpu = sum(server.cpu_times()[:2]) - before
+        probing.cancel()
+        count = len(texts) * tokens
+        return Streamed(count / took, [at * 1000 for at in first], cpu / count * 1e6, await _ended(probing))
+
+    async def _stream(self, model: str, text: str, tokens: int) -> float:
+        """Seconds to the first token."""
+        body = json.dumps(
+            {"model": model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+        )
+        began = time.perf_counter()
+        reader, writer = await self._ask("POST /inference/stream", body)
+        first = 0.0
+        tail = b""
+        while piece := await reader.read(65536):
+            if not first and b'"token"' in piece:
+                first = time.perf_counter() - began
+            tail = (tail + piece)[-200:]
+        writer.close()
+        if b'"done"' not in tail:
+            raise SystemExit(f"A stream broke off: {tail.decode(errors='replace')}")
+        return first
+
+    async def _probe(self) -> list[float]:
+        """Times of /health in ms, until it is cancelled."""
+        times: list[float] = []
+        try:
+            while True:
+                began = time.perf_counter()
+                reader, writer = await self._ask("GET /livez")
+                await reader.read()
+                writer.close()
+                times.append((time.perf_counter() - began) * 1000)
+                await asyncio.sleep(PROBE_EVERY_S)
+        except asyncio.CancelledError:
+            return times
+
+    async def _ask(self, what: str, body: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        said = f"{what} HTTP/1.1\r\n{self._head}Connection: close\r\n"
+        if body:
+            said += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        writer.write(f"{said}\r\n{body}".encode())
+        return reader, writer
+
+
+async def _ended(probing: asyncio.Task[list[float]]) -> list[float]:
+    return await probing
+
+
+def compare(door: Door, name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iterator[Comparison]:
+    tokens = TOKENS[name]
+    alone = Ours(folder, max_sequences=max(counts))
+    for count in counts:
+        asked = prompts(count, PROMPT, VOCABULARY)
+        texts = ["".join(chr(33 + token % 90) for token in ids) for ids in asked]
+        through, engine = [], []
+        for turn in range(rounds):
+            # Another prompt each time: nothing is in the cache of either.
+            through.append(door.run(name, [f"{turn}{text}" for text in texts], tokens))
+            engine.append(alone.run(asked, tokens).tokens_a_second)
+        first = sorted(at for one in through for at in one.first_tokens_ms)
+        probes = sorted(at for one in through for at in one.probes_ms)
+        print(
+            f"{name}, {count} streams: first token p50 {_share(first, 0.5):.0f} ms, p99 {_share(first, 0.99):.0f} ms; "
+            f"the web process {statistics.median(one.cpu_us for one in through):.0f} us a token; "
+            f"/livez p50 {_share(probes, 0.5):.1f} ms, p99 {_share(probes, 0.99):.1f} ms"
+        )
+        rate = statistics.median(one.tokens_a_second for one in through)
+        yield Comparison(f"{name}, {count} streams, through the door", rate, statistics.median(engine), "tokens/s")
+    alone.close()
+
+
+def _share(ordered: list[float], share: float) -> float:
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+
+async def load(host: HostClient, folder: Path, sequences: int) -> None:
+    await host.load(folder.name, folder, LoadOptions(max_sequences=sequences))
+
+
+def main() -> None:
+    given = arguments(__doc__ or "")
+    rounds, counts = (1, (16,)) if given.quick else (3, (1, 16, 64))
+    os.environ.setdefault(FOLDER_VARIABLE, str(CHECKOUT / "var" / "compiled"))
+    build_kernels()
+    results: list[Comparison] = []
+    with tempfile.TemporaryDirectory() as home:
+        models = Path(home) / "models"
+        folders = {"stoa-describer": DESCRIBER}
+        if not given.quick:
+            folders["small"] = save_random(models / "small", configurations()["small"])
+        models.mkdir(exist_ok=True)
+        with served_stoa(Path(home), Path(home) / "run", models, load=[]) as served:
+            door = Door(served)
+            for name, folder in folders.items():
+                asyncio.run(load(served.host, folder, max(counts)))
+                results += compare(door, name, folder, counts, rounds)
+                asyncio.run(served.host.unload(name))
+    publish(results, given.json)
+
+
+if __name__ == "__main__":
+    main()
