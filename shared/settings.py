@@ -39,6 +39,7 @@ SHARED_APPS = [
     "drf_spectacular_sidecar",
     "shared.accounts",
     "shared.api",
+    "shared.audit",
     "shared.serving",
 ]
 

@@ -1,4 +1,4 @@
-"""Reviews and questions: what customers write about products. Deleting one hides it and keeps the row."""
+"""Reviews and questions: what customers write about products. Deleting one keeps the row."""
 
 from typing import Self, TypeVar
 
@@ -16,14 +16,18 @@ ContentT = TypeVar("ContentT", bound="Content")
 
 
 class ContentQuerySet(models.QuerySet[ContentT]):
-    def visible(self) -> Self:
-        """What anybody may read."""
+    def standing(self) -> Self:
+        """What is not deleted, hidden or not."""
         return self.filter(deleted_at=None)
 
+    def visible(self) -> Self:
+        """What anybody may read."""
+        return self.standing().filter(hidden_at=None)
+
     def for_author(self, user: User) -> Self:
-        """What this user may take back: their own; anything for a super admin."""
-        visible = self.visible()
-        return visible if user.role == Role.SUPER_ADMIN else visible.filter(user=user)
+        """What this user may take back: their own, hidden or not; anything for a super admin."""
+        standing = self.standing()
+        return standing if user.role == Role.SUPER_ADMIN else standing.filter(user=user)
 
     def managed_by(self, user: User) -> Self:
         """What is written about the shops that this user owns or works in; about every shop for a super admin."""
@@ -37,6 +41,7 @@ class Content(models.Model):
     product = models.ForeignKey(Product, on_delete=models.PROTECT, related_name="%(class)ss")
     shop = models.ForeignKey(Shop, on_delete=models.PROTECT, related_name="%(class)ss")
     abusive_reports_count = models.PositiveIntegerField(default=0)
+    hidden_at = models.DateTimeField(null=True, blank=True)  # for now: until a moderator decides
     deleted_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
@@ -44,6 +49,10 @@ class Content(models.Model):
     class Meta:
         abstract = True
         ordering = ["-id"]
+
+    @property
+    def is_visible(self) -> bool:
+        return self.deleted_at is None and self.hidden_at is None
 
 
 class Review(Content):

@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from commerce.attachments.models import Attachment
 from commerce.catalog.models import Product
 from commerce.catalog.services import change_rating
+from commerce.moderation.cases import withdraw_case
 from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
@@ -52,12 +53,12 @@ def write_review(
 
 @transaction.atomic
 def delete_review(*, review_id: int, actor: User, now: datetime) -> None:
-    """Hides a review, and takes its stars off the product. Raises ApiError 404 for one that is not `actor`'s."""
-    own = Review.objects.for_author(actor).filter(pk=review_id)
-    review = own.first()
-    if review is None or not own.update(deleted_at=now, updated_at=now):
+    """Takes a review, and its stars, off the product. Raises ApiError 404 for one that is not `actor`'s."""
+    review = Review.objects.for_author(actor).select_for_update().filter(pk=review_id).first()
+    if review is None:
         raise ApiError(404, "You have no review with this id.")
-    change_rating(product_id=review.product_id, stars=-review.rating, count=-1)
+    set_visibility(review, deleted_at=now, hidden_at=review.hidden_at, now=now)
+    withdraw_case(model_type="Review", model_id=review.pk, now=now)
 
 
 def ask_question(*, user: User, product_id: int, question: str, now: datetime) -> Question:
@@ -76,10 +77,32 @@ def answer_question(*, question_id: int, answer: str, actor: User, now: datetime
     return asked.get()
 
 
+@transaction.atomic
 def delete_question(*, question_id: int, actor: User, now: datetime) -> None:
-    """Hides a question. Raises ApiError 404 for one that is not `actor`'s."""
-    if not Question.objects.for_author(actor).filter(pk=question_id).update(deleted_at=now, updated_at=now):
+    """Takes a question off every list. Raises ApiError 404 for one that is not `actor`'s."""
+    question = Question.objects.for_author(actor).select_for_update().filter(pk=question_id).first()
+    if question is None:
         raise ApiError(404, "You have no question with this id.")
+    set_visibility(question, deleted_at=now, hidden_at=question.hidden_at, now=now)
+    withdraw_case(model_type="Question", model_id=question.pk, now=now)
+
+
+@transaction.atomic
+def set_visibility(
+    content: Review | Question, *, deleted_at: datetime | None, hidden_at: datetime | None, now: datetime
+) -> None:
+    """Hides, deletes or brings back what the caller has locked; a review's stars count while it is visible. `now`
+    becomes its `updated_at`. Raises ApiError 409 where the author has written another review in its place."""
+    was_visible = content.is_visible
+    content.deleted_at, content.hidden_at, content.updated_at = deleted_at, hidden_at, now
+    try:
+        with transaction.atomic():
+            content.save(update_fields=["deleted_at", "hidden_at", "updated_at"])
+    except IntegrityError:
+        raise ApiError(409, "Its author has written another review of this product since.") from None
+    if isinstance(content, Review) and content.is_visible != was_visible:
+        sign = 1 if content.is_visible else -1
+        change_rating(product_id=content.product_id, stars=sign * content.rating, count=sign)
 
 
 def _product(product_id: int) -> Product:

@@ -1,0 +1,10 @@
+"""What workers do for moderation. It is sent by name, and may run twice."""
+
+from celery import shared_task
+
+from commerce.moderation import notices
+
+
+@shared_task
+def send_notices() -> None:
+    notices.send_notices()

@@ -1,0 +1,17 @@
+"""The audit log, and what keeps its triggers in place."""
+
+from django.apps import AppConfig
+from django.core.checks import Tags, register
+from django.db.models.signals import post_migrate
+
+from shared.audit.triggers import check_triggers, make_triggers
+
+
+class AuditConfig(AppConfig):
+    name = "shared.audit"
+    label = "audit"
+    verbose_name = "Audit"
+
+    def ready(self) -> None:
+        post_migrate.connect(make_triggers, sender=self)
+        register(check_triggers, Tags.database)

@@ -1,0 +1,21 @@
+"""`export_audit`: the audit log, to keep elsewhere."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from shared.audit.export import CONTENT_TYPES, export
+from shared.audit.models import AuditEntry
+
+
+class Command(BaseCommand):
+    help = "Prints the audit log, oldest first. It has what people wrote: keep it as safely as the database."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--format", choices=sorted(CONTENT_TYPES), default="jsonl")
+        parser.add_argument("--after", type=int, default=0, help="only entries with a larger id than this")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for piece in export(AuditEntry.objects.filter(pk__gt=options["after"]), options["format"]):
+            self.stdout.write(piece.decode(), ending="")

@@ -1,0 +1,67 @@
+"""The audit log. The database itself refuses to change or delete a row of it (`triggers`)."""
+
+from typing import Any, NoReturn, Self
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models
+from django.db.models import Q
+
+from shared.accounts.models import User
+
+
+class AppendOnly(Exception):
+    """Somebody tried to change or delete what is written once."""
+
+    def __init__(self) -> None:
+        super().__init__("The audit log is written once: add an entry that says what is so now.")
+
+
+class AuditQuerySet(models.QuerySet["AuditEntry"]):
+    def about(self, target_type: str, target_id: int) -> Self:
+        """What was ever done to one thing, newest first."""
+        return self.filter(target_type=target_type, target_id=target_id).order_by("-id")
+
+    def update(self, **values: Any) -> NoReturn:
+        raise AppendOnly
+
+    def delete(self) -> NoReturn:
+        raise AppendOnly
+
+    def bulk_update(self, *args: Any, **options: Any) -> NoReturn:
+        raise AppendOnly
+
+
+class AuditEntry(models.Model):
+    """One thing that was done. No actor: the system did it, by a rule."""
+
+    at = models.DateTimeField()
+    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    action = models.CharField(max_length=64)  # app.what_was_done, as in moderation.accepted
+    target_type = models.CharField(max_length=64)
+    target_id = models.BigIntegerField()
+    details = models.JSONField(default=dict, encoder=DjangoJSONEncoder)  # with the thing as it was
+    request_id = models.CharField(max_length=64, blank=True)
+
+    objects = AuditQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit log"
+        constraints = [models.CheckConstraint(condition=~Q(action=""), name="audit_entry_says_what")]
+        indexes = [
+            models.Index(fields=["target_id", "target_type", "-id"], name="audit_entry_of_target"),
+            models.Index(fields=["action", "-id"], name="audit_entry_of_action"),
+            models.Index(fields=["-at", "-id"], name="audit_entry_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action}: {self.target_type} {self.target_id}"
+
+    def save(self, *args: Any, **options: Any) -> None:
+        if not self._state.adding:
+            raise AppendOnly
+        super().save(*args, **options)
+
+    def delete(self, *args: Any, **options: Any) -> NoReturn:
+        raise AppendOnly

@@ -1,0 +1,25 @@
+"""The one writer of the audit log."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from shared.accounts.models import User
+from shared.audit.models import AuditEntry
+from shared.observability.request_id import current_request_id
+
+
+def record(
+    *, action: str, actor: User | None, target_type: str, target_id: int, details: Mapping[str, Any], now: datetime
+) -> AuditEntry:
+    """Writes down what was done, in the caller's transaction: it is there when the deed is, and only then. `actor` is
+    None for what a rule did; `details` is JSON, and has the thing as it was. Raises nothing of its own."""
+    return AuditEntry.objects.create(
+        at=now,
+        actor=actor,
+        action=action,
+        target_type=target_type,
+        target_id=target_id,
+        details=dict(details),
+        request_id=current_request_id() or "",
+    )

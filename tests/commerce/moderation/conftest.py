@@ -1,0 +1,34 @@
+"""A product with a review and a question, and who moderates them."""
+
+import pytest
+
+from commerce.catalog.models import Product
+from commerce.reviews.models import Question, Review
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.conftest import make_user
+from tests.commerce.orders.buying import make_goods
+from tests.commerce.reviews.writing import ask, review
+from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
+
+
+@pytest.fixture
+def lamp(shop: Shop) -> Product:
+    return make_goods(shop)
+
+
+@pytest.fixture
+def written(lamp: Product, customer: User) -> Review:
+    return review(customer, lamp, 1, comment="Buy elsewhere.")
+
+
+@pytest.fixture
+def asked(lamp: Product, customer: User) -> Question:
+    return ask(customer, lamp, "Call me?")
+
+
+@pytest.fixture
+def colleague(db: None) -> User:
+    """A second moderator."""
+    return make_user(Role.SUPER_ADMIN, "colleague")

@@ -1,0 +1,162 @@
+"""An author's word against a removal: once, in time, and decided."""
+
+from datetime import datetime
+
+import pytest
+
+from commerce.moderation.appeals import decide_appeal, file_appeal
+from commerce.moderation.bulk import decide_case
+from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter
+from commerce.moderation.queue import QueueFilters, queue
+from commerce.reviews.models import Review
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.api.errors import ApiError
+from shared.audit.models import AuditEntry
+from tests.commerce.conftest import make_user
+from tests.commerce.moderation.reporting import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
+
+pytestmark = pytest.mark.django_db
+TOLD = NOON + 10 * MINUTE
+
+
+@pytest.fixture
+def notice(written: Review, admin: User) -> Notice:
+    """Of the removal of a review that Ann had reported."""
+    report(written, reporter("ann"))
+    decide("accept_report", written, admin)
+    return Notice.objects.get(kind="content_removed")
+
+
+def appeal(notice: Notice, author: User, at: datetime = TOLD) -> Appeal:
+    return file_appeal(author=author, notice_id=notice.pk, message="It is my own lamp.", now=at)
+
+
+def refused(notice: Notice, author: User, at: datetime = TOLD) -> int:
+    before = rows(Appeal, Case, AuditEntry)
+    with pytest.raises(ApiError) as refusal:
+        appeal(notice, author, at)
+    assert rows(Appeal, Case, AuditEntry) == before
+    return refusal.value.problem.status
+
+
+def judge(made: Appeal, moderator: User, *, overturn: bool) -> Decision:
+    return decide_appeal(appeal_id=made.pk, overturn=overturn, moderator=moderator, now=TOLD + DAY)
+
+
+def test_an_appeal_comes_back_into_the_queue(notice: Notice, written: Review, customer: User):
+    made = appeal(notice, customer)
+
+    case = queue(QueueFilters(state="appealed"), now=TOLD).get()
+    assert (case.model_id, case.state, case.oldest_at, case.newest_at) == (written.pk, "appealed", TOLD, TOLD)
+    assert (made.status, made.decision, made.result) == ("open", notice.decision, None)
+    entry = AuditEntry.objects.latest("pk")
+    assert (entry.action, entry.actor, entry.details["message"]) == (
+        "moderation.appealed",
+        customer,
+        "It is my own lamp.",
+    )
+
+
+def test_an_appeal_that_is_won_brings_the_content_back(
+    notice: Notice, written: Review, customer: User, colleague: User
+):
+    made = appeal(notice, customer)
+    decision = judge(made, colleague, overturn=True)
+
+    made.refresh_from_db()
+    written.refresh_from_db()
+    assert (made.status, made.result, made.decided_at) == ("overturned", decision, TOLD + DAY)
+    assert (written.is_visible, written.abusive_reports_count, case_of(written).state) == (True, 0, "rejected")
+    assert not AbuseReport.objects.exists()
+    ann = Reporter.objects.get()
+    assert (ann.agreed, ann.disagreed) == (0, 1)
+    assert decision.notices.get().kind == "content_restored"
+
+
+def test_an_appeal_that_is_lost_leaves_it_removed(notice: Notice, written: Review, customer: User, colleague: User):
+    made = appeal(notice, customer)
+    decision = judge(made, colleague, overturn=False)
+
+    made.refresh_from_db()
+    written.refresh_from_db()
+    assert (made.status, made.result, written.is_visible) == ("kept", decision, False)
+    assert (case_of(written).state, case_of(written).is_waiting) == ("accepted", False)
+    assert Reporter.objects.get().agreed == 1
+    told = decision.notices.get()
+    assert (told.kind, told.user, told.appeal_until) == ("appeal_kept", customer, None)
+
+
+@pytest.mark.parametrize("overturn", [True, False])
+def test_an_appeal_is_decided_once_and_can_be_undone(
+    notice: Notice, customer: User, admin: User, colleague: User, overturn: bool
+):
+    made = appeal(notice, customer)
+    everything = (Appeal, AbuseReport, Review, Notice, Reporter, Case)
+    before = rows(*everything, without=("updated_at",))
+    decision = judge(made, admin, overturn=overturn)
+    for again in (True, False):
+        with pytest.raises(ApiError, match="decided") as refusal:
+            judge(made, colleague, overturn=again)
+        assert refusal.value.problem.status == 409
+
+    undo(decision, admin, at=TOLD + DAY + MINUTE)
+    assert rows(*everything, without=("updated_at",)) == before
+    judge(made, colleague, overturn=not overturn)
+
+
+def test_in_the_queue_accepting_keeps_it_down_and_rejecting_brings_it_back(
+    notice: Notice, written: Review, customer: User, admin: User
+):
+    made = appeal(notice, customer)
+    case = case_of(written)
+    for action in ("hidden", "warned", "shown"):
+        with pytest.raises(ApiError, match="appeal"):
+            decide_case(case_id=case.pk, action=action, moderator=admin, now=TOLD)
+
+    decision = decide_case(case_id=case.pk, action="rejected", moderator=admin, now=TOLD)
+    assert decision.action == "appeal_overturned"
+    undo(decision, admin, at=TOLD)
+    assert decide_case(case_id=case.pk, action="accepted", moderator=admin, now=TOLD).action == "appeal_kept"
+    made.refresh_from_db()
+    assert made.status == "kept"
+
+
+def test_one_appeals_once(notice: Notice, customer: User, admin: User):
+    made = appeal(notice, customer)
+    assert refused(notice, customer) == 409
+    judge(made, admin, overturn=False)
+    assert refused(notice, customer, TOLD + 2 * DAY) == 409
+
+
+def test_one_appeals_in_time(notice: Notice, customer: User):
+    assert refused(notice, customer, TOLD - MINUTE) == 404
+    assert refused(notice, customer, TOLD + 14 * DAY) == 409
+    appeal(notice, customer, TOLD + 14 * DAY - MINUTE)
+
+
+def test_c1_nobody_appeals_for_another(notice: Notice):
+    assert refused(notice, make_user(Role.CUSTOMER, "other")) == 404
+    assert refused(Notice(pk=2**62), make_user(Role.SUPER_ADMIN, "else")) == 404
+
+
+def test_only_a_removal_is_appealed_against(written: Review, customer: User, admin: User):
+    decide("warn_author", written, admin)
+
+    assert refused(Notice.objects.get(), customer) == 409
+
+
+def test_what_was_restored_needs_no_appeal(notice: Notice, written: Review, customer: User, admin: User):
+    decide("restore_content", written, admin, at=TOLD)
+
+    assert refused(notice, customer, TOLD + MINUTE) == 409
+
+
+def test_what_is_appealed_against_is_restored_by_deciding_the_appeal(
+    notice: Notice, written: Review, customer: User, admin: User
+):
+    appeal(notice, customer)
+
+    with pytest.raises(ApiError) as refusal:
+        decide("restore_content", written, admin, at=TOLD)
+    assert refusal.value.problem.status == 409

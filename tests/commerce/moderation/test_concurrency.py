@@ -1,0 +1,154 @@
+"""Many at once: one decision counts, no report is lost, nothing waits for ever."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.db import connection
+
+from commerce.catalog.models import Product
+from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter
+from commerce.moderation.notices import send_notices
+from commerce.reviews.models import Review
+from commerce.reviews.services import delete_review
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.api.errors import ApiError
+from shared.audit.models import AuditEntry
+from tests.commerce.conftest import make_user
+from tests.commerce.moderation.reporting import DAY, NOON, case_of, decide, report, reporter, undo
+from tests.commerce.reviews.writing import review
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("log_can_be_emptied")]
+
+
+@pytest.fixture
+def moderators() -> list[User]:
+    return [make_user(Role.SUPER_ADMIN, f"moderator{number}") for number in range(20)]
+
+
+def at_once(deeds: Sequence[Callable[[], Any]]) -> list[int]:
+    """Does all of these together; the status of each, 200 for what was done."""
+    together = threading.Barrier(len(deeds))
+
+    def do(deed: Callable[[], Any]) -> int:
+        together.wait(timeout=60)
+        try:
+            deed()
+        except ApiError as error:
+            return error.problem.status
+        finally:
+            connection.close()
+        return 200
+
+    with ThreadPoolExecutor(len(deeds)) as pool:
+        return list(pool.map(do, deeds))
+
+
+def test_c4_of_twenty_accepts_at_once_one_counts(lamp: Product, written: Review, moderators: list[User]):
+    report(written, reporter("ann"))
+    statuses = at_once([partial(decide, "accept_report", written, moderator) for moderator in moderators])
+
+    assert Counter(statuses) == {200: 1, 404: 19}
+    assert Decision.objects.count() == AuditEntry.objects.count() == 1
+    assert Reporter.objects.get().agreed == 1
+    lamp.refresh_from_db()
+    assert (lamp.rating_sum, lamp.rating_count) == (0, 0)
+
+
+def test_of_twenty_moderators_who_disagree_one_counts(written: Review, moderators: list[User]):
+    report(written, reporter("ann"))
+    actions = ["accept_report", "reject_report"] * 10
+    statuses = at_once(
+        [partial(decide, action, written, one) for action, one in zip(actions, moderators, strict=True)]
+    )  # fmt: skip
+
+    assert statuses.count(200) == 1
+    assert set(statuses) <= {200, 404, 409}
+    decision = Decision.objects.get()
+    written.refresh_from_db()
+    assert (written.deleted_at is None) == (decision.action == "rejected")
+    judged = Reporter.objects.get()
+    assert (judged.agreed, judged.disagreed) == ((1, 0) if decision.action == "accepted" else (0, 1))
+
+
+def test_a_whole_queue_is_decided_without_a_double_decision(lamp: Product, moderators: list[User]):
+    reporters = [reporter(f"r{number}") for number in range(3)]
+    contents = [review(reporter(f"author{number}"), lamp, 3) for number in range(5)]
+    for content in contents:
+        for one in reporters:
+            report(content, one)
+    deeds = [
+        partial(decide, "accept_report" if number % 2 else "reject_report", content, moderator)
+        for number, moderator in enumerate(moderators)
+        for content in contents
+    ]
+    statuses = at_once(deeds)
+
+    assert statuses.count(200) == 5
+    assert set(statuses) <= {200, 404, 409}
+    assert Counter(Decision.objects.values_list("case_id", flat=True)) == dict.fromkeys(
+        Case.objects.values_list("pk", flat=True), 1
+    )
+    assert {one.agreed + one.disagreed for one in Reporter.objects.all()} == {5}
+    lamp.refresh_from_db()
+    assert lamp.rating_count == Review.objects.visible().count()
+
+
+def test_reports_at_once_are_all_counted_and_hide_once(written: Review):
+    reporters = [reporter(f"r{number}") for number in range(20)]
+    statuses = at_once([partial(report, written, one) for one in reporters])
+
+    case = case_of(written)
+    written.refresh_from_db()
+    assert Counter(statuses) == {200: 5, 404: 15}  # the fifth hides it
+    assert (case.reports_count, case.trusted_count, case.weight, case.hiding) == (5, 5, 2500, "automatic")
+    assert (written.abusive_reports_count, AbuseReport.objects.count(), Decision.objects.count()) == (5, 5, 1)
+
+
+def test_an_author_a_moderator_and_reporters_at_once_leave_one_truth(lamp: Product, moderators: list[User]):
+    for number in range(4):
+        content = review(reporter(f"author{number}"), lamp, 3)
+        report(content, reporter(f"first{number}"))
+        others = [reporter(f"r{number}-{one}") for one in range(4)]
+        at_once(
+            [
+                partial(decide, "accept_report", content, moderators[0]),
+                partial(decide, "reject_report", content, moderators[1]),
+                partial(delete_review, review_id=content.pk, actor=content.user, now=NOON),
+                *(partial(report, content, one) for one in others),
+            ]
+        )
+        case = case_of(content)
+        still_open = AbuseReport.objects.of("Review", content.pk).filter(status="open").count()
+        assert (case.reports_count, case.is_waiting) == (still_open, still_open > 0)
+        content.refresh_from_db()
+        assert content.abusive_reports_count == AbuseReport.objects.of("Review", content.pk).count()
+    lamp.refresh_from_db()
+    assert lamp.rating_count == Review.objects.visible().count()
+
+
+def test_of_twenty_undos_at_once_one_counts(written: Review, moderators: list[User]):
+    report(written, reporter("ann"))
+    decision = decide("reject_report", written, moderators[0])
+    statuses = at_once([partial(undo, decision, moderator) for moderator in moderators])
+
+    assert Counter(statuses) == {200: 1, 409: 19}
+    assert AbuseReport.objects.count() == 1
+    assert Reporter.objects.get().disagreed == 0
+
+
+def test_several_who_send_letters_at_once_send_each_once(lamp: Product, admin: User):
+    for number in range(30):
+        decide("accept_report", review(reporter(f"author{number}"), lamp, 3), admin)
+    at_once([partial(send_notices, clock=lambda: NOON + DAY)] * 4)
+
+    assert Counter(letter.to[0] for letter in mail.outbox) == dict.fromkeys(
+        Notice.objects.values_list("user__email", flat=True), 1
+    )
+    assert not Notice.objects.filter(mailed_at=None).exists()

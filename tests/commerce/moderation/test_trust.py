@@ -1,0 +1,49 @@
+"""How far a report is believed."""
+
+from datetime import timedelta
+
+import pytest
+
+from commerce.moderation.trust import BRIGADE_SIZE, BRIGADE_WITHIN, is_brigade, standing, weight
+from tests.commerce.moderation.reporting import DAY, MINUTE, NOON
+
+
+@pytest.mark.parametrize(
+    ("agreed", "disagreed", "expected"),
+    [(0, 0, 500), (1, 0, 600), (0, 1, 400), (2, 2, 500), (8, 0, 833), (0, 8, 167), (96, 0, 980), (10**9, 0, 1000)],
+)
+def test_a_weight_is_how_often_moderators_agreed_smoothed_by_four_decisions(agreed: int, disagreed: int, expected: int):
+    assert weight(agreed=agreed, disagreed=disagreed) == expected
+
+
+def test_a_weight_grows_with_every_agreement_and_falls_with_every_disagreement():
+    weights = [weight(agreed=agreed, disagreed=3) for agreed in range(50)]
+    assert weights == sorted(set(weights))
+    weights = [weight(agreed=3, disagreed=disagreed) for disagreed in range(50)]
+    assert weights == sorted(set(weights), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("weighs", "age", "is_involved", "expected"),
+    [
+        (500, 7 * DAY, False, "trusted"),
+        (1000, 7 * DAY - timedelta(microseconds=1), False, "new_account"),
+        (499, 7 * DAY, False, "unreliable"),
+        (1000, 900 * DAY, True, "involved"),
+        (100, DAY, True, "involved"),
+        (100, -DAY, False, "new_account"),
+    ],
+)
+def test_a_standing_names_the_first_reason_not_to_count(weighs: int, age: timedelta, is_involved: bool, expected: str):
+    assert standing(weight=weighs, account_age=age, is_involved=is_involved) == expected
+
+
+def test_a_brigade_is_five_within_an_hour_in_whatever_order_they_come():
+    times = [NOON + number * BRIGADE_WITHIN / (BRIGADE_SIZE - 1) for number in range(BRIGADE_SIZE)]
+
+    assert is_brigade(times)
+    assert is_brigade(reversed([NOON - DAY, *times]))
+    assert not is_brigade(times[1:])
+    assert not is_brigade([*times[:-1], times[-1] + timedelta(microseconds=1)])
+    assert not is_brigade(NOON + number * 16 * MINUTE for number in range(100))
+    assert not is_brigade([])

@@ -1,0 +1,219 @@
+"""The audit log: written once, by code and by the database; read and exported by super admins."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, connection, transaction
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import AsyncClient, Client
+from django.utils import timezone
+
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.accounts.services import create_user
+from shared.audit.export import ROWS_AT_ONCE
+from shared.audit.models import AppendOnly, AuditEntry
+from shared.audit.services import record
+from shared.audit.triggers import NAMES, TABLE, check_triggers, make_triggers, missing_triggers
+from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+LIST = "/admin/audit/auditentry/"
+
+
+@pytest.fixture
+def admin() -> User:
+    return create_user(email="admin@example.com", name="A", password=None, role=Role.SUPER_ADMIN, now=timezone.now())
+
+
+@pytest.fixture
+def site(admin: User) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+def entry(actor: User | None = None, target_id: int = 7, **details: Any) -> AuditEntry:
+    return record(
+        action="moderation.accepted", actor=actor, target_type="Review", target_id=target_id, details=details, now=NOON
+    )
+
+
+def test_an_entry_says_who_did_what_when_to_what(admin: User):
+    made = entry(admin, comment="Buy elsewhere.")
+
+    kept = AuditEntry.objects.about("Review", 7).get()
+    assert kept == made
+    assert (kept.actor, kept.at, kept.action, kept.details) == (
+        admin,
+        NOON,
+        "moderation.accepted",
+        {"comment": "Buy elsewhere."},
+    )
+
+
+ATTEMPTS: dict[str, Callable[[AuditEntry], Any]] = {
+    "save": lambda made: made.save(),
+    "delete": lambda made: made.delete(),
+    "update": lambda made: AuditEntry.objects.update(action="x"),
+    "update by filter": lambda made: AuditEntry.objects.filter(pk=made.pk).update(action="x"),
+    "delete by filter": lambda made: AuditEntry.objects.filter(pk=made.pk).delete(),
+    "bulk update": lambda made: AuditEntry.objects.bulk_update([made], ["action"]),
+}
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_code_does_not_change_an_entry(attempt: str):
+    made = entry()
+    with pytest.raises(AppendOnly):
+        ATTEMPTS[attempt](made)
+
+    assert AuditEntry.objects.get().action == "moderation.accepted"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit_auditentry SET action = 'x'",
+        "UPDATE audit_auditentry SET details = details",
+        "DELETE FROM audit_auditentry",
+        "DELETE FROM audit_auditentry WHERE id > 0",
+    ],
+)
+def test_the_database_does_not_either(statement: str):
+    entry()
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+
+    assert AuditEntry.objects.get().action == "moderation.accepted"
+
+
+def test_a_missing_trigger_is_told_and_made_anew_by_migrating():
+    assert missing_triggers() == []
+    assert check_triggers(None, databases=["default"]) == []
+    name = NAMES["UPDATE"]
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER {name}" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))
+
+    assert missing_triggers() == [name]
+    (warning,) = check_triggers(None, databases=["default"])
+    assert (warning.id, name in warning.msg) == ("audit.W001", True)
+    make_triggers()
+    make_triggers()
+    assert missing_triggers() == []
+
+
+def test_before_its_table_is_there_nothing_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connection.introspection, "table_names", lambda: [MigrationRecorder.Migration._meta.db_table])
+
+    make_triggers()
+    assert missing_triggers() == []
+
+
+def test_an_entry_goes_with_the_transaction_that_it_tells_of():
+    with transaction.atomic():
+        entry()
+        transaction.set_rollback(True)
+
+    assert not AuditEntry.objects.exists()
+
+
+def test_super_admins_read_it_and_write_nothing(site: Client, admin: User):
+    made = entry(admin, comment="Buy elsewhere.")
+
+    assert "moderation.accepted" in site.get(LIST).content.decode()
+    assert "Buy elsewhere." in site.get(f"{LIST}{made.pk}/change/").content.decode()
+    assert site.get(f"{LIST}add/").status_code == 403
+    assert site.post(f"{LIST}{made.pk}/change/", {"action": "x"}).status_code == 403
+    assert site.post(f"{LIST}{made.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+@pytest.mark.parametrize("term", ["4711", "Admin@example.com ", "moderation.accepted"])
+def test_an_entry_is_found_by_what_it_was_done_to_by_whom_and_by_the_action(site: Client, admin: User, term: str):
+    entry(admin, target_id=4711)
+    record(action="moderation.undone", actor=None, target_type="Review", target_id=4712, details={}, now=NOON)
+
+    page = site.get(LIST, {"q": term}).content.decode()
+    assert "4711" in page
+    assert "4712" not in page
+    assert "4712" in site.get(LIST, {"q": " "}).content.decode()
+
+
+def read(answer: Any) -> str:
+    assert answer.status_code == 200
+    assert "no-store" in answer.headers["Cache-Control"]
+    return b"".join(answer.streaming_content).decode()
+
+
+def chosen(*entries: AuditEntry) -> list[int]:
+    return [made.pk for made in entries]
+
+
+def test_chosen_entries_are_exported_as_json_lines(site: Client, admin: User):
+    first, second, _ = entry(admin, text="Ω\n"), entry(), entry()
+
+    answer = site.post(LIST, {"action": "export_json_lines", "_selected_action": chosen(first, second)})
+
+    lines = [json.loads(line) for line in read(answer).splitlines()]
+    assert [line["id"] for line in lines] == [first.pk, second.pk]
+    assert lines[0] == {
+        "id": first.pk,
+        "at": "2026-05-04T12:00:00+00:00",
+        "actor_id": admin.pk,
+        "actor_email": "admin@example.com",
+        "action": "moderation.accepted",
+        "target_type": "Review",
+        "target_id": 7,
+        "request_id": "",
+        "details": {"text": "Ω\n"},
+    }
+    assert lines[1]["actor_email"] is None
+
+
+def test_entries_are_exported_as_csv_without_formulas(site: Client, admin: User):
+    admin.email = "=cmd@example.com"
+    admin.save()
+    made = entry(admin, text='He said "no",\nand left.')
+
+    answer = site.post(LIST, {"action": "export_csv", "_selected_action": chosen(made)})
+
+    (row,) = csv.DictReader(io.StringIO(read(answer), newline=""))
+    assert (row["actor_email"], row["target_id"]) == ("'=cmd@example.com", "7")
+    assert json.loads(row["details"]) == {"text": 'He said "no",\nand left.'}
+
+
+def test_the_whole_log_is_exported_by_a_command_from_where_one_left_off():
+    first = entry(target_id=0)
+    for number in range(ROWS_AT_ONCE + 1):
+        entry(target_id=number + 1)
+    output = io.StringIO()
+    call_command("export_audit", "--after", str(first.pk), stdout=output)
+
+    assert [json.loads(line)["target_id"] for line in output.getvalue().splitlines()] == [*range(1, ROWS_AT_ONCE + 2)]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("log_can_be_emptied")
+def test_an_asgi_server_streams_it(admin: User):
+    made, client = entry(), AsyncClient()
+    client.force_login(admin)
+
+    async def exported() -> bytes:
+        answer: Any = await client.post(LIST, {"action": "export_json_lines", "_selected_action": [made.pk]})
+        assert answer.is_async
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    assert json.loads(async_to_sync(exported)())["id"] == made.pk
+
+
+def test_the_log_is_part_of_both_projects():
+    assert "shared.audit" in settings.INSTALLED_APPS
