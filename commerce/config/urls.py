@@ -17,6 +17,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.addresses.urls")),
     path("", include("commerce.attachments.urls")),
     path("", include("commerce.attributes.urls")),
+    path("", include("commerce.analytics.urls")),
     path("", include("commerce.descriptions.urls")),
     path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
     path(

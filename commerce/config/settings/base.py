@@ -1,12 +1,16 @@
 """The shop's settings, complete and safe for one machine on loopback."""
 
+from datetime import timedelta
+
 from django.core.exceptions import ImproperlyConfigured
 
 from commerce.config.settings.s3 import s3_storage
+from commerce.config.settings.zones import time_zone
 from shared.environment import env
 from shared.serving.broker import broker_url
 from shared.settings import *  # noqa: F403
 from shared.settings import (
+    DATABASES,
     MIDDLEWARE,
     REDIS_URL,
     REST_FRAMEWORK,
@@ -32,11 +36,16 @@ INSTALLED_APPS = [
     "commerce.attachments",
     "commerce.attributes",
     "commerce.moderation",
+    "commerce.analytics",
     "commerce.descriptions",
     "commerce.demo",
 ]
 
 MIDDLEWARE = [*MIDDLEWARE, "shared.api.idempotent_requests.IdempotencyMiddleware"]  # last: the view runs inside it
+
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # What an INSERT OR REPLACE replaces is deleted, and counted as such by the triggers of the figures.
+    DATABASES["default"]["OPTIONS"]["init_command"] += " PRAGMA recursive_triggers=ON;"
 
 # Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
 SESSION_COOKIE_NAME = "stoa_commerce_session"
@@ -70,10 +79,19 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 TAX_RATE = env.int("STOA_TAX_RATE", default=0)
 DELIVERY_FEE = env.int("STOA_DELIVERY_FEE", default=0)
 
+# In which zone the days and months of the figures begin; a change makes them anew.
+ANALYTICS_TIME_ZONE = time_zone(env, "STOA_ANALYTICS_TIME_ZONE")
+
 # A minute and a user.
 CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT", default=5)
 UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT", default=10)
 DELETE_LIMIT = env.int("STOA_DELETE_LIMIT", default=10)
+
+# How many trusted people must report something before it is hidden on its own (0: never), how long a decision can be
+# undone, and how long an author may appeal once they are told.
+MODERATION_AUTO_HIDE_AFTER = env.int("STOA_MODERATION_AUTO_HIDE_AFTER", default=5)
+MODERATION_UNDO_WINDOW = timedelta(minutes=env.int("STOA_MODERATION_UNDO_MINUTES", default=10))
+MODERATION_APPEAL_WINDOW = timedelta(days=env.int("STOA_MODERATION_APPEAL_DAYS", default=14))
 
 # The files of attachments: in a folder of this machine, or in an S3 bucket.
 STORAGE = env.str("STOA_STORAGE", default="files")

@@ -127,6 +127,12 @@ TABLE = [
     row("GET /api/export-attributes/{shop}",    "200"),
     row("POST /api/import-attributes",          "401 403 403 403 403 200 403 200",
         {"shop_id": "{shop}", "csv": "{csv}"}),
+    # analytics
+    row("GET /api/analytics",                   "401 403 403 200 200 200 200 200"),
+    row("GET /api/low-stock-products",          "401 403 403 200 200 200 200 200"),
+    row("GET /api/category-wise-product",       "401 403 403 200 200 200 200 200"),
+    row("GET /api/category-wise-product-sale",  "401 403 403 200 200 200 200 200"),
+    row("GET /api/top-rate-product",            "401 403 403 200 200 200 200 200"),
     # descriptions
     row("POST /api/generate-descriptions",      "401 403 403 200 200 200 200 403", {"product_name": "Velmo lamp"}),
     # about the service

@@ -1,0 +1,137 @@
+"""Adding what rows count for to the figures: the SQL that folding and rebuilding share.
+
+`source` is a SELECT of the ledger's columns, in which `%(name)s` stand for `values`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db import connection
+from django.db.models import Min
+
+from commerce.analytics.models import Entry, Figure, FirstOrder, ProductFigure
+from commerce.orders.models import Order
+
+ENTRIES, FIGURES = Entry._meta.db_table, Figure._meta.db_table
+PRODUCTS, FIRST = ProductFigure._meta.db_table, FirstOrder._meta.db_table
+SUMS = "SUM(orders) AS orders, SUM(revenue) AS revenue, SUM(refunds) AS refunds, SUM(customers) AS customers"
+NOT_NOTHING = "SUM(orders) <> 0 OR SUM(revenue) <> 0 OR SUM(refunds) <> 0 OR SUM(customers) <> 0"
+
+
+def chosen_entries(ids: Iterable[int]) -> tuple[str, dict[str, Any]]:
+    """The condition that an entry is one of these, and its value."""
+    if connection.vendor == "sqlite":
+        return "id IN (SELECT value FROM json_each(%(ids)s))", {"ids": json.dumps(list(ids))}
+    return "id = ANY(%(ids)s)", {"ids": list(ids)}
+
+
+def add(source: str, values: Mapping[str, Any], *, generation: int, time_zone: str) -> None:
+    """Adds to the figures of a generation, whose days are those of a time zone."""
+    named = {**values, "generation": generation, "time_zone": time_zone}
+    with connection.cursor() as cursor:
+        cursor.execute(_figures(source), named)
+        cursor.execute(_products(source), named)
+        cursor.execute(_first_orders(source), named)
+        cursor.execute(_lost_orders(source), named)
+        lost = cursor.fetchall()
+    for shop_id, customer_id in lost:
+        _find_first_order(shop_id, customer_id, generation)
+
+
+def _figures(source: str) -> str:
+    """By day, month and of all time, for each shop and for the platform, which has everybody's revenue and refunds."""
+    day, month, all_time = _dates()
+    return f"""
+        WITH taken AS ({source}),
+        dated AS (
+            SELECT {day} AS day, shop_id, currency, status, {SUMS} FROM taken
+            GROUP BY {day}, shop_id, currency, status
+        ),
+        seen AS (
+            SELECT day, shop_id, currency, status, orders, revenue, refunds, customers FROM dated WHERE shop_id <> 0
+            UNION ALL
+            SELECT day, 0, currency, status, CASE WHEN shop_id = 0 THEN orders ELSE 0 END, revenue, refunds, customers
+            FROM dated
+        ),
+        grained AS (
+            SELECT 'day' AS grain, day AS starts_on, shop_id, currency, status, {SUMS} FROM seen
+            GROUP BY day, shop_id, currency, status HAVING {NOT_NOTHING}
+            UNION ALL
+            SELECT 'month', {month}, shop_id, currency, status, {SUMS} FROM seen
+            GROUP BY {month}, shop_id, currency, status HAVING {NOT_NOTHING}
+            UNION ALL
+            SELECT 'all', {all_time}, shop_id, currency, status, {SUMS} FROM seen
+            GROUP BY shop_id, currency, status HAVING {NOT_NOTHING}
+        )
+        INSERT INTO {FIGURES} AS known
+            (generation, grain, starts_on, shop_id, currency, status, orders, revenue, refunds, customers)
+        SELECT %(generation)s, grain, starts_on, shop_id, currency, status, orders, revenue, refunds, customers
+        FROM grained WHERE TRUE
+        ON CONFLICT (generation, shop_id, grain, starts_on, currency, status) DO UPDATE SET
+            orders = known.orders + excluded.orders, revenue = known.revenue + excluded.revenue,
+            refunds = known.refunds + excluded.refunds, customers = known.customers + excluded.customers
+        """  # noqa: S608  # nosec B608
+
+
+def _dates() -> tuple[str, str, str]:
+    """A moment's day in the time zone; the first of that day's month; and the day on which all time starts."""
+    if connection.vendor == "sqlite":  # the function is Django's
+        return (
+            "django_datetime_cast_date(happened_at, %(time_zone)s, 'UTC')",
+            "substr(day, 1, 8) || '01'",
+            "'0001-01-01'",
+        )
+    return "(happened_at AT TIME ZONE %(time_zone)s)::date", "date_trunc('month', day)::date", "DATE '0001-01-01'"
+
+
+def _products(source: str) -> str:
+    return f"""
+        WITH taken AS ({source}),
+        summed AS (
+            SELECT product_id, shop_id, currency, SUM(units) AS units, SUM(stars) AS stars, SUM(reviews) AS reviews
+            FROM taken WHERE product_id <> 0 GROUP BY product_id, shop_id, currency
+            HAVING SUM(units) <> 0 OR SUM(stars) <> 0 OR SUM(reviews) <> 0
+        )
+        INSERT INTO {PRODUCTS} AS known (generation, product_id, shop_id, currency, units, stars, reviews)
+        SELECT %(generation)s, product_id, shop_id, currency, units, stars, reviews FROM summed WHERE TRUE
+        ON CONFLICT (generation, product_id, shop_id, currency) DO UPDATE SET
+            units = known.units + excluded.units, stars = known.stars + excluded.stars,
+            reviews = known.reviews + excluded.reviews
+        """  # noqa: S608  # nosec B608
+
+
+def _moments(source: str, change: str) -> str:
+    """When customers of shops have orders more, or fewer, than before."""
+    return f"""
+        SELECT shop_id, customer_id, happened_at FROM ({source}) AS taken WHERE customer_id <> 0
+        GROUP BY shop_id, customer_id, happened_at HAVING SUM(orders) {change} 0
+        """  # noqa: S608  # nosec B608
+
+
+def _first_orders(source: str) -> str:
+    return f"""
+        INSERT INTO {FIRST} AS known (generation, shop_id, customer_id, first_at)
+        SELECT %(generation)s, shop_id, customer_id, MIN(happened_at) FROM ({_moments(source, ">")}) AS gained
+        WHERE TRUE GROUP BY shop_id, customer_id
+        ON CONFLICT (generation, shop_id, customer_id) DO UPDATE SET first_at = excluded.first_at
+        WHERE excluded.first_at < known.first_at
+        """  # noqa: S608  # nosec B608
+
+
+def _lost_orders(source: str) -> str:
+    return f"SELECT DISTINCT shop_id, customer_id FROM ({_moments(source, '<')}) AS lost"  # noqa: S608  # nosec B608
+
+
+def _find_first_order(shop_id: int, customer_id: int, generation: int) -> None:
+    """Orders went: the earliest of those that are left."""
+    FirstOrder.objects.filter(generation=generation, shop_id=shop_id, customer_id=customer_id).delete()
+    first = first_order_at(shop_id, customer_id)
+    if first is not None:
+        FirstOrder.objects.create(generation=generation, shop_id=shop_id, customer_id=customer_id, first_at=first)
+
+
+def first_order_at(shop_id: int, customer_id: int) -> Any:
+    """When the customer first ordered from the shop, from the orders themselves; None for never."""
+    whole = Order.objects.filter(shop_id=shop_id, customer_id=customer_id, parent__parent=None)
+    return whole.aggregate(first=Min("parent__created_at"))["first"]

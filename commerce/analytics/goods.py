@@ -1,0 +1,118 @@
+"""What is sold and liked: categories and products. Opened like a report, and of one moment too."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count, Q, Sum
+
+from commerce.analytics.models import Books, Entry, ProductFigure
+from commerce.catalog.models import Category, Product
+from commerce.shops.models import Shop
+
+SHELVES = Product.categories.through
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryCount:
+    """How many products of a shop stand in a category, or how many pieces were sold of them."""
+
+    category_id: int
+    category_name: str
+    shop_id: int
+    shop_name: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatedProduct:
+    """A product with the stars of the reviews that anybody may read."""
+
+    product: Product
+    stars: int
+    reviews: int
+
+    @property
+    def average(self) -> float:
+        return self.stars / self.reviews
+
+
+def category_products(*, shop_ids: Sequence[int] | None, language: str, limit: int) -> list[CategoryCount]:
+    """The products in each category of each shop, most first; all but deleted ones. `shop_ids` of None is all shops."""
+    shelves = SHELVES.objects.filter(product__deleted_at=None, category__language=language)
+    if shop_ids is not None:
+        shelves = shelves.filter(product__shop__in=shop_ids)
+    rows = shelves.values_list("category_id", "category__name", "product__shop_id", "product__shop__name")
+    counted = rows.annotate(products=Count("pk")).order_by("-products", "category_id", "product__shop_id")[:limit]
+    return [_category_count(row) for row in counted]
+
+
+def category_sales(
+    *, shop_ids: Sequence[int] | None, language: str, limit: int, currency: str | None = None
+) -> list[CategoryCount]:
+    """The pieces sold in complete orders, by the category and the shop that sold them, most first. A product that was
+    deleted since was sold all the same; one that stands in several categories counts in each."""
+    scope = Q() if shop_ids is None else Q(shop_id__in=shop_ids)
+    if currency is not None:
+        scope &= Q(currency=currency)
+    figures = ProductFigure.objects.filter(scope, generation=_generation()).exclude(units=0)
+    entries = Entry.objects.filter(scope).exclude(units=0)
+    columns = ("product_id", "shop_id", "units")
+    sold, values = (
+        figures.order_by().values_list(*columns).union(entries.order_by().values_list(*columns), all=True)
+    ).query.sql_with_params()
+    shelf, category, shop = (model._meta.db_table for model in (SHELVES, Category, Shop))
+    # Products are added up before they are joined: of many entries there is then one row of each.
+    statement = f"""
+        WITH pieces (product_id, shop_id, units) AS ({sold}),
+        sold AS (SELECT product_id, shop_id, SUM(units) AS units FROM pieces GROUP BY product_id, shop_id)
+        SELECT category.id, category.name, shop.id, shop.name, SUM(sold.units) FROM sold
+        JOIN {shelf} shelf ON shelf.product_id = sold.product_id
+        JOIN {category} category ON category.id = shelf.category_id AND category.language = %s
+        JOIN {shop} shop ON shop.id = sold.shop_id
+        GROUP BY category.id, category.name, shop.id, shop.name HAVING SUM(sold.units) <> 0
+        ORDER BY SUM(sold.units) DESC, category.id, shop.id LIMIT %s
+        """  # noqa: S608  # nosec B608
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [*values, language, limit])
+        return [_category_count(row) for row in cursor.fetchall()]
+
+
+def top_rated(*, shop_ids: Sequence[int] | None, language: str, limit: int) -> list[RatedProduct]:
+    """The products with the best average of stars, then with the most reviews, then the oldest; no deleted ones."""
+    products = Product.objects.live().filter(language=language)
+    if shop_ids is not None:
+        products = products.filter(shop__in=shop_ids)
+    changed = dict(_changed_stars())
+    known = ProductFigure.objects.filter(generation=_generation(), shop_id=0, currency="")
+    settled = known.filter(reviews__gt=0, product_id__in=products.values("pk")).exclude(product_id__in=changed)
+    best = settled.order_by("-average", "-reviews", "product_id").values_list("product_id", "stars", "reviews")[:limit]
+    stars = {pk: (given, count) for pk, given, count in best}
+    if changed:
+        folded = known.filter(product_id__in=changed).values_list("product_id", "stars", "reviews")
+        before = {pk: (given, count) for pk, given, count in folded}
+        for pk in products.filter(pk__in=changed).values_list("pk", flat=True):
+            (given, count), (more, reviews) = before.get(pk, (0, 0)), changed[pk]
+            stars[pk] = given + more, count + reviews
+    ranked = sorted(
+        (pk for pk, (_, count) in stars.items() if count),
+        key=lambda pk: (-stars[pk][0] / stars[pk][1], -stars[pk][1], pk),
+    )[:limit]
+    found = products.select_related("type", "image").in_bulk(ranked)
+    return [RatedProduct(product=found[pk], stars=stars[pk][0], reviews=stars[pk][1]) for pk in ranked]
+
+
+def _changed_stars() -> "list[tuple[int, tuple[int, int]]]":
+    """By product, the stars and reviews that wait to be folded."""
+    rows = Entry.objects.filter(~Q(reviews=0) | ~Q(stars=0)).values_list("product_id")
+    summed = rows.annotate(stars_more=Sum("stars"), reviews_more=Sum("reviews")).order_by()
+    return [(pk, (stars, reviews)) for pk, stars, reviews in summed]
+
+
+def _generation() -> int:
+    return Books.objects.get(pk=1).generation
+
+
+def _category_count(row: tuple[Any, ...]) -> CategoryCount:
+    return CategoryCount(category_id=row[0], category_name=row[1], shop_id=row[2], shop_name=row[3], count=int(row[4]))

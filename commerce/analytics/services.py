@@ -1,0 +1,233 @@
+"""Every write to the figures: opening the books, folding the ledger into them, rebuilding them from the shop's tables.
+
+Folding and rebuilding hold the lock of the one row of Books until they commit, which also ends it when a process dies:
+each step is done once or not at all. Who finds it taken has nothing to do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+from django.conf import settings
+from django.db import OperationalError, connection, models, transaction
+
+from commerce.analytics import contributions as of
+from commerce.analytics import folding, snapshots, triggers
+from commerce.analytics.models import Books, Entry, Figure, FirstOrder, ProductFigure, Source
+from commerce.orders.models import Order, Refund
+from commerce.reviews.models import Review
+from shared.accounts.models import User
+
+ENTRIES_AT_ONCE = 20_000
+MANY = 1_000  # entries, which are added up in about the time that the rest of a report takes
+ROWS_AT_ONCE = 5_000  # of a rebuild: SQLite's other writers wait so long
+TABLES: tuple[tuple[type[models.Model], str], ...] = ((Order, "parent_id IS NULL AND"), (User, ""), (Review, ""))
+
+logger = structlog.get_logger(__name__)
+
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lag:
+    """How far the figures are behind the shop; what is read has both, so that this costs time and nothing else."""
+
+    entries: int
+    seconds: float
+
+
+@transaction.atomic
+def make_way() -> None:
+    """Before a migration: SQLite cannot rebuild a table that a trigger of another table names."""
+    if connection.vendor == "sqlite":
+        triggers.remove()
+
+
+@transaction.atomic
+def open_books() -> None:
+    """Makes the triggers where they are not as they should be; what was written without them is found by a rebuild.
+    Does nothing where not all of the tables are there yet."""
+    wanted = {Books._meta.db_table, of.ENTRIES, *triggers.TABLES}
+    if not wanted <= set(connection.introspection.table_names()):
+        return
+    books, _ = Books.objects.get_or_create(pk=1, defaults={"time_zone": settings.ANALYTICS_TIME_ZONE})
+    is_right = triggers.are_there()
+    if not is_right:
+        triggers.make()
+    if _nothing_to_count():
+        for model in (Entry, Figure, ProductFigure, FirstOrder):
+            model._default_manager.all().delete()
+        Books.objects.filter(pk=1).update(is_stale=False, next_generation=None)
+    elif not is_right:
+        Books.objects.filter(pk=books.pk).update(is_stale=True)
+
+
+def _nothing_to_count() -> bool:
+    return not any(model._default_manager.exists() for model in (Order, Refund, Review, User))
+
+
+def measure_lag(*, now: datetime) -> Lag:
+    """Entries that wait to be folded, and the seconds since the last fold; 0 where none wait."""
+    waiting = Entry.objects.count()
+    folded_at = Books.objects.filter(pk=1).values_list("folded_at", flat=True).first()
+    return Lag(entries=waiting, seconds=(now - folded_at).total_seconds() if waiting and folded_at else 0.0)
+
+
+def fold(*, now: datetime) -> int:
+    """Folds all entries that are there now. Answers how many; 0 also where another process is at it."""
+    folded = 0
+    while count := fold_some(now=now):
+        folded += count
+        if count < ENTRIES_AT_ONCE:
+            break
+    return folded
+
+
+def fold_if_many(*, now: datetime) -> None:
+    """Where no worker folds, whoever reads does, once it would be quicker."""
+    if Entry.objects.all()[MANY : MANY + 1].exists():
+        fold(now=now)
+
+
+@transaction.atomic
+def fold_some(*, now: datetime, most: int = ENTRIES_AT_ONCE) -> int:
+    """Adds so many entries to the figures and removes them, in one transaction."""
+    books = _locked()
+    return 0 if books is None else _fold(books, now, most)
+
+
+def _locked() -> Books | None:
+    """The row of Books, locked; None while another process has it."""
+    return Books.objects.select_for_update(skip_locked=True).filter(pk=1).first()
+
+
+def _fold(books: Books, now: datetime, most: int) -> int:
+    ids = list(Entry.objects.order_by("id").values_list("pk", flat=True)[:most])
+    if ids:
+        condition, values = folding.chosen_entries(ids)
+        source = f"SELECT * FROM {of.ENTRIES} WHERE {condition}"  # noqa: S608  # nosec B608
+        folding.add(source, values, generation=books.generation, time_zone=books.time_zone)
+        if books.next_generation is not None:
+            # What the rebuild has not come to yet, it will find in the shop's tables as it is then.
+            rebuilt = "(source < %(source)s OR (source = %(source)s AND source_id <= %(rebuilt)s))"
+            values |= {"source": books.rebuilt_source, "rebuilt": books.rebuilt_id}
+            folding.add(
+                f"{source} AND {rebuilt}",
+                values,
+                generation=books.next_generation,
+                time_zone=books.next_time_zone,
+            )
+        with connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {of.ENTRIES} WHERE {condition}", values)  # noqa: S608  # nosec B608
+    Books.objects.filter(pk=1).update(folded_at=now)
+    return len(ids)
+
+
+def needs_rebuild() -> bool:
+    """Whether a rebuild has begun, or something was written past the triggers, or the time zone's setting changed."""
+    books = Books.objects.get(pk=1)
+    return books.is_stale or books.next_generation is not None or books.time_zone != settings.ANALYTICS_TIME_ZONE
+
+
+def rebuild(*, now: datetime, tell: Told | None = None) -> None:
+    """Makes all figures anew from the shop's tables while the shop is open, from where an earlier rebuild ended. The
+    new ones count from the moment they are complete."""
+    while not (done := rebuild_some(now=now)).is_complete:
+        if tell and done.source is not None:
+            tell(done.source.label, done.up_to, done.of)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where a rebuild is: in which table, up to which id of how many."""
+
+    is_complete: bool = False
+    source: Source | None = None
+    up_to: int = 0
+    of: int = 0
+
+
+def rebuild_some(*, now: datetime, most: int = ROWS_AT_ONCE) -> Progress:
+    """One step of a rebuild; the first one begins it. Nothing is done where another process has the lock."""
+    try:
+        with snapshots.write():
+            books = _locked()
+            return Progress() if books is None else _rebuild(books, now, most)
+    except OperationalError as error:
+        if not _is_conflict(error):
+            raise
+        logger.info("rebuild_step_repeated", reason=type(error.__cause__).__name__)
+        return Progress()
+
+
+def _is_conflict(error: OperationalError) -> bool:
+    """Whether somebody else changed in between what this transaction was about to change."""
+    return getattr(error.__cause__, "sqlstate", None) in ("40001", "40P01")
+
+
+def _rebuild(books: Books, now: datetime, most: int) -> Progress:
+    if books.next_generation is None:
+        return _begin(books)
+    while _fold(books, now, ENTRIES_AT_ONCE) == ENTRIES_AT_ONCE:  # all that this moment sees
+        pass
+    source = Source(books.rebuilt_source)
+    model, condition = TABLES[source]
+    last = _slice_end(model, condition, books.rebuilt_id, most)
+    if last is not None:
+        first = {"after": books.rebuilt_id, "up_to": last}
+        folding.add(_slice(source), first, generation=books.next_generation, time_zone=books.next_time_zone)
+        books.rebuilt_id = last
+    elif source == Source.REVIEWS:
+        return _complete(books)
+    else:
+        books.rebuilt_source, books.rebuilt_id = source + 1, 0
+    books.save(update_fields=["rebuilt_source", "rebuilt_id"])
+    highest = model._default_manager.order_by("-pk").values_list("pk", flat=True).first() or 0
+    return Progress(source=source, up_to=last or highest, of=highest)
+
+
+def _begin(books: Books) -> Progress:
+    Figure.objects.exclude(generation=books.generation).delete()
+    ProductFigure.objects.exclude(generation=books.generation).delete()
+    FirstOrder.objects.exclude(generation=books.generation).delete()
+    books.next_generation, books.next_time_zone = books.generation + 1, settings.ANALYTICS_TIME_ZONE
+    books.rebuilt_source, books.rebuilt_id, books.is_stale = Source.ORDERS, 0, False
+    books.save()
+    return Progress()
+
+
+def _complete(books: Books) -> Progress:
+    books.generation, books.time_zone = books.generation + 1, books.next_time_zone
+    books.next_generation, books.next_time_zone = None, ""
+    books.save()
+    return Progress(is_complete=True)
+
+
+def _slice_end(model: type[models.Model], condition: str, after: int, most: int) -> int | None:
+    """The id of the last of so many rows past an id; None past the last row."""
+    table = model._meta.db_table
+    rows = f"SELECT id FROM {table} WHERE {condition} id > %s ORDER BY id LIMIT %s"  # noqa: S608  # nosec B608
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT MAX(id) FROM ({rows}) AS rows", [after, most])  # noqa: S608  # nosec B608
+        found: int | None = cursor.fetchone()[0]
+    return found
+
+
+def _slice(source: Source) -> str:
+    """What the rows past one id, up to another, count for."""
+
+    def between(column: str) -> str:
+        return f"{column} > %(after)s AND {column} <= %(up_to)s"
+
+    if source == Source.USERS:
+        return of.of_users(between("u.id"))
+    if source == Source.REVIEWS:
+        return of.of_reviews(between("v.id"))
+    return " UNION ALL ".join([
+        of.of_parents(between("r.id")),
+        of.of_parts(between("r.id")),
+        of.of_lines(between("r.id")),
+        of.of_refunds(f"o.parent_id IS NULL AND {between('o.id')}"),
+        of.of_refunds(between("o.parent_id")),
+    ])  # fmt: skip

@@ -1,0 +1,72 @@
+"""Making the triggers that write the ledger, and finding out whether they are all there.
+
+SQLite drops a table's triggers silently when a migration rebuilds the table, and cannot rebuild one that triggers of
+another table name. So there they are taken away before a migration and made again after it.
+"""
+
+from django.db import connection
+
+from commerce.analytics import contributions as of
+from commerce.analytics import triggers_postgresql, triggers_sqlite
+
+TABLES = (of.ORDERS, of.LINES, of.REFUNDS, of.USERS, of.REVIEWS)
+
+
+def are_there() -> bool:
+    """Whether every trigger is there, enabled, and as this version makes it."""
+    return _there() == _wanted()
+
+
+def make() -> None:
+    """Makes all of them anew. In a transaction; PostgreSQL lets nobody write to the tables until it ends."""
+    remove()
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            for statement in triggers_sqlite.triggers().values():
+                cursor.execute(statement)
+            return
+        for name, (table, event, body) in triggers_postgresql.triggers().items():
+            careful = triggers_postgresql.CAREFUL
+            cursor.execute(
+                f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql {careful} AS $body${body}$body$"
+            )
+            row = "" if " ON " in event else f" ON {table}"
+            cursor.execute(f"CREATE TRIGGER {name} {event}{row} FOR EACH STATEMENT EXECUTE FUNCTION {name}()")
+
+
+def remove() -> None:
+    """Takes away every trigger of ours, also those that an earlier version made."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            for name in _there():
+                cursor.execute(f"DROP TRIGGER {name}")
+            return
+        cursor.execute(
+            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger "
+            "WHERE starts_with(tgname, %s) AND tgrelid::regclass::text = ANY(%s)",
+            [triggers_postgresql.PREFIX, list(TABLES)],
+        )
+        for name, table in cursor.fetchall():
+            cursor.execute(f'DROP TRIGGER "{name}" ON "{table}"')
+
+
+def _wanted() -> dict[str, str]:
+    if connection.vendor == "sqlite":
+        return triggers_sqlite.triggers()
+    return {name: body for name, (_, _, body) in triggers_postgresql.triggers().items()}
+
+
+def _there() -> dict[str, str]:
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, %s) = %s",
+                [len(triggers_sqlite.PREFIX), triggers_sqlite.PREFIX],
+            )
+        else:
+            cursor.execute(
+                "SELECT t.tgname, p.prosrc FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
+                "WHERE starts_with(t.tgname, %s) AND t.tgrelid::regclass::text = ANY(%s) AND t.tgenabled <> 'D'",
+                [triggers_postgresql.PREFIX, list(TABLES)],
+            )
+        return dict(cursor.fetchall())

@@ -1,0 +1,113 @@
+"""The ledger's triggers in PostgreSQL, once for each statement: what all the changed rows counted for before it,
+against what they count for after it. So a million rows cost one INSERT, and what cancels is never written.
+
+What a row counts for depends on rows of other tables too. Those are locked against change before they are read, or
+two transactions that change one each would both count with the other's old state. Whoever locks a whole tree
+of orders first, as the services do, has these locks already.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from commerce.analytics import contributions as of
+from commerce.analytics.models import Books
+
+PREFIX = "analytics_"
+OPERATIONS = ("insert", "update", "delete")
+# Few rows are looked up by index in large tables, whatever the planner thought when it first saw them empty.
+CAREFUL = "SET enable_seqscan = off SET jit = off"
+
+
+def triggers() -> dict[str, tuple[str, str, str]]:
+    """By name: the table, the event, and the body of the function of the same name."""
+    made = dict(_all())
+    for what, table in _TABLES.items():
+        stale = f"BEGIN UPDATE {Books._meta.db_table} SET is_stale = TRUE; RETURN NULL; END"  # noqa: S608  # nosec B608
+        made[f"{PREFIX}{what}_truncate"] = (table, "BEFORE TRUNCATE", stale)
+    return made
+
+
+_TABLES = {"order": of.ORDERS, "line": of.LINES, "refund": of.REFUNDS, "user": of.USERS, "review": of.REVIEWS}
+
+
+def _all() -> Iterator[tuple[str, tuple[str, str, str]]]:
+    for operation in OPERATIONS:
+        yield _trigger("order", operation, of.ORDER_COLUMNS, _lock_parents(operation), _of_orders(operation))
+        lines = [of.of_lines("TRUE", lines=rows, sign=sign) for rows, sign in _changed(operation)]
+        yield _trigger("line", operation, of.LINE_COLUMNS, _lock_orders(operation), of.added_up(lines))
+        refunds = [of.of_refunds("TRUE", refunds=rows, sign=sign) for rows, sign in _changed(operation)]
+        yield _trigger("refund", operation, of.REFUND_COLUMNS, _lock_orders(operation), of.added_up(refunds))
+        users = [of.of_users("TRUE", users=rows, sign=sign) for rows, sign in _changed(operation)]
+        yield _trigger("user", operation, of.USER_COLUMNS, "", of.added_up(users))
+        reviews = [of.of_reviews("TRUE", reviews=rows, sign=sign) for rows, sign in _changed(operation)]
+        yield _trigger("review", operation, of.REVIEW_COLUMNS, "", of.added_up(reviews))
+
+
+def _changed(operation: str) -> list[tuple[str, str]]:
+    """The rows as they were, to be taken back, and as they are."""
+    return [pair for pair in (("old_rows", "-"), ("new_rows", "")) if _has(operation, pair[0])]
+
+
+def _has(operation: str, rows: str) -> bool:
+    return operation != ("insert" if rows == "old_rows" else "delete")
+
+
+def _of_orders(operation: str) -> str:
+    """`before` and `after` are the changed rows with their parents and parts, which this statement did not change."""
+    columns = ", ".join(of.ORDER_COLUMNS)
+    changed = [rows for rows, _ in _changed(operation)]
+    ids = " UNION ".join(f"SELECT id, parent_id FROM {rows}" for rows in changed)  # noqa: S608  # nosec B608
+    beside = f"""
+        SELECT {", ".join(f"o.{column}" for column in of.ORDER_COLUMNS)} FROM (
+            SELECT o.id FROM ids JOIN {of.ORDERS} o ON o.id = ids.parent_id
+            UNION SELECT o.id FROM ids JOIN {of.ORDERS} o ON o.parent_id = ids.id
+            EXCEPT SELECT ids.id FROM ids
+        ) AS near JOIN {of.ORDERS} o ON o.id = near.id"""  # noqa: S608  # nosec B608
+    names = {"old_rows": "before", "new_rows": "after"}
+    whole = {
+        name: "SELECT * FROM beside" + (f" UNION ALL SELECT {columns} FROM {rows}" if rows in changed else "")  # noqa: S608  # nosec B608
+        for rows, name in names.items()
+    }
+    selects = []
+    for rows, sign in (("old_rows", "-"), ("new_rows", "")):
+        name = names[rows]
+        if rows in changed:
+            selects += [of.of_parents("TRUE", orders=rows, sign=sign), of.of_refunds("TRUE", orders=rows, sign=sign)]
+        selects += [
+            of.of_parts("TRUE", parts=name, parents=name, sign=sign),
+            of.of_lines("TRUE", parts=name, parents=name, sign=sign),
+        ]
+    return (
+        f"WITH ids AS ({ids}), beside AS ({beside}), before AS ({whole['before']}), after AS ({whole['after']}) "
+        + of.added_up(selects)
+    )
+
+
+def _lock_parents(operation: str) -> str:
+    ids = " UNION ".join(f"SELECT parent_id FROM {rows}" for rows, _ in _changed(operation))  # noqa: S608  # nosec B608
+    return f"PERFORM 1 FROM {of.ORDERS} WHERE id IN ({ids}) ORDER BY id FOR SHARE;"  # nosec B608
+
+
+def _lock_orders(operation: str) -> str:
+    """The orders of these lines or refunds, and their parents."""
+    ids = " UNION ".join(f"SELECT order_id FROM {rows}" for rows, _ in _changed(operation))  # noqa: S608  # nosec B608
+    parents = f"SELECT parent_id FROM {of.ORDERS} WHERE id IN ({ids})"  # noqa: S608  # nosec B608
+    both = f"{ids} UNION {parents}"
+    return f"PERFORM 1 FROM {of.ORDERS} WHERE id IN ({both}) ORDER BY id FOR SHARE;"  # nosec B608
+
+
+def _trigger(
+    what: str, operation: str, columns: Sequence[str], lock: str, select: str
+) -> tuple[str, tuple[str, str, str]]:
+    transition = " ".join(f"{rows.split('_')[0].upper()} TABLE AS {rows}" for rows, _ in _changed(operation))
+    event = f"AFTER {operation.upper()} ON {_TABLES[what]} REFERENCING {transition}"
+    skip = _unless_changed(columns) if operation == "update" else ""
+    body = f"BEGIN {skip} {lock} {of.into_ledger(select)}; RETURN NULL; END"
+    return f"{PREFIX}{what}_{operation}", (_TABLES[what], event, body)
+
+
+def _unless_changed(columns: Sequence[str]) -> str:
+    before, after = (", ".join(f"{rows}.{column}" for column in columns) for rows in ("old_rows", "new_rows"))
+    return (
+        "IF NOT EXISTS (SELECT 1 FROM old_rows FULL JOIN new_rows ON old_rows.id = new_rows.id "  # noqa: S608  # nosec B608
+        f"WHERE ({before}) IS DISTINCT FROM ({after})) THEN RETURN NULL; END IF;"
+    )

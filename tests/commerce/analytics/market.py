@@ -1,0 +1,124 @@
+"""Two shops of one owner and one of another, with their people; and whether everybody is told the right figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.test import Client
+
+from commerce.analytics import services
+from commerce.analytics.models import Entry
+from commerce.catalog.models import Category, Product
+from commerce.orders.models import Order, OrderLine, Refund
+from commerce.shops.models import Shop, ShopStaff
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.analytics.brute_force import BruteForce
+from tests.commerce.conftest import bearer, make_user
+from tests.commerce.orders.buying import make_goods
+
+
+@dataclass
+class Market:
+    shops: list[Shop]
+    customers: list[User]
+    products: list[Product]
+    clients: Mapping[str, Client]
+
+    def scopes(self) -> dict[str, list[int] | None]:
+        """Whose figures each of the clients is told."""
+        first, second, third = (shop.pk for shop in self.shops)
+        return {"platform": None, "owner": [first, second], "staff": [second], "other": [third]}
+
+
+def make_market() -> Market:
+    owner, other, staff = make_user(Role.STORE_OWNER), make_user(Role.STORE_OWNER, "other"), make_user(Role.STAFF)
+    shops = [
+        Shop.objects.create(owner=owner, name="Corner", slug="corner"),
+        Shop.objects.create(owner=owner, name="Harbour", slug="harbour"),
+        Shop.objects.create(owner=other, name="Other", slug="other"),
+    ]
+    ShopStaff.objects.create(user=staff, shop=shops[1])
+    products = [make_goods(shop, f"{shop.slug}-{name}") for shop in shops for name in ("lamp", "chair")]
+    for name in ("Lamps", "Oak"):
+        shelf = Category.objects.create(name=name, slug=name.lower(), type=products[0].type)
+        shelf.products.set(products[::2] if name == "Lamps" else products)
+    people = {"platform": make_user(Role.SUPER_ADMIN), "owner": owner, "staff": staff, "other": other}
+    clients = {name: Client(headers=bearer(user)) for name, user in people.items()}
+    customers = [make_user(Role.CUSTOMER, name) for name in ("ada", "grace")]
+    return Market(shops, customers, products, clients)
+
+
+def make_order(
+    customer: User, products: list[Product], *, at: datetime, status: str = "complete", **fields: Any
+) -> Order:
+    """Rows alone, whatever the services would say: a parent, and below it a part for each shop with a line of each of
+    its products."""
+    common = {
+        "customer": customer, "currency": "EUR", "order_status": status, "created_at": at, "updated_at": at,
+    } | fields  # fmt: skip
+    amount, fee = 1250 * len(products), 490
+    parent = Order.objects.create(
+        **common, amount=amount, delivery_fee=fee, total=amount + fee, paid_total=amount + fee
+    )
+    for shop in dict.fromkeys(product.shop for product in products):
+        own = [product for product in products if product.shop == shop]
+        total = 1250 * len(own)
+        part = Order.objects.create(**common, parent=parent, shop=shop, amount=total, total=total, paid_total=total)
+        for number, product in enumerate(own, 1):
+            OrderLine.objects.create(
+                order=part, product=product, quantity=number, unit_price=100, subtotal=100 * number
+            )
+    return parent
+
+
+def make_refund(order: Order, amount: int, *, at: datetime, status: str = "approved") -> Refund:
+    return Refund.objects.create(
+        order=order, customer=order.customer, shop=order.shop, amount=amount, status=status, created_at=at,
+        updated_at=at,
+    )  # fmt: skip
+
+
+def told(client: Client, path: str) -> Any:
+    answer = client.get(f"/api/{path}")
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def assert_right(market: Market, now: datetime, *, asked: str = "", **period: Any) -> None:
+    """Every endpoint tells everybody what brute force does, folded or not."""
+    _assert_right_as_it_is(market, now, asked, period)
+    if Entry.objects.exists():
+        with transaction.atomic():
+            services.fold(now=now)
+            assert not Entry.objects.exists()
+            _assert_right_as_it_is(market, now, asked, period)
+            transaction.set_rollback(True)
+
+
+def _assert_right_as_it_is(market: Market, now: datetime, asked: str, period: dict[str, Any]) -> None:
+    zone = ZoneInfo(settings.ANALYTICS_TIME_ZONE)
+    for name, shop_ids in market.scopes().items():
+        client, truth = market.clients[name], BruteForce(shop_ids, now=now, zone=zone)
+        for currency in ("EUR", "USD"):
+            truth.currency = currency
+            query = f"?currency={currency}{asked}"
+            assert told(client, f"analytics{query}") == truth.overview(**period), (name, query)
+        assert told(client, "category-wise-product") == truth.category_products(), name
+        assert told(client, "category-wise-product-sale") == truth.category_sales(), name
+        rated = [
+            (row["id"], row["actual_rating"], row["rating_count"], row["total_rating"])
+            for row in told(client, "top-rate-product")
+        ]
+        assert rated == truth.top_rated(), name
+        low = [row.pk for row in sorted(truth.products(), key=lambda row: (row.quantity, row.pk)) if row.quantity < 10]
+        assert [row["id"] for row in told(client, "low-stock-products")] == low[:10], name
+
+
+def run_sql(statement: str, *parameters: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
