@@ -45,6 +45,8 @@ class Embedder:
         self._tokenizer = tokenizer
         self._pooling = pooling
         self._context_size = context_size
+        # A tokenizer may have tokens that its model was never given; one in a batch would fail everybody's.
+        self._vocabulary = min(tokenizer.vocabulary, model.get_input_embeddings().num_embeddings)
         self._lock = threading.Lock()
         self._jobs: deque[_Job] = deque()
         self._runner = ThreadPoolExecutor(1, "embed")
@@ -52,7 +54,8 @@ class Embedder:
     def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         """One vector a text, in the order of the texts. Waits for them.
 
-        Raises InvalidRequest for no texts or a text without a token, ContextLengthExceeded for one that is too long.
+        Raises InvalidRequest for no texts, a text without a token, or a token that the model does not have;
+        ContextLengthExceeded for a text that is too long.
         """
         if not request.texts:
             raise InvalidRequest("There is no text to embed. Send at least one.")
@@ -67,6 +70,14 @@ class Embedder:
             vectors=tuple(vectors),
             prompt_tokens=sum(map(len, job.texts)),
         )
+
+    def tokenize(self, text: str) -> list[int]:
+        """The ids that `text` has when it is embedded."""
+        return self._tokenizer.encode(text)
+
+    def detokenize(self, ids: list[int]) -> str:
+        """The text of `ids`, without special tokens. InvalidRequest: no token has one of them."""
+        return self._tokenizer.text_of(ids)
 
     @property
     def waiting(self) -> int:
@@ -119,16 +130,21 @@ class Embedder:
         for job in jobs:
             job.done.set_exception(error)
 
-    def _encode(self, place: int, text: str) -> list[int]:
-        ids = self._tokenizer.encode(text)
+    def _encode(self, place: int, text: str | tuple[int, ...]) -> list[int]:
+        ids = self._tokenizer.encode(text) if isinstance(text, str) else list(text)
         if not ids:
-            raise InvalidRequest(f"Text {place} is empty. Send at least one character.")
+            raise InvalidRequest(f"Text {place} is empty. Send at least one character.", parameter="input")
         if len(ids) > self._context_size:
             raise ContextLengthExceeded(
                 f"Text {place} has {len(ids)} tokens, but the model takes {self._context_size}. Shorten or split it.",
                 context_size=self._context_size,
                 prompt_tokens=len(ids),
                 max_tokens=0,
+            )
+        if not all(0 <= token < self._vocabulary for token in ids):
+            raise InvalidRequest(
+                f"Text {place} has a token that this model does not have: ids are from 0 to {self._vocabulary - 1}.",
+                parameter="input",
             )
         return ids
 

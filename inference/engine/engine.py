@@ -121,8 +121,8 @@ class Engine:
         return self._tokenizer.encode(text)
 
     def detokenize(self, ids: list[int]) -> str:
-        """The text of `ids`, without special tokens."""
-        return self._tokenizer.decode(ids)
+        """The text of `ids`, without special tokens. InvalidRequest: no token has one of them."""
+        return self._tokenizer.text_of(ids)
 
     @property
     def decoder(self) -> Decoder:

@@ -186,10 +186,10 @@ class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts to embed, each within the model's context."""
+    """Texts to embed, each within the model's context: as text, or as its tokens, which are taken as they stand."""
 
     request_id: str
-    texts: tuple[str, ...]
+    texts: tuple[str | tuple[int, ...], ...]
 
 
 class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):

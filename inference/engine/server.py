@@ -18,7 +18,7 @@ from inference.engine.errors import EngineError, EngineOverloaded, InvalidReques
 from inference.engine.frames import Frame, StepOutput
 from inference.engine.peer import Peer
 from inference.engine.request import EmbeddingRequest, EngineStats, GenerationOutput, GenerationRequest, ModelState
-from inference.engine.served import ServedEmbedder, ServedEngine, ServedModel
+from inference.engine.served import ServedEmbedder, ServedEngine, ServedModel, ServedTokenizer
 
 logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, Frame]]
@@ -215,11 +215,11 @@ class ModelServer:
         return frames.Embedded(call, result)
 
     async def _tokenize(self, call: int, text: str) -> Frame:
-        ids = await self._loop.run_in_executor(self._tokenising_threads, self._causal().tokenize, text)
+        ids = await self._loop.run_in_executor(self._tokenising_threads, self._tokenizer().tokenize, text)
         return frames.Tokens(call, tuple(ids))
 
     async def _detokenize(self, call: int, ids: tuple[int, ...]) -> Frame:
-        text = await self._loop.run_in_executor(self._tokenising_threads, self._causal().detokenize, list(ids))
+        text = await self._loop.run_in_executor(self._tokenising_threads, self._tokenizer().detokenize, list(ids))
         return frames.Text(call, text)
 
     def _stats(self, call: int) -> Frame:
@@ -228,6 +228,11 @@ class ModelServer:
             return frames.Stats(call, self._engine.stats())
         running = min(self._embeddings, 1)
         return frames.Stats(call, EngineStats(running=running, waiting=self._embeddings - running, slots=1))
+
+    def _tokenizer(self) -> ServedTokenizer:
+        tokenizer = self._engine or self._embedder
+        assert tokenizer is not None, "calls come to a loaded model only"
+        return tokenizer
 
     def _causal(self) -> ServedEngine:
         if self._engine is None:

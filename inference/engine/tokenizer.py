@@ -165,6 +165,12 @@ class Tokenizer:
         text: str = self._backend.decode(ids, skip_special_tokens=True)
         return text
 
+    def text_of(self, ids: list[int]) -> str:
+        """`decode` for ids that a client sent. InvalidRequest for one that is no token's."""
+        if not all(0 <= token < self.vocabulary for token in ids):
+            raise InvalidRequest(f"Token ids are from 0 to {self.vocabulary - 1}.", parameter="tokens")
+        return self.decode(ids)
+
     def _control_text(self, token: int) -> str:
         return self._vocabulary.token_bytes(token).decode()
 

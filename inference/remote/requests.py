@@ -33,7 +33,7 @@ def generation(model: RemoteModel, request: GenerationRequest) -> Asked:
     return _streamed(model, "completions", body, streams=model.stream_usage)
 
 
-def embeddings(model: RemoteModel, texts: tuple[str, ...]) -> Asked:
+def embeddings(model: RemoteModel, texts: tuple[str | tuple[int, ...], ...]) -> Asked:
     body = {"model": model.name, "input": list(texts), "encoding_format": "float"}
     url = _native(model, "embeddings") if dialect_of(model).native else model.url("embeddings")
     return Asked(url, body, streams=False)

@@ -79,7 +79,7 @@ class FakeEngine:
         return list(text.encode())
 
     def detokenize(self, ids: list[int]) -> str:
-        return bytes(ids).decode()
+        return _text(ids)
 
     def stats(self) -> EngineStats:
         with self._lock:
@@ -142,7 +142,19 @@ def _word(request: GenerationRequest, index: int) -> str:
     return "x" * 65536 if request.prompt == "shout" else f"w{index} "
 
 
+def _text(ids: list[int]) -> str:
+    if not all(0 <= token < 256 for token in ids):
+        raise InvalidRequest("Token ids are from 0 to 255.", parameter="tokens")
+    return bytes(ids).decode(errors="replace")
+
+
 class FakeEmbedder:
+    def tokenize(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def detokenize(self, ids: list[int]) -> str:
+        return _text(ids)
+
     def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         vectors = tuple(struct.pack("<2f", len(text), 1.0) for text in request.texts)
         return EmbeddingResult(request_id=request.request_id, dimensions=2, vectors=vectors, prompt_tokens=1)

@@ -30,7 +30,7 @@ def load(folder: Path, context_size: int | None = None) -> Embedder:
     return embedder
 
 
-def embed(embedder: Embedder, *texts: str) -> np.ndarray:
+def embed(embedder: Embedder, *texts: str | tuple[int, ...]) -> np.ndarray:
     result = embedder.embed(EmbeddingRequest(request_id="one", texts=texts))
     rows = np.stack([np.frombuffer(vector, dtype="<f4") for vector in result.vectors])
     assert rows.shape == (len(texts), result.dimensions)
@@ -57,6 +57,25 @@ def test_each_text_gets_its_mean_whatever_it_is_batched_with(encoder_folder: Pat
     rows = embed(load(encoder_folder), *TEXTS)
     for row, text in zip(rows, TEXTS, strict=True):
         np.testing.assert_allclose(row, computed(encoder_folder, text), atol=1e-5)
+
+
+def test_a_text_may_be_its_tokens_and_comes_back_from_them(encoder_folder: Path) -> None:
+    embedder = load(encoder_folder)
+    ids = embedder.tokenize("a warm lamp")
+    np.testing.assert_array_equal(embed(embedder, tuple(ids)), embed(embedder, "a warm lamp"))
+    assert embedder.detokenize(ids) == "a warm lamp"
+
+
+@pytest.mark.parametrize("unknown", [-1, 10**6, 2**70])
+def test_i4_a_token_that_there_is_not_is_refused_and_fails_nobody_else(encoder_folder: Path, unknown: int) -> None:
+    embedder = load(encoder_folder)
+    for wrong in ((unknown,), (5, unknown)):
+        with pytest.raises(InvalidRequest, match="from 0 to") as refused:
+            embed(embedder, "lamp", wrong)
+        assert refused.value.details == {"parameter": "input"}
+        with pytest.raises(InvalidRequest, match="from 0 to"):
+            embedder.detokenize(list(wrong))
+    assert embed(embedder, "lamp").shape[0] == 1
 
 
 def test_real_weights_give_what_sentence_transformers_gives() -> None:
