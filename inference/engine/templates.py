@@ -20,7 +20,7 @@ MEMORY = 256 * 1024 * 1024
 REQUEST_SECONDS = 10.0  # for the whole of a conversation; it takes milliseconds
 MAX_PROBE = 1024 * 1024  # characters that a few words may become
 MAX_RENDERED = 64 * 1024 * 1024
-DONE, TOO_LARGE = 0, 3
+DONE, TOO_LARGE, REACHES_OUT = 0, 3, 4
 
 _CALL = {"id": "a12345678", "type": "function", "function": {"name": "look", "arguments": {"at": "lamp"}}}
 _USER, _ASSISTANT = {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello to you"}
@@ -116,6 +116,8 @@ def check_limits(render: Render) -> None:
         finally:
             os._exit(status)  # nothing of the parent's runs here: no handler, no flush
     status = _wait(child)
+    if status == REACHES_OUT:
+        raise ModelLoadFailed("The chat template reaches for what no template needs. Repair or remove it.")
     if status != DONE:
         limits = f"{CPU_SECONDS} s, {MEMORY >> 20} MiB, {MAX_PROBE} characters"
         raise ModelLoadFailed(f"The chat template takes too much for a few words ({limits}). Repair or remove it.")
@@ -136,6 +138,8 @@ def _probe(render: Render) -> int:
                 return TOO_LARGE
         except (MemoryError, OverflowError):
             return TOO_LARGE
+        except jinja2.exceptions.SecurityError:
+            return REACHES_OUT
         except Exception:  # noqa: S112 (whatever the template raises, it has ended)
             continue
     return DONE
