@@ -44,8 +44,9 @@ def category_products(*, shop_ids: Sequence[int] | None, language: str, limit: i
     if shop_ids is not None:
         shelves = shelves.filter(product__shop__in=shop_ids)
     rows = shelves.values_list("category_id", "category__name", "product__shop_id", "product__shop__name")
-    counted = rows.annotate(products=Count("pk")).order_by("-products", "category_id", "product__shop_id")[:limit]
-    return [_category_count(row) for row in counted]
+    counted = rows.annotate(products=Count("pk"))
+    ranked = counted.order_by("-products", "category_id", "product__shop_id")[:limit]  # type: ignore[misc]
+    return [_category_count(row) for row in ranked]
 
 
 def category_sales(

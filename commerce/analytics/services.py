@@ -4,16 +4,18 @@ Folding and rebuilding hold the lock of the one row of Books until they commit, 
 each step is done once or not at all. Who finds it taken has nothing to do.
 """
 
-from collections.abc import Callable
+import time
 from dataclasses import dataclass
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import structlog
 from django.conf import settings
 from django.db import OperationalError, connection, models, transaction
+from django.db.models import Q
 
 from commerce.analytics import contributions as of
-from commerce.analytics import folding, snapshots, triggers
+from commerce.analytics import folding, reconcile, snapshots, triggers
 from commerce.analytics.models import Books, Entry, Figure, FirstOrder, ProductFigure, Source
 from commerce.orders.models import Order, Refund
 from commerce.reviews.models import Review
@@ -22,11 +24,12 @@ from shared.accounts.models import User
 ENTRIES_AT_ONCE = 20_000
 MANY = 1_000  # entries, which are added up in about the time that the rest of a report takes
 ROWS_AT_ONCE = 5_000  # of a rebuild: SQLite's other writers wait so long
+ROUND_S = 60.0
+RECONCILED_AFTER = 3  # o'clock
+MOST_TOLD = 100
 TABLES: tuple[tuple[type[models.Model], str], ...] = ((Order, "parent_id IS NULL AND"), (User, ""), (Review, ""))
 
 logger = structlog.get_logger(__name__)
-
-Told = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +133,41 @@ def needs_rebuild() -> bool:
     return books.is_stale or books.next_generation is not None or books.time_zone != settings.ANALYTICS_TIME_ZONE
 
 
-def rebuild(*, now: datetime, tell: Told | None = None) -> None:
-    """Makes all figures anew from the shop's tables while the shop is open, from where an earlier rebuild ended. The
-    new ones count from the moment they are complete."""
-    while not (done := rebuild_some(now=now)).is_complete:
-        if tell and done.source is not None:
-            tell(done.source.label, done.up_to, done.of)
+def keep_up(*, now: datetime) -> None:
+    """A worker's round: the triggers are there, the ledger is folded, and a rebuild that is needed goes on for a
+    while."""
+    if not triggers.are_there():
+        logger.error("triggers_missing")
+        open_books()
+    fold(now=now)
+    until = time.monotonic() + ROUND_S
+    while needs_rebuild() and time.monotonic() < until:
+        if rebuild_some(now=now).is_busy:
+            break
+    while clear_some() and time.monotonic() < until:
+        pass
+
+
+@transaction.atomic
+def clear_some() -> int:
+    """Removes some figures that no longer count. Answers how many; 0 also where another process has the lock."""
+    books = _locked()
+    return 0 if books is None else _clear(books)
+
+
+def reconcile_nightly(*, now: datetime) -> None:
+    """Once a reporting day, after its third hour, by one worker. Wrong figures are told in the log, and made anew."""
+    books = Books.objects.get(pk=1)
+    here = now.astimezone(ZoneInfo(books.time_zone))
+    due = Books.objects.filter(Q(reconciled_on=None) | Q(reconciled_on__lt=here.date()), pk=1)
+    if here.hour < RECONCILED_AFTER or not due.update(reconciled_on=here.date()):
+        return
+    found = reconcile.differences()
+    logger.info("figures_reconciled", wrong=len(found))
+    for difference in found[:MOST_TOLD]:
+        logger.error("figure_wrong", difference=difference)
+    if found:
+        Books.objects.filter(pk=1).update(is_stale=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +175,7 @@ class Progress:
     """Where a rebuild is: in which table, up to which id of how many."""
 
     is_complete: bool = False
+    is_busy: bool = False  # another process has the lock, or was quicker
     source: Source | None = None
     up_to: int = 0
     of: int = 0
@@ -153,12 +186,12 @@ def rebuild_some(*, now: datetime, most: int = ROWS_AT_ONCE) -> Progress:
     try:
         with snapshots.write():
             books = _locked()
-            return Progress() if books is None else _rebuild(books, now, most)
+            return Progress(is_busy=True) if books is None else _rebuild(books, now, most)
     except OperationalError as error:
         if not _is_conflict(error):
             raise
         logger.info("rebuild_step_repeated", reason=type(error.__cause__).__name__)
-        return Progress()
+        return Progress(is_busy=True)
 
 
 def _is_conflict(error: OperationalError) -> bool:
@@ -188,13 +221,26 @@ def _rebuild(books: Books, now: datetime, most: int) -> Progress:
 
 
 def _begin(books: Books) -> Progress:
-    Figure.objects.exclude(generation=books.generation).delete()
-    ProductFigure.objects.exclude(generation=books.generation).delete()
-    FirstOrder.objects.exclude(generation=books.generation).delete()
+    if _clear(books):
+        return Progress()
     books.next_generation, books.next_time_zone = books.generation + 1, settings.ANALYTICS_TIME_ZONE
     books.rebuilt_source, books.rebuilt_id, books.is_stale = Source.ORDERS, 0, False
     books.save()
     return Progress()
+
+
+def _kept(books: Books) -> list[int]:
+    return [number for number in (books.generation, books.next_generation) if number is not None]
+
+
+def _clear(books: Books) -> int:
+    """Removes some of what earlier rebuilds made or left half done. Answers how many rows."""
+    cleared = 0
+    for model in (Figure, ProductFigure, FirstOrder):
+        rows = model._default_manager.exclude(generation__in=_kept(books))
+        some = list(rows.values_list("pk", flat=True)[:ENTRIES_AT_ONCE])
+        cleared += model._default_manager.filter(pk__in=some).delete()[0] if some else 0
+    return cleared
 
 
 def _complete(books: Books) -> Progress:

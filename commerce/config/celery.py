@@ -1,7 +1,7 @@
 """The shop's Celery: `celery -A commerce.config.celery worker`. Its settings are the CELERY_ ones.
 
 The database is the truth: a task carries ids alone and may run twice, and what a lost task left undone is found by the
-next round (`commerce.attachments.tasks.collect`), which every worker starts from time to time.
+next round of `ROUNDS`, which every worker starts from time to time.
 """
 
 import os
@@ -15,7 +15,12 @@ from kombu.exceptions import OperationalError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 
-ROUND_S = 600.0
+# What every worker sends, and every how many seconds.
+ROUNDS = {
+    "commerce.attachments.tasks.collect": 600.0,
+    "commerce.analytics.tasks.keep_up": 10.0,
+    "commerce.analytics.tasks.reconcile": 600.0,
+}
 
 logger = structlog.get_logger(__name__)
 
@@ -41,11 +46,12 @@ def _keep_our_logging(**kwargs: Any) -> None:
 
 @worker_ready.connect
 def _start_rounds(**kwargs: Any) -> None:
-    threading.Thread(target=_send_rounds, name="rounds", daemon=True).start()
+    for task, seconds in ROUNDS.items():
+        threading.Thread(target=_send_rounds, args=(task, seconds), name=task, daemon=True).start()
 
 
-def _send_rounds() -> None:
+def _send_rounds(task: str, seconds: float) -> None:
     pause = threading.Event()
     while True:
-        send("commerce.attachments.tasks.collect")
-        pause.wait(ROUND_S)
+        send(task)
+        pause.wait(seconds)

@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.test import Client
 
 from commerce.analytics import services
-from commerce.analytics.models import Entry
+from commerce.analytics.models import Books, Entry
 from commerce.catalog.models import Category, Product
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.shops.models import Shop, ShopStaff
@@ -101,7 +100,7 @@ def assert_right(market: Market, now: datetime, *, asked: str = "", **period: An
 
 
 def _assert_right_as_it_is(market: Market, now: datetime, asked: str, period: dict[str, Any]) -> None:
-    zone = ZoneInfo(settings.ANALYTICS_TIME_ZONE)
+    zone = ZoneInfo(Books.objects.get().time_zone)
     for name, shop_ids in market.scopes().items():
         client, truth = market.clients[name], BruteForce(shop_ids, now=now, zone=zone)
         for currency in ("EUR", "USD"):
