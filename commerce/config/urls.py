@@ -14,6 +14,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.catalog.urls")),
     path("", include("commerce.orders.urls")),
     path("", include("commerce.reviews.urls")),
+    path("", include("commerce.moderation.urls")),
     path("", include("commerce.addresses.urls")),
     path("", include("commerce.attachments.urls")),
     path("", include("commerce.attributes.urls")),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from commerce.moderation.models import Kind
+from commerce.moderation.models import Case, Kind
 from commerce.reviews.models import Question, Review
 from shared.api.errors import ApiError
 
@@ -25,6 +25,12 @@ def kind_of(model_type: str) -> Kind:
     if short not in TARGETS:
         raise ContentNotFound
     return Kind(short)
+
+
+def read_content(case: Case) -> Reportable:
+    """What the case is about, deleted or not."""
+    content: Reportable = TARGETS[case.model_type]._default_manager.get(pk=case.model_id)
+    return content
 
 
 def lock_content(kind: Kind, model_id: int, *, deleted: bool = False) -> Reportable:

@@ -36,6 +36,8 @@ NEW_ORDER = {"products": [{"product_id": "{product}", "order_quantity": 1}]}
 NEW_REFUND = {"order_id": "{another_order}", "amount": 2, "reason": "Scratched"}
 NEW_PRODUCT = {"name": "Fjell lamp", "shop_id": "{shop}", "type_id": "{product_type}", "price": 19.9, "quantity": 3}
 NEW_USER = {"name": "Grace", "email": "grace@example.com", "password": "{password}"}
+REPORTED = {"model_type": "Review", "model_id": "{review}", "message": "Advertising."}
+DECIDED = {"model_type": "Question", "model_id": "{question}", "note": "Seen before.", "reason": "It is advertising."}
 VALUES = [{"value": "Oak", "meta": "wood"}]
 
 # fmt: off
@@ -101,6 +103,20 @@ TABLE = [
     row("GET /api/questions/{question}",        "200"),
     row("PUT /api/questions/{question}",        "401 403 403 200 404 200 404 200", {"answer": "It is."}),
     row("DELETE /api/questions/{question}",     "401 200 404 404 404 404 404 200"),
+    # moderation
+    row("GET /api/abusive_reports",             "401 403 403 403 403 403 403 200"),
+    row("POST /api/abusive_reports",            "401 201 201 201 201 201 201 201", REPORTED),
+    row("GET /api/abusive_reports/{report}",    "401 403 403 403 403 403 403 200"),
+    row("DELETE /api/abusive_reports/{report}", "401 403 403 403 403 403 403 200"),
+    row("POST /api/abusive_reports/accept",     "401 403 403 403 403 403 403 200", DECIDED),
+    row("POST /api/abusive_reports/reject",     "401 403 403 403 403 403 403 200", DECIDED),
+    row("GET /api/my-reports",                  "401 200 200 200 200 200 200 200"),
+    row("GET /api/notices",                     "401 200 200 200 200 200 200 200"),
+    row("GET /api/notices/{notice}",            "401 200 404 404 404 404 404 404"),
+    row("GET /api/appeals",                     "401 200 200 200 200 200 200 200"),
+    row("POST /api/appeals",                    "401 201 404 404 404 404 404 404",
+        {"notice_id": "{notice}", "message": "I bought it there."}),
+    row("GET /api/appeals/{appeal}",            "401 200 404 404 404 404 404 404"),
     # addresses
     row("GET /api/addresses",                   "401 200 200 200 200 200 200 200"),
     row("POST /api/addresses",                  "401 201 201 201 201 201 201 201", NEW_ADDRESS),

@@ -16,7 +16,9 @@ from django.utils import timezone
 
 from commerce.addresses.services import create_address
 from commerce.attributes.services import create_attribute
-from commerce.catalog.models import Category, ProductType
+from commerce.catalog.models import Category, Product, ProductType
+from commerce.moderation.appeals import file_appeal
+from commerce.moderation.services import accept_report, file_report
 from commerce.orders.services import request_refund
 from commerce.shops.invitations import SALT
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -120,6 +122,7 @@ def make_world() -> World:
         "media": f"{photo.key}/photo.webp",
         "review": review(customer, lamp).pk,
         "question": ask(customer, lamp).pk,
+        **_moderated(world, other),
         "password": PASSWORD,
         "email": customer.email,
         "refresh": _signed_in(customer).refresh,
@@ -132,6 +135,23 @@ def make_world() -> World:
         "csv": CSV,
     }
     return world
+
+
+def _moderated(world: World, shop: Shop) -> dict[str, Any]:
+    """A question that is reported, and two things of the customer's that were removed, one of them appealed against."""
+    customer, admin, now = world.users["customer"], world.users["super admin"], timezone.now()
+    product = Product.objects.get(shop=shop)
+    asked = ask(customer, product)
+    report = file_report(
+        user=world.users["another customer"], model_type="Question", model_id=asked.pk, message="Spam.", now=now
+    )
+    notices = []
+    for kind, content in (("Review", review(customer, product)), ("Question", ask(customer, product))):
+        earlier = now - timedelta(hours=1)
+        decision = accept_report(model_type=kind, model_id=content.pk, moderator=admin, now=earlier)
+        notices.append(decision.notices.get().pk)
+    appeal = file_appeal(author=customer, notice_id=notices[1], message="It was one.", now=now)
+    return {"report": report.pk, "notice": notices[0], "appeal": appeal.pk}
 
 
 def _user(identity: str, role: Role) -> User:
