@@ -50,7 +50,7 @@ MIDDLEWARE = [
     "shared.serving.static_files.StaticFilesMiddleware",
     "corsheaders.middleware.CorsMiddleware",
     "shared.api.page_middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "shared.api.page_middleware.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "shared.api.page_middleware.AuthenticationMiddleware",
     "shared.api.page_middleware.MessageMiddleware",

@@ -11,6 +11,7 @@ from commerce.attachments.body_cap import body_cap  # noqa: E402  settings come 
 from shared.accounts.password_gate import PasswordGate  # noqa: E402
 from shared.accounts.request_limits import count_request  # noqa: E402
 from shared.serving.asgi import wrap  # noqa: E402
+from shared.serving.kept_threads import KeptThreads  # noqa: E402
 
 PASSWORD_PATHS = [  # at which anybody may have a password hashed
     "/admin/login/",
@@ -21,4 +22,5 @@ PASSWORD_PATHS = [  # at which anybody may have a password hashed
     "/api/accept-invitation",
 ]
 
-application = wrap(PasswordGate(django_application, paths=PASSWORD_PATHS), limit=count_request, body_cap=body_cap)
+gated = PasswordGate(django_application, paths=PASSWORD_PATHS)
+application = wrap(KeptThreads(gated), limit=count_request, body_cap=body_cap)

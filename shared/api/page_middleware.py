@@ -1,7 +1,7 @@
 """Django's middleware for browsers, which only pages go through.
 
-The API knows who asks by a header, and looks at no cookie: sessions, CSRF, sign-in by session and messages would be so
-much time for nothing, and under ASGI each of them takes its turn in a thread.
+The API knows who asks by a header, and looks at no cookie: sessions, sign-in by session and messages would be so
+much time for nothing, as under ASGI each of them takes its turns in a thread.
 """
 
 from typing import Any
@@ -10,6 +10,8 @@ from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.middleware import common
 
 from shared.api.middleware import is_page
 
@@ -21,6 +23,14 @@ class ForPages:
 
     def __call__(self, request: HttpRequest) -> Any:
         return super().__call__(request) if is_page(request) else self.get_response(request)  # type: ignore[misc]
+
+
+class CommonMiddleware(common.CommonMiddleware):
+    """For everybody; it only looks at what is in memory, and so needs no thread."""
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        response: Any = self.process_request(request) or await self.get_response(request)  # type: ignore[misc]
+        return self.process_response(request, response)
 
 
 class SessionMiddleware(ForPages, sessions.SessionMiddleware): ...
