@@ -1,16 +1,14 @@
 """`version` and `info`: what this installation is and uses."""
 
 import asyncio
-import json
 import platform
-from typing import Annotated, Any
+from typing import Any
 
 import django
 import typer
 from django.conf import settings
-from rich.console import Console
-from rich.table import Table
 
+from inference.cli.listings import AsJson, print_json, print_list
 from inference.registry.services import list_models
 
 
@@ -19,16 +17,14 @@ def version() -> None:
     typer.echo(f"stoa {settings.VERSION}")
 
 
-def info(as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False) -> None:
+def info(as_json: AsJson = False) -> None:
     """Print what this installation uses and what runs."""
     facts = asyncio.run(_facts())
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
-    table = Table(show_header=False)
-    for name, value in facts.items():
-        table.add_row(name, ", ".join(value) if isinstance(value, list) else str(value))
-    Console().print(table)
+    rows = ((name, ", ".join(value) if isinstance(value, list) else value) for name, value in facts.items())
+    print_list(("what", "which"), rows)
 
 
 async def _facts() -> dict[str, Any]:

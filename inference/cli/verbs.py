@@ -1,5 +1,6 @@
 """The verbs of the command line."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -7,8 +8,9 @@ from django.conf import settings
 
 from inference.cli import about, keys, models
 from inference.cli.run import run
+from inference.cli.running import ps
 from inference.cli.serve import serve
-from inference.engine import run_host
+from inference.registry.processes import host_command
 
 app = typer.Typer(
     name="stoa",
@@ -19,6 +21,7 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(run)
+app.command()(ps)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.command()(about.version)
@@ -26,9 +29,12 @@ app.command()(about.info)
 
 
 @app.command()
-def host() -> None:
+def host(
+    die_with_parent: Annotated[bool, typer.Option(help="End when the process that started this one ends.")] = False,
+) -> None:
     """Run a model host alone: servers and workers of this machine use it."""
-    run_host(settings.RUN_DIR)
+    command = host_command(settings.RUN_DIR) + (["--die-with-parent"] if die_with_parent else [])
+    os.execv(command[0], command)  # noqa: S606 our own module, which needs nothing of what is imported here
 
 
 @app.callback(invoke_without_command=True)

@@ -12,10 +12,12 @@ from pathlib import Path
 from django.conf import settings
 
 from inference.engine import ModelFacts, ModelLoadFailed, fingerprint, inspect_model
+from inference.remote.configuration import RemoteModel
 from shared.api.errors import ApiError
 
 SAFETENSORS = "safetensors"
 GGUF = "gguf"
+REMOTE = "remote"
 LONGEST_ID = 255
 MOST_LINKS = 10_000
 
@@ -24,13 +26,14 @@ Print = tuple[object, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """A model on disk. `error` says why it cannot be loaded; then the other fields hold what could be read.
+    """A model on disk, or one of another server, whose `path` is None. `error` says why it cannot be loaded; then the
+    other fields hold what could be read.
 
     parameters, dtype, quantization: of its files; None when they are not known.
     """
 
     id: str
-    path: Path
+    path: Path | None
     type: str
     size_bytes: int
     context_size: int
@@ -46,7 +49,8 @@ _read: dict[Path, tuple[Print, ModelCard]] = {}
 
 
 def read_catalog() -> dict[str, ModelCard]:
-    """Every model by id, in order of ids. Of two with one id, the operator's own folders win over the built-in one."""
+    """Every model by id, in order of ids. Of two with one id, one of another server wins, then the operator's own
+    folders, then the built-in one."""
     cards: dict[str, ModelCard] = {}
     for root in [*settings.MODELS_DIRS, settings.BUILTIN_MODELS_DIR]:
         for path in _entries(root):
@@ -54,6 +58,7 @@ def read_catalog() -> dict[str, ModelCard]:
                 cards[path.name] = _card(path, kind, root.resolve())
     for path in _read.keys() - {card.path for card in cards.values()}:
         _read.pop(path, None)
+    cards |= {model.id: _remote(model) for model in settings.REMOTE_MODELS.values()}
     return dict(sorted(cards.items()))
 
 
@@ -127,6 +132,19 @@ def _whole(path: Path, facts: ModelFacts) -> ModelCard:
         parameters=facts.parameters,
         dtype=facts.dtype,
         quantization=facts.quantization,
+    )
+
+
+def _remote(model: RemoteModel) -> ModelCard:
+    return ModelCard(
+        id=model.id,
+        path=None,
+        type=REMOTE,
+        size_bytes=0,
+        context_size=model.context_size,
+        capabilities=model.capabilities,
+        changed_at=0,
+        error=None,
     )
 
 

@@ -1,7 +1,10 @@
 """Which engine answers for a model: `await engine_for(model_id).generate(model_id, request)`."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
+
+from django.conf import settings
 
 from inference.engine import (
     EmbeddingRequest,
@@ -11,13 +14,13 @@ from inference.engine import (
     GenerationStream,
     ModelNotLoaded,
 )
-from inference.registry.processes import engine
+from inference.registry.processes import engine, remote
 from inference.registry.services import ensure_loaded, find_card
 
 R = TypeVar("R")
 
 # A model can be ended for another between its load and our request: then it is loaded once more.
-TRIES = 5
+TRIED_FOR_S = 60.0
 
 
 class Engine(Protocol):
@@ -34,7 +37,7 @@ class Engine(Protocol):
 
 def engine_for(model_id: str) -> Engine:
     """The engine to ask; whether it knows the model is found out by asking."""
-    return _local
+    return remote() if model_id in settings.REMOTE_MODELS else _local
 
 
 class LocalEngine:
@@ -54,13 +57,15 @@ class LocalEngine:
         return await self._ask(model_id, lambda client: client.detokenize(model_id, ids))
 
     async def _ask(self, model_id: str, ask: Callable[[EngineClient], Awaitable[R]]) -> R:
-        for _ in range(TRIES - 1):
+        until = time.monotonic() + TRIED_FOR_S
+        while True:
             try:
                 return await ask(engine())
             except ModelNotLoaded:
                 await find_card(model_id)
+                if time.monotonic() > until:
+                    raise
                 await ensure_loaded(model_id=model_id)
-        return await ask(engine())
 
 
 _local = LocalEngine()

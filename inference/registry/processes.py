@@ -1,4 +1,4 @@
-"""The model host's clients for this process, and the host itself when it is ours to start."""
+"""The clients of the model host and of other servers for this process, and the host itself when it is ours to start."""
 
 import asyncio
 import subprocess
@@ -13,6 +13,7 @@ import structlog
 from django.conf import settings
 
 from inference.engine import EngineClient, HostClient, HostUnavailable, ModelStatus, Policy
+from inference.remote.client import RemoteClient
 
 LOOK_EVERY_S = 1.0
 # A host that somebody else started is somebody else's to start again; after so long without it we start one.
@@ -35,6 +36,12 @@ def engine() -> EngineClient:
 @cache
 def _engine(run_dir: Path) -> EngineClient:
     return EngineClient(run_dir)
+
+
+@cache
+def remote() -> RemoteClient:
+    """The models that other servers run; one client a process, for all its event loops."""
+    return RemoteClient(settings.REMOTE_MODELS)
 
 
 def host_command(run_dir: Path) -> list[str]:
@@ -62,6 +69,7 @@ def start_host(run_dir: Path, *, quiet: bool = False) -> subprocess.Popen[bytes]
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,
+        start_new_session=quiet,  # where it serves one command, Ctrl-C is for that command to deal with
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import datetime
+from pathlib import Path
 
 import structlog
 from django.conf import settings
@@ -19,8 +20,8 @@ from inference.engine import (
     ModelStatus,
 )
 from inference.protocol import native
-from inference.registry.catalog import ModelCard, model_not_found, read_catalog
-from inference.registry.processes import host
+from inference.registry.catalog import REMOTE, ModelCard, model_not_found, read_catalog
+from inference.registry.processes import host, remote
 from inference.registry.wanted import off_the_loop, read_wish, read_wishes, unwant_model, want_model
 from shared.accounts.models import User
 
@@ -35,7 +36,8 @@ async def list_models() -> list[native.Model]:
     """Every model there is. Without a model host all of them are unloaded."""
     catalog = await asyncio.to_thread(read_catalog)
     statuses = await _statuses_or_none() or {}
-    return [_model(card, statuses.get(card.id)) for card in catalog.values()]
+    others = {card.id: await _remote_model(card) for card in catalog.values() if card.type == REMOTE}
+    return [others.get(card.id) or _model(card, statuses.get(card.id)) for card in catalog.values()]
 
 
 async def list_cards() -> list[ModelCard]:
@@ -75,7 +77,7 @@ async def load_model(*, model_id: str, options: LoadOptions, actor: User | None,
 async def unload_model(*, model_id: str, force: bool, actor: User | None, now: datetime) -> None:
     """Unload a model, here and then on every machine; what is not loaded already is as it should be. Returns when its
     process is gone."""
-    await find_card(model_id)
+    _files(await find_card(model_id))
     await off_the_loop(unwant_model, model_id=model_id, actor=actor, now=now)
     await unload_here(model_id=model_id, force=force)
 
@@ -88,6 +90,7 @@ async def load_here(
     revision: of the wish that this carries out; None: of the last one, which it is newer than.
     """
     card = await find_card(model_id)
+    path = _files(card)
     if card.error is not None:
         raise InvalidRequest(f"{model_id} cannot be loaded. {card.error}")
     if options.context_size is not None and options.context_size > card.context_size:
@@ -96,7 +99,7 @@ async def load_here(
         )
     if revision is None:
         revision = await _last_revision(model_id)
-    report = await host().load(model_id, card.path, options, revision=revision, background=background)
+    report = await host().load(model_id, path, options, revision=revision, background=background)
     logger.info("model_loaded", model=model_id, load_time_ms=report.load_time_ms)
     return report
 
@@ -118,7 +121,7 @@ async def ensure_loaded(*, model_id: str) -> None:
     card = await find_loadable(model_id)
     wish = await off_the_loop(read_wish, model_id)
     options = wish.options if wish.is_wanted else LoadOptions()
-    await host().use(model_id, card.path, options, revision=wish.revision)
+    await host().use(model_id, _files(card), options, revision=wish.revision)
 
 
 async def read_health() -> native.Health:
@@ -150,11 +153,13 @@ async def _statuses_or_none() -> dict[str, ModelStatus] | None:
 
 
 async def _wanted_ids_or_none() -> set[str] | None:
-    """None when the database does not answer."""
+    """None when the database does not answer. The first models are wanted before that is written down."""
     try:
         wishes = await off_the_loop(read_wishes)
     except DatabaseError:
         return None
+    if not wishes:
+        return set(settings.LOAD_AT_START)
     return {wish.model_id for wish in wishes.values() if wish.is_wanted}
 
 
@@ -171,6 +176,19 @@ async def _load_and_want(model_id: str, options: LoadOptions, actor: User | None
     report = await load_here(model_id=model_id, options=options)
     await off_the_loop(want_model, model_id=model_id, options=options, actor=actor, now=now)
     return report
+
+
+def _files(card: ModelCard) -> Path:
+    if card.path is None:
+        raise InvalidRequest(f"{card.id} is run by another server: it is neither loaded nor unloaded from here.")
+    return card.path
+
+
+async def _remote_model(card: ModelCard) -> native.Model:
+    health = await remote().status(card.id)
+    state = ModelState.LOADED if health.error is None else ModelState.FAILED
+    status = ModelStatus(model_id=card.id, state=state, error=health.error)
+    return replace(_model(card, status), context_size=card.context_size or health.context_size)
 
 
 def _model(card: ModelCard, status: ModelStatus | None) -> native.Model:

@@ -53,6 +53,7 @@ class RemoteClient:
         self.models = models
         self._clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
         self._health = {model_id: Health() for model_id in models}
+        self._checking: dict[str, asyncio.Task[Health]] = {}
         self._reading: set[asyncio.Task[None]] = set()
 
     async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream:
@@ -102,6 +103,17 @@ class RemoteClient:
     def health(self, model_id: str) -> Health:
         """What is known of the model, without asking."""
         return self._health[model_id]
+
+    async def status(self, model_id: str) -> Health:
+        """What is known of the model. The first time it is asked; later somebody is sent to look where that is old,
+        so that a server that does not answer delays nobody."""
+        health = self._health[model_id]
+        if health.checked_at == float("-inf"):
+            return await self.check(model_id)
+        if health.is_stale and model_id not in self._checking:
+            checking = self._checking[model_id] = asyncio.get_running_loop().create_task(self.check(model_id))
+            checking.add_done_callback(lambda _: self._checking.pop(model_id, None))
+        return health
 
     async def check(self, model_id: str) -> Health:
         """What is known of the model, asked anew unless it has been a moment ago."""

@@ -30,6 +30,11 @@ class _Told(msgspec.Struct):
     message: str = ""
     code: str | int | None = None
     param: str | None = None
+    details: dict[str, Any] = {}
+
+    def is_code(self, name: str) -> bool:
+        """Ours are in capitals on native addresses."""
+        return isinstance(self.code, str) and self.code.lower() == name
 
 
 class _ErrorBody(msgspec.Struct):
@@ -41,18 +46,19 @@ def error_from_answer(model_id: str, status: int, body: bytes, retry_after: str 
     """What an answer with an error status says."""
     told = read_error(body)
     said = f" It says: {told.message}" if told.message else ""
+    wait = _seconds(retry_after)
+    if told.is_code("model_not_loaded"):
+        message = f"The server behind {model_id} has not loaded it.{said}"
+        return ModelNotLoaded(message, retry_after=wait) if status == 503 else ModelNotLoaded(message)
     if status in (400, 413, 422):
-        if told.code == "context_length_exceeded":
-            return ContextLengthExceeded(told.message)
-        return InvalidRequest(
-            f"The server behind {model_id} refuses this request.{said}", **({"field": told.param} if told.param else {})
-        )
+        if told.is_code("context_length_exceeded"):
+            return ContextLengthExceeded(told.message, **told.details)
+        field = told.param or told.details.get("field")
+        message = f"The server behind {model_id} refuses this request.{said}"
+        return InvalidRequest(message, field=field) if field else InvalidRequest(message)
     if status in (408, 504):
         return DeadlineExceeded(f"The server behind {model_id} took too long.{said}")
     if status in (429, 503):
-        wait = _seconds(retry_after)
-        if told.code == "model_not_loaded":
-            return ModelNotLoaded(f"The server behind {model_id} has not loaded it.{said}", retry_after=wait)
         return EngineOverloaded(
             f"The server behind {model_id} is overloaded.{said}", reason="overloaded", retry_after=wait
         )
@@ -77,7 +83,7 @@ def read_error(body: bytes) -> _Told:
     except msgspec.DecodeError:
         return _Told()
     told = read.error if isinstance(read.error, _Told) else _Told(read.error)
-    return _Told((told.message or read.message)[:LONGEST_MESSAGE], told.code, told.param)
+    return _Told((told.message or read.message)[:LONGEST_MESSAGE], told.code, told.param, told.details)
 
 
 def _seconds(retry_after: str | None) -> float:

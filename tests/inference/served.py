@@ -142,9 +142,11 @@ def served_fakes() -> Iterator[ServedStoa]:
 
 
 @contextlib.contextmanager
-def served_stoa(home: Path, run_dir: Path, models_dir: Path, *, load: list[str]) -> Iterator[ServedStoa]:
+def served_stoa(
+    home: Path, run_dir: Path, models_dir: Path, *, load: list[str], extra: dict[str, str] | None = None
+) -> Iterator[ServedStoa]:
     """A ready server with these models loaded. It starts a model host where none runs in `run_dir`."""
-    environment = _environment(home, run_dir, models_dir, load)
+    environment = _environment(home, run_dir, models_dir, load) | (extra or {})
     keys = _make_users(environment)
     log = home / "server.log"
     process, url = start_server(environment, log)

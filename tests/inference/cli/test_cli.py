@@ -2,12 +2,17 @@
 
 import contextlib
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import httpx2
 import psutil
 import pytest
 
+from tests.inference.engine.processes import REPOSITORY
 from tests.inference.served import ServedStoa, run_manage, start_server
 
 
@@ -15,6 +20,41 @@ def test_run_streams_to_the_terminal_through_the_running_host(stoa: ServedStoa):
     done = run_manage(stoa.environment, "run", "talker", "hello", "--max-tokens", "3")
 
     assert (done.returncode, done.stdout) == (0, "w0 w1 w2 \n")
+
+
+def test_run_takes_its_prompt_from_a_pipe_and_any_parameter_and_tells_how_long_it_took(stoa: ServedStoa):
+    command = [sys.executable, "manage_inference.py", "run", "talker", "-s", "Be brief.", "-o", "max_tokens=3"]
+    done = subprocess.run(
+        [*command, "-o", "stop=x", "--verbose"],
+        cwd=REPOSITORY, env=stoa.environment, input="hello\n", capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (0, "w0 w1 w2 \n")
+    assert "output:               3 tokens" in done.stderr
+    assert "time to first token:" in done.stderr
+
+
+def test_ctrl_c_ends_a_run_with_status_130_and_frees_its_place(stoa: ServedStoa):
+    command = [sys.executable, "manage_inference.py", "run", "talker", "hello", "--max-tokens", "4000"]
+    process = subprocess.Popen(
+        command, cwd=REPOSITORY, env=stoa.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.read(3)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, b"Traceback" in said) == (130, False)
+    deadline = time.monotonic() + 30
+    while running(stoa, "talker"):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def running(stoa: ServedStoa, model: str) -> int:
+    """How many requests a model works for, as `ps` tells it."""
+    listed = json.loads(run_manage(stoa.environment, "ps", "--json").stdout)
+    return int(next(told["running"] for told in listed if told["id"] == model))
 
 
 def test_run_loads_a_model_for_the_time_of_the_run(stoa: ServedStoa):
@@ -29,29 +69,111 @@ def test_run_loads_a_model_for_the_time_of_the_run(stoa: ServedStoa):
 def test_m1_a_model_that_does_not_exist_is_said_with_those_that_do(stoa: ServedStoa, model: str):
     done = run_manage(stoa.environment, "run", model, "hello")
 
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (4, "")
     assert "Available: broken-one, embedder" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "status"),
-    [("--temperature", "3", 1), ("--max-tokens", "0", 1), ("--top-p", "x", 2), ("--nonsense", "1", 2)],
+    ("option", "value", "said"),
+    [
+        ("--temperature", "3", "temperature"),
+        ("--max-tokens", "0", "max_tokens"),
+        ("--top-p", "x", "top_p"),
+        ("--nonsense", "1", "nonsense"),
+        ("-o", "min_p=2", "min_p"),
+        ("-o", "nonsense=1", "nonsense is no parameter"),
+        ("-o", "seed", "key=value"),
+    ],
 )
-def test_i4_a_wrong_parameter_is_refused(stoa: ServedStoa, option: str, value: str, status: int):
+def test_i4_a_wrong_parameter_is_refused(stoa: ServedStoa, option: str, value: str, said: str):
     done = run_manage(stoa.environment, "run", "talker", "hello", option, value)
 
-    assert (done.returncode, done.stdout) == (status, "")
-    assert option.strip("-").replace("-", "_") in done.stderr.replace("-", "_")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr.replace("-", "_")
 
 
 def test_models_are_listed_for_people_and_scripts(stoa: ServedStoa):
-    table = run_manage(stoa.environment, "models", "list")
-    assert table.returncode == 0
-    assert "talker" in table.stdout
+    lines = run_manage(stoa.environment, "models", "list")
+    assert lines.returncode == 0
+    assert [line.split("\t")[:3] for line in lines.stdout.splitlines() if line.startswith("talker")] == [
+        ["talker", "safetensors", "loaded"]
+    ]
 
     listed = json.loads(run_manage(stoa.environment, "models", "list", "--json").stdout)
     assert listed == stoa.get("/models").json()
+
+
+def test_a_model_is_shown_loaded_seen_running_and_unloaded(stoa: ServedStoa):
+    loaded = run_manage(stoa.environment, "models", "load", "idle", "--context-size", "128", "--json")
+    assert (loaded.returncode, json.loads(loaded.stdout)["context_size"]) == (0, 128)
+    listed = {told["id"]: told for told in json.loads(run_manage(stoa.environment, "ps", "--json").stdout)}
+    assert (listed["idle"]["state"], listed["idle"]["context_size"], listed["idle"]["running"]) == ("loaded", 128, 0)
+    shown = json.loads(run_manage(stoa.environment, "models", "show", "idle", "--json").stdout)
+    assert shown == {model["id"]: model for model in stoa.get("/models").json()["models"]}["idle"]
+
+    assert run_manage(stoa.environment, "models", "unload", "idle").returncode == 0
+    assert "idle" not in {told["id"] for told in json.loads(run_manage(stoa.environment, "ps", "--json").stdout)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["models", "load", "nobody"], 4, "Available"),
+        (["models", "show", "../talker"], 4, "Available"),
+        (["models", "unload", "nobody"], 4, "Available"),
+        (["models", "load", "idle", "--context-size", "5000"], 2, "4096"),
+        (["models", "load", "idle", "--dtype", "float8"], 2, "dtype"),
+        (["models", "load", "broken-one"], 1, "weights are missing"),
+    ],
+)
+def test_what_cannot_be_done_with_a_model_is_said(stoa: ServedStoa, arguments: list[str], status: int, said: str):
+    done = run_manage(stoa.environment, *arguments)
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+
+
+def test_where_no_model_host_runs_the_status_is_3(stoa: ServedStoa, tmp_path: Path):
+    alone = stoa.environment | {"STOA_RUN_DIR": str(tmp_path)}
+
+    for arguments in (["ps"], ["models", "load", "idle"]):
+        done = run_manage(alone, *arguments)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "No model host answers" in done.stderr
+
+
+def test_flags_come_before_the_environment_and_that_before_its_file(stoa: ServedStoa, tmp_path: Path):
+    (tmp_path / ".env").write_text("STOA_MODELS_DIR=/from/the/file\nSTOA_RUN_DIR=/run/from/the/file\n")
+    environment = stoa.environment | {"STOA_HOME": str(tmp_path), "STOA_MODELS_DIR": "/from/the/environment"}
+    del environment["STOA_RUN_DIR"]
+
+    facts = json.loads(run_manage(environment, "info", "--json").stdout)
+
+    assert facts["model_folders"][0] == "/from/the/environment"
+    assert facts["model_host"] == "/run/from/the/file"
+    (tmp_path / ".env").write_text("STOA_MODELDIR=/misspelt\n")
+    misspelt = run_manage(environment, "info")
+    assert misspelt.returncode != 0
+    assert "STOA_MODELDIR" in misspelt.stderr
+
+
+def test_x5_keys_are_listed_without_their_secrets_and_revoked(stoa: ServedStoa):
+    made = json.loads(run_manage(stoa.environment, "keys", "create", "1", "lost", "--json").stdout)
+    header = {"X-API-Key": made["key"]}
+    assert httpx2.get(f"{stoa.url}/models", headers=header).status_code == 200
+
+    listed = run_manage(stoa.environment, "keys", "list", "--json")
+    told = {key["id"]: key for key in json.loads(listed.stdout)}[made["id"]]
+    assert (told["name"], told["user_id"], told["revoked_at"]) == ("lost", 1, None)
+    assert made["key"].startswith(told["prefix"])
+    assert made["key"] not in listed.stdout
+    assert "lost" in run_manage(stoa.environment, "keys", "list", "--user", "1").stdout
+    assert run_manage(stoa.environment, "keys", "list", "--user", "999").stdout == ""
+
+    assert run_manage(stoa.environment, "keys", "revoke", str(made["id"])).returncode == 0
+    assert run_manage(stoa.environment, "keys", "revoke", "999999").returncode == 4
+    assert httpx2.get(f"{stoa.url}/models", headers=header).status_code == 401
 
 
 def test_a5_a_key_is_made_shown_once_and_works(stoa: ServedStoa):
@@ -64,7 +186,7 @@ def test_a5_a_key_is_made_shown_once_and_works(stoa: ServedStoa):
     assert len(plain.stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("user_id", "status", "said"), [("999999", 1, "999999"), ("someone", 2, "user_id")])
+@pytest.mark.parametrize(("user_id", "status", "said"), [("999999", 4, "999999"), ("someone", 2, "user_id")])
 def test_a_key_for_nobody_is_refused(stoa: ServedStoa, user_id: str, status: int, said: str):
     done = run_manage(stoa.environment, "keys", "create", user_id, "laptop")
 

@@ -1,0 +1,235 @@
+"""Downloading models and removing them. Both happen in the first of STOA_MODELS_DIR.
+
+A download grows in a hidden folder beside the models and becomes one at its end, whole, by a rename.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import structlog
+from django.conf import settings
+
+from inference.downloads import hub
+from inference.downloads.hub import Repository
+from inference.downloads.selection import RepositoryFile, choose_files
+from inference.engine import HostUnavailable
+from inference.registry.services import find_card, unload_model
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+
+HIDDEN = ".downloads"
+ORIGIN = "download.json"  # in a downloaded model's folder: where it came from
+PIECE = 1024 * 1024
+
+_MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+logger = structlog.get_logger(__name__)
+
+
+class Progress(Protocol):
+    """Hears how a download goes."""
+
+    def begin(self, model_id: str, total: int) -> None: ...
+    def advance(self, count: int) -> None: ...
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a model came from."""
+
+    repo_id: str
+    commit: str
+    files: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Downloaded:
+    """A model that is on this machine now. `was_there`: it was already, and nothing came."""
+
+    model_id: str
+    path: Path
+    repo_id: str
+    commit: str
+    size_bytes: int
+    was_there: bool
+
+
+def download_model(
+    *,
+    repo_id: str,
+    revision: str | None = None,
+    include: Sequence[str] = (),
+    quantize: str | None = None,
+    name: str | None = None,
+    progress: Progress,
+) -> Downloaded:
+    """Every file is checked against the hash that the hub told. One that was cut off goes on where it ended.
+
+    name: the model's id; None is the repository's own. ApiError: 400, 403, 404, 409 another model has this id, 503 the
+    hub does not answer, 507 there is no room.
+    """
+    model_id = repo_id.rpartition("/")[2] if name is None else name
+    if not _MODEL_ID.fullmatch(model_id):
+        raise ApiError(400, f"{model_id[:100]!r} cannot be a model's id: letters, digits and . _ - only.")
+    repository = hub.read_repository(repo_id, revision)
+    files = choose_files(repository.files, include=include, quantize=quantize)
+    origin = Origin(repository.id, repository.commit, [file.path for file in files])
+    folder = _own_folder() / model_id
+    total = sum(file.size for file in files)
+    with _locked(model_id) as growing:
+        was_there = _read_origin(folder) == origin
+        if not was_there:
+            _refuse_another(folder, model_id)
+            progress.begin(model_id, total)
+            _grow(growing, repository, files, progress)
+            (growing / ORIGIN).write_bytes(msgspec.json.format(msgspec.json.encode(origin)))
+            _become(growing, folder)
+            logger.info("model_downloaded", model=model_id, repository=repository.id, commit=repository.commit)
+    return Downloaded(
+        model_id=model_id,
+        path=folder,
+        repo_id=repository.id,
+        commit=repository.commit,
+        size_bytes=total,
+        was_there=was_there,
+    )
+
+
+async def remove_model(*, model_id: str, actor: User | None, now: datetime) -> None:
+    """Unload a model everywhere, once it has finished what it does, and delete its files on this machine.
+
+    ApiError MODEL_NOT_FOUND; 403: it is not in a folder of STOA_MODELS_DIR.
+    """
+    path = (await find_card(model_id)).path
+    if path is None or path.parent not in settings.MODELS_DIRS:
+        raise ApiError(403, f"{model_id} is not in a folder of STOA_MODELS_DIR: its files stay.")
+    with suppress(HostUnavailable):  # then nothing runs here
+        await unload_model(model_id=model_id, force=False, actor=actor, now=now)
+    await asyncio.to_thread(_delete, path)
+    logger.info("model_removed", model=model_id)
+
+
+def _delete(path: Path) -> None:
+    """At once out of sight, then file by file. A link is deleted, never what it points to."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+        return
+    hidden = path.parent / HIDDEN
+    hidden.mkdir(exist_ok=True)
+    removed = hidden / f"{path.name}-removed-{secrets.token_hex(4)}"
+    path.rename(removed)
+    shutil.rmtree(removed)
+
+
+def _own_folder() -> Path:
+    if not settings.MODELS_DIRS:
+        raise ApiError(400, "There is no folder to download into: set STOA_MODELS_DIR.")
+    folder: Path = settings.MODELS_DIRS[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _locked(model_id: str) -> Iterator[Path]:
+    """The folder in which this model grows, ours alone for the time of the block."""
+    hidden = _own_folder() / HIDDEN
+    hidden.mkdir(exist_ok=True)
+    growing = hidden / model_id
+    with (hidden / f"{model_id}.lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ApiError(409, f"{model_id} is being downloaded by another command.") from None
+        growing.mkdir(exist_ok=True)
+        yield growing
+
+
+def _refuse_another(folder: Path, model_id: str) -> None:
+    if os.path.lexists(folder):
+        raise ApiError(
+            409, f"There is another model {model_id} already: remove it with `stoa models remove`, or give a --name."
+        )
+
+
+def _grow(growing: Path, repository: Repository, files: list[RepositoryFile], progress: Progress) -> None:
+    """Every file whole in the folder, and nothing else."""
+    names = {file.path for file in files}
+    _forget_others(growing, names | {f"{_partial(file)}" for file in files})
+    missing = [file for file in files if not _is_whole(growing / file.path, file)]
+    for file in files:
+        if file not in missing:
+            progress.advance(file.size)
+    wanted = sum(file.size for file in missing)
+    if wanted > shutil.disk_usage(growing).free:
+        raise ApiError(507, f"There is no room for {wanted} bytes in {growing.parent.parent}.")
+    for file in missing:
+        _fetch(growing, repository, file, progress)
+    _forget_others(growing, names)
+
+
+def _fetch(growing: Path, repository: Repository, file: RepositoryFile, progress: Progress) -> None:
+    whole, partial = growing / file.path, growing / _partial(file)
+    whole.parent.mkdir(exist_ok=True)
+    with partial.open("ab") as into:
+        if into.tell() > file.size:
+            into.seek(0)
+            into.truncate()
+        progress.advance(into.tell())
+        hub.fetch(repository, file, into, advance=progress.advance)
+        into.flush()
+        os.fsync(into.fileno())
+    if not _is_whole(partial, file):
+        partial.unlink()
+        raise ApiError(502, f"{file.path} is not what the hub said it would be, and was thrown away: try again.")
+    partial.rename(whole)
+
+
+def _partial(file: RepositoryFile) -> str:
+    """A name of its own for these very bytes: what came of another version is never gone on with."""
+    return f"{file.path}.{(file.sha256 or file.git_blob)[:16]}.part"
+
+
+def _is_whole(path: Path, file: RepositoryFile) -> bool:
+    """Whether a file on disk is the one that the hub told of, by its hash."""
+    if not path.is_file() or path.stat().st_size != file.size:
+        return False
+    digest = hashlib.sha256() if file.sha256 else hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
+    with path.open("rb") as content:
+        while piece := content.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest() == (file.sha256 or file.git_blob)
+
+
+def _forget_others(growing: Path, names: set[str]) -> None:
+    for path in [path for path in growing.rglob("*") if not path.is_dir()]:
+        if str(path.relative_to(growing)) not in names:
+            path.unlink()
+
+
+def _become(growing: Path, folder: Path) -> None:
+    """The rename that makes the model: on disk whole before it has its name."""
+    for path in [growing, *(path for path in growing.rglob("*"))]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    growing.rename(folder)
+
+
+def _read_origin(folder: Path) -> Origin | None:
+    try:
+        return msgspec.json.decode((folder / ORIGIN).read_bytes(), type=Origin)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,199 @@
+"""Downloading and removing models by the command line, from a hub on this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.inference.downloads.local_hub import COMMIT, Hub, local_hub
+from tests.inference.engine.processes import REPOSITORY
+from tests.inference.served import TALKER_CONFIG, ServedStoa, run_manage
+
+
+def weights(size: int) -> bytes:
+    """A safetensors file with one tensor of so many random bytes."""
+    header = json.dumps({"weight": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    return len(header).to_bytes(8, "little") + header + os.urandom(size)
+
+
+WEIGHTS = weights(300_000)
+FILES = {
+    "config.json": json.dumps(TALKER_CONFIG).encode(),
+    "tokenizer.json": b"{}",
+    "model.safetensors": WEIGHTS,
+    "pytorch_model.bin": b"evil",
+    "modeling_talker.py": b"evil",
+}
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with local_hub() as served:
+        served.repositories["org/far-talker"] = dict(FILES)
+        yield served
+
+
+@pytest.fixture
+def environment(stoa: ServedStoa, hub: Hub, tmp_path: Path) -> dict[str, str]:
+    """Of a command line with an empty model folder of its own, and the running server's host and database."""
+    hub_only = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_secret"}
+    return stoa.environment | hub_only | {"STOA_MODELS_DIR": str(tmp_path / "models")}
+
+
+@pytest.fixture
+def models(environment: dict[str, str]) -> Path:
+    return Path(environment["STOA_MODELS_DIR"])
+
+
+def test_a_repository_becomes_a_model_with_nothing_in_it_that_could_run(
+    hub: Hub, environment: dict[str, str], models: Path
+):
+    done = run_manage(environment, "models", "download", "org/far-talker", "--json")
+
+    assert (done.returncode, json.loads(done.stdout) if done.stdout else done.stderr) == (
+        0,
+        {
+            "id": "far-talker",
+            "path": str(models / "far-talker"),
+            "repo_id": "org/far-talker",
+            "commit": COMMIT,
+            "size_bytes": sum(len(FILES[path]) for path in ("config.json", "tokenizer.json", "model.safetensors")),
+            "was_there": False,
+        },
+    )
+    folder = models / "far-talker"
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json", "tokenizer.json", "model.safetensors", "download.json",
+    }  # fmt: skip
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    listed = {
+        model["id"]: model for model in json.loads(run_manage(environment, "models", "list", "--json").stdout)["models"]
+    }
+    assert listed["far-talker"]["capabilities"] == ["text-generation"]
+    files = f"/org/far-talker/resolve/{COMMIT}"
+    asked = ["/api/models/org/far-talker", *(f"{files}/{path.name}" for path in sorted(folder.glob("[cmt]*")))]
+    assert sorted(hub.asked_of_hub) == [(path, "Bearer hf_secret") for path in asked]
+    assert set(hub.credentials_at_storage) == {""}
+
+    again = run_manage(environment, "models", "download", "org/far-talker", "--json")
+    assert json.loads(again.stdout)["was_there"] is True
+    assert len(hub.asked) == 1
+
+
+@pytest.mark.parametrize("knows_ranges", [True, False])
+def test_a_connection_that_breaks_off_is_taken_up_where_it_ended(
+    hub: Hub, environment: dict[str, str], models: Path, knows_ranges: bool
+):
+    hub.cut_after, hub.knows_ranges = [100_000, 50_000], knows_ranges
+
+    done = run_manage(environment, "models", "download", "org/far-talker")
+
+    assert done.returncode == 0, done.stderr
+    second = 150_000 if knows_ranges else 50_000
+    assert [asked for _, asked in hub.asked] == [None, "bytes=100000-", f"bytes={second}-"]
+    assert (models / "far-talker" / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_a_download_that_was_killed_goes_on_where_it_ended(hub: Hub, environment: dict[str, str], models: Path):
+    hub.hang_after = 200_000
+    command = [sys.executable, "manage_inference.py", "models", "download", "org/far-talker"]
+    process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (partial := [*models.glob(".downloads/far-talker/*.part")]) or not partial[0].stat().st_size:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (models / "far-talker").exists()
+    assert "far-talker" not in run_manage(environment, "models", "list").stdout
+    have = partial[0].stat().st_size
+    hub.hang_after = None
+
+    done = run_manage(environment, "models", "download", "org/far-talker")
+
+    assert done.returncode == 0, done.stderr
+    assert [asked for _, asked in hub.asked] == [None, f"bytes={have}-"]
+    assert (models / "far-talker" / "model.safetensors").read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
+def test_what_is_not_what_the_hub_said_is_no_model(hub: Hub, environment: dict[str, str], models: Path, path: str):
+    hub.lie.add(path)
+
+    done = run_manage(environment, "models", "download", "org/far-talker")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert path in done.stderr
+    assert not (models / "far-talker").exists()
+    assert not [*models.glob(f".downloads/far-talker/{path}*")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["org/nobody"], 4, "no repository"),
+        (["../etc"], 2, "ORGANISATION/NAME"),
+        (["org/far-talker", "--revision", "nowhere"], 4, "revision"),
+        (["org/far-talker", "--revision", "../x"], 2, "revision"),
+        (["org/far-talker", "--include", "*.bin"], 2, "pytorch_model.bin"),
+        (["org/far-talker", "--name", "../x"], 2, "id"),
+        (["org/far-talker", "--name", ".hidden"], 2, "id"),
+    ],
+)
+def test_what_cannot_be_downloaded_is_said(
+    hub: Hub, environment: dict[str, str], models: Path, arguments: list[str], status: int, said: str
+):
+    done = run_manage(environment, "models", "download", *arguments)
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert "hf_secret" not in done.stderr
+    assert hub.asked == []
+
+
+def test_another_model_of_that_name_stays(hub: Hub, environment: dict[str, str], models: Path):
+    (models / "far-talker").mkdir(parents=True)
+
+    refused = run_manage(environment, "models", "download", "org/far-talker")
+    named = run_manage(
+        environment, "models", "download", "org/far-talker", "--name", "near-talker", "--revision", COMMIT
+    )
+
+    assert refused.returncode == 1
+    assert "--name" in refused.stderr
+    assert [*(models / "far-talker").iterdir()] == []
+    assert named.returncode == 0, named.stderr
+    assert (models / "near-talker" / "config.json").is_file()
+
+
+def test_a_hub_that_is_gone_is_said(environment: dict[str, str]):
+    done = run_manage(environment | {"HF_ENDPOINT": "http://127.0.0.1:9"}, "models", "download", "org/far-talker")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "hub" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_is_removed_when_it_is_meant(stoa: ServedStoa, environment: dict[str, str], models: Path):
+    run_manage(environment, "models", "download", "org/far-talker")
+    (models / "a-link").symlink_to(stoa.models_dir / "talker")
+
+    unasked = run_manage(environment, "models", "remove", "far-talker")
+    assert unasked.returncode == 2
+    assert (models / "far-talker").is_dir()
+
+    assert run_manage(environment, "models", "remove", "far-talker", "--yes").returncode == 0
+    assert run_manage(environment, "models", "remove", "a-link", "--yes").returncode == 0
+    assert run_manage(environment, "models", "remove", "far-talker", "--yes").returncode == 4
+    assert run_manage(environment, "models", "remove", "stoa-describer", "--yes").returncode == 1
+    assert {path.name for path in models.iterdir()} == {".downloads"}
+    assert not [path for path in models.glob(".downloads/*") if path.is_dir()]
+    assert (stoa.models_dir / "talker" / "config.json").is_file()
