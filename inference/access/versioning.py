@@ -12,6 +12,7 @@ from shared.observability.request_id import current_request_id
 
 HEADER = "API-Version"
 VERSION = "1.0"
+ANSWERS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -41,15 +42,15 @@ class ApiVersionMiddleware:
 
 
 def with_api_version(application: Application) -> Application:
-    """Puts the header on every HTTP answer, those made below Django included."""
+    """Puts the header on every HTTP answer, those made below Django included, and on every handshake's."""
     header = (HEADER.lower().encode(), VERSION.encode())
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_header(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ANSWERS:
                 message = {**message, "headers": [*message.get("headers", ()), header]}
             await send(message)
 
-        await application(scope, receive, send_with_header if scope["type"] == "http" else send)
+        await application(scope, receive, send_with_header)
 
     return answer

@@ -41,12 +41,13 @@ class NotAuthenticated(ApiError):
 
 @dataclass(frozen=True, kw_only=True)
 class Principal:
-    """Who asks, by which credential, and what they may do with it."""
+    """Who asks, by which credential, and what they may do with it. `expires_at`: the credential's end, if any."""
 
     user: User
     permissions: frozenset[str]
     api_key: ApiKey | None = None
     sign_in: SignIn | None = None
+    expires_at: datetime | None = None
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions
@@ -94,7 +95,7 @@ def _by_access_token(token: str, now: datetime) -> Principal:
     user = sign_in.user
     if user.id != claims.user_id or not user.is_active or user.token_version != claims.version:
         raise NotAuthenticated
-    return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in)
+    return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in, expires_at=claims.expires_at)
 
 
 def find_api_key(raw: str) -> ApiKey | None:
@@ -114,7 +115,7 @@ def _by_api_key(raw: str, now: datetime) -> Principal:
     permissions = _role_permissions(key.user)
     if key.permissions is not None:
         permissions &= frozenset(key.permissions)
-    return Principal(user=key.user, permissions=permissions, api_key=key)
+    return Principal(user=key.user, permissions=permissions, api_key=key, expires_at=key.expires_at)
 
 
 def _role_permissions(user: User) -> frozenset[str]:

@@ -5,7 +5,7 @@ They are read as RFC 8725 asks: one algorithm, every claim required, one kind ne
 
 import uuid
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import jwt
@@ -26,12 +26,14 @@ class InvalidToken(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """What a token says. `version` is the user's `token_version` when it was made."""
+    """What a token says. `version` is the user's `token_version` when it was made; `expires_at` is known of a token
+    that was read."""
 
     user_id: int
     sign_in_id: uuid.UUID
     token_id: uuid.UUID
     version: int
+    expires_at: datetime | None = None
 
 
 def encode(claims: Claims, kind: TokenKind, *, now: datetime, lifetime: timedelta) -> str:
@@ -69,6 +71,7 @@ def decode(token: str, kind: TokenKind) -> Claims:
             sign_in_id=uuid.UUID(hex=payload["family"]),
             token_id=uuid.UUID(hex=payload["jti"]),
             version=int(payload["version"]),
+            expires_at=datetime.fromtimestamp(payload["exp"], UTC),
         )
-    except (jwt.PyJWTError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (jwt.PyJWTError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidToken("This token is not valid.") from error

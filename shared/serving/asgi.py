@@ -20,6 +20,7 @@ from shared.serving.answers import Answer
 from shared.serving.asgi_types import Application, Headers, Receive, Scope, Send
 from shared.serving.bodies import SpooledBody, TimedBody, too_large
 from shared.serving.requests import check_request, header, trusted_scope
+from shared.serving.sockets import Sockets
 
 LIVENESS_PATH = "/livez"
 PROBE_PATHS = frozenset({LIVENESS_PATH, "/readyz", "/health"})
@@ -33,12 +34,22 @@ BodyCap = Callable[[Scope], Awaitable[int]]
 logger = structlog.get_logger(__name__)
 
 
-def wrap(application: Application, *, limit: Limit | None = None, body_cap: BodyCap | None = None) -> Application:
-    """The application behind the door. Anything but HTTP passes untouched. `limit` counts a request, of which it sees
-    what may be believed; None from it: this one is not limited. `body_cap` says how many bytes its body may have, for
-    a project in which that is not `settings.MAX_BODY_BYTES` everywhere; it may refuse by raising ApiError."""
+def wrap(
+    application: Application,
+    *,
+    limit: Limit | None = None,
+    body_cap: BodyCap | None = None,
+    sockets: Sockets | None = None,
+) -> Application:
+    """The application behind the door. `limit` counts a request, of which it sees what may be believed; None from it:
+    this one is not limited. `body_cap` says how many bytes its body may have, for a project in which that is not
+    `settings.MAX_BODY_BYTES` everywhere; it may refuse by raising ApiError. `sockets`: none, unless they are given."""
+    sockets = sockets or Sockets()
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await sockets.answer(scope, receive, send)
+            return
         if scope["type"] != "http":
             await application(scope, receive, send)
             return

@@ -51,7 +51,7 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
             raise ValueError("head too large")  # the parser passes it on as its own error
         super().on_headers_complete()
-        if self.parser.should_upgrade():
+        if self.parser.should_upgrade() and not self._should_upgrade():
             self.cycle.keep_alive = False  # what follows is not HTTP/1.1, so nothing after this answer can be read
 
     def send_400_response(self, msg: str) -> None:

@@ -21,6 +21,7 @@ from uvicorn.supervisors import ChangeReload
 
 from shared.observability.health import is_draining, start_draining
 from shared.serving.http import HttpProtocol
+from shared.serving.websockets import WebSocketProtocol
 
 KEEP_ALIVE_S = 75  # longer than the proxies before us keep a connection, or they would send into a closed one
 LEFT_OVER_S = 5  # after the drain, for what does not heed its cancellation
@@ -50,7 +51,7 @@ def serve(
     config = uvicorn.Config(
         application,
         http=HttpProtocol,
-        ws="none",
+        ws=WebSocketProtocol,
         loop="uvloop",
         lifespan="off",
         log_config=None,

@@ -49,4 +49,8 @@ MODEL_POLICY = Policy(
     idle_unload=env.float("STOA_IDLE_UNLOAD", default=0.0) or None,
 )
 
+# WebSockets open at once in one process: of all users together, and of one.
+SOCKETS = env.int("STOA_SOCKETS", default=2000)
+SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER", default=20)
+
 UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}

@@ -230,8 +230,7 @@ def test_o5_what_cannot_be_parsed_is_answered_as_json(served: Served, request_: 
 def test_an_upgrade_that_is_not_spoken_here_ends_the_connection_after_one_answer(served: Served):
     said = raw(
         served,
-        b"GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        b"GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
         b"GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n",
     )
     assert said.startswith(b"HTTP/1.1 200")

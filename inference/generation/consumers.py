@@ -1,0 +1,243 @@
+"""The WebSocket: a credential first, then many inferences at once, told apart by names that the client gives them."""
+
+import asyncio
+import contextlib
+import json
+import time
+from typing import Any
+
+import structlog
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+
+from inference.access.operations import PARSED_ON_THE_LOOP_BYTES, engine_problem
+from inference.engine import EngineError, InvalidRequest
+from inference.generation.allowance import MESSAGES_A_SECOND, Allowance
+from inference.generation.outbox import Outbox
+from inference.generation.socket_inference import SocketInference
+from inference.protocol.websocket import (
+    AuthFrame,
+    AuthOk,
+    CancelFrame,
+    ClientFrame,
+    ErrorFrame,
+    InferenceFrame,
+    PingFrame,
+    SocketLimits,
+    SocketUser,
+    id_of,
+    parse_frame,
+)
+from shared.accounts.authentication import NotAuthenticated, Principal
+from shared.accounts.middleware import Attendance, Attendant, authenticate_alone
+from shared.accounts.roles import Permission
+from shared.api.errors import ApiError, Problem, error_body_bytes
+from shared.api.json import parse_json
+from shared.api.rate_limits import ahit, require
+from shared.observability.health import is_draining
+from shared.observability.request_id import bound_request_id, current_request_id
+from shared.serving.websockets import MAX_MESSAGE_BYTES
+
+MAX_INFERENCES = 16
+AUTHENTICATED_WITHIN_S = 10.0
+
+NOT_AUTHENTICATED = 4401
+POLICY = 1008
+OVERLOADED = 1013
+DRAINING = 1012
+DRAIN_RETRY_S = 5
+
+attendance = Attendance()
+logger = structlog.get_logger(__name__)
+
+
+class GenerationConsumer(AsyncWebsocketConsumer):
+    """One socket. Its receiving end reads a message at a time; each inference is a task; one task sends."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._request_id = current_request_id()
+        self._outbox = Outbox(send, on_overflow=self._stop_all)
+        self._attendant: Attendant | None = None
+        self._credential = ""
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._cancelled: set[str] = set()
+        self._allowance = Allowance()
+        self._sender = asyncio.create_task(self._outbox.run())
+        late = asyncio.get_running_loop().call_later(AUTHENTICATED_WITHIN_S, self._end_if_nobody)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            late.cancel()
+            await self._end()
+
+    async def dispatch(self, message: Any) -> None:
+        """As Channels does, less its trip to a thread to look at database connections: none is kept here."""
+        await getattr(self, message["type"].replace(".", "_"))(message)
+
+    async def websocket_disconnect(self, message: Any) -> None:
+        """A generation has nobody left to write for."""
+        self._stop_all()
+        await super().websocket_disconnect(message)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self._outbox.closing:
+            return
+        if not self._allowance.take():
+            message = f"Too many messages: at most {MESSAGES_A_SECOND:.0f} a second are read here. Connect again."
+            self._close_as(ApiError(429, message), POLICY)
+            return
+        value: dict[str, Any] = {}
+        try:
+            value = await _json(text_data)
+            await self._take(parse_frame(value))
+        except (ApiError, EngineError) as error:
+            if self._attendant is None:
+                self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+            else:
+                self._tell_error(error, id_of(value))
+
+    async def _take(self, frame: ClientFrame) -> None:
+        """Raises ApiError and EngineError."""
+        if isinstance(frame, AuthFrame):
+            await self._authenticate(frame)
+        elif self._attendant is None:
+            raise NotAuthenticated
+        elif isinstance(frame, InferenceFrame):
+            self._start(frame)
+        elif isinstance(frame, CancelFrame):
+            self._cancel(frame)
+        elif isinstance(frame, PingFrame):
+            self._outbox.put_text(frame.pong())
+
+    async def _authenticate(self, frame: AuthFrame) -> None:
+        """A further `auth` renews the credential before its end."""
+        try:
+            principal = await authenticate_alone(frame.token)
+        except NotAuthenticated as error:
+            self._close_as(error, NOT_AUTHENTICATED)
+            return
+        attendant = Attendant(principal, on_lost=self._lose, on_drain=self._drain)
+        if self._attendant:
+            attendance.leave(self._attendant)
+        try:
+            attendance.enter(attendant)
+        except ApiError as error:
+            self._close_as(error, OVERLOADED)
+            return
+        self._attendant, self._credential = attendant, frame.token
+        user = principal.user
+        limits = SocketLimits(MAX_INFERENCES, MAX_MESSAGE_BYTES, settings.REQUEST_LIMIT)
+        told = SocketUser(user.pk, user.email, user.role)
+        self._outbox.put(AuthOk(user=told, limits=limits, server_version=settings.VERSION))
+
+    def _start(self, frame: InferenceFrame) -> None:
+        if is_draining():
+            headers = {"Retry-After": str(DRAIN_RETRY_S)}
+            raise ApiError(503, "This server is about to stop. Connect again.", headers=headers)
+        if frame.id in self._running:
+            raise InvalidRequest("An inference with this id runs on this socket: give each its own.", field="id")
+        if len(self._running) >= MAX_INFERENCES:
+            raise ApiError(
+                429, f"At most {MAX_INFERENCES} inferences run at once on a socket: wait for one to complete."
+            )
+        self._running[frame.id] = asyncio.create_task(self._run(frame))
+
+    def _cancel(self, frame: CancelFrame) -> None:
+        task = self._running.get(frame.id)
+        if task is None:
+            raise InvalidRequest("No inference with this id runs on this socket.", field="id")
+        self._cancelled.add(frame.id)
+        task.cancel()
+
+    async def _run(self, frame: InferenceFrame) -> None:
+        """One inference from its rights to its end, with a request id and a log line of its own, as over HTTP."""
+        inference = SocketInference(frame, self._outbox.put)
+        began, outcome = time.monotonic(), "left"
+        with bound_request_id(""):
+            try:
+                outcome = await inference.run(await self._caller())
+            except (ApiError, EngineError) as error:
+                outcome = self._tell_error(error, frame.id)
+            except asyncio.CancelledError:
+                if frame.id not in self._cancelled:
+                    raise
+                outcome = inference.cancelled()
+            except Exception:
+                outcome = self._tell_error(ApiError(500, Problem.of_status(500).message), frame.id)
+                logger.exception("socket_inference_failed")
+            finally:
+                self._forget(frame.id)
+                duration_ms = round((time.monotonic() - began) * 1000, 1)
+                logger.info("socket_inference", path=self.scope["path"], outcome=outcome, duration_ms=duration_ms)
+
+    async def _caller(self) -> Principal:
+        """Who asks, as of now. Raises ApiError 401, 403, 429."""
+        principal = await authenticate_alone(self._credential)
+        require(await ahit("requests", f"user:{principal.user.pk}", limit=settings.REQUEST_LIMIT))
+        if not principal.may(Permission.RUN_INFERENCE):
+            needed = Permission.RUN_INFERENCE
+            raise ApiError(403, f"This needs the permission {needed}, which your user or key does not have.")
+        return principal
+
+    def _forget(self, inference_id: str) -> None:
+        self._cancelled.discard(inference_id)
+        self._running.pop(inference_id, None)
+        if not self._running and is_draining():
+            self._drain()
+
+    def _stop_all(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+
+    def _end_if_nobody(self) -> None:
+        if self._attendant is None:
+            self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+
+    def _lose(self) -> None:
+        self._stop_all()
+        self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+
+    def _drain(self) -> None:
+        """What runs may end."""
+        if not self._running:
+            self._outbox.close(DRAINING, "restarting")
+
+    def _close_as(self, error: ApiError, code: int) -> None:
+        self._tell_error(error, None)
+        self._outbox.close(code, "")
+
+    def _tell_error(self, error: ApiError | EngineError, inference_id: str | None) -> str:
+        """Tells it as over HTTP; answers its code."""
+        problem = error.problem if isinstance(error, ApiError) else engine_problem(error)
+        request_id = current_request_id() or self._request_id
+        told = json.loads(error_body_bytes(problem, path=self.scope["path"], request_id=request_id))
+        details = told["error"].get("details", {})
+        if retry_after := problem.headers.get("Retry-After"):
+            details["retry_after"] = int(retry_after)
+        frame = ErrorFrame(
+            code=told["error"]["code"],
+            message=told["error"]["message"],
+            request_id=told["request_id"],
+            id=inference_id,
+            details=details or None,
+        )
+        self._outbox.put(frame)
+        return frame.code
+
+    async def _end(self) -> None:
+        """Nothing of this socket is left behind."""
+        if self._attendant:
+            attendance.leave(self._attendant)
+        tasks = [self._sender, *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        with contextlib.suppress(asyncio.CancelledError, OSError):  # the client had left
+            self._sender.result()
+
+
+async def _json(text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise InvalidRequest("Send text messages with JSON in them, not binary ones.")
+    raw = text.encode()
+    return await asyncio.to_thread(parse_json, raw) if len(raw) > PARSED_ON_THE_LOOP_BYTES else parse_json(raw)

@@ -1,0 +1,5 @@
+"""WebSockets of generation."""
+
+from inference.generation.consumers import GenerationConsumer
+
+websockets = {"/ws": GenerationConsumer.as_asgi()}

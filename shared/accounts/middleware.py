@@ -1,0 +1,122 @@
+"""Between a WebSocket and who is at its other end: `authenticate_alone` for one message, `Attendance` for as long as
+the socket is open.
+
+A request asks for its credential once. A socket may outlive it, so all that are open in this process are looked after
+together: a few queries twice a second, however many there are.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import Context
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+import structlog
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.utils import timezone
+
+from shared.accounts.authentication import Principal, authenticate
+from shared.accounts.models import ApiKey, SignIn
+from shared.api.errors import ApiError
+from shared.observability.health import is_draining
+
+LOOKED_AFTER_EVERY_S = 0.5
+IDS_A_QUERY = 500
+
+T = TypeVar("T")
+logger = structlog.get_logger(__name__)
+
+
+async def authenticate_alone(credential: str) -> Principal:
+    """`authenticate`, outside of any request: in a thread that keeps no connection to the database afterwards."""
+    return await asyncio.to_thread(_with_own_connection, lambda: authenticate(credential))
+
+
+@dataclass(eq=False)
+class Attendant:
+    """Somebody at an open socket, and what to call on the event loop."""
+
+    principal: Principal
+    on_lost: Callable[[], None]  # the credential is no longer good; called once
+    on_drain: Callable[[], None]  # this process is about to stop; called again and again until they leave
+
+
+class Attendance:
+    """Who is at the sockets of this process, for one event loop."""
+
+    def __init__(self) -> None:
+        self._present: set[Attendant] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    def enter(self, attendant: Attendant) -> None:
+        """Raises ApiError 503 when this user has `settings.SOCKETS_PER_USER` open here."""
+        user_id = attendant.principal.user.pk
+        theirs = sum(1 for present in self._present if present.principal.user.pk == user_id)
+        if theirs >= settings.SOCKETS_PER_USER:
+            raise ApiError(503, f"You have {theirs} connections open here: close one of them first.")
+        self._present.add(attendant)
+        if self._watching is None or self._watching.done():
+            # In a context of its own: it speaks for nobody's request.
+            self._watching = asyncio.create_task(self._watch(), context=Context())
+
+    def leave(self, attendant: Attendant) -> None:
+        self._present.discard(attendant)
+
+    async def _watch(self) -> None:
+        """Ends with the last who leaves."""
+        while self._present:
+            await asyncio.sleep(LOOKED_AFTER_EVERY_S)
+            if is_draining():
+                for attendant in list(self._present):
+                    attendant.on_drain()
+            try:
+                lost = await _lost(list(self._present))
+            except DatabaseError as error:  # as a request would be: not now
+                logger.warning("sockets_not_looked_after", reason=type(error).__name__)
+                continue
+            for attendant in lost & self._present:
+                self.leave(attendant)
+                attendant.on_lost()
+
+
+async def _lost(present: list[Attendant]) -> set[Attendant]:
+    """Those whose credential would be refused if they sent it now."""
+    good = await asyncio.to_thread(_with_own_connection, lambda: _good(present, timezone.now()))
+    return set(present) - good
+
+
+def _good(present: list[Attendant], now: datetime) -> set[Attendant]:
+    in_time = [one for one in present if one.principal.expires_at is None or one.principal.expires_at > now]
+    key_ids = {one.principal.api_key.pk for one in in_time if one.principal.api_key}
+    sign_in_ids = {one.principal.sign_in.pk for one in in_time if one.principal.sign_in}
+    keys: set[int] = set()
+    for ids in _portions(key_ids):
+        good_keys = ApiKey.objects.filter(pk__in=ids, revoked_at=None, user__is_active=True)
+        keys.update(good_keys.values_list("pk", flat=True))
+    versions: dict[object, int] = {}
+    for ids in _portions(sign_in_ids):
+        good_sign_ins = SignIn.objects.filter(pk__in=ids, revoked_at=None, expires_at__gt=now, user__is_active=True)
+        versions.update(good_sign_ins.values_list("pk", "user__token_version"))
+    return {one for one in in_time if _is_good(one.principal, keys, versions)}
+
+
+def _is_good(principal: Principal, keys: set[int], versions: dict[object, int]) -> bool:
+    if principal.api_key:
+        return principal.api_key.pk in keys
+    return principal.sign_in is not None and versions.get(principal.sign_in.pk) == principal.user.token_version
+
+
+def _portions(ids: Iterable[T]) -> Iterator[list[T]]:
+    rest = list(ids)
+    for start in range(0, len(rest), IDS_A_QUERY):
+        yield rest[start : start + IDS_A_QUERY]
+
+
+def _with_own_connection(ask: Callable[[], T]) -> T:
+    try:
+        return ask()
+    finally:
+        connection.close()  # this thread's own
