@@ -18,6 +18,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 # What every worker sends, and every how many seconds.
 ROUNDS = {
     "commerce.attachments.tasks.collect": 600.0,
+    "commerce.moderation.tasks.send_notices": 30.0,
     "commerce.analytics.tasks.keep_up": 10.0,
     "commerce.analytics.tasks.reconcile": 600.0,
 }

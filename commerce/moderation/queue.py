@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Kind, Reporter
 from commerce.moderation.targets import TARGETS, Reportable
@@ -169,10 +169,9 @@ def _record(reporter: Reporter | None) -> ReporterRecord:
 def author_history(author_id: int) -> AuthorHistory:
     """Reviews and questions together; undone decisions are none."""
     written = sum(model._default_manager.filter(user_id=author_id).count() for model in TARGETS.values())
-    about = Decision.objects.filter(author_id=author_id, undone_at=None)
-    down = Case.objects.filter(author_id=author_id, state__in=[Case.State.ACCEPTED, Case.State.APPEALED]).aggregate(
-        count=Count("pk")
+    down = Case.objects.filter(author_id=author_id, state__in=[Case.State.ACCEPTED, Case.State.APPEALED]).count()
+    made = Decision.objects.filter(author_id=author_id, undone_at=None).aggregate(
+        warned=Count("pk", filter=Q(action=Decision.Action.WARNED)),
+        last_taken_down_at=Max("created_at", filter=Q(action=Decision.Action.ACCEPTED)),
     )
-    last = about.filter(action=Decision.Action.ACCEPTED).aggregate(at=Max("created_at"))["at"]
-    warned = about.filter(action=Decision.Action.WARNED).count()
-    return AuthorHistory(written=written, taken_down=down["count"], warned=warned, last_taken_down_at=last)
+    return AuthorHistory(written=written, taken_down=down, **made)
