@@ -107,8 +107,11 @@ class HostedModel:
 
     @property
     def is_idle(self) -> bool:
-        is_free = not self._busy and self._retired is None
-        return self.is_loaded and is_free and time.monotonic() >= self._held_until
+        return self.is_loaded and not self._busy and not self.is_held and self._retired is None
+
+    @property
+    def is_held(self) -> bool:
+        return time.monotonic() < self._held_until
 
     @property
     def status(self) -> ModelStatus:

@@ -17,7 +17,8 @@ LOOK_SECONDS = 0.25  # a model is no longer held when a time has passed, of whic
 class Tenant(Protocol):
     """A model as far as room is concerned. memory_bytes: expected, then known. used_at: of time.monotonic.
 
-    is_idle: it is loaded, works for nobody and is kept for nobody. is_leaving: its room is free soon.
+    is_idle: it is loaded, works for nobody and is kept for nobody. is_held: it is kept for a request that has yet to
+    come. is_leaving: its room is free soon.
     """
 
     @property
@@ -30,6 +31,8 @@ class Tenant(Protocol):
     def is_idle(self) -> bool: ...
     @property
     def is_loaded(self) -> bool: ...
+    @property
+    def is_held(self) -> bool: ...
     @property
     def is_leaving(self) -> bool: ...
 
@@ -97,7 +100,7 @@ class Room:
             if await self._evict_another(tenant):
                 continue
             if self._policy.autoload and time.monotonic() - since >= self._policy.crowded:
-                self._close_another()
+                self._close_another(tenant)
             await self._wait_for_change()
 
     async def _evict_another(self, tenant: Tenant) -> bool:
@@ -106,17 +109,21 @@ class Room:
         if not self._policy.evict or not idle:
             return False
         victim = min(idle, key=lambda one: one.used_at)
+        now, kept = time.monotonic(), [one for one in self._tenants if one is not victim and one is not tenant]
+        story = (victim.model_id, tenant.model_id, now - victim.used_at, ",".join(_use(one, now) for one in kept))
         if not await victim.retire():
             return False
-        logger.info("engine.model_evicted model=%s for=%s", victim.model_id, tenant.model_id)
+        logger.info("engine.model_evicted model=%s for=%s unused_s=%.3f kept=%s", *story)
         return True
 
-    def _close_another(self) -> None:
+    def _close_another(self, tenant: Tenant) -> None:
         """With every model busy all the time nobody else would ever get in. Who is refused now waits in line."""
         if any(one.is_leaving for one in self._tenants):
             return
-        if loaded := [one for one in self._tenants if one.is_loaded]:
-            min(loaded, key=lambda one: one.used_at).close_to_new()
+        if loaded := [one for one in self._tenants if one.is_loaded and not one.is_held]:
+            closed = min(loaded, key=lambda one: one.used_at)
+            logger.info("engine.model_closed model=%s for=%s", closed.model_id, tenant.model_id)
+            closed.close_to_new()
 
     async def _wait_for_change(self) -> None:
         self._changed.clear()
@@ -145,3 +152,7 @@ class Room:
             retry_after=5,
             reason="no_room",
         )
+
+
+def _use(tenant: Tenant, now: float) -> str:
+    return f"{tenant.model_id}:{f'{now - tenant.used_at:.3f}' if tenant.is_idle else 'busy'}"

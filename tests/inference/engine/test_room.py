@@ -21,6 +21,7 @@ class FakeTenant:
     used_at: float = field(default_factory=time.monotonic)
     is_idle: bool = False
     is_loaded: bool = False
+    is_held: bool = False
     is_leaving: bool = False
 
     async def load(self, *, may_evict: bool = True, idle: bool = True) -> None:
@@ -142,16 +143,17 @@ async def test_who_leaves_the_line_holds_nobody_up() -> None:
 
 
 async def test_where_requests_come_back_by_themselves_a_crowded_machine_closes_the_longest_unused_model() -> None:
-    house = House(Policy(max_loaded=2, evict=True, autoload=True, crowded=0.1))
-    old, young = house.tenant("old"), house.tenant("young")
-    await old.load(idle=False)
-    await young.load(idle=False)
+    house = House(Policy(max_loaded=3, evict=True, autoload=True, crowded=0.1))
+    held, old, young = (house.tenant(name) for name in ("held", "old", "young"))
+    for tenant in (held, old, young):
+        await tenant.load(idle=False)
+    held.is_held = True
     loading = asyncio.create_task(house.tenant("new").load())
     await eventually(lambda: "closed old" in house.log)
     assert not loading.done()
     old.gone()
     await loading
-    assert house.log == ["+old", "+young", "closed old", "-old", "+new"]
+    assert house.log == ["+held", "+old", "+young", "closed old", "-old", "+new"]
 
 
 async def test_a_load_that_nobody_waits_for_takes_no_idle_models_place() -> None:
