@@ -12,6 +12,7 @@ urlpatterns = [
     path("", include("inference.registry.urls")),
     path("", include("inference.generation.urls")),
     path("", include("inference.embeddings.urls")),
+    path("", include("inference.tokens.urls")),
     path("", include("inference.access.urls")),
     path("livez", livez),
     path("readyz", readyz(database=check_database, model_host=check_models)),

@@ -1,10 +1,44 @@
 """Embedding texts."""
 
-from inference.engine import EmbeddingRequest, EmbeddingResult
+import math
+import sys
+from array import array
+
+from msgspec.structs import replace
+
+from inference.engine import EmbeddingRequest, EmbeddingResult, InvalidRequest
 from inference.registry.engines import engine_for
 
 
-async def embed(*, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
+async def embed(*, model_id: str, request: EmbeddingRequest, dimensions: int | None = None) -> EmbeddingResult:
     """Vectors in the order of the texts. ApiError MODEL_NOT_FOUND; ModelNotLoaded, InvalidRequest: the model makes no
-    embeddings, ContextLengthExceeded: a text is too long."""
-    return await engine_for(model_id).embed(model_id, request)
+    embeddings, or none with so many dimensions, ContextLengthExceeded: a text is too long.
+
+    dimensions: so many of a vector's first numbers, at length one again; None is all of them.
+    """
+    result = await engine_for(model_id).embed(model_id, request)
+    if dimensions is None or dimensions == result.dimensions:
+        return result
+    if dimensions > result.dimensions:
+        raise InvalidRequest(
+            f"dimensions is wrong: the vectors of {model_id} have {result.dimensions}.", field="dimensions"
+        )
+    vectors = tuple(_shortened(vector, dimensions) for vector in result.vectors)
+    return replace(result, dimensions=dimensions, vectors=vectors)
+
+
+def _shortened(vector: bytes, dimensions: int) -> bytes:
+    numbers = read_vector(vector)[:dimensions]
+    length = math.hypot(*numbers) or 1.0
+    return _little_endian(array("f", (number / length for number in numbers))).tobytes()
+
+
+def read_vector(vector: bytes) -> "array[float]":
+    """The numbers of little-endian float32."""
+    return _little_endian(array("f", vector))
+
+
+def _little_endian(numbers: "array[float]") -> "array[float]":
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

@@ -2,6 +2,9 @@
 
 from django.urls import path
 
-from inference.embeddings.views import embeddings
+from inference.embeddings import views
 
-urlpatterns = [path("embeddings", embeddings)]
+urlpatterns = [
+    path("embeddings", views.embeddings),
+    path("v1/embeddings", views.openai_embeddings),
+]

@@ -1,13 +1,12 @@
-"""The route of embeddings."""
+"""Routes of embeddings."""
 
 import base64
-import sys
-from array import array
 
 from inference.access.operations import Call, operation
 from inference.embeddings import services
 from inference.engine import EmbeddingRequest
 from inference.protocol import native
+from inference.protocol.openai_embeddings import OpenAIEmbedding, OpenAIEmbeddingsAnswer, OpenAIEmbeddingsBody
 from shared.accounts.roles import Permission
 from shared.observability.request_id import current_request_id
 
@@ -23,20 +22,39 @@ async def embeddings(call: Call[native.EmbeddingsBody]) -> native.EmbeddingsAnsw
     """One vector a text, in the order of the input."""
     request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
     result = await services.embed(model_id=call.body.model, request=request)
-    form = _base64 if call.body.encoding_format == "base64" else _numbers
     return native.EmbeddingsAnswer(
         model=call.body.model,
-        data=[native.Embedding(form(vector), index) for index, vector in enumerate(result.vectors)],
+        data=[
+            native.Embedding(_form(vector, call.body.encoding_format), index)
+            for index, vector in enumerate(result.vectors)
+        ],
         usage=native.EmbeddingsUsage(result.prompt_tokens, result.prompt_tokens),
     )
 
 
-def _base64(vector: bytes) -> str:
-    return base64.b64encode(vector).decode()
+@operation(
+    "POST",
+    summary="Embed texts (OpenAI)",
+    permission=Permission.RUN_INFERENCE,
+    body=OpenAIEmbeddingsBody,
+    answer=OpenAIEmbeddingsAnswer,
+)
+async def openai_embeddings(call: Call[OpenAIEmbeddingsBody]) -> OpenAIEmbeddingsAnswer:
+    """One vector a text, in the order of the input. Token ids are taken as they stand."""
+    request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
+    result = await services.embed(model_id=call.body.model, request=request, dimensions=call.body.dimensions)
+    return OpenAIEmbeddingsAnswer(
+        object="list",
+        data=[
+            OpenAIEmbedding("embedding", index, _form(vector, call.body.encoding_format))
+            for index, vector in enumerate(result.vectors)
+        ],
+        model=call.body.model,
+        usage=native.EmbeddingsUsage(result.prompt_tokens, result.prompt_tokens),
+    )
 
 
-def _numbers(vector: bytes) -> list[float]:
-    numbers = array("f", vector)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tolist()
+def _form(vector: bytes, encoding_format: str | None) -> list[float] | str:
+    if encoding_format == "base64":
+        return base64.b64encode(vector).decode()
+    return services.read_vector(vector).tolist()

@@ -2,18 +2,21 @@
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from inference.engine import (
     EngineDied,
+    EngineError,
     FinishReason,
     GenerationOutput,
     GenerationRequest,
     GenerationStream,
     Usage,
 )
+from inference.generation.merging import Merging
 from inference.protocol.choices import Choice
 from inference.protocol.errors import error_of
 from inference.registry.engines import engine_for
@@ -46,10 +49,73 @@ async def stream(*, caller: Principal | None, model_id: str, request: Generation
     ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED; ModelNotLoaded, InvalidRequest, ContextLengthExceeded,
     EngineOverloaded, EngineDied, DeadlineExceeded, HostUnavailable.
     """
+    _check_priority(caller, request)
+    return await _begun(await _submit(caller, model_id, request))
+
+
+async def stream_all(
+    *, caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
+) -> GenerationStream:
+    """Several requests that differ in their prompts alone, as one stream: see `Merging`. Raises as `stream` does."""
+    first = requests[0]
+    if len(requests) == 1:
+        return await stream(caller=caller, model_id=model_id, request=first)
+    _check_priority(caller, first)
+    streams = await _submit_all(caller, model_id, requests)
+    return await _begun(Merging(streams, request_id=first.request_id, n=first.n).merged)
+
+
+async def complete(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> Completion:
+    """All choices, whole. Raises as `stream` does, also when the generation breaks off. Leaving cancels it."""
+    return await _whole(await stream(caller=caller, model_id=model_id, request=request), request.n)
+
+
+async def complete_all(*, caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]) -> Completion:
+    """The same for several prompts, whose choices follow each other and whose usage is summed."""
+    outputs = await stream_all(caller=caller, model_id=model_id, requests=requests)
+    return await _whole(outputs, sum(request.n for request in requests))
+
+
+def _check_priority(caller: Principal | None, request: GenerationRequest) -> None:
     if request.priority > 0 and caller is not None and not caller.may(Permission.MANAGE_MODELS):
         raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
+
+
+async def _submit(caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
     user = str(caller.user.pk) if caller is not None else ""
-    outputs = await engine_for(model_id).generate(model_id, replace(request, user=user))
+    return await engine_for(model_id).generate(model_id, replace(request, user=user))
+
+
+async def _submit_all(
+    caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
+) -> list[GenerationStream]:
+    """All of them, or none: when one is refused, the others are cancelled."""
+    tasks = [
+        asyncio.create_task(_submit_one_of_many(caller, model_id, request, place))
+        for place, request in enumerate(requests)
+    ]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, GenerationStream):
+                await outcome.close()
+        raise
+
+
+async def _submit_one_of_many(
+    caller: Principal | None, model_id: str, request: GenerationRequest, place: int
+) -> GenerationStream:
+    try:
+        return await _submit(caller, model_id, request)
+    except EngineError as error:
+        error.message = f"prompt[{place}]: {error.message}"
+        raise
+
+
+async def _begun(outputs: GenerationStream) -> GenerationStream:
     try:
         first = await _first(outputs)
         if first is not None and first.finish_reason is FinishReason.ERROR:
@@ -69,14 +135,13 @@ async def _first(outputs: GenerationStream) -> GenerationOutput | None:
         return None
 
 
-async def complete(*, caller: Principal, model_id: str, request: GenerationRequest) -> Completion:
-    """All choices, whole. Raises as `stream` does, also when the generation breaks off. Leaving cancels it."""
-    async with await stream(caller=caller, model_id=model_id, request=request) as outputs:
-        choices = [Choice(index) for index in range(request.n)]
+async def _whole(outputs: GenerationStream, choices: int) -> Completion:
+    async with outputs:
+        whole = [Choice(index) for index in range(choices)]
         async for output in outputs:
             if output.finish_reason is FinishReason.ERROR:
                 raise error_of(output)
-            choices[output.choice].add(output)
+            whole[output.choice].add(output)
             if output.usage is not None:
-                return Completion(choices, output.usage)
+                return Completion(whole, output.usage)
     raise EngineDied("The generation ended before it was whole; try again.")

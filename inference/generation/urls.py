@@ -8,4 +8,5 @@ urlpatterns = [
     path("inference", views.infer),
     path("inference/stream", views.infer_stream),
     path("v1/chat/completions", views.chat),
+    path("v1/completions", views.completions),
 ]

@@ -1,12 +1,15 @@
 """Routes of generation. Errors before the first byte are a status, later ones an event."""
 
 import time
+from collections.abc import Iterable
 
 from inference.access.operations import Call, operation
 from inference.engine import EngineDied, FinishReason, InvalidRequest
 from inference.generation import services
 from inference.generation.streaming import EventStream
-from inference.protocol import native, openai, sse
+from inference.protocol import native, openai, openai_completions, sse
+from inference.protocol.choices import Choice
+from inference.protocol.errors import CANCELLED
 from shared.accounts.roles import Permission
 
 
@@ -78,10 +81,7 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
         outputs = await services.stream(caller=call.caller, model_id=body.model, request=request)
         return EventStream(outputs, chunks.events, start=chunks.start())
     completion = await services.complete(caller=call.caller, model_id=body.model, request=request)
-    if any(
-        choice.finish_reason is FinishReason.CANCELLED for choice in completion.choices
-    ):  # OpenAI's clients know no such reason
-        raise EngineDied("The model was unloaded while it wrote this. Load it and try again.")
+    _refuse_cancelled(completion.choices)
     return openai.chat_completion(
         completion_id=completion_id,
         created=created,
@@ -90,6 +90,50 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
         usage=completion.usage,
         with_logprobs=body.logprobs is True,
     )
+
+
+@operation(
+    "POST",
+    summary="Complete prompts (OpenAI)",
+    permission=Permission.RUN_INFERENCE,
+    body=openai_completions.CompletionBody,
+    parser=openai_completions.parse_completion,
+    answer=openai_completions.TextCompletion,
+    events=(openai_completions.CompletionChunk,),
+)
+async def completions(
+    call: Call[openai_completions.CompletionBody],
+) -> openai_completions.TextCompletion | EventStream:
+    """The prompts are continued as they stand. With `stream: true`, chunks as OpenAI's clients expect them."""
+    body = call.body
+    completion_id, created = services.new_id("cmpl-"), int(time.time())
+    requests, with_logprobs = body.generation_requests(completion_id), body.logprobs is not None
+    if body.stream:
+        chunks = openai_completions.CompletionStream(
+            completion_id=completion_id,
+            created=created,
+            model=body.model,
+            include_usage=body.include_usage,
+            with_logprobs=with_logprobs,
+        )
+        outputs = await services.stream_all(caller=call.caller, model_id=body.model, requests=requests)
+        return EventStream(outputs, chunks.events)
+    completion = await services.complete_all(caller=call.caller, model_id=body.model, requests=requests)
+    _refuse_cancelled(completion.choices)
+    return openai_completions.text_completion(
+        completion_id=completion_id,
+        created=created,
+        model=body.model,
+        choices=completion.choices,
+        usage=completion.usage,
+        with_logprobs=with_logprobs,
+    )
+
+
+def _refuse_cancelled(choices: Iterable[Choice]) -> None:
+    """OpenAI's clients know no such reason."""
+    if any(choice.finish_reason is FinishReason.CANCELLED for choice in choices):
+        raise EngineDied(CANCELLED)
 
 
 async def _stream(call: Call[native.InferenceBody]) -> EventStream:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from inference.engine import DeadlineExceeded, EngineDied, EngineError, GenerationOutput
+from inference.engine import DeadlineExceeded, EngineDied, EngineError, FinishReason, GenerationOutput
 
 
 class Code(StrEnum):
@@ -36,7 +36,10 @@ _ENGINE_ERRORS: dict[str, tuple[Code, int]] = {
 
 # OpenAI's clients and their users know these names.
 _OPENAI_CODES = {Code.AUTHENTICATION_FAILED: "invalid_api_key", Code.AUTHORIZATION_FAILED: "insufficient_permissions"}
+_OPENAI_PARAMS = {"prompt_ids": "prompt"}
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+CANCELLED = "The model was unloaded while it wrote this. Load it and try again."
 
 
 def code_and_status(error: EngineError) -> tuple[Code, int]:
@@ -46,7 +49,9 @@ def code_and_status(error: EngineError) -> tuple[Code, int]:
 
 
 def error_of(output: GenerationOutput) -> EngineError:
-    """What an output with finish_reason `error` says."""
+    """What an output with finish_reason `error`, or one of `cancelled` where that is none, says."""
+    if output.finish_reason is FinishReason.CANCELLED:
+        return EngineDied(CANCELLED)
     message = output.error or "The generation failed; try again."
     return DeadlineExceeded(message) if output.error_code == Code.TIMEOUT else EngineDied(message)
 
@@ -65,6 +70,14 @@ def native_error(code: str, message: str, details: dict[str, Any] | None = None)
 def openai_error(code: str, message: str, status: int, details: dict[str, Any] | None = None) -> dict[str, Any]:
     """`{"error": {message, type, param, code}}`; `param` is the field that was wrong, when it was one."""
     kind = "server_error" if status >= 500 else _OPENAI_TYPES.get(status, "invalid_request_error")
-    param = "model" if code == Code.MODEL_NOT_FOUND else (details or {}).get("field", (details or {}).get("parameter"))
+    named = (details or {}).get("field", (details or {}).get("parameter"))
+    param = "model" if code == Code.MODEL_NOT_FOUND else _OPENAI_PARAMS.get(str(named), named)
     openai_code = _OPENAI_CODES.get(Code(code), code.lower()) if code in Code.__members__ else code.lower()
     return {"error": {"message": message, "type": kind, "param": param, "code": openai_code}}
+
+
+def stream_failure(output: GenerationOutput) -> dict[str, Any]:
+    """The event that ends a stream under /v1 where no choice ends well: OpenAI's clients know no `cancelled`."""
+    error = error_of(output)
+    code, status = code_and_status(error)
+    return openai_error(code, error.message, status)

@@ -4,15 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import replace
 
 from inference.engine import (
     FinishReason,
     GenerationOutput,
     GenerationRequest,
-    InvalidRequest,
     Message,
-    SamplingParams,
 )
 from inference.engine import Usage as EngineUsage
 from inference.protocol import sse
@@ -26,33 +23,22 @@ from inference.protocol.chat_tools import (
     whole_calls,
 )
 from inference.protocol.choices import Choice
-from inference.protocol.errors import code_and_status, error_of, openai_error
+from inference.protocol.errors import stream_failure
 from inference.protocol.logprobs import Logprobs, logprobs
 from inference.protocol.native import Usage
-from inference.protocol.parameters import (
-    Choices,
-    MaxTokens,
-    Priority,
-    RepeatPenalty,
-    Seed,
-    StopSequence,
-    StopSequences,
-    Temperature,
-    Timeout,
-    TopK,
-    TopP,
-    parse,
-)
-from inference.protocol.sampling import FurtherSampling
+from inference.protocol.openai_parameters import OpenAIParameters, Unsupported, refuse_unsupported
+from inference.protocol.parameters import MaxTokens, parse
+from inference.protocol.sampling import TopLogprobs, asked_logprobs
 
-# Fields that change what is generated and that this server cannot follow, with the values that ask for nothing.
-# `null` is always one of them.
-_UNSUPPORTED: dict[str, tuple[object, ...]] = {
+_UNSUPPORTED: Unsupported = {
     "audio": (),
     "function_call": ("none",),
     "functions": ([],),
     "modalities": (["text"],),
+    "moderation": (),
     "prediction": (),
+    "prompt_cache_options": (),
+    "prompt_cache_retention": (),
     "reasoning_effort": (),
     "service_tier": ("auto",),
     "store": (False,),
@@ -94,54 +80,24 @@ class ChatMessage(Struct):
         )
 
 
-class StreamOptions(Struct):
-    """What a stream carries beside the text."""
-
-    include_usage: bool | None = None
-
-
-class ChatBody(FurtherSampling, kw_only=True):
+class ChatBody(OpenAIParameters, kw_only=True):
     """POST /v1/chat/completions. An absent `max_tokens` is what is left of the context."""
 
     model: str
     messages: Annotated[list[ChatMessage], Meta(min_length=1)]
-    max_tokens: MaxTokens | None = None
     max_completion_tokens: MaxTokens | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    top_k: TopK | None = None
-    repeat_penalty: RepeatPenalty | None = None
-    stop: StopSequence | StopSequences | None = None
-    seed: Seed | None = None
-    n: Choices | None = None
-    timeout: Timeout | None = None
-    priority: Priority | None = None
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
     tools: Annotated[list[ChatTool], Meta(max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-
-    @property
-    def include_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage is True
 
     def generation_request(self, request_id: str) -> GenerationRequest:
         """What the engine is asked for."""
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-        sampling = SamplingParams(
-            max_tokens=self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens,
-            temperature=1.0 if self.temperature is None else self.temperature,
-            top_p=1.0 if self.top_p is None else self.top_p,
-            top_k=0 if self.top_k is None else self.top_k,
-            repeat_penalty=1.0 if self.repeat_penalty is None else self.repeat_penalty,
-            seed=self.seed,
-            stop=stop,
-            **self.further(),
-        )
+        max_tokens = self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
         return GenerationRequest(
             request_id=request_id,
             messages=tuple(message.message() for message in self.messages),
-            sampling=sampling,
+            sampling=self.sampling(max_tokens=max_tokens, logprobs=asked_logprobs(self.logprobs, self.top_logprobs)),
             n=1 if self.n is None else self.n,
             tools=tuple(tool.tool() for tool in self.tools or ()),
             tool_choice=tool_choice(self.tool_choice),
@@ -152,20 +108,10 @@ class ChatBody(FurtherSampling, kw_only=True):
 
 def parse_chat(value: Mapping[str, Any]) -> ChatBody:
     """InvalidRequest names the field that is wrong or not supported."""
-    for field, given in value.items():
-        if field.startswith("chat_template") or field in _UNSUPPORTED:
-            if given is None or any(_same(given, neutral) for neutral in _UNSUPPORTED.get(field, ())):
-                continue
-            raise InvalidRequest(f"{field[:100]} is not supported by this server: leave it out.", field=field[:100])
+    refuse_unsupported(value, _UNSUPPORTED)
     body = parse(value, ChatBody)
-    if body.stream_options is not None and not body.stream:
-        raise InvalidRequest("stream_options is for streams only: set stream to true.", field="stream_options")
+    body.check_stream_options()
     return body
-
-
-def _same(given: object, neutral: object) -> bool:
-    """Equal, where true is not 1."""
-    return given == neutral and isinstance(given, bool) == isinstance(neutral, bool)
 
 
 class AnswerMessage(Struct):
@@ -268,7 +214,7 @@ class ChatStream:
         if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
             # All choices are cancelled together, and the last one says so.
             if output.finish_reason is FinishReason.ERROR or output.usage is not None:
-                yield sse.event(_failure(output))
+                yield sse.event(stream_failure(output))
             return
         if output.text or output.logprobs:
             told = logprobs(output.logprobs) if output.logprobs else None
@@ -290,14 +236,6 @@ class ChatStream:
     def _form(self, choices: list[ChunkChoice], usage: Usage | None) -> ChatChunk:
         shown = usage if self._include_usage else UNSET
         return ChatChunk(self._id, "chat.completion.chunk", self._created, self._model, choices, shown)
-
-
-def _failure(output: GenerationOutput) -> dict[str, Any]:
-    if output.finish_reason is FinishReason.CANCELLED:
-        output = replace(output, error="The generation was cancelled by the server; try again.")
-    error = error_of(output)
-    code, status = code_and_status(error)
-    return openai_error(code, error.message, status)
 
 
 class ModelEntry(Struct):

@@ -16,8 +16,8 @@ MinTokens = Annotated[int, Meta(ge=0, le=2**31 - 1, description="No end before s
 TopLogprobs = Annotated[int, Meta(ge=0, le=20, description="So many best tokens beside each; needs logprobs.")]
 
 
-class FurtherSampling(Struct, kw_only=True):
-    """Absent and null are the same: not asked for."""
+class TextSampling(Struct, kw_only=True):
+    """What steers the text. Absent and null are the same: not asked for."""
 
     min_p: MinP | None = None
     presence_penalty: Penalty | None = None
@@ -25,16 +25,12 @@ class FurtherSampling(Struct, kw_only=True):
     logit_bias: LogitBias | None = None
     min_tokens: MinTokens | None = None
     ignore_eos: bool | None = None
-    logprobs: bool | None = None
-    top_logprobs: TopLogprobs | None = None
     response_format: ResponseFormat | None = None
     regex: Regex | None = None
     grammar: Grammar | None = None
 
     def further(self) -> dict[str, Any]:
         """The engine's parameters of these. InvalidRequest when they contradict each other."""
-        if self.top_logprobs and not self.logprobs:
-            raise InvalidRequest("top_logprobs needs logprobs: set it to true.", field="top_logprobs")
         return {
             "min_p": self.min_p or 0.0,
             "presence_penalty": self.presence_penalty or 0.0,
@@ -42,6 +38,22 @@ class FurtherSampling(Struct, kw_only=True):
             "logit_bias": {int(token): bias for token, bias in (self.logit_bias or {}).items()},
             "min_tokens": self.min_tokens or 0,
             "ignore_eos": self.ignore_eos is True,
-            "logprobs": (self.top_logprobs or 0) if self.logprobs else None,
             "constraint": constraint(self.response_format, self.regex, self.grammar),
         }
+
+
+class FurtherSampling(TextSampling, kw_only=True):
+    """The same with log probabilities, as OpenAI's chat asks for them."""
+
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
+
+    def further(self) -> dict[str, Any]:
+        return super().further() | {"logprobs": asked_logprobs(self.logprobs, self.top_logprobs)}
+
+
+def asked_logprobs(logprobs: bool | None, top_logprobs: int | None) -> int | None:
+    """How many of the best tokens the engine tells beside each; None: it tells no log probabilities at all."""
+    if top_logprobs and not logprobs:
+        raise InvalidRequest("top_logprobs needs logprobs: set it to true.", field="top_logprobs")
+    return (top_logprobs or 0) if logprobs else None

@@ -1,0 +1,1 @@
+"""Tokens: texts as a model reads them, and back. For whoever counts them before asking."""

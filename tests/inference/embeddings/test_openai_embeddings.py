@@ -1,0 +1,71 @@
+"""POST /v1/embeddings through the official client. Its strict mode refuses every answer in base64, which is what it
+asks for by itself, OpenAI's own too; so that it is strict where numbers are asked for."""
+
+from collections.abc import Iterator
+
+import openai
+import pytest
+
+from tests.inference.served import ServedStoa
+
+
+@pytest.fixture
+def client(stoa: ServedStoa) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{stoa.url}/v1", api_key=stoa.keys["STAFF"], max_retries=0) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("given", "lengths"),
+    [
+        ("abc", [3]),
+        (["abc", "", "ab"], [3, 0, 2]),
+        ([7, 8, 9, 10], [4]),
+        ([[7, 8], [9]], [2, 1]),
+    ],
+)
+def test_each_form_of_input_becomes_vectors_in_its_order(
+    stoa: ServedStoa, client: openai.OpenAI, given: list[str], lengths: list[int]
+):
+    with openai.OpenAI(
+        base_url=f"{stoa.url}/v1", api_key=stoa.keys["STAFF"], max_retries=0, _strict_response_validation=True
+    ) as strict:
+        numbers = strict.embeddings.create(model="embedder", input=given, encoding_format="float")
+    by_default = client.embeddings.create(model="embedder", input=given)
+
+    assert (numbers.object, numbers.model) == ("list", "embedder")
+    assert [(one.object, one.index, one.embedding) for one in numbers.data] == [
+        ("embedding", index, [length, 1.0]) for index, length in enumerate(lengths)
+    ]
+    assert by_default == numbers
+    assert (numbers.usage.prompt_tokens, numbers.usage.total_tokens) == (1, 1)
+
+
+def test_fewer_dimensions_are_the_first_ones_at_length_one(client: openai.OpenAI):
+    assert client.embeddings.create(model="embedder", input="abc", dimensions=1).data[0].embedding == [1.0]
+    assert client.embeddings.create(model="embedder", input="abc", dimensions=2).data[0].embedding == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        ({"input": []}, "input"),
+        ({"input": ["a"] * 257}, "input"),
+        ({"input": [[1]] * 257}, "input"),
+        ({"input": ["a", 1]}, "input"),
+        ({"input": [[]]}, "input[0]"),
+        ({"input": [2**31]}, "input[0]"),
+        ({"input": None}, "input"),
+        ({"dimensions": 0}, "dimensions"),
+        ({"dimensions": 3}, "dimensions"),
+        ({"dimensions": True}, "dimensions"),
+        ({"encoding_format": "int8"}, "encoding_format"),
+        ({"model": "nobody"}, "model"),
+    ],
+    ids=lambda part: str(part)[:30],
+)
+def test_i4_what_cannot_be_embedded_is_refused_by_name(stoa: ServedStoa, wrong: dict[str, object], param: str):
+    answer = stoa.post("/v1/embeddings", {"model": "embedder", "input": "a", "user": "u"} | wrong)
+
+    assert answer.status_code == (404 if param == "model" else 400)
+    assert answer.json()["error"]["param"] == param
