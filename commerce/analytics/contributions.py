@@ -31,7 +31,7 @@ ORDER_COLUMNS = (
 LINE_COLUMNS = ("id", "order_id", "product_id", "quantity")
 REFUND_COLUMNS = ("id", "order_id", "shop_id", "amount", "status", "updated_at")
 USER_COLUMNS = ("id", "role", "created_at")
-REVIEW_COLUMNS = ("id", "product_id", "rating", "deleted_at", "created_at")
+REVIEW_COLUMNS = ("id", "product_id", "rating", "deleted_at", "hidden_at", "created_at")
 
 SOLD = "c.order_status = 'complete' AND r.order_status = 'complete'"
 
@@ -87,7 +87,7 @@ def of_reviews(where: str, *, reviews: str = REVIEWS, sign: str = "") -> str:
     return _select(
         Source.REVIEWS, "v.id", "v.created_at", product="v.product_id", sign=sign,
         measures={"stars": "v.rating", "reviews": "1"}, tables=f"{reviews} v",
-        where=f"v.deleted_at IS NULL AND {where}",
+        where=f"v.deleted_at IS NULL AND v.hidden_at IS NULL AND {where}",
     )  # fmt: skip
 
 

@@ -196,9 +196,9 @@ class FiguresWalk(Walk):
     def change_reviews(self, pick: int, way: int) -> None:
         review = self.one(Review.objects.all(), pick)
         if way == 0:
-            Review.objects.filter(pk__gte=review.pk).update(deleted_at=NOW)
+            Review.objects.filter(pk__gte=review.pk).update(**{"deleted_at" if pick % 2 else "hidden_at": NOW})
         elif way == 1:
-            Review.objects.update(rating=1 + pick % 5)
+            Review.objects.update(rating=1 + pick % 5, hidden_at=None)
         else:
             review.delete()
 

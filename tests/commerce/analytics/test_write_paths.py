@@ -143,6 +143,7 @@ WRITES: dict[str, Write] = {
     "a review": lambda m, o, now: review(m.customers[0], m.products[2], rating=3),
     "reviews that all change": lambda m, o, now: Review.objects.update(rating=1),
     "a hidden review": lambda m, o, now: Review.objects.filter(rating=5).update(deleted_at=now),
+    "reviews that are hidden for now": lambda m, o, now: Review.objects.update(hidden_at=now),
     "reviews that come back": lambda m, o, now: Review.objects.update(deleted_at=None),
     "reviews of another product": lambda m, o, now: Review.objects.filter(rating=4).update(product=m.products[4]),
     "a deleted review": lambda m, o, now: Review.objects.filter(rating=5).delete(),

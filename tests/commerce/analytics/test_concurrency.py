@@ -1,0 +1,237 @@
+"""Many at once, in real transactions: nothing is counted twice or lost, and nobody waits for a hot row."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.utils import timezone
+
+from commerce.analytics import reconcile, reports, services, snapshots, triggers
+from commerce.analytics.models import Books, Entry
+from commerce.orders.models import Order
+from tests.commerce.analytics.market import Market, assert_right, make_market, make_order, run_sql
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def crowd(transactional_db: None) -> Market:
+    return make_market()
+
+
+def at_once(*calls: Callable[[], Any]) -> None:
+    """Each in a thread of its own; what one raises is raised."""
+    raised: list[BaseException] = []
+
+    def run(call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
+@contextmanager
+def another_transaction(write: Callable[[], Any]) -> Iterator[Callable[[], None]]:
+    """Somebody else has written, and commits when the function is called."""
+    written, may_commit = threading.Event(), threading.Event()
+
+    def run() -> None:
+        try:
+            with transaction.atomic():
+                write()
+                written.set()
+                assert may_commit.wait(60)
+        finally:
+            written.set()
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert written.wait(60)
+
+    def commit() -> None:
+        may_commit.set()
+        thread.join()
+
+    try:
+        yield commit
+    finally:
+        commit()
+
+
+def test_writers_folders_and_readers_at_once(crowd: Market):
+    now = timezone.now()
+
+    def write() -> None:
+        for number in range(8):
+            with transaction.atomic():
+                order = make_order(crowd.customers[number % 2], crowd.products[number % 6 :], at=now, status="pending")
+            Order.objects.filter(pk__in=[order.pk, *order.children.values_list("pk", flat=True)]).update(
+                order_status="complete"
+            )
+
+    def fold() -> None:
+        for _ in range(12):
+            services.fold_some(now=now, most=15)
+
+    def rebuild() -> None:
+        for _ in range(40):
+            services.rebuild_some(now=now, most=2)
+
+    told: list[int] = []
+
+    def read() -> None:
+        for _ in range(15):
+            scope = reports.Scope(shop_ids=None, currency="EUR")
+            with reports.opened(scope, now=now) as report:
+                told.append(report.sums().revenue)
+
+    at_once(write, write, write, fold, fold, rebuild, read, read)
+
+    assert_right(crowd, now)
+    services.fold(now=now)
+    assert reconcile.differences() == []
+    assert all(revenue >= 0 for revenue in told)
+
+
+def test_two_transactions_that_complete_a_part_and_its_parent_both_count(crowd: Market):
+    """Each of them alone earns nothing."""
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    now = timezone.now()
+    for is_part_first in (True, False):
+        parent = make_order(crowd.customers[0], crowd.products[:1], at=now, status="pending")
+        part = parent.children.get()
+        first, second = (part, parent) if is_part_first else (parent, part)
+
+        def complete(order: Order) -> None:
+            Order.objects.filter(pk=order.pk).update(order_status="complete")
+
+        with another_transaction(lambda first=first: complete(first)) as commit:  # type: ignore[misc]
+            waiting = threading.Thread(target=at_once, args=(lambda second=second: complete(second),))
+            waiting.start()
+            waiting.join(0.5)
+            commit()
+            waiting.join()
+
+    assert reconcile.differences() == []
+    assert_right(crowd, now)
+
+
+def test_what_commits_late_is_folded_late(crowd: Market):
+    """Its entries have smaller numbers than some that were folded before."""
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    now = timezone.now()
+    with another_transaction(lambda: make_order(crowd.customers[0], crowd.products, at=now)) as commit:
+        make_order(crowd.customers[1], crowd.products, at=now)
+        services.fold(now=now)
+        services.rebuild_some(now=now)
+        assert not Entry.objects.exists()
+        commit()
+    assert Entry.objects.exists()
+    while not services.rebuild_some(now=now).is_complete:
+        pass
+
+    assert reconcile.differences() == []
+    assert_right(crowd, now)
+
+
+def test_what_is_folded_while_somebody_reads_is_told_once(crowd: Market):
+    now = timezone.now()
+    make_order(crowd.customers[0], crowd.products, at=now)
+    scope = reports.Scope(shop_ids=None, currency="EUR")
+    with reports.opened(scope, now=now) as report:
+        before = report.sums()
+        at_once(lambda: services.fold(now=now))
+        assert report.series(reports.last_days(1, report.today))[0].revenue == before.revenue
+        assert report.sums(reports.last_days(1, report.today)).orders == 1
+    assert before.revenue == 6 * 1250 + 490
+
+
+def test_who_finds_the_lock_taken_has_nothing_to_do(crowd: Market):
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    now = timezone.now()
+    make_order(crowd.customers[0], crowd.products, at=now)
+    with another_transaction(lambda: Books.objects.select_for_update().get()):
+        assert services.fold(now=now) == 0
+        assert services.rebuild_some(now=now).is_busy
+        assert services.clear_some() == 0
+    assert services.fold(now=now) > 0
+
+
+def test_a_step_of_a_rebuild_that_came_too_late_is_undone(crowd: Market, monkeypatch: pytest.MonkeyPatch):
+    """Somebody folded between its first look and its lock."""
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    now = timezone.now()
+    make_order(crowd.customers[0], crowd.products, at=now)
+    services.rebuild_some(now=now)
+    locked = services._locked
+
+    def late() -> Books | None:
+        Entry.objects.count()  # the snapshot is taken
+        at_once(fold)
+        return locked()
+
+    def fold() -> None:
+        monkeypatch.setattr(services, "_locked", locked)
+        assert services.fold(now=now)
+
+    monkeypatch.setattr(services, "_locked", late)
+    assert services.rebuild_some(now=now).is_busy
+    while not services.rebuild_some(now=now).is_complete:
+        pass
+    assert reconcile.differences() == []
+
+
+def test_a_truncated_table_is_noticed(crowd: Market):
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has no TRUNCATE")
+    now = timezone.now()
+    make_order(crowd.customers[0], crowd.products, at=now)
+    services.fold(now=now)
+    run_sql(f"TRUNCATE {Order._meta.db_table} CASCADE")
+    assert services.needs_rebuild()
+    services.keep_up(now=now)
+
+    assert not services.needs_rebuild()
+    assert_right(crowd, now)
+
+
+def test_a_reader_sees_one_moment_and_takes_no_lock(crowd: Market):
+    now = timezone.now()
+    with snapshots.read():
+        before = Order.objects.count()
+        at_once(lambda: make_order(crowd.customers[0], crowd.products, at=now))
+        assert Order.objects.count() == before
+    assert Order.objects.count() == before + 4
+
+
+def test_an_error_of_the_database_that_is_no_conflict_is_raised(crowd: Market, monkeypatch: pytest.MonkeyPatch):
+    def fail() -> Books | None:
+        raise OperationalError("the disk is full")
+
+    monkeypatch.setattr(services, "_locked", fail)
+    with pytest.raises(OperationalError):
+        services.rebuild_some(now=timezone.now())
+
+
+def test_a_flush_leaves_books_that_are_right(crowd: Market):
+    assert triggers.are_there()
+    books = Books.objects.get()
+    assert (books.generation, books.is_stale, books.next_generation) == (1, False, None)
