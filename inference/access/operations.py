@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from inference.engine import EngineError, HostUnavailable
+from inference.engine import DeadlineExceeded, EngineError, HostUnavailable, ModelLoadFailed
 from inference.protocol.errors import code_and_status
 from inference.protocol.parameters import parse
 from shared.accounts.authentication import Principal, aauthenticate, credential_from_headers
@@ -29,6 +29,9 @@ Parser = Callable[[Mapping[str, Any]], BodyT]
 
 # Larger bodies are parsed in a thread: this much JSON takes about a millisecond.
 PARSED_ON_THE_LOOP_BYTES = 64 * 1024
+
+# They come out the same when they are asked the same again: time that was asked for is up, a model cannot be loaded.
+_RETRY_IN_VAIN = (DeadlineExceeded, ModelLoadFailed)
 
 _encoder = msgspec.json.Encoder()
 logger = structlog.get_logger(__name__)
@@ -129,6 +132,8 @@ def engine_problem(error: EngineError) -> Problem:
         logger.error("model_host_unavailable", reason=message)
         message = "No model can be reached just now. Try again in a moment."
     headers = {}
+    if isinstance(error, _RETRY_IN_VAIN) and "retry_after" not in details:
+        headers["X-Should-Retry"] = "false"  # OpenAI's clients would repeat it twice by themselves
     if status == 503:
         headers["Retry-After"] = str(max(1, round(details.pop("retry_after", 1))))
     return Problem(status=status, code=code, message=message, details=details or None, headers=headers)

@@ -70,6 +70,7 @@ def test_r7_a_deadline_is_the_clients_own_error(client: openai.OpenAI):
     with pytest.raises(openai.InternalServerError) as late:
         client.chat.completions.create(**asked)
     assert (late.value.status_code, late.value.code) == (503, "timeout")
+    assert late.value.response.headers["x-should-retry"] == "false"
     with pytest.raises(openai.APIError, match="Too late"):
         list(client.chat.completions.create(**asked, stream=True))
 
