@@ -38,7 +38,7 @@ class AbuseReport(models.Model):
     class Status(models.TextChoices):
         OPEN = "open"
         ACCEPTED = "accepted"
-        WITHDRAWN = "withdrawn", "Withdrawn: its author took the content back first"
+        WITHDRAWN = "withdrawn", "Withdrawn: the content was taken back first"
 
     class Standing(models.TextChoices):
         """Whether the report counts for hiding on its own, and else why it does not; as it was when it was made."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -11,8 +11,9 @@ from django.utils.text import Truncator
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.config.fast_admin import FastAdmin
-from commerce.reviews import services
+from commerce.moderation.services import accept_report
 from commerce.reviews.models import Question, Review
+from shared.api.errors import ApiError
 
 SHOWN_CHARACTERS = 120
 
@@ -50,6 +51,28 @@ class ContentAdmin(FastAdmin):
         """The action hides it, and the row stays."""
         return False
 
+    def accept(self, request: HttpRequest, contents: "QuerySet[Any]") -> None:
+        """As a moderator does in the queue: logged, and to be undone there."""
+        for content in contents:
+            kind, now = type(content).__name__, timezone.now()
+            try:
+                accept_report(model_type=kind, model_id=content.pk, moderator=request.user, now=now)  # type: ignore[arg-type]
+            except ApiError as error:
+                self.message_user(request, f"{content}: {error}", messages.ERROR)
+
+
+class RatingFilter(admin.SimpleListFilter):
+    """Django's own asks the table which ratings there are, and so reads all of it."""
+
+    title = parameter_name = "rating"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(stars), f"{stars} of 5") for stars in range(1, 6)]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        chosen = self.value()
+        return queryset.filter(rating=chosen) if chosen in dict(self.lookup_choices) else queryset
+
 
 @admin.register(Review)
 class ReviewAdmin(ContentAdmin):
@@ -62,12 +85,11 @@ class ReviewAdmin(ContentAdmin):
         "created_at",
         "deleted_at",
     ]
-    list_filter = ["rating", *ContentAdmin.list_filter]
+    list_filter = [RatingFilter, *ContentAdmin.list_filter]
 
     @admin.action(description="Take down: off every list, and out of the product's rating")
     def take_down(self, request: HttpRequest, reviews: "QuerySet[Review]") -> None:
-        for review in reviews.filter(deleted_at=None):
-            services.delete_review(review_id=review.pk, actor=request.user, now=timezone.now())  # type: ignore[arg-type]
+        self.accept(request, reviews.filter(deleted_at=None))
 
 
 @admin.register(Question)
@@ -84,7 +106,4 @@ class QuestionAdmin(ContentAdmin):
 
     @admin.action(description="Take down: off every list")
     def take_down(self, request: HttpRequest, questions: "QuerySet[Question]") -> None:
-        for question in questions.filter(deleted_at=None):
-            services.delete_question(
-                question_id=question.pk, actor=request.user, now=timezone.now()  # type: ignore[arg-type]
-            )  # fmt: skip
+        self.accept(request, questions.filter(deleted_at=None))

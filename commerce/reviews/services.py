@@ -13,6 +13,7 @@ from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
 from shared.api.errors import ApiError, ValidationFailed
+from shared.audit.services import record
 
 
 @transaction.atomic
@@ -57,8 +58,7 @@ def delete_review(*, review_id: int, actor: User, now: datetime) -> None:
     review = Review.objects.for_author(actor).select_for_update().filter(pk=review_id).first()
     if review is None:
         raise ApiError(404, "You have no review with this id.")
-    set_visibility(review, deleted_at=now, hidden_at=review.hidden_at, now=now)
-    withdraw_case(model_type="Review", model_id=review.pk, now=now)
+    _delete(review, actor=actor, now=now)
 
 
 def ask_question(*, user: User, product_id: int, question: str, now: datetime) -> Question:
@@ -83,8 +83,21 @@ def delete_question(*, question_id: int, actor: User, now: datetime) -> None:
     question = Question.objects.for_author(actor).select_for_update().filter(pk=question_id).first()
     if question is None:
         raise ApiError(404, "You have no question with this id.")
-    set_visibility(question, deleted_at=now, hidden_at=question.hidden_at, now=now)
-    withdraw_case(model_type="Question", model_id=question.pk, now=now)
+    _delete(question, actor=actor, now=now)
+
+
+def _delete(content: Review | Question, *, actor: User, now: datetime) -> None:
+    """What its author takes back is their own affair; what somebody else deletes is logged, with the text."""
+    kind = type(content).__name__
+    set_visibility(content, deleted_at=now, hidden_at=content.hidden_at, now=now)
+    withdraw_case(model_type=kind, model_id=content.pk, now=now)
+    if content.user_id != actor.pk:
+        text = {
+            name: getattr(content, name)
+            for name in ("comment", "rating", "question", "answer")
+            if hasattr(content, name)
+        }
+        record(action="reviews.deleted", actor=actor, target_type=kind, target_id=content.pk, details=text, now=now)
 
 
 @transaction.atomic

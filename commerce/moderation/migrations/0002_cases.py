@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='abusereport',
             name='status',
-            field=models.CharField(choices=[('open', 'Open'), ('accepted', 'Accepted'), ('withdrawn', 'Withdrawn: its author took the content back first')], default='open', max_length=16),
+            field=models.CharField(choices=[('open', 'Open'), ('accepted', 'Accepted'), ('withdrawn', 'Withdrawn: the content was taken back first')], default='open', max_length=16),
         ),
         migrations.CreateModel(
             name='Case',

@@ -309,3 +309,28 @@ def test_c7_lists_take_as_many_queries_at_ten_rows_as_at_two_hundred(
     site.get(REPORTS)
     with django_assert_num_queries(3 + (count > 10)):
         assert len(site.get(f"{REPORTS}?limit=10&with=user").json()["data"]) == 10
+
+
+def test_o3_nothing_of_what_people_wrote_is_in_the_log(
+    client_of: ApiClient,
+    asked: Question,
+    written: Review,
+    customer: User,
+    admin: User,
+    caplog: pytest.LogCaptureFixture,
+):
+    Review.objects.filter(pk=written.pk).update(comment="A canary wrote it.")
+    said = {"message": "A canary sings.", "note": "A canary notes.", "reason": "A canary's reason."}
+    removed_at = timezone.now() - timedelta(hours=1)
+    for user in (customer, customer, admin, None):
+        for path in (REPORTS, ACCEPT, REJECT):
+            for body in (target(written, **said), target(asked, **said), said, {**said, "model_type": "canary"}):
+                send(client_of, user, "post", path, body)
+    Notice.objects.update(due_at=removed_at)
+    notice = Notice.objects.get(kind="content_removed", decision__case__model_type="Review")
+    for _ in range(2):
+        send(client_of, customer, "post", "/api/appeals", {"notice_id": notice.pk, **said})
+    client_of(admin).get(REPORTS, {"search": "message:canary"})
+
+    assert Decision.objects.filter(content__comment="A canary wrote it.").exists()
+    assert "canary" not in caplog.text

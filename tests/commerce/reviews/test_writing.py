@@ -14,6 +14,7 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError, ValidationFailed
+from shared.audit.models import AuditEntry
 from tests.commerce.conftest import make_user
 from tests.commerce.orders.buying import buy, make_goods, other_shop
 from tests.commerce.reviews.writing import ask, make_photo, review
@@ -192,3 +193,20 @@ def test_the_database_refuses_a_rating_that_is_none(lamp: Product, customer: Use
 
     with pytest.raises((IntegrityError, DataError)):
         Review.objects.filter(pk=written.pk).update(rating=rating)
+
+
+def test_what_somebody_else_deletes_is_logged_with_its_text(lamp: Product, customer: User, admin: User):
+    mine, theirs, asked = review(customer, lamp), review(admin, lamp, 2, comment="Dim."), ask(customer, lamp, "Why?")
+    delete_review(review_id=mine.pk, actor=customer, now=timezone.now())
+    delete_review(review_id=theirs.pk, actor=admin, now=timezone.now())
+    assert not AuditEntry.objects.exists()
+    delete_question(question_id=asked.pk, actor=admin, now=timezone.now())
+
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor, entry.target_type, entry.target_id) == (
+        "reviews.deleted",
+        admin,
+        "Question",
+        asked.pk,
+    )
+    assert entry.details == {"question": "Why?", "answer": ""}

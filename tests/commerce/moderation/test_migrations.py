@@ -1,0 +1,48 @@
+"""Reports from before there were cases come into the queue; and the way back."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.core.management import call_command
+
+from commerce.moderation.models import AbuseReport, Case
+from commerce.reviews.models import Question, Review
+from shared.audit.triggers import missing_triggers
+from tests.commerce.moderation.reporting import DAY, NOON, report, reporter, rows
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("log_can_be_emptied")]
+
+
+@pytest.fixture
+def back_to_the_newest() -> Iterator[None]:
+    yield
+    call_command("migrate", verbosity=0)
+
+
+@pytest.mark.usefixtures("back_to_the_newest")
+def test_d8_reports_get_their_cases_when_migrating(written: Review, asked: Question):
+    for number, name in enumerate(["ann", "bob"]):
+        report(written, reporter(name), at=NOON + number * DAY)
+    report(asked, reporter("cleo"))
+    Question.objects.filter(pk=asked.pk).update(deleted_at=NOON)
+    before = rows(Review, Question, AbuseReport)
+    call_command("migrate", "commerce_moderation", "0001", verbosity=0)
+    call_command("migrate", "commerce_moderation", verbosity=0)
+
+    assert rows(Review, Question, AbuseReport) == before
+    waiting = Case.objects.get(model_type="Review")
+    assert (waiting.model_id, waiting.state, waiting.is_waiting) == (written.pk, "open", True)
+    assert (waiting.reports_count, waiting.weight, waiting.trusted_count) == (2, 1000, 2)
+    assert (waiting.oldest_at, waiting.newest_at) == (NOON, NOON + DAY)
+    assert (waiting.author, waiting.shop, waiting.language) == (written.user, written.shop, "en")
+    assert Case.objects.get(model_type="Question").state == "closed"
+
+
+@pytest.mark.usefixtures("back_to_the_newest")
+def test_d8_migrating_makes_the_triggers_of_the_log():
+    call_command("migrate", "audit", "zero", verbosity=0)
+    assert missing_triggers() == []
+    call_command("migrate", verbosity=0)
+
+    assert missing_triggers() == []
+    assert Case.objects.count() == 0
