@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import structlog
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
+from uvicorn.protocols.utils import ClientDisconnected
 
 from shared.api.errors import ApiError, Problem
 from shared.observability.health import is_draining
@@ -45,9 +46,10 @@ class Sockets:
                 await self._pass_on(scope, channel)
             except ApiError as error:
                 await channel.refuse(error.problem)
-            except Exception as error:
-                if not isinstance(error, OSError):  # that is how a client that left is told
-                    logger.exception("socket_failed")
+            except ClientDisconnected:
+                pass
+            except Exception:
+                logger.exception("socket_failed")
                 await channel.refuse(Problem.of_status(500))
             finally:
                 _log(scope, channel, time.monotonic() - began)

@@ -73,6 +73,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
                 timer.cancel()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        if self.handshake_initiated:
+            super().data_received(data)
+            return
+        self.conn.receive_data(data)  # the whole head, which was read as HTTP before
+        self.handle_events()
+        if not self.handshake_initiated:  # the parser has refused it, and answered
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+
     def pause_writing(self) -> None:
         """Who does not read is not read from either: each ping asks for a pong."""
         super().pause_writing()
@@ -103,11 +113,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             return
         super().handle_cont(event)
 
-    def handle_parser_exception(self) -> None:
-        if not self.handshake_initiated:  # what the parser refused it has answered
-            self.transport.write(b"".join(self.conn.data_to_send()))
-            self.transport.close()
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not _is_utf8(b"".join(self.frames)):
+            self.conn.fail(1007, "not UTF-8")
+            self.handle_parser_exception()
             return
+        super().send_receive_event_to_app()
+
+    def handle_parser_exception(self) -> None:
         super().handle_parser_exception()
         self._over()
 
@@ -140,3 +153,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """A closed transport waits until all of its buffer is sent, which may be never."""
         if self._end is None and not self._lost:
             self._end = self.loop.call_later(GOODBYE_S, self.transport.abort)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

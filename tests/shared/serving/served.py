@@ -1,6 +1,7 @@
 """A small application behind the door, for tests to run as a server: `SERVED='{...}' python -m ...`.
 
-SERVED has `settings`, the arguments of `serve`, and `head_timeout_s` and `body_timeout_s`.
+SERVED has `settings`, the arguments of `serve`, and `head_timeout_s`, `body_timeout_s`, `not_reading_s`, `ping_every_s`
+and `most_sockets`.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from shared.observability.logging import configure_logging, logging_config
-from shared.serving import bodies, http
+from shared.serving import bodies, http, websockets
 from shared.serving.server import serve
 
 left: list[str] = []
@@ -87,6 +88,25 @@ async def livez(scope: Any, receive: Any, send: Any) -> None:
     await answer(send, json.dumps({"left": len(left)}).encode())
 
 
+async def socket(scope: Any, receive: Any, send: Any) -> None:
+    """Says back what it hears; after `flood`, megabytes; after `slow`, it reads nothing for a second; after `break`,
+    it breaks."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    try:
+        while (event := await receive())["type"] == "websocket.receive":
+            text = event.get("text")
+            while text == "flood":
+                await send({"type": "websocket.send", "text": "x" * 65536})
+            if text == "slow":
+                await asyncio.sleep(1)
+            if text == "break":
+                raise RuntimeError("it broke")
+            await send({"type": "websocket.send", **{key: event[key] for key in ("text", "bytes") if key in event}})
+    finally:
+        left.append(scope["path"])
+
+
 ROUTES = {f"/{view.__name__}": view for view in (echo, stream, endless, stuck, fail, fail_late, page, livez)}
 
 
@@ -104,11 +124,15 @@ def configure(given: dict[str, Any]) -> None:
             "API_ERROR_BODY": "tests.shared.serving.served.error_body",
             "MAX_BODY_BYTES": 1024 * 1024,
             "TRUSTED_PROXIES": 0,
+            "ALLOWED_HOSTS": ["127.0.0.1", "localhost"],
+            "CORS_ALLOWED_ORIGINS": ["https://shop.example"],
         }
         | given.get("settings", {})
     )
     http.HEAD_TIMEOUT_S = given.get("head_timeout_s", http.HEAD_TIMEOUT_S)
     bodies.READ_TIMEOUT_S = given.get("body_timeout_s", bodies.READ_TIMEOUT_S)
+    websockets.NOT_READING_S = given.get("not_reading_s", websockets.NOT_READING_S)
+    websockets.PING_EVERY_S = given.get("ping_every_s", websockets.PING_EVERY_S)
     configure_logging(logging_config(level="DEBUG", form="json"))
 
 

@@ -4,7 +4,9 @@ import json
 import os
 
 from shared.serving.asgi import wrap
-from tests.shared.serving.served import configure, project
+from shared.serving.sockets import Sockets
+from tests.shared.serving.served import configure, project, socket
 
-configure(json.loads(os.environ["SERVED"]))
-application = wrap(project)
+given = json.loads(os.environ["SERVED"])
+configure(given)
+application = wrap(project, sockets=Sockets({"/socket": socket}, most=given.get("most_sockets", 50)))

@@ -1,0 +1,297 @@
+"""What a WebSocket's client sees of the server and of the door in front of the application."""
+
+import asyncio
+import json
+import socket
+import struct
+import time
+
+import psutil
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus
+
+from tests.shared.serving.conftest import Served, StartServer
+
+MIB = 1024 * 1024
+HANDSHAKE = (
+    b"GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+@pytest.fixture
+def served(start_server: StartServer) -> Served:
+    return start_server()
+
+
+def url(served: Served, path: str = "/socket") -> str:
+    return f"ws://127.0.0.1:{served.port}{path}"
+
+
+def frame(opcode: int, payload: bytes = b"", *, fin: bool = True, masked: bool = True, reserved: int = 0) -> bytes:
+    """A client's frame; its mask is all zeros."""
+    first = (0x80 if fin else 0) | (reserved << 4) | opcode
+    mark = 0x80 if masked else 0
+    if len(payload) < 126:
+        head = struct.pack("!BB", first, mark | len(payload))
+    elif len(payload) < 65536:
+        head = struct.pack("!BBH", first, mark | 126, len(payload))
+    else:
+        head = struct.pack("!BBQ", first, mark | 127, len(payload))
+    return head + (b"\0\0\0\0" if masked else b"") + payload
+
+
+def opened(served: Served, *, receive_buffer: int | None = None) -> socket.socket:
+    """A socket of the operating system, past the handshake."""
+    connection = socket.socket()
+    if receive_buffer:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    connection.settimeout(60)
+    connection.connect(("127.0.0.1", served.port))
+    connection.sendall(HANDSHAKE + b"\r\n")
+    said = b""
+    while not said.endswith(b"\r\n\r\n"):
+        said += connection.recv(1)
+    assert said.startswith(b"HTTP/1.1 101 "), said
+    return connection
+
+
+def close_code(connection: socket.socket) -> int | None:
+    """The code of the close frame that comes before the end; None when the connection is cut without."""
+    said = b""
+    try:
+        while piece := connection.recv(65536):
+            said += piece
+    except ConnectionResetError:
+        pass
+    position = said.rfind(b"\x88")
+    return int.from_bytes(said[position + 2 : position + 4], "big") if position >= 0 else None
+
+
+def eventually_left(served: Served, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while served.get("/livez").json()["left"] < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+async def closed_with(client: ClientConnection) -> int:
+    async with asyncio.timeout(60):
+        await client.wait_closed()
+    assert client.close_code is not None
+    return client.close_code
+
+
+async def test_what_is_said_comes_back_uncompressed_under_a_request_id(served: Served):
+    async with connect(url(served), additional_headers={"X-Request-Id": "mine-1"}) as client:
+        assert client.response is not None
+        assert client.response.headers["x-request-id"] == "mine-1"
+        assert "sec-websocket-extensions" not in client.response.headers
+        await client.send("hello")
+        assert await client.recv() == "hello"
+        await client.send(b"\x00")
+        assert await client.recv() == b"\x00"
+    line = served.wait_for_line("socket", request_id="mine-1")
+    assert (line["path"], line["status"], line["code"]) == ("/socket", 101, 1000)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (None, 101),
+        ("http://127.0.0.1:{port}", 101),
+        ("HTTP://127.0.0.1:{port}", 101),
+        ("https://127.0.0.1:{port}", 101),  # TLS may end before us
+        ("https://shop.example", 101),
+        ("http://shop.example", 403),
+        ("https://shop.example:444", 403),
+        ("https://evil.example", 403),
+        ("http://evil.example:{port}", 403),
+        ("http://127.0.0.1", 403),
+        ("http://127.0.0.1:1", 403),
+        ("http://localhost:{port}", 403),
+        ("http://127.0.0.1:{port}.evil.example", 403),
+        ("http://evil.example/127.0.0.1:{port}", 403),
+        ("http://evil@127.0.0.1:{port}", 403),
+        ("file://", 403),
+        ("null", 403),
+        ("chrome-extension://abcdef", 403),
+        ("127.0.0.1:{port}", 403),
+        ("javascript://127.0.0.1:{port}", 403),
+    ],
+)
+async def test_s7_a_page_of_a_foreign_origin_cannot_connect(served: Served, origin: str | None, status: int):
+    headers = {"Origin": origin.format(port=served.port)} if origin else {}
+    if status == 101:
+        async with connect(url(served), additional_headers=headers) as client:
+            await client.send("hello")
+            assert await client.recv() == "hello"
+        return
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(url(served), additional_headers=headers)
+    assert refused.value.response.status_code == status
+    problem = json.loads(bytes(refused.value.response.body or b""))
+    assert problem["code"] == "permission_denied"
+    served.wait_for_line("socket", request_id=problem["request_id"], status=status)
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        (HANDSHAKE.replace(b"/socket", b"/nothing"), 404),
+        (HANDSHAKE.replace(b"Host: localhost", b"Host: evil.example"), 400),
+        (HANDSHAKE.replace(b"Version: 13", b"Version: 12"), 400),
+        (HANDSHAKE.replace(b"dGhlIHNhbXBsZSBub25jZQ==", b"short"), 400),
+        (HANDSHAKE.replace(b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", b""), 400),
+        (HANDSHAKE + b"Host: localhost\r\n", 400),
+        (HANDSHAKE + b"X-Long: " + b"x" * 9000 + b"\r\n", 431),
+        (HANDSHAKE.replace(b"GET", b"POST"), 405),
+    ],
+    ids=["path", "host", "version", "key", "no key", "two hosts", "long line", "method"],
+)
+def test_o5_i8_a_handshake_that_fails_is_answered_as_json(served: Served, changed: bytes, status: int):
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
+        connection.sendall(changed + b"\r\n")
+        said = b""
+        while piece := connection.recv(65536):
+            said += piece
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert int(head.split(b" ")[1]) == status
+    assert json.loads(body)["request_id"].encode() in head
+    assert "Traceback" not in served.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (frame(1, b"x" * (MIB + 1)), 1009),
+        (struct.pack("!BBQ", 0x81, 0xFF, 2**62), 1009),
+        (frame(1, b"x" * MIB, fin=False) + frame(0, b"x"), 1009),
+        (frame(1, b"", fin=False) + frame(0, b"", fin=False) * 5000, 1009),
+        (frame(1, b"\xff\xfe"), 1007),
+        (frame(1, b"x", masked=False), 1002),
+        (frame(1, b"x", reserved=4), 1002),  # compressed, which nobody agreed on
+        (frame(3, b"x"), 1002),
+        (frame(9, b"x" * 126), 1002),
+        (frame(9, b"x", fin=False), 1002),
+        (frame(0, b"x"), 1002),
+        (frame(1, b"x", fin=False) + frame(1, b"y"), 1002),
+        (frame(8, b"\x00"), 1002),
+        (frame(8, struct.pack("!H", 999)), 1002),
+        (frame(8, struct.pack("!H", 1005)), 1002),
+        (frame(8, struct.pack("!H", 1000) + b"\xff"), 1007),
+        (frame(8, struct.pack("!H", 1000)), 1000),
+        (frame(8), 1005),
+    ],
+)
+def test_s13_a_malformed_frame_ends_its_connection_alone(served: Served, sent: bytes, code: int):
+    other = opened(served)
+    with opened(served) as connection:
+        connection.sendall(sent)
+        said = close_code(connection)
+        assert said == (None if code == 1005 else code) or (code == 1005 and said is not None)
+    other.sendall(frame(1, b"still here"))
+    assert other.recv(100)[2:] == b"still here"
+    other.close()
+    assert "Traceback" not in served.log.read_text()
+
+
+async def test_s13_an_application_that_breaks_closes_with_1011_and_one_traceback(served: Served):
+    async with connect(url(served)) as client:
+        await client.send("break")
+        assert await closed_with(client) == 1011
+    served.wait_for_line("socket", code=1011)
+    assert served.log.read_text().count("RuntimeError: it broke") == 1
+
+
+def test_s4_who_reads_nothing_costs_little_and_is_cut_off_with_1013(start_server: StartServer):
+    served = start_server(not_reading_s=2)
+    process = psutil.Process(served.process.pid)
+    opened(served).close()
+    before = process.memory_info().rss
+    connection = opened(served, receive_buffer=4096)
+    connection.sendall(frame(1, b"flood"))
+
+    eventually_left(served, 2)  # one of them is the socket before
+    assert process.memory_info().rss - before < 16 * MIB
+    deadline = time.monotonic() + 60
+    while [held for held in process.net_connections("tcp") if held.status == "ESTABLISHED"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    connection.close()
+
+
+def test_s4_who_reads_on_in_time_misses_nothing(start_server: StartServer):
+    served = start_server(not_reading_s=30)
+    with opened(served, receive_buffer=4096) as connection:
+        connection.sendall(frame(1, b"flood"))
+        time.sleep(1)
+        got = 0
+        while got < 8 * MIB:
+            piece = connection.recv(65536)
+            assert piece
+            got += len(piece)
+
+
+def test_s5_who_sends_faster_than_is_read_waits(served: Served):
+    process = psutil.Process(served.process.pid)
+    with opened(served) as connection:
+        before = process.memory_info().rss
+        connection.sendall(frame(1, b"slow"))
+        connection.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            connection.sendall(frame(1, b"x" * 500_000) * 600)
+        assert process.memory_info().rss - before < 32 * MIB
+
+
+def test_s5_pings_that_nobody_reads_the_answers_of_are_not_read_on(start_server: StartServer):
+    served = start_server(not_reading_s=2)
+    process = psutil.Process(served.process.pid)
+    connection = opened(served, receive_buffer=4096)
+    before = process.memory_info().rss
+    connection.settimeout(1)
+    with pytest.raises((TimeoutError, ConnectionError)):
+        connection.sendall(frame(9, b"x" * 125) * 1_000_000)
+    assert process.memory_info().rss - before < 16 * MIB
+    eventually_left(served, 1)
+    connection.close()
+
+
+async def test_s14_silence_is_pinged_and_who_does_not_answer_is_cut_off(start_server: StartServer):
+    served = start_server(ping_every_s=0.2, not_reading_s=1)
+    with opened(served) as silent:
+        assert silent.recv(2) == b"\x89\x04"  # a ping with four bytes
+        assert close_code(silent) == 1013
+    async with connect(url(served)) as client:
+        await asyncio.sleep(2)  # pongs go by themselves
+        await client.send("hello")
+        assert await client.recv() == "hello"
+
+
+async def test_s8_one_too_many_is_closed_with_1013_and_the_others_are_held(start_server: StartServer):
+    served = start_server(most_sockets=3)
+    held = [await connect(url(served)) for _ in range(3)]
+    async with connect(url(served)) as surplus:
+        assert await closed_with(surplus) == 1013
+    await held.pop().close()
+    eventually_left(served, 1)
+    held.append(await connect(url(served)))
+    for client in held:
+        await client.send("hello")
+        assert await client.recv() == "hello"
+        await client.close()
+
+
+async def test_s12_a_server_that_stops_closes_what_is_left_after_its_drain_with_1012(start_server: StartServer):
+    served = start_server(serve={"drain_s": 1})
+    client = await connect(url(served))
+    served.process.terminate()
+    served.wait_for_line("draining")
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(url(served))
+    assert refused.value.response.status_code == 503
+    assert refused.value.response.headers["retry-after"] == "5"
+    assert await closed_with(client) == 1012
+    await asyncio.to_thread(served.process.wait, 60)
+    assert served.process.returncode == 0
