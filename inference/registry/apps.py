@@ -8,3 +8,4 @@ class RegistryConfig(AppConfig):
 
     name = "inference.registry"
     label = "inference_registry"
+    verbose_name = "Models"

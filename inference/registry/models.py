@@ -20,6 +20,7 @@ class WantedModel(models.Model):
     changed_at = models.DateTimeField()
 
     class Meta:
+        verbose_name = "model"
         constraints = [models.CheckConstraint(condition=Q(revision__gte=1), name="inference_registry_revision_from_1")]
 
     def __str__(self) -> str:

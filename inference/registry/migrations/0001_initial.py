@@ -26,6 +26,7 @@ class Migration(migrations.Migration):
                 ('changed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                'verbose_name': 'model',
                 'constraints': [models.CheckConstraint(condition=models.Q(('revision__gte', 1)), name='inference_registry_revision_from_1')],
             },
         ),
