@@ -80,14 +80,15 @@ def refuse_unknown_names() -> None:
 
 def byte_count(name: str) -> int | None:
     """A number of bytes, as in 2000000000, 2GB or 2GiB; None where nothing is said."""
-    text = env.str(name, default="").strip()
+    text = str(env.str(name, default="")).strip()
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i?)B)?", text)
     if not text:
         return None
     if match is None:
         raise ImproperlyConfigured(f"{name} is {text!r}: give bytes, as in 2000000000, 2GB or 2GiB.")
     number, unit, binary = match.groups()
-    return round(float(number) * (1024 if binary else 1000) ** ("kMGT".index(unit) + 1 if unit else 0))
+    factor: int = (1024 if binary else 1000) ** ("kMGT".index(unit) + 1 if unit else 0)
+    return round(float(number) * factor)
 
 
 def var_dir() -> Path:

@@ -1,9 +1,11 @@
 """What a load will take, before it is tried. Once a model was loaded its true cost is known and this is not asked."""
 
+import os
 from pathlib import Path
 
+from inference.engine.compile import FOLDER_VARIABLE
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.inspection import ModelFacts, inspect_model
+from inference.engine.inspection import TEXT_GENERATION, ModelFacts, inspect_model
 from inference.engine.request import LoadOptions
 
 DEFAULT_CONTEXT = 2048
@@ -23,7 +25,11 @@ def estimate_memory(path: Path, options: LoadOptions) -> int:
 
 
 def _weight_bytes(facts: ModelFacts, options: LoadOptions) -> float:
-    """Of one weight in memory: bfloat16 files stay as they are, all else becomes float32 unless it is asked for."""
+    """Of one weight in memory. Kernels compiled for this machine keep the bfloat16 of a file; without them, and in
+    encoders, all is float32 unless other things are asked for."""
+    if TEXT_GENERATION not in facts.capabilities:
+        return 4
     if options.quantization == "int8":
         return INT8_BYTES
-    return 2 if "bfloat16" in (options.dtype, facts.dtype) else 4
+    is_kept = facts.dtype == "bfloat16" and FOLDER_VARIABLE in os.environ
+    return 2 if is_kept or options.dtype == "bfloat16" else 4

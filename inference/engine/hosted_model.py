@@ -6,58 +6,25 @@ import logging
 import math
 import os
 import time
-from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from inference.engine import frames
-from inference.engine.channel import BrokenFrame
 from inference.engine.errors import EngineError, ModelLoadFailed, ModelNotLoaded
-from inference.engine.failures import CoolDowns, CrashLoop
-from inference.engine.launcher import Launcher, ModelProcess
-from inference.engine.policy import Policy
-from inference.engine.process import ModelSpec
+from inference.engine.failures import CrashLoop
+from inference.engine.launcher import ModelProcess
+from inference.engine.plan import Host, Plan
 from inference.engine.request import LoadReport, ModelState, ModelStatus
 from inference.engine.resident import resident_bytes
-from inference.engine.room import Room
+from inference.engine.watching import watch
 
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 3.0
 RESTART_WAIT_SECONDS = 8.0
 MOST_PROGRESS = 0.95  # of what is measured by memory: it is loaded when it says so
-
-
-class Health(msgspec.Struct, frozen=True):
-    """A model process is pinged every `interval` seconds; one that is silent for `patience` seconds is killed."""
-
-    interval: float = 5.0
-    patience: float = 30.0
-
-
-class Host(msgspec.Struct, frozen=True):
-    """What the models of one host share. costs: what a content took when it was loaded last, bytes."""
-
-    launcher: Launcher
-    room: Room
-    cool_downs: CoolDowns
-    policy: Policy
-    health: Health
-    costs: dict[Hashable, int]
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One model as it is to be. `content` is all that its load depends on; `memory_bytes` is what it may take.
-
-    for_request: a request waits for it. background: nobody does, and it takes no other's room.
-    """
-
-    spec: ModelSpec
-    content: Hashable
-    memory_bytes: int
-    for_request: bool = False
-    background: bool = False
 
 
 class HostedModel:
@@ -167,7 +134,8 @@ class HostedModel:
         self._retired = asyncio.get_running_loop().create_future()
         self._process.channel.send(frames.Retire())
         try:
-            await asyncio.wait({self._retired, self._life}, return_when=asyncio.FIRST_COMPLETED)
+            answered: set[asyncio.Future[Any]] = {self._retired, self._life}
+            await asyncio.wait(answered, return_when=asyncio.FIRST_COMPLETED)
             if self._retired.done() and not self._retired.result():
                 return False
             await self.ended()
@@ -226,7 +194,7 @@ class HostedModel:
             return self._fail(ModelLoadFailed(f"No process could be started for {self.model_id}: {error}"))
         self._resident_at_start = resident_bytes(self._process.pid)
         self._busy = self._was_useful = False
-        refusal = await self._serve(self._process)
+        refusal = await watch(self._process, self._host.health, loaded=self._become_loaded, hear=self._hear)
         await asyncio.wait({self._process.ended}, timeout=STOP_SECONDS)
         self._process.kill("it hung at its end")
         last_words = await self._process.ended
@@ -239,42 +207,6 @@ class HostedModel:
         if refusal is not None:
             return self._fail(refusal)
         return self._crash(last_words)
-
-    async def _serve(self, process: ModelProcess) -> EngineError | None:
-        """Until the process ends or is killed. Returns why it would not load, if it said so."""
-        try:
-            answer = await process.channel.receive()
-            if isinstance(answer, frames.Failed):
-                return frames.error_from(answer)
-            if isinstance(answer, frames.Started):
-                await self._become_loaded(answer.report)
-                await self._watch(process)
-        except EngineError as error:  # it took more than there is room for
-            process.kill("there is no room for it")
-            return error
-        except TimeoutError:
-            process.kill(f"it did not answer for {self._host.health.patience:g} s")
-        except BrokenFrame as error:
-            process.kill(str(error))
-        return None
-
-    async def _watch(self, process: ModelProcess) -> None:
-        """Until its line is closed. TimeoutError: it says nothing any more."""
-        pinging = asyncio.create_task(self._ping(process))
-        try:
-            while True:
-                async with asyncio.timeout(self._host.health.patience):
-                    frame = await process.channel.receive()
-                if frame is None:
-                    return
-                self._hear(frame)
-        finally:
-            pinging.cancel()
-
-    async def _ping(self, process: ModelProcess) -> None:
-        while True:
-            process.channel.send(frames.Ping())
-            await asyncio.sleep(self._host.health.interval)
 
     def _hear(self, frame: frames.Frame) -> None:
         match frame:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inference.engine.client import HOST_SOCKET
-from inference.engine.hosted_model import Health
 from inference.engine.model_host import ModelHost
 from inference.engine.policy import Policy
+from inference.engine.watching import Health
 
 LOADER = "inference.engine.loading:load_model"
 MAX_SOCKET_PATH = 107  # what Linux allows

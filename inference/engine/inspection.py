@@ -61,7 +61,9 @@ def inspect_model(path: Path) -> ModelFacts:
 
 
 def _of_gguf(file: Path, header: GGUFHeader) -> ModelFacts:
-    value = lambda name: _whole(header.values.get(f"{header.architecture}.{name}"))  # noqa: E731
+    def value(name: str) -> int:
+        return _whole(header.values.get(f"{header.architecture}.{name}"))
+
     heads = value("attention.head_count")
     head_dim = value("attention.key_length") or value("embedding_length") // max(1, heads)
     kind = _FILE_TYPES.get(_whole(header.values.get("general.file_type")), "mixed")

@@ -14,13 +14,15 @@ from inference.engine.errors import EngineError, EngineOverloaded, InvalidReques
 from inference.engine.estimate import estimate_memory
 from inference.engine.failures import CoolDowns
 from inference.engine.frames import Frame
-from inference.engine.hosted_model import Health, Host, HostedModel, Plan
+from inference.engine.hosted_model import HostedModel
 from inference.engine.inspection import fingerprint
 from inference.engine.launcher import Launcher
+from inference.engine.plan import Host, Plan
 from inference.engine.policy import Policy
 from inference.engine.process import ModelSpec
 from inference.engine.request import LoadOptions, LoadReport, ModelState
 from inference.engine.room import Room
+from inference.engine.watching import Health
 
 _END_SECONDS = 1.0
 

@@ -5,8 +5,9 @@ of a path. What was read of a model is kept until one of its files changes.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from django.conf import settings
@@ -170,7 +171,8 @@ def _changed_at(path: Path) -> int:
 
 def _link_out(model: Path, root: Path) -> str | None:
     """The name of the first thing in a model that leads out of its model folder."""
-    for number, path in enumerate([model, *(model.rglob("*") if model.is_dir() else ())]):
+    paths: Iterable[Path] = chain([model], model.rglob("*") if model.is_dir() else [])
+    for number, path in enumerate(paths):
         if number > MOST_LINKS or not path.resolve().is_relative_to(root):
             return path.name
     return None

@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 import msgspec
 from inference.engine import Policy, run_host
-from inference.engine.hosted_model import Health
+from inference.engine.watching import Health
 loader = "tests.inference.engine.fake_model:load_model"
 policy = msgspec.json.decode(sys.argv[2], type=Policy)
 run_host(Path(sys.argv[1]), loader=loader, health=Health(0.2, 6.0), policy=policy)

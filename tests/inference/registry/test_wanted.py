@@ -191,3 +191,24 @@ async def test_a_restart_brings_back_what_was_loaded_with_its_options_and_not_wh
         finally:
             process.terminate()
             process.wait(45)
+
+
+async def test_o6_without_its_model_host_the_server_is_not_ready_but_alive_and_says_that_it_is_degraded(
+    tmp_path_factory: pytest.TempPathFactory,
+):
+    home = tmp_path_factory.mktemp("hostless")
+    add_model(home / "models", "talker", dict(TALKER_CONFIG))
+    with running_host() as host, served_stoa(home, host.run_dir, home / "models", load=["talker"]) as stoa:
+        ready = await asyncio.to_thread(stoa.get, "/readyz")
+        assert (ready.status_code, ready.json()["checks"]) == (200, {"database": "ok", "model_host": "ok"})
+        host.process.kill()
+        host.process.wait(20)
+        began = time.monotonic()
+        answers = [await asyncio.to_thread(stoa.get, path) for path in ("/readyz", "/livez", "/health", "/models")]
+        assert time.monotonic() - began < 60
+        ready, alive, health, models = answers
+        assert (ready.status_code, ready.json()["checks"]) == (503, {"database": "ok", "model_host": "failed"})
+        assert alive.status_code == 200
+        assert (health.status_code, health.json()["status"], health.json()["models_loaded"]) == (200, "degraded", 0)
+        states = {model["id"]: model["state"] for model in models.json()["models"]}
+        assert states["talker"] == "unloaded"
