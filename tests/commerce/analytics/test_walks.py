@@ -80,12 +80,14 @@ class FiguresWalk(Walk):
 
     @rule(pick=PICK, status=STATUSES)
     def buy(self, pick: int, status: str) -> None:
-        order = buy(self.market.customers[pick % 2], (self.market.products[pick % 6], 1), (self.market.products[0], 1))
-        part = order.children.earliest("pk")
-        assert part.shop is not None
-        self.allowed(
-            lambda: change_order_status(order_id=part.pk, status=status, actor=part.shop.owner, now=NOW)  # type: ignore[union-attr]
-        )
+        def buy_and_move() -> None:
+            products = self.market.products
+            order = buy(self.market.customers[pick % 2], (products[pick % 6], 1), (products[0], 1))
+            part = order.children.select_related("shop__owner").earliest("pk")
+            assert part.shop is not None
+            change_order_status(order_id=part.pk, status=status, actor=part.shop.owner, now=NOW)
+
+        self.allowed(buy_and_move)
 
     @rule(at=MOMENTS, days=st.integers(1, 40))
     def orders_in_bulk(self, at: datetime, days: int) -> None:

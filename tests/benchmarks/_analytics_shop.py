@@ -1,0 +1,202 @@
+"""One shop of a benchmark's size, in a database of its own: what its figures cost. Prints JSON.
+
+Run by `analytics` in a process of its own, with DATABASE_URL and STOA_HOME set.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.test")
+import django
+
+django.setup()
+
+from django.core.management import call_command  # noqa: E402 - what needs Django's apps comes after them
+from django.db import connection, transaction  # noqa: E402
+from django.db.models import Count, F, Sum  # noqa: E402
+from django.test import Client  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from commerce.analytics import reconcile, services, triggers  # noqa: E402
+from commerce.analytics.models import Entry  # noqa: E402
+from commerce.catalog.models import Category, Product, ProductType  # noqa: E402
+from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders  # noqa: E402
+from commerce.orders.models import Order, OrderLine, Refund  # noqa: E402
+from commerce.orders.pricing import WantedLine  # noqa: E402
+from commerce.orders.services import Delivery, place_order  # noqa: E402
+from commerce.shops.models import Shop  # noqa: E402
+from shared.accounts.models import User  # noqa: E402
+from shared.accounts.services import create_api_key  # noqa: E402
+
+SHOPS, PRODUCTS_EACH, CATEGORIES, OWNED, DAYS = 1000, 5, 20, 3, 1095
+STATUSES = ["complete"] * 17 + ["refunded", "cancelled", "processing"]
+READS = {
+    "GET /analytics": "/api/analytics",
+    "GET /analytics of 90 days": "/api/analytics?from={first}&to={last}&compare=previous",
+    "GET /low-stock-products": "/api/low-stock-products",
+    "GET /category-wise-product": "/api/category-wise-product",
+    "GET /category-wise-product-sale": "/api/category-wise-product-sale",
+    "GET /top-rate-product": "/api/top-rate-product",
+}
+
+
+def make_shop(orders: int) -> dict[str, User]:
+    """1000 shops, of which one owner has three, with `orders` orders over three years. Answers who asks."""
+    admin = User.objects.create(email="admin@bench.example", role="SUPER_ADMIN")
+    owners = User.objects.bulk_create(
+        User(email=f"owner{number}@bench.example", role="STORE_OWNER") for number in range(SHOPS // OWNED + 1)
+    )
+    customers = User.objects.bulk_create(
+        User(email=f"customer{number}@bench.example") for number in range(max(100, min(200_000, orders // 8)))
+    )
+    kind = ProductType.objects.create(name="Home", slug="home")
+    shops = Shop.objects.bulk_create(
+        Shop(owner=owners[number // OWNED], name=f"Shop {number}", slug=f"shop-{number}") for number in range(SHOPS)
+    )
+    products = Product.objects.bulk_create(
+        Product(shop=shop, type=kind, name=f"Lamp {number}", slug=f"lamp-{shop.pk}-{number}", price=1250,
+                status="publish", quantity=10**9 if number else shop.pk % 40)
+        for shop in shops for number in range(PRODUCTS_EACH)
+    )  # fmt: skip
+    shelves = [Category.objects.create(name=f"Shelf {n}", slug=f"shelf-{n}", type=kind) for n in range(CATEGORIES)]
+    through = Product.categories.through
+    through.objects.bulk_create(
+        through(product=product, category=shelves[number % CATEGORIES]) for number, product in enumerate(products)
+    )
+    drawn = _orders(orders, products, [user.pk for user in customers], Random(7))
+    for _ in insert_past_orders(drawn, random=Random(7)):
+        pass
+    return {"platform": admin, "owner": owners[5]}
+
+
+def _orders(count: int, products: list[Product], customer_ids: list[int], random: Random) -> Iterator[PastOrder]:
+    start = timezone.now() - timedelta(days=DAYS)
+    for number in range(count):
+        lines = [
+            PastLine(product.shop_id, product.pk, 1 + number % 2, 1250)
+            for product in random.sample(products, 1 if random.random() < 0.6 else 2)
+        ]
+        at = start + timedelta(days=DAYS * number / count)
+        endings = {line.shop_id: random.choice(STATUSES) for line in lines}
+        yield PastOrder(random.choice(customer_ids), at, "EUR", lines, endings, delivery_fee=490)
+
+
+def timed(call: Callable[[], Any], times: int) -> dict[str, float]:
+    """Milliseconds."""
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        taken.append((time.perf_counter() - began) * 1000)
+    return {"p50": statistics.median(taken), "p95": sorted(taken)[int(len(taken) * 0.95)]}
+
+
+def measure_reads(people: dict[str, User], times: int) -> dict[str, Any]:
+    today = datetime.now(UTC).date()
+    days = {"first": today - timedelta(days=89), "last": today}
+    measured = {}
+    for name, user in people.items():
+        key = create_api_key(user=user, name="bench", now=timezone.now())[1]
+        client = Client(headers={"Authorization": f"Bearer {key}", "Host": "localhost"})
+        for read, path in READS.items():
+            url = path.format(**days)
+            for _ in range(3):
+                assert client.get(url).status_code == 200
+            measured[f"{read}, {name}"] = timed(lambda client=client, url=url: client.get(url), times)  # type: ignore[misc]
+    return measured
+
+
+def live(first_day: datetime) -> None:
+    """What GET /analytics tells of the platform, straight from the orders."""
+    parents = Order.objects.filter(parent=None)
+    sold = Order.objects.filter(order_status="complete", parent__order_status="complete")
+    complete = parents.filter(order_status="complete")
+    for rows, fees in ((sold, complete), (sold.filter(parent__created_at__gte=first_day), complete)):
+        rows.aggregate(Sum("total"))
+        fees.aggregate(sum=Sum(F("sales_tax") + F("delivery_fee")))
+    Refund.objects.filter(status="approved").aggregate(Sum("amount"))
+    parents.count()
+    sold.filter(parent__created_at__year=first_day.year).values("parent__created_at__month").annotate(
+        Sum("total")
+    ).order_by().count()
+    for days in (1, 7, 30, 365):
+        recent = parents.filter(created_at__gte=timezone.now() - timedelta(days=days))
+        list(recent.values_list("order_status").annotate(Count("pk")).order_by())
+
+
+def live_sales() -> None:
+    """What GET /category-wise-product-sale tells, straight from the orders."""
+    lines = OrderLine.objects.filter(order__order_status="complete", order__parent__order_status="complete")
+    rows = lines.values_list("product__categories", "order__shop").annotate(sold=Sum("quantity"))
+    list(rows.order_by("-sold")[:15])
+
+
+def measure_writes(times: int) -> dict[str, float]:
+    """What an order costs, and 2,000 past ones, with the triggers and without, turn by turn. Milliseconds."""
+    customer = User.objects.filter(role="CUSTOMER").earliest("pk")
+    products = list(Product.objects.filter(quantity__gt=100).order_by("pk")[:400])
+    lines = [WantedLine(product_id=product.pk, quantity=1) for product in products[::200]]
+    past = list(_orders(2000, products, [customer.pk], Random(1)))
+    taken: dict[str, list[float]] = {}
+    for number in range(times):
+        for name in ("with", "without"):
+            if name == "without":
+                with transaction.atomic():
+                    triggers.remove()
+
+            def buy() -> None:
+                place_order(customer=customer, lines=lines, delivery=Delivery(), now=timezone.now())
+
+            taken.setdefault(f"an order {name}", []).append(timed(buy, 40)["p50"])
+            began = time.perf_counter()
+            list(insert_past_orders(past, random=Random(f"{name} {number}")))
+            taken.setdefault(f"in bulk {name}", []).append((time.perf_counter() - began) * 1000)
+            if name == "without":
+                with transaction.atomic():
+                    triggers.make()
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("orders", type=int)
+    parser.add_argument("--times", type=int, default=60)
+    parser.add_argument("--writes", action="store_true")
+    given = parser.parse_args()
+    call_command("migrate", verbosity=0)
+    began = time.perf_counter()
+    people = make_shop(given.orders)
+    seeded = time.perf_counter()
+    entries = Entry.objects.count()
+    services.fold(now=timezone.now())
+    folded = time.perf_counter()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE" if connection.vendor == "sqlite" else "VACUUM ANALYZE")
+    told: dict[str, Any] = {
+        "seed s": seeded - began, "fold s": folded - seeded, "entries": entries,
+        "reads": measure_reads(people, given.times),
+        "live": timed(lambda: live(timezone.now().replace(hour=0)), 3 if given.orders > 10**5 else 10),
+        "live sales": timed(live_sales, 3 if given.orders > 10**5 else 10),
+    }  # fmt: skip
+    began = time.perf_counter()
+    assert reconcile.differences() == []
+    told["reconcile s"] = time.perf_counter() - began
+    if given.writes:
+        told["writes"] = measure_writes(5)
+        began = time.perf_counter()
+        while not services.rebuild_some(now=timezone.now()).is_complete:  # some were not counted
+            pass
+        told["rebuild s"] = time.perf_counter() - began
+    json.dump(told, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,382 @@
+"""What the five endpoints tell, to whom, and of which days."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from commerce.analytics import goods, reports, services
+from commerce.analytics.calendars import Span, last_days
+from commerce.analytics.models import Books
+from commerce.catalog.models import Category, Product
+from commerce.orders.models import Order
+from commerce.shops.models import Shop, ShopStaff
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.analytics.market import Market, assert_right, make_market, make_order, make_refund, told
+from tests.commerce.conftest import bearer, make_user
+from tests.commerce.reviews.writing import review
+
+STATUSES = {
+    "pending": 0, "processing": 0, "complete": 0, "cancelled": 0, "refunded": 0, "failed": 0, "localFacility": 0,
+    "outForDelivery": 0,
+}  # fmt: skip
+EMPTY = {
+    "totalRevenue": 0, "totalRefunds": 0, "totalShops": 3, "totalVendors": 2, "todaysRevenue": 0, "totalOrders": 0,
+    "newCustomers": 2, "todayTotalOrderByStatus": STATUSES, "weeklyTotalOrderByStatus": STATUSES,
+    "monthlyTotalOrderByStatus": STATUSES, "yearlyTotalOrderByStatus": STATUSES, "currency": "EUR", "currencies": [],
+    "totalYearSaleByMonth": [{"month": month, "total": 0} for month in (
+        "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+        "December",
+    )],
+}  # fmt: skip
+
+
+def test_a_shop_with_no_orders_has_zeros(market: Market):
+    assert told(market.clients["platform"], "analytics") == EMPTY
+    assert told(market.clients["owner"], "analytics") == EMPTY | {
+        "totalShops": 2, "totalVendors": 0, "newCustomers": 0,
+    }  # fmt: skip
+    for path in ("category-wise-product-sale", "top-rate-product", "low-stock-products"):
+        assert told(market.clients["platform"], path) == []
+
+
+def test_each_is_told_their_own(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:4], at=now)  # two shops of one owner, two products each
+    make_order(market.customers[1], market.products[4:], at=now - timedelta(days=8), status="pending")
+    make_refund(Order.objects.filter(shop=market.shops[1]).get(), 250, at=now)
+
+    platform, owner, staff, other = (
+        told(market.clients[name], "analytics") for name in ("platform", "owner", "staff", "other")
+    )
+    assert (platform["totalRevenue"], platform["todaysRevenue"], platform["totalOrders"]) == (54.9, 54.9, 2)
+    assert (owner["totalRevenue"], owner["totalOrders"], owner["newCustomers"]) == (50.0, 2, 1)
+    assert (staff["totalRevenue"], staff["totalOrders"], staff["totalRefunds"]) == (25.0, 1, 2.5)
+    assert (other["totalRevenue"], other["totalOrders"], other["totalShops"]) == (0, 1, 1)
+    assert platform["totalYearSaleByMonth"][2] == {"month": "March", "total": 54.9}
+    assert platform["monthlyTotalOrderByStatus"] == STATUSES | {"complete": 1, "pending": 1}
+    assert platform["weeklyTotalOrderByStatus"] == STATUSES | {"complete": 1}
+
+
+def test_one_shop_is_asked_for_by_its_people_and_by_the_platform(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:4], at=now)
+    first, second, third = (shop.pk for shop in market.shops)
+
+    assert told(market.clients["owner"], f"analytics?shop_id={first}")["totalRevenue"] == 25.0
+    assert told(market.clients["platform"], f"analytics?shop_id={second}")["totalRevenue"] == 25.0
+    for path in ("analytics", "category-wise-product", "category-wise-product-sale", "top-rate-product"):
+        assert market.clients["owner"].get(f"/api/{path}?shop_id={third}").status_code == 404
+        assert market.clients["staff"].get(f"/api/{path}?shop_id={first}").status_code == 404
+        assert market.clients["owner"].get(f"/api/{path}?shop_id=one").status_code == 422
+
+
+def test_staff_without_a_shop_and_owners_without_one_see_nothing(market: Market, now: datetime):
+    make_order(market.customers[0], market.products, at=now)
+    for role in (Role.STAFF, Role.STORE_OWNER):
+        client = Client(headers=bearer(make_user(role, "new")))
+        assert told(client, "analytics")["totalOrders"] == 0
+        assert told(client, "category-wise-product") == []
+        assert told(client, "category-wise-product-sale") == []
+
+
+@pytest.mark.parametrize(
+    "path", ["analytics", "category-wise-product", "category-wise-product-sale", "top-rate-product"]
+)
+def test_customers_are_refused(market: Market, path: str):
+    assert Client(headers=bearer(market.customers[0])).get(f"/api/{path}").status_code == 403
+    assert Client().get(f"/api/{path}").status_code == 401
+
+
+def test_some_days_and_those_before_them(market: Market, now: datetime):
+    for days in (1, 2, 3, 40):
+        make_order(market.customers[days % 2], market.products[:4], at=now - timedelta(days=days))
+    asked = "?from=2026-03-28&to=2026-03-29&compare=previous"
+
+    body = told(market.clients["platform"], f"analytics{asked}")
+    assert (body["from"], body["to"], body["totalOrders"], body["totalRevenue"]) == (
+        "2026-03-28",
+        "2026-03-29",
+        2,
+        109.8,
+    )
+    assert body["previous"] == {
+        "from": "2026-03-26", "to": "2026-03-27", "totalOrders": 1, "totalRevenue": 54.9, "totalRefunds": 0,
+        "newCustomers": 0,
+    }  # fmt: skip
+    first, last = date(2026, 3, 28), date(2026, 3, 29)
+    assert_right(market, now, asked=asked.replace("?", "&"), first=first, last=last, compare=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(date(2026, 1, 1), date(2026, 3, 30)), (date(2026, 1, 31), date(2026, 3, 1)),
+     (date(2025, 12, 2), date(2026, 1, 30)), (date(2026, 2, 1), date(2026, 2, 28)),
+     (date(2026, 3, 30), date(2026, 3, 30)), (date(2024, 2, 29), None), (None, date(2026, 2, 28))],
+)  # fmt: skip
+def test_days_are_the_sum_of_their_months_and_the_days_around(
+    market: Market, now: datetime, first: date | None, last: date | None
+):
+    for number in range(30):
+        at = now - timedelta(days=5 * number)
+        make_order(market.customers[number % 2], market.products[number % 6 :], at=at, status="complete")
+    days = {"from": first, "to": last}
+    asked = "".join(f"&{name}={day}" for name, day in days.items() if day)
+
+    assert_right(market, now, asked=asked, first=first, last=last)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("from=yesterday", "from"), ("to=2026-02-30", "to"), ("from=1999-12-31", "from"), ("to=2100-01-01", "to"),
+     ("from=2026-03-02&to=2026-03-01", "to"), ("compare=next&from=2026-01-01", "compare"),
+     ("compare=previous", "compare"), ("currency=eur", "currency"), ("currency=EURO", "currency"),
+     ("shop_id=x", "shop_id"), ("from=20260301", "from")],
+)  # fmt: skip
+def test_what_is_no_day_currency_or_comparison_is_refused(market: Market, query: str, field: str):
+    answer = market.clients["platform"].get(f"/api/analytics?{query}")
+
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == [field]
+
+
+def test_currencies_are_never_added_up(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:1], at=now)
+    make_order(market.customers[0], market.products[:1], at=now, currency="USD")
+    make_order(market.customers[0], market.products[:1], at=now, currency="JPY", status="pending")
+
+    body = told(market.clients["platform"], "analytics")
+    assert (body["totalRevenue"], body["totalOrders"], body["currency"], body["currencies"]) == (
+        17.4, 1, "EUR", ["JPY", "USD"],
+    )  # fmt: skip
+    assert told(market.clients["platform"], "analytics?currency=USD")["currencies"] == ["EUR", "JPY"]
+    yen = told(market.clients["owner"], "analytics?currency=JPY")
+    assert (yen["totalOrders"], yen["totalRevenue"], yen["totalYearSaleByMonth"][0]["total"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "today"),
+    [
+        # The clocks of New York go forward on 8 March 2026: that day has 23 hours.
+        ("America/New_York", "2026-03-08T04:59:59.999999", False),
+        ("America/New_York", "2026-03-08T05:00:00", True),
+        ("America/New_York", "2026-03-09T03:59:59.999999", True),
+        ("America/New_York", "2026-03-09T04:00:00", False),
+        # And back on 1 November 2026: that one has 25.
+        ("America/New_York", "2026-11-01T04:00:00", True),
+        ("America/New_York", "2026-11-02T04:59:59.999999", True),
+        ("America/New_York", "2026-11-02T05:00:00", False),
+        # Lord Howe's clocks change by half an hour.
+        ("Australia/Lord_Howe", "2026-04-04T13:00:00", True),
+        ("Australia/Lord_Howe", "2026-04-04T12:59:59.999999", False),
+        ("Australia/Lord_Howe", "2026-04-05T13:29:59.999999", True),
+        ("Australia/Lord_Howe", "2026-04-05T13:30:00", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("folded", [False, True], ids=["not folded", "folded"])
+def test_a_day_begins_at_midnight_of_the_reporting_zone(
+    db: None, settings: Settings, zone: str, at: str, today: bool, folded: bool
+):
+    settings.ANALYTICS_TIME_ZONE = zone
+    noon = {"2026-03": datetime(2026, 3, 8, 16, tzinfo=UTC), "2026-11": datetime(2026, 11, 1, 17, tzinfo=UTC)}
+    now = noon.get(at[:7], datetime(2026, 4, 5, 2, tzinfo=UTC))
+    with time_machine.travel(now, tick=False):
+        Books.objects.update(time_zone=zone)
+        market = make_market()
+        make_order(market.customers[0], market.products[:1], at=datetime.fromisoformat(at).replace(tzinfo=UTC))
+        if folded:
+            services.fold(now=now)
+        body = told(market.clients["platform"], "analytics")
+
+    assert body["todayTotalOrderByStatus"]["complete"] == today
+    assert body["todaysRevenue"] == (17.4 if today else 0)
+    assert body["totalRevenue"] == 17.4
+
+
+def test_a_customer_is_new_to_an_owner_whose_shops_they_did_not_know(market: Market, now: datetime):
+    ada, grace = market.customers
+    make_order(ada, market.products[:1], at=now - timedelta(days=60))
+    make_order(ada, market.products[2:3], at=now)  # the owner's other shop
+    make_order(grace, market.products[:4], at=now)
+
+    for folded in (False, True):
+        if folded:
+            services.fold(now=now)
+        assert told(market.clients["owner"], "analytics")["newCustomers"] == 1
+        assert told(market.clients["staff"], "analytics")["newCustomers"] == 2
+        assert told(market.clients["owner"], "analytics?from=2026-01-01&to=2026-02-01")["newCustomers"] == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["analytics", "low-stock-products", "category-wise-product", "category-wise-product-sale", "top-rate-product"],
+)  # fmt: skip
+def test_who_has_it_already_is_told_so(market: Market, now: datetime, path: str):
+    client = market.clients["owner"]
+    answer = client.get(f"/api/{path}")
+    etag = answer.headers["ETag"]
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    assert "Authorization" in answer.headers["Vary"]
+    again = client.get(f"/api/{path}", headers={"If-None-Match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+
+    make_order(market.customers[0], market.products, at=now)
+    Product.objects.update(quantity=1)
+    review(market.customers[0], market.products[0], rating=4)
+    market.products[0].categories.clear()
+    changed = client.get(f"/api/{path}", headers={"If-None-Match": etag})
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] != etag
+    assert market.clients["other"].get(f"/api/{path}").headers["ETag"] != changed.headers["ETag"]
+
+
+def queries(client: Client, path: str) -> int:
+    told(client, path)  # the first request of a key is written down
+    with CaptureQueriesContext(connection) as counted:
+        told(client, path)
+    return len(counted)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["analytics", "analytics?from=2026-01-05&to=2026-03-20&compare=previous", "low-stock-products?with=type;shop",
+     "category-wise-product", "category-wise-product-sale", "top-rate-product"],
+)  # fmt: skip
+@pytest.mark.parametrize("folded", [False, True], ids=["not folded", "folded"])
+def test_more_of_everything_costs_no_more_queries(market: Market, now: datetime, path: str, folded: bool):
+    def grow(number: int) -> None:
+        make_order(market.customers[number % 2], market.products, at=now - timedelta(days=number))
+        for product in market.products:
+            review(make_user(Role.CUSTOMER, f"{number}-{product.pk}"), product)
+        Product.objects.update(quantity=3)
+        if folded:
+            services.fold(now=now)
+
+    for number in range(2):
+        grow(number)
+    before = {name: queries(client, path) for name, client in market.clients.items()}
+    for number in range(2, 6):
+        grow(number)
+    assert {name: queries(client, path) for name, client in market.clients.items()} == before
+
+
+def test_top_rated_products_come_with_what_a_card_shows(market: Market):
+    lamp, stool = market.products[0], market.products[2]
+    for user in market.customers:
+        review(user, lamp, rating=4)
+    review(market.customers[0], stool, rating=4)
+
+    best, second = told(market.clients["platform"], "top-rate-product")
+    assert best == {
+        "id": lamp.pk, "name": "Velmo lamp", "slug": lamp.slug, "description": "", "type_slug": "home",
+        "product_type": "simple", "price": 12.5, "sale_price": None, "min_price": 12.5, "max_price": 12.5,
+        "image": None, "actual_rating": 4.0, "rating_count": 2, "total_rating": 8,
+    }  # fmt: skip
+    assert second["id"] == stool.pk
+    assert [row["id"] for row in told(market.clients["staff"], "top-rate-product?limit=1")] == [stool.pk]
+
+
+def test_categories_are_of_one_language(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:1], at=now)
+    german = Category.objects.create(name="Lampen", slug="lamps", language="de", type=market.products[0].type)
+    german.products.add(market.products[0])
+
+    for path, count in (("category-wise-product", "product_count"), ("category-wise-product-sale", "total_sales")):
+        assert told(market.clients["platform"], f"{path}?language=de") == [
+            {"category_id": german.pk, "category_name": "Lampen", "shop_name": "Corner", count: 1}
+        ]
+        assert len(told(market.clients["platform"], f"{path}?limit=1")) == 1
+
+
+def test_low_stock_is_below_ten_and_lowest_first(market: Market):
+    for product, quantity in zip(market.products, (9, 10, 0, 3, 2, 100), strict=True):
+        Product.objects.filter(pk=product.pk).update(quantity=quantity)
+    lamp, _, stool, chair, other, _ = (product.pk for product in market.products)
+
+    def ids(name: str, query: str = "") -> list[int]:
+        return [row["id"] for row in told(market.clients[name], f"low-stock-products{query}")]
+
+    assert ids("platform") == [stool, other, chair, lamp]
+    assert ids("owner") == [stool, chair, lamp]
+    assert ids("owner", f"?shop_id={market.shops[1].pk}&limit=1") == [stool]
+    assert ids("owner", "?type_id=0") == ids("owner", "?language=de") == []
+    body = told(market.clients["staff"], "low-stock-products?with=type;shop")
+    assert [(row["shop"]["name"], row["type"]["slug"]) for row in body] == [("Harbour", "home")] * 2
+    assert market.clients["owner"].get("/api/low-stock-products?limit=0").status_code == 422
+
+
+def test_without_a_worker_who_reads_folds(
+    market: Market, now: datetime, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    settings.CELERY_BROKER_URL = ""
+    monkeypatch.setattr(services, "MANY", 3)
+    make_order(market.customers[0], market.products, at=now)
+
+    assert told(market.clients["platform"], "analytics")["totalOrders"] == 1
+    assert services.measure_lag(now=now).entries == 0
+    assert_right(market, now)
+
+
+@pytest.fixture
+def report(market: Market, now: datetime) -> Callable[..., reports.Report]:
+    def of(user: User, **asked: Any) -> reports.Report:
+        return reports.Report(reports.scope_of(user, **asked), now=now)
+
+    return of
+
+
+def test_a_series_has_a_point_for_each_day_and_month(
+    market: Market, now: datetime, report: Callable[..., reports.Report]
+):
+    make_order(market.customers[0], market.products[:4], at=now)
+    make_order(market.customers[0], market.products[:2], at=now - timedelta(days=31))
+    services.fold(now=now)
+    of_owner = report(market.shops[0].owner)
+
+    days = of_owner.series(last_days(3, of_owner.today))
+    assert [(str(point.starts_on), point.revenue, point.orders) for point in days] == [
+        ("2026-03-28", 0, 0), ("2026-03-29", 0, 0), ("2026-03-30", 5000, 2),
+    ]  # fmt: skip
+    months = of_owner.series(Span(date(2026, 1, 15), of_owner.today), by="month")
+    assert [(str(point.starts_on), point.revenue) for point in months] == [
+        ("2026-01-01", 0), ("2026-02-01", 2500), ("2026-03-01", 5000),
+    ]  # fmt: skip
+    long = of_owner.series(Span(date(2026, 2, 1), date(2026, 3, 31)))
+    assert (len(long), sum(point.revenue for point in long)) == (59, 7500)
+
+
+def test_shops_are_ranked_by_what_they_sold(market: Market, now: datetime, report: Callable[..., reports.Report]):
+    make_order(market.customers[0], [market.products[0], *market.products[2:4]], at=now)
+    services.fold(now=now)
+    make_order(market.customers[0], market.products[4:5], at=now, status="pending")
+    span = last_days(7, now.date())
+
+    ranked = report(User.objects.get(role="SUPER_ADMIN")).by_shop(span, limit=10)
+    assert [(shop.name, shop.revenue, shop.orders) for shop in ranked] == [
+        ("Harbour", 2500, 1), ("Corner", 1250, 1), ("Other", 0, 1),
+    ]  # fmt: skip
+    assert [shop.name for shop in report(market.shops[0].owner).by_shop(span, limit=1)] == ["Harbour"]
+    assert report(market.shops[2].owner).status_mix(span)["pending"] == 1
+
+
+def test_sales_of_a_category_are_of_one_currency_when_asked(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:1], at=now, currency="USD")
+    make_order(market.customers[0], market.products[1:2], at=now)
+
+    asked = {"shop_ids": None, "language": "en", "limit": 9}
+    assert [(row.category_name, row.count) for row in goods.category_sales(**asked, currency="USD")] == [
+        ("Lamps", 1), ("Oak", 1),
+    ]  # fmt: skip
+    assert [(row.category_name, row.count) for row in goods.category_sales(**asked)] == [("Oak", 2), ("Lamps", 1)]
+
+
+def test_somebody_who_has_two_places_sees_the_one_of_their_role(market: Market, now: datetime):
+    owner = market.shops[0].owner
+    ShopStaff.objects.create(user=owner, shop=market.shops[2])
+
+    assert reports.scope_of(owner).shop_ids == tuple(Shop.objects.filter(owner=owner).values_list("pk", flat=True))
