@@ -82,6 +82,16 @@ def test_orders_are_filtered_by_state_and_place_in_the_tree(site: Client, order:
     assert part.tracking_number not in parents
 
 
+def test_a_shops_orders_are_listed_newest_first(site: Client, customer: User, lamp: Product, order: Order):
+    later = buy(customer, (lamp, 1)).children.get()
+    older = order.children.get(shop=lamp.shop)
+
+    page = shown(site, ORDERS, shop__id__exact=lamp.shop_id)
+
+    assert 0 < page.index(later.tracking_number) < page.index(older.tracking_number)
+    assert order.tracking_number not in page
+
+
 def test_a_page_shows_the_parts_and_a_part_its_lines(site: Client, order: Order, lamp: Product):
     part = order.children.order_by("pk")[0]
 

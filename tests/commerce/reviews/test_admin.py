@@ -56,6 +56,16 @@ def test_questions_are_taken_down(site: Client, customer: User, lamp: Product):
     assert not Question.objects.visible().exists()
 
 
+def test_reviews_are_filtered_by_their_stars(site: Client, customer: User, lamp: Product):
+    review(make_user(Role.CUSTOMER, "zoe"), lamp, 5, comment="Warm light.")
+    review(customer, lamp, 1, comment="Cold light.")
+
+    page = site.get(REVIEWS, {"rating": "5"}).content.decode()
+    assert ("Warm light." in page, "Cold light." in page) == (True, False)
+    unknown = site.get(REVIEWS, {"rating": "6"}).content.decode()
+    assert ("Warm light." in unknown, "Cold light." in unknown) == (True, True)
+
+
 def test_a_long_text_is_shown_by_its_beginning(site: Client, customer: User, lamp: Product):
     written = review(customer, lamp, comment="la " * 1000 + "end.")
 
