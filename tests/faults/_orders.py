@@ -1,4 +1,4 @@
-"""Places orders from several threads: `python -m tests.faults._orders THREADS ORDERS`, with the settings in the
+"""Places orders: `python -m tests.faults._orders ORDERS THREADS`, so many from each thread, with the settings in the
 environment. An order reads products, customer and prices, and then writes stock, orders, lines and shops. Prints how
 many were placed, and what went wrong with the others, as JSON.
 """
@@ -12,7 +12,7 @@ import django
 
 django.setup()
 
-from django.db import connection  # noqa: E402 - what needs Django's apps comes after them
+from django.db import close_old_connections  # noqa: E402 - what needs Django's apps comes after them
 from django.utils import timezone  # noqa: E402
 
 from commerce.catalog.models import Product  # noqa: E402
@@ -32,13 +32,14 @@ def place(count: int, told: Counter[str]) -> None:
             told["placed"] += 1
         except Exception as error:  # a thread that ended in silence would tell nothing
             told[f"{type(error).__name__}: {error}"] += 1
-    connection.close()
+        finally:
+            close_old_connections()  # as after each request
 
 
 def main() -> None:
-    threads, orders = int(sys.argv[1]), int(sys.argv[2])
+    orders, threads = int(sys.argv[1]), int(sys.argv[2])
     each: list[Counter[str]] = [Counter() for _ in range(threads)]
-    running = [threading.Thread(target=place, args=(orders // threads, told)) for told in each]
+    running = [threading.Thread(target=place, args=(orders, told)) for told in each]
     for thread in running:
         thread.start()
     for thread in running:
