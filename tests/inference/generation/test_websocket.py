@@ -1,0 +1,443 @@
+"""The WebSocket, from outside: many inferences over one socket, and who may have one."""
+
+import asyncio
+import json
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from tests.inference.engine.processes import eventually_idle
+from tests.inference.served import PASSWORD, ServedStoa, eventually_running, run_manage
+
+Frame = dict[str, Any]
+INFERENCE = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak"}
+LONG = INFERENCE | {"max_tokens": 3000}  # the fake takes 10 ms a token
+
+_REVOKE = """
+from django.utils import timezone
+from shared.accounts.models import ApiKey, SignIn, User
+from shared.accounts.services import create_api_key, revoke_api_key, deactivate_user
+{}
+"""
+
+
+def address(stoa: ServedStoa, query: str = "") -> str:
+    return stoa.url.replace("http", "ws", 1) + "/ws" + query
+
+
+@asynccontextmanager
+async def signed_in(stoa: ServedStoa, token: str | None = None) -> AsyncIterator[ClientConnection]:
+    async with connect(address(stoa)) as client:
+        await say(client, {"type": "auth", "token": token or stoa.keys["SUPER_ADMIN"]})
+        assert (await hear(client))["type"] == "auth"
+        yield client
+
+
+async def say(client: ClientConnection, *frames: object) -> None:
+    for frame in frames:
+        await client.send(json.dumps(frame))
+
+
+async def hear(client: ClientConnection) -> Frame:
+    async with asyncio.timeout(60):
+        frame: Frame = json.loads(await client.recv())
+        return frame
+
+
+async def hear_until(client: ClientConnection, *kinds: str) -> list[Frame]:
+    frames = [await hear(client)]
+    while frames[-1]["type"] not in kinds:
+        frames.append(await hear(client))
+    return frames
+
+
+async def hear_the_rest(client: ClientConnection) -> tuple[list[Frame], int | None]:
+    """All that is still said, and the code with which the service closes."""
+    frames: list[Frame] = []
+    try:
+        while True:
+            frames.append(await hear(client))
+    except ConnectionClosed:
+        return frames, client.close_code
+
+
+async def refusals(client: ClientConnection, *frames: object) -> list[Frame]:
+    """What is answered to frames of which each is refused."""
+    answers = []
+    for frame in frames:
+        await client.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
+        answers.append(await hear(client))
+    return answers
+
+
+async def test_auth_and_inferences_can_be_sent_without_waiting(stoa: ServedStoa):
+    async with connect(address(stoa)) as client:
+        await say(client, {"type": "auth", "token": stoa.keys["STAFF"]}, INFERENCE | {"max_tokens": 2})
+        frames = await hear_until(client, "complete")
+
+    assert frames[0] == {
+        "type": "auth",
+        "status": "ok",
+        "user": frames[0]["user"],
+        "limits": {"inferences": 16, "message_bytes": 2**20, "requests_per_minute": 600},
+        "server_version": stoa.get("/health").json()["version"],
+    }
+    assert (frames[0]["user"]["username"], frames[0]["user"]["role"]) == ("staff@example.com", "STAFF")
+    assert frames[1:3] == [
+        {"type": "token", "id": "a", "token": "w0 ", "index": 0},
+        {"type": "token", "id": "a", "token": "w1 ", "index": 1},
+    ]
+    assert frames[3] == {
+        "type": "complete",
+        "id": "a",
+        "model": "talker",
+        "finish_reason": "length",
+        "usage": {
+            "prompt_tokens": 5,
+            "completion_tokens": 2,
+            "total_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": 2},
+        },
+        "processing_time_ms": frames[3]["processing_time_ms"],
+    }
+
+
+async def test_without_streaming_the_text_comes_whole_and_with_several_choices_each(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        await say(client, INFERENCE | {"max_tokens": 2, "stream": False})
+        whole = await hear(client)
+        assert (whole["type"], whole["text"], "choices" in whole) == ("complete", "w0 w1 ", False)
+
+        await say(client, INFERENCE | {"max_tokens": 2, "stream": False, "n": 2})
+        several = await hear(client)
+        assert several["usage"]["completion_tokens"] == 4
+        assert several["choices"] == [
+            {"index": index, "finish_reason": "length", "text": "w0 w1 "} for index in range(2)
+        ]
+
+        await say(client, INFERENCE | {"max_tokens": 1, "n": 2})
+        frames = await hear_until(client, "complete")
+        assert [(frame["choice"], frame["index"]) for frame in frames[:-1]] == [(0, 0), (1, 0)]
+        assert [choice["finish_reason"] for choice in frames[-1]["choices"]] == ["length", "length"]
+
+
+async def test_messages_go_in_the_place_of_a_prompt(stoa: ServedStoa):
+    chat = {name: value for name, value in INFERENCE.items() if name != "prompt"}
+    chat |= {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
+    async with signed_in(stoa) as client:
+        await say(client, chat)
+        assert (await hear_until(client, "complete"))[0]["token"] == "w0 "
+
+
+async def test_a_ping_comes_back_as_it_was_sent(stoa: ServedStoa):
+    ping = {"type": "ping", "id": 7, "at": [1.5, None, 2**80, {"é": "\u2028"}]}
+    async with signed_in(stoa) as client:
+        await say(client, ping)
+        assert await hear(client) == ping | {"type": "pong"}
+
+
+async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(stoa: ServedStoa):
+    requests = [INFERENCE | {"id": f"id {number}", "max_tokens": 10 + number} for number in range(16)]
+    async with signed_in(stoa) as client:
+        alone: dict[str, list[Frame]] = {}
+        for request in requests:
+            await say(client, request)
+            alone[str(request["id"])] = await hear_until(client, "complete")
+        together: dict[str, list[Frame]] = defaultdict(list)
+        await say(client, *requests)
+        while sum(frames[-1]["type"] == "complete" for frames in together.values()) < 16:
+            frame = await hear(client)
+            together[frame["id"]].append(frame)
+
+    for frame in [frames[-1] for frames in [*alone.values(), *together.values()]]:
+        del frame["processing_time_ms"]
+    assert together == alone
+
+
+async def test_s10_a_seventeenth_and_a_second_of_the_same_name_are_refused_and_the_others_go_on(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        await say(client, *(INFERENCE | {"id": str(number), "prompt": "silence"} for number in range(16)))
+        surplus, same = await refusals(client, INFERENCE | {"id": "16"}, INFERENCE | {"id": "3"})
+        assert (surplus["code"], surplus["id"]) == ("RATE_LIMIT_EXCEEDED", "16")
+        assert (same["code"], same["id"], same["details"]) == ("INVALID_REQUEST", "3", {"field": "id"})
+
+        await say(client, {"type": "cancel", "id": "3"}, INFERENCE | {"id": "16", "max_tokens": 1})
+        ended = [frame for frame in await hear_until(client, "token") if frame["type"] == "complete"]
+        assert [(frame["id"], frame["finish_reason"]) for frame in ended] == [("3", "cancelled")]
+    await eventually_idle(stoa.engine, "talker", seconds=10)
+    await stoa.engine.close()
+
+
+async def test_s10_cancel_is_answered_and_frees_the_slot(stoa: ServedStoa):
+    async with signed_in(stoa) as client, signed_in(stoa) as other:
+        await say(client, LONG, INFERENCE | {"id": "b", "max_tokens": 30})
+        frames = [await hear(client), await hear(client)]
+        foreign, unknown = await refusals(other, {"type": "cancel", "id": "a"}, {"type": "cancel", "id": "nobody"})
+        assert foreign["code"] == unknown["code"] == "INVALID_REQUEST"
+
+        await say(client, {"type": "cancel", "id": "a"})
+        frames += await hear_until(client, "complete")
+        told = [frame for frame in frames if frame["id"] == "a"]
+        assert told[-1]["finish_reason"] == "cancelled"
+        assert told[-1]["usage"]["prompt_tokens"] == 5
+        assert told[-1]["usage"]["completion_tokens"] == told[-2]["index"] + 1
+        assert (await hear_until(client, "complete"))[-1]["finish_reason"] == "length"
+        assert (await refusals(client, {"type": "cancel", "id": "a"}))[0]["code"] == "INVALID_REQUEST"
+        await eventually_idle(stoa.engine, "talker", seconds=5)
+    await stoa.engine.close()
+
+
+async def test_s2_a_client_that_leaves_frees_all_its_slots(stoa: ServedStoa):
+    for _ in range(5):
+        async with signed_in(stoa) as client:
+            await say(client, *(LONG | {"id": str(number)} for number in range(8)))
+            await hear(client)
+            client.transport.abort()
+        await eventually_idle(stoa.engine, "talker", seconds=5)
+    await stoa.engine.close()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        json.dumps(INFERENCE),
+        json.dumps({"type": "ping"}),
+        json.dumps({"type": "auth", "token": "stoa_0000_wrong"}),
+        json.dumps({"type": "auth", "token": "x" * 100_000}),
+        json.dumps({"type": "auth", "token": 7}),
+        json.dumps({"type": "auth"}),
+        "{",
+        b"\x00",
+    ],
+)
+async def test_s6_who_does_not_sign_in_first_is_closed_with_4401(stoa: ServedStoa, first: str | bytes):
+    async with connect(address(stoa, f"?token={stoa.keys['SUPER_ADMIN']}")) as client:
+        await client.send(first)
+        await say(client, INFERENCE)
+        frames, code = await hear_the_rest(client)
+
+    assert [frame["code"] for frame in frames] == ["AUTHENTICATION_FAILED"]
+    assert code == 4401
+    assert stoa.keys["SUPER_ADMIN"] not in stoa.log.read_text()
+
+
+async def test_s6_who_says_nothing_is_closed_within_ten_seconds(stoa: ServedStoa):
+    async with connect(address(stoa)) as client:
+        began = time.monotonic()
+        frames, code = await hear_the_rest(client)
+    assert ([frame["code"] for frame in frames], code) == (["AUTHENTICATION_FAILED"], 4401)
+    assert time.monotonic() - began > 9
+
+
+async def test_a_key_that_may_not_run_models_is_told_so_and_stays(stoa: ServedStoa):
+    async with signed_in(stoa, stoa.keys["READER"]) as client:
+        for _ in range(2):
+            (refused,) = await refusals(client, INFERENCE)
+            assert (refused["code"], refused["id"]) == ("AUTHORIZATION_FAILED", "a")
+
+
+@pytest.mark.parametrize(
+    ("frame", "field"),
+    [
+        ({"type": "nothing"}, "type"),
+        ({"type": 7}, "type"),
+        ({}, "type"),
+        ({"type": "inference"}, "id"),
+        (INFERENCE | {"id": ""}, "id"),
+        (INFERENCE | {"id": 7}, "id"),
+        (INFERENCE | {"id": "x" * 129}, "id"),
+        ({"type": "inference", "id": "a", "model": "talker"}, "prompt"),
+        (INFERENCE | {"messages": [{"role": "user", "content": "x"}]}, "messages"),
+        ({"type": "inference", "id": "a", "model": "talker", "messages": []}, "messages"),
+        (INFERENCE | {"prompt": None}, "prompt"),
+        (INFERENCE | {"unknown": 1}, "unknown"),
+        (INFERENCE | {"temperature": 2.1}, "temperature"),
+        (INFERENCE | {"max_tokens": "3"}, "max_tokens"),
+        (INFERENCE | {"n": 9}, "n"),
+        (INFERENCE | {"stop": ["x"] * 17}, "stop"),
+        (INFERENCE | {"stream": 1}, "stream"),
+        (INFERENCE | {"logit_bias": []}, "logit_bias"),
+        ({"type": "cancel"}, "id"),
+        ({"type": "cancel", "id": "a", "more": 1}, "more"),
+        ({"type": "auth"}, "token"),
+    ],
+)
+async def test_i4_s13_a_wrong_frame_is_an_error_that_names_the_field(stoa: ServedStoa, frame: Frame, field: str):
+    async with signed_in(stoa) as client:
+        (refused,) = await refusals(client, frame)
+        assert refused["type"] == "error"
+        assert refused["code"] == "INVALID_REQUEST"
+        assert refused["details"]["field"] == field
+        assert (await refusals(client, {"type": "ping"}))[0] == {"type": "pong"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "null", "7", '"x"', "{'type': 'ping'}", '{"type": "ping", "type": "ping"}', '{"type": NaN}',
+        '{"type": "ping", "x": 1e999}', '{"type": "ping", "x": ' + "9" * 5000 + "}", '{"x": "\\u0000"}',
+        '{"x": "\\ud800"}', "[" * 2000, '{"x":' * 70 + "1" + "}" * 70, b"\xff\x00", b"{}",
+    ],
+)  # fmt: skip
+async def test_i2_s13_what_is_no_json_object_is_an_error_and_the_socket_stays(stoa: ServedStoa, text: str | bytes):
+    async with signed_in(stoa) as client:
+        (refused,) = await refusals(client, text)
+        assert (refused["type"], refused["code"]) == ("error", "INVALID_REQUEST")
+        assert "id" not in refused
+        assert (await refusals(client, {"type": "ping"}))[0] == {"type": "pong"}
+
+
+async def test_what_the_engine_refuses_is_told_as_over_http(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        nobody, idle, long = await refusals(
+            client, INFERENCE | {"model": "nobody"}, INFERENCE | {"model": "idle"}, INFERENCE | {"prompt": "long"}
+        )
+    for told, (model, prompt) in zip(
+        (nobody, idle, long), (("nobody", "speak"), ("idle", "speak"), ("talker", "long")), strict=True
+    ):
+        over_http = stoa.post("/inference", {"model": model, "prompt": prompt}).json()["error"]
+        assert {name: told[name] for name in over_http} == over_http
+        assert told["id"] == "a"
+        assert told["request_id"].startswith("req_")
+
+
+async def test_s11_a_model_that_dies_in_mid_stream_is_an_error_of_that_inference(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        await say(client, LONG)
+        await hear(client)
+        await say(client, INFERENCE | {"id": "b", "prompt": "die"})
+        broken: dict[str, str] = {}
+        while len(broken) < 2:
+            frame = (await hear_until(client, "error"))[-1]
+            broken[frame["id"]] = frame["code"]
+        assert broken == {"a": "INFERENCE_FAILED", "b": "INFERENCE_FAILED"}
+        deadline = time.monotonic() + 100
+        while True:
+            await say(client, INFERENCE | {"max_tokens": 1})
+            if (await hear_until(client, "complete", "error"))[-1]["type"] == "complete":
+                break
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+
+
+async def test_every_inference_is_one_log_line_under_its_own_request_id_and_without_text(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        await say(client, INFERENCE | {"prompt": "a very secret prompt", "max_tokens": 1})
+        await hear_until(client, "complete")
+        (refused,) = await refusals(client, INFERENCE | {"model": "no such model"})
+    lines = [json.loads(line) for line in stoa.log.read_text().splitlines()]
+    inferences = [line for line in lines if line["event"] == "socket_inference"]
+    assert (inferences[-2]["outcome"], inferences[-1]["outcome"]) == ("length", "MODEL_NOT_FOUND")
+    assert inferences[-1]["request_id"] == refused["request_id"] != inferences[-2]["request_id"]
+    assert "secret" not in stoa.log.read_text()
+    assert "w0" not in stoa.log.read_text()
+
+
+async def test_s5_more_messages_than_are_read_end_with_1008(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        with suppress(ConnectionClosed):
+            await say(client, *[{"type": "ping"}] * 2000)
+        frames, code = await hear_the_rest(client)
+    assert frames[-1]["code"] == "RATE_LIMIT_EXCEEDED"
+    assert code == 1008
+
+
+async def test_s5_a_message_over_one_mebibyte_ends_with_1009_and_one_below_is_read(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        (refused,) = await refusals(client, INFERENCE | {"unknown": "x" * 900_000})
+        assert refused["details"]["field"] == "unknown"
+        await client.send("x" * (2**20 + 1))
+        assert (await hear_the_rest(client))[1] == 1009
+
+
+async def test_s4_who_reads_nothing_of_a_loud_model_is_closed_with_1013_and_costs_little(stoa: ServedStoa):
+    server = next(
+        process
+        for process in psutil.process_iter(["pid", "cmdline"])
+        if "serve" in (process.info["cmdline"] or []) and _listens(process, int(stoa.url.rpartition(":")[2]))
+    )
+    async with signed_in(stoa) as warm:
+        await say(warm, INFERENCE | {"prompt": "shout", "max_tokens": 5})
+        await hear_until(warm, "complete")
+    before = server.memory_info().rss
+    async with signed_in(stoa) as client:
+        client.transport.pause_reading()
+        await say(client, *(LONG | {"id": str(number), "prompt": "shout"} for number in range(8)))
+        await eventually_running(stoa, "talker")
+        await eventually_idle(stoa.engine, "talker", seconds=60)
+        assert server.memory_info().rss - before < 64 * 2**20
+        client.transport.resume_reading()
+        assert (await hear_the_rest(client))[1] == 1013
+    await stoa.engine.close()
+
+
+def _listens(process: psutil.Process, port: int) -> bool:
+    return any(held.laddr.port == port for held in process.net_connections("tcp") if held.status == "LISTEN")
+
+
+async def _revoked_key(stoa: ServedStoa) -> tuple[str, Callable[[], Awaitable[Any]]]:
+    made = run_manage(
+        stoa.environment, "shell", "-v0", "-c",
+        _REVOKE.format("print(create_api_key(user=User.objects.get(role='STAFF'), name='x', now=timezone.now())[1])"),
+    )  # fmt: skip
+    key = made.stdout.strip().splitlines()[-1]
+    code = f"revoke_api_key(api_key=ApiKey.objects.get(key_id={key.split('_')[1]!r}), now=timezone.now())"
+    return key, lambda: asyncio.to_thread(run_manage, stoa.environment, "shell", "-v0", "-c", _REVOKE.format(code))
+
+
+async def _ended_sign_in(stoa: ServedStoa) -> tuple[str, Callable[[], Awaitable[Any]]]:
+    login = {"username": "store_owner@example.com", "password": PASSWORD}
+    token = httpx2.post(f"{stoa.url}/auth/login", json=login, timeout=60).json()["token"]
+    code = "SignIn.objects.filter(user__role='STORE_OWNER').update(revoked_at=timezone.now())"
+    return token, lambda: asyncio.to_thread(run_manage, stoa.environment, "shell", "-v0", "-c", _REVOKE.format(code))
+
+
+@pytest.mark.parametrize("credential", [_revoked_key, _ended_sign_in])
+async def test_s9_a_credential_that_is_revoked_closes_its_sockets_with_4401(
+    stoa: ServedStoa, credential: Callable[[ServedStoa], Awaitable[tuple[str, Callable[[], Awaitable[Any]]]]]
+):
+    token, revoke = await credential(stoa)
+    async with signed_in(stoa, token) as client, signed_in(stoa) as other:
+        await say(client, INFERENCE | {"prompt": "silence"})
+        await revoke()
+        frames, code = await hear_the_rest(client)
+        assert ([frame["code"] for frame in frames], code) == (["AUTHENTICATION_FAILED"], 4401)
+        assert (await refusals(other, {"type": "ping"}))[0] == {"type": "pong"}
+        await eventually_idle(stoa.engine, "talker", seconds=10)
+    async with connect(address(stoa)) as client:
+        await say(client, {"type": "auth", "token": token})
+        assert (await hear_the_rest(client))[1] == 4401
+    await stoa.engine.close()
+
+
+async def test_s8_one_user_has_twenty_sockets(stoa: ServedStoa):
+    held = [connect(address(stoa)) for _ in range(20)]
+    clients = [await one for one in held]
+    try:
+        for client in clients:
+            await say(client, {"type": "auth", "token": stoa.keys["STAFF"]})
+            assert (await hear(client))["type"] == "auth"
+        async with connect(address(stoa)) as surplus:
+            await say(surplus, {"type": "auth", "token": stoa.keys["STAFF"]})
+            frames, code = await hear_the_rest(surplus)
+            assert ([frame["code"] for frame in frames], code) == (["INFERENCE_FAILED"], 1013)
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
+    async with signed_in(stoa, stoa.keys["STAFF"]):
+        pass
+
+
+async def test_a_further_auth_renews_the_credential_and_a_wrong_one_ends_the_socket(stoa: ServedStoa):
+    async with signed_in(stoa) as client:
+        await say(client, {"type": "auth", "token": stoa.keys["STAFF"]})
+        assert (await hear(client))["user"]["role"] == "STAFF"
+        await say(client, {"type": "auth", "token": "wrong"})
+        assert (await hear_the_rest(client))[1] == 4401
