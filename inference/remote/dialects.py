@@ -11,14 +11,12 @@ class Dialect:
 
     top_k_off: how they write that top_k is off; left unsaid, their own default would count.
     several: whether they can write more than one choice. raw_forms: whether `response_format` goes with a raw prompt.
-    native: a server of our own kind, whose native addresses take raw prompts and texts to embed.
     """
 
     extras: dict[str, str] = field(default_factory=dict)
     top_k_off: int = 0
     several: bool = True
     raw_forms: bool = False
-    native: bool = False
 
 
 _SAMPLERS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repetition_penalty"}
@@ -35,7 +33,6 @@ DIALECTS: dict[DialectName, Dialect] = {
         | {"repeat_penalty": "repeat_penalty", "regex": "regex", "grammar": "grammar"}
         | {"priority": "priority"},
         raw_forms=True,
-        native=True,
     ),
 }
 

@@ -28,25 +28,18 @@ def generation(model: RemoteModel, request: GenerationRequest) -> Asked:
     _refuse(model, "echo", request.echo)
     _refuse(model, "logprobs", request.sampling.logprobs is not None, "with a raw prompt")
     body["prompt"] = request.prompt if request.prompt is not None else list(request.prompt_ids or ())
-    if dialect.native:  # our native streams tell no usage; whole answers do, in the form of OpenAI's
-        return Asked(_native(model, "inference"), body, streams=False)
     return _streamed(model, "completions", body, streams=model.stream_usage)
 
 
 def embeddings(model: RemoteModel, texts: tuple[str | tuple[int, ...], ...]) -> Asked:
     body = {"model": model.name, "input": list(texts), "encoding_format": "float"}
-    url = _native(model, "embeddings") if dialect_of(model).native else model.url("embeddings")
-    return Asked(url, body, streams=False)
+    return Asked(model.url("embeddings"), body, streams=False)
 
 
 def _streamed(model: RemoteModel, path: str, body: dict[str, Any], *, streams: bool) -> Asked:
     if streams:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return Asked(model.url(path), body, streams)
-
-
-def _native(model: RemoteModel, path: str) -> str:
-    return f"{model.base_url.rstrip('/').removesuffix('/v1')}/{path}"
 
 
 def _sampling(model: RemoteModel, dialect: Dialect, request: GenerationRequest) -> dict[str, Any]:

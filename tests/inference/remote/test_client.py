@@ -225,18 +225,14 @@ async def test_a_parameter_that_the_server_cannot_follow_is_refused_by_name(
     assert server.asked == []
 
 
-async def test_a_raw_prompt_goes_to_completions_and_to_a_stoa_natively():
+async def test_a_raw_prompt_goes_to_completions():
     lines = [text_piece("one"), text_piece("", "length"), {"choices": [], "usage": USAGE}, "[DONE]"]
-    async with scripted(lines=lines) as server, asking(server, dialect="vllm") as client:
+    async with scripted(lines=lines) as server, asking(server) as client:
         outputs = await outputs_of(client, raw(max_tokens=1))
-    whole = {"choices": [{"index": 0, "text": "one", "finish_reason": "length"}], "usage": USAGE}
-    async with scripted(answer=whole) as native, asking(native, dialect="stoa") as client:
-        natively = await outputs_of(client, raw(max_tokens=1))
 
-    assert [output.text for output in outputs] == [output.text for output in natively] == ["one", ""]
-    assert outputs[-1].usage == natively[-1].usage == Usage(5, 3, 2)
+    assert [output.text for output in outputs] == ["one", ""]
+    assert outputs[-1].usage == Usage(5, 3, 2)
     assert (server.asked[0].path, server.asked[0].body["prompt"]) == ("/v1/completions", "once")
-    assert native.asked[0].path == "/inference"
 
 
 async def test_a_json_schema_is_passed_on():
