@@ -9,6 +9,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from inference.access.operations import Operation
 from inference.access.versioning import HEADER
+from inference.config.examples import ANSWERS, REQUESTS
 from inference.protocol.native import Error
 from inference.protocol.openai import OpenAIError
 
@@ -58,7 +59,7 @@ def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, An
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in re.findall(r"{(\w+)}", path)
         ],
-        "responses": {"200": _answer(declared, schemas)},
+        "responses": {"200": _answer(path, declared, schemas)},
         "security": [{name: []} for name in SECURITY_SCHEMES] if declared.permission else [{}],
     }
     for status, meaning in _error_statuses(declared, path).items():
@@ -66,15 +67,21 @@ def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, An
     if declared.body is not None:
         described["requestBody"] = {
             "required": declared.body_required,
-            "content": {"application/json": {"schema": schemas[declared.body]}},
+            "content": {"application/json": {"schema": schemas[declared.body]} | _request_examples(path)},
         }
     return described
 
 
-def _answer(declared: Operation, schemas: Schemas) -> dict[str, Any]:
+def _request_examples(path: str) -> dict[str, Any]:
+    bodies = REQUESTS.get(path, {})
+    return {"examples": {name: {"value": body} for name, body in bodies.items()}} if bodies else {}
+
+
+def _answer(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if declared.answer is not None:
-        content["application/json"] = {"schema": schemas[declared.answer]}
+        example = {"example": ANSWERS[path]} if path in ANSWERS else {}
+        content["application/json"] = {"schema": schemas[declared.answer]} | example
     if declared.events:
         events = {"anyOf": [schemas[kind] for kind in declared.events]}
         content["text/event-stream"] = {"schema": {"type": "string", "x-event": events}}

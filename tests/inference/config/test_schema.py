@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import httpx2
+import jsonschema
 import pytest
 
 from tests.inference.served import ServedStoa
@@ -20,6 +21,10 @@ OPERATIONS = {
     ("get", "/v1/models"),
     ("get", "/v1/models/{model_id}"),
     ("post", "/v1/chat/completions"),
+    ("post", "/v1/completions"),
+    ("post", "/v1/embeddings"),
+    ("post", "/tokenize"),
+    ("post", "/detokenize"),
 }
 
 
@@ -55,6 +60,23 @@ def test_bounds_and_defaults_of_a_generation_are_told(schema: dict[str, Any]):
 def test_public_routes_need_no_credential_and_others_say_which(schema: dict[str, Any]):
     assert schema["paths"]["/health"]["get"]["security"] == [{}]
     assert schema["paths"]["/inference"]["post"]["security"] == [{"bearer": []}, {"apiKey": []}]
+
+
+def test_every_operation_of_ours_with_a_body_has_examples_and_what_it_answers_is_of_its_shape(schema: dict[str, Any]):
+    for method, path in OPERATIONS:
+        described = schema["paths"][path][method]
+        if "requestBody" in described:
+            content = described["requestBody"]["content"]["application/json"]
+            for example in content["examples"].values():
+                validate(example["value"], content["schema"], schema)
+        answer = described["responses"]["200"]["content"].get("application/json", {})
+        if "example" in answer:
+            validate(answer["example"], answer["schema"], schema)
+
+
+def validate(value: object, described: dict[str, Any], page: dict[str, Any]) -> None:
+    """Raises unless the value fits, where the page's components are."""
+    jsonschema.validate(value, described | {"components": page["components"]})
 
 
 def test_the_page_loads_only_from_here(stoa: ServedStoa):

@@ -1,0 +1,135 @@
+"""Examples for the OpenAPI page: requests as they can be sent to the built-in models, by route and by name."""
+
+from typing import Any
+
+DESCRIBER, ENCODER = "stoa-describer", "stoa-encoder"
+
+_CHAT: dict[str, Any] = {
+    "model": DESCRIBER,
+    "messages": [
+        {"role": "system", "content": "You write product descriptions for an online shop."},
+        {
+            "role": "user",
+            "content": "Write a product description.\nProduct name: Quellmar Kettle\nKeywords: quiet, copper base",
+        },
+    ],
+}
+_TOOL_SCHEMA = {
+    "type": "object",
+    "properties": {"product": {"type": "string"}, "amount": {"type": "integer", "minimum": 1}},
+    "required": ["product", "amount"],
+    "additionalProperties": False,
+}
+_PROMPT = {"model": DESCRIBER, "prompt": "The kettle is made of"}
+
+# Path to the name of an example to the body.
+REQUESTS: dict[str, dict[str, dict[str, Any]]] = {
+    "/auth/login": {"E-mail and password": {"username": "admin@example.com", "password": "a lamp for every room"}},
+    "/models/{model_id}/load": {
+        "With defaults": {},
+        "In a quarter of the memory": {"context_size": 512, "quantization": "int8"},
+    },
+    "/models/{model_id}/unload": {"When it is idle": {}, "At once": {"force": True}},
+    "/inference": {
+        "A prompt": _PROMPT | {"max_tokens": 12, "seed": 7},
+        "Two texts": _PROMPT | {"max_tokens": 12, "temperature": 1.2, "n": 2, "stop": ["."]},
+        "Of a form": _PROMPT | {"regex": " (oak|brass|brushed steel)\\."},
+        "With log probabilities": _PROMPT | {"max_tokens": 4, "temperature": 0, "logprobs": True, "top_logprobs": 2},
+    },
+    "/inference/stream": {"A prompt": _PROMPT | {"max_tokens": 12, "seed": 7}},
+    "/embeddings": {
+        "Texts": {"model": ENCODER, "input": ["a brass lamp", "a quiet kettle"]},
+        "Small on the wire": {"model": ENCODER, "input": "a brass lamp", "encoding_format": "base64"},
+    },
+    "/tokenize": {"A prompt": {"model": DESCRIBER, "prompt": "A lamp for every room"}},
+    "/detokenize": {"Tokens": {"model": DESCRIBER, "tokens": [37, 1159, 298, 466, 752]}},
+    "/v1/chat/completions": {
+        "A chat": _CHAT | {"temperature": 0.2, "seed": 7, "max_tokens": 40},
+        "As chunks": _CHAT | {"max_tokens": 40, "stream": True, "stream_options": {"include_usage": True}},
+        "JSON of a schema": _CHAT
+        | {"response_format": {"type": "json_schema", "json_schema": {"name": "order", "schema": _TOOL_SCHEMA}}}
+        | {"max_tokens": 60},
+        "With a tool": _CHAT
+        | {"tools": [{"type": "function", "function": {"name": "order", "parameters": _TOOL_SCHEMA}}]}
+        | {"tool_choice": "auto", "max_tokens": 60},
+    },
+    "/v1/completions": {
+        "A prompt": _PROMPT | {"seed": 7},
+        "Several prompts": {"model": DESCRIBER, "prompt": ["The kettle is", "A lamp"], "max_tokens": 8, "n": 2},
+        "Token ids": {"model": DESCRIBER, "prompt": [37, 1159, 298, 466, 752], "max_tokens": 8},
+        "A prompt's own probabilities": _PROMPT | {"echo": True, "logprobs": 1, "max_tokens": 1},
+    },
+    "/v1/embeddings": {
+        "Texts": {"model": ENCODER, "input": ["a brass lamp", "a quiet kettle"]},
+        "Fewer dimensions": {"model": ENCODER, "input": "a brass lamp", "dimensions": 64, "encoding_format": "float"},
+    },
+}
+
+_USAGE = {
+    "prompt_tokens": 5,
+    "completion_tokens": 5,
+    "total_tokens": 10,
+    "prompt_tokens_details": {"cached_tokens": 0},
+}
+
+# Path to what it answers to the first of these.
+ANSWERS: dict[str, dict[str, Any]] = {
+    "/health": {"status": "healthy", "version": "0.1.0", "uptime_seconds": 210, "models_loaded": 2},
+    "/models/{model_id}/unload": {"status": "unloaded", "model_id": DESCRIBER},
+    "/inference": {
+        "id": "inf_2f5089174548597c71e02802",
+        "model": DESCRIBER,
+        "choices": [{"text": " brushed steel.", "index": 0, "finish_reason": "stop"}],
+        "usage": _USAGE,
+        "created": 1795276179,
+        "processing_time_ms": 17,
+    },
+    "/embeddings": {
+        "model": ENCODER,
+        "data": [
+            {"embedding": [0.0122, 0.0339, -0.1152], "index": 0},
+            {"embedding": [0.0417, -0.0206, 0.0911], "index": 1},
+        ],
+        "usage": {"prompt_tokens": 6, "total_tokens": 6},
+    },
+    "/tokenize": {"tokens": [37, 1159, 298, 466, 752], "count": 5},
+    "/detokenize": {"prompt": "A lamp for every room"},
+    "/v1/chat/completions": {
+        "id": "chatcmpl-a522548d6a61ca775954345a",
+        "object": "chat.completion",
+        "created": 1795276179,
+        "model": DESCRIBER,
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": "The Quellmar Kettle is a quiet kettle for afternoon tea. It brings you a copper base.",
+                    "refusal": None,
+                },
+                "finish_reason": "stop",
+                "logprobs": None,
+            }
+        ],
+        "usage": _USAGE | {"prompt_tokens": 35, "completion_tokens": 24, "total_tokens": 59},
+    },
+    "/v1/completions": {
+        "id": "cmpl-55ccc0c717ef785f4efab42d",
+        "object": "text_completion",
+        "created": 1795276180,
+        "model": DESCRIBER,
+        "choices": [{"text": " brushed steel.", "index": 0, "logprobs": None, "finish_reason": "stop"}],
+        "usage": _USAGE,
+    },
+    "/v1/embeddings": {
+        "object": "list",
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.0122, 0.0339, -0.1152]}],
+        "model": ENCODER,
+        "usage": {"prompt_tokens": 3, "total_tokens": 3},
+    },
+    "/v1/models": {
+        "object": "list",
+        "data": [{"id": DESCRIBER, "object": "model", "created": 1795275625, "owned_by": "stoa"}],
+    },
+    "/v1/models/{model_id}": {"id": DESCRIBER, "object": "model", "created": 1795275625, "owned_by": "stoa"},
+}
