@@ -1,0 +1,88 @@
+"""Migrations rebuild tables, and the triggers are there again afterwards."""
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.db import connection, models
+from django.utils import timezone
+from environ import Env
+
+from commerce.analytics import migrating, reconcile, services, triggers
+from commerce.analytics.models import Books, Entry
+from commerce.config.settings.zones import time_zone
+from commerce.orders.models import Order
+from tests.commerce.analytics.market import assert_right, make_market, make_order
+
+A_PLAN: list[Any] = [("a migration", False)]
+
+
+def widen(length: int) -> None:
+    """As a migration does: SQLite makes a new table and drops the old one."""
+    old = Order._meta.get_field("payment_gateway")
+    new: Any = models.CharField(max_length=length)
+    new.set_attributes_from_name("payment_gateway")
+    new.model = Order
+    with connection.schema_editor() as editor:
+        editor.alter_field(Order, old, new, strict=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_table_that_a_migration_rebuilds_has_its_triggers_again():
+    market, now = make_market(), timezone.now()
+    make_order(market.customers[0], market.products, at=now)
+    services.fold(now=now)
+    migrating.before(using="default", plan=A_PLAN)
+    widen(65)
+    order = make_order(market.customers[1], market.products[:2], at=now)  # as another process may meanwhile
+    widen(64)
+    migrating.after(using="default")
+
+    assert triggers.are_there()
+    assert Books.objects.get().is_stale == (connection.vendor == "sqlite")
+    services.keep_up(now=now)
+    Order.objects.filter(pk=order.pk).update(order_status="pending")
+    assert reconcile.differences() == []
+    assert_right(market, now)
+
+
+@pytest.mark.django_db
+def test_migrating_nothing_leaves_the_triggers_where_they_are():
+    migrating.before(using="default", plan=[])
+
+    assert triggers.are_there()
+
+
+@pytest.mark.django_db
+def test_another_database_is_left_alone():
+    migrating.before(using="another", plan=A_PLAN)
+    migrating.after(using="another")
+
+    assert triggers.are_there()
+
+
+@pytest.mark.django_db
+def test_a_shop_that_had_orders_before_the_ledger_is_counted():
+    market, now = make_market(), timezone.now()
+    triggers.remove()
+    make_order(market.customers[0], market.products, at=now)
+    Entry.objects.all().delete()
+    Books.objects.all().delete()
+    migrating.after(using="default")
+    assert services.needs_rebuild()
+    services.keep_up(now=now)
+
+    assert_right(market, now)
+
+
+def test_a_zone_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("STOA_ANALYTICS_TIME_ZONE", "Europe/Atlantis")
+
+    with pytest.raises(ImproperlyConfigured, match="name a time zone, as in Europe/Dublin"):
+        time_zone(Env(), "STOA_ANALYTICS_TIME_ZONE")
+
+
+@pytest.mark.django_db
+def test_no_migration_is_missing():
+    call_command("makemigrations", "commerce_analytics", check=True, dry_run=True, verbosity=0)
