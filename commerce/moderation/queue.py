@@ -140,8 +140,14 @@ def case_file(case: Case, *, now: datetime) -> CaseFile:
     """One item with its author's history, its newest reports with their reporters' records, and what was decided
     before."""
     (item,) = queue_page(Case.objects.filter(pk=case.pk), now=now)
+    return file_of(item, now=now)
+
+
+def file_of(item: QueueItem, *, now: datetime) -> CaseFile:
+    """The same for who has read the item."""
+    case = item.case
     decisions = list(case.decisions.select_related("moderator", "undone_by").order_by("-id")[:SHOWN_REPORTS])
-    last = item.case.last_decision_id
+    last = case.last_decision_id
     appeals = case.appeals.select_related("author").order_by("-id")
     return CaseFile(
         item=item,

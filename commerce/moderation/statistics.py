@@ -48,6 +48,28 @@ class QueueStatistics:
     days: Sequence[Day]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ages:
+    """How many items have waited how long, by the oldest of their reports."""
+
+    under_an_hour: int
+    under_a_day: int
+    under_a_week: int
+    longer: int
+
+
+def queue_ages(*, now: datetime) -> Ages:
+    """In one query."""
+    hour, day, week = (now - timedelta(**back) for back in ({"hours": 1}, {"days": 1}, {"weeks": 1}))
+    counts = Case.objects.waiting().aggregate(
+        under_an_hour=Count("pk", filter=Q(oldest_at__gt=hour)),
+        under_a_day=Count("pk", filter=Q(oldest_at__lte=hour, oldest_at__gt=day)),
+        under_a_week=Count("pk", filter=Q(oldest_at__lte=day, oldest_at__gt=week)),
+        longer=Count("pk", filter=Q(oldest_at__lte=week)),
+    )
+    return Ages(**counts)
+
+
 def queue_statistics(*, now: datetime, days: int = 30) -> QueueStatistics:
     """As of now, in three queries."""
     waiting = Case.objects.waiting()

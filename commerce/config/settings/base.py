@@ -142,4 +142,9 @@ DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://12
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL", default="stoa-describer")
 
-UNFOLD = {"SITE_TITLE": "Stoa commerce", "SITE_HEADER": "Stoa commerce", "SITE_SUBHEADER": f"Version {VERSION}"}
+UNFOLD = {
+    "SITE_TITLE": "Stoa commerce",
+    "SITE_HEADER": "Stoa commerce",
+    "SITE_SUBHEADER": f"Version {VERSION}",
+    "SIDEBAR": {"navigation": "commerce.config.navigation.navigation"},
+}

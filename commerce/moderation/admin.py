@@ -1,0 +1,101 @@
+"""Moderation in the admin: the queue, what was decided, and figures. Decisions are made by the queue's own pages, and
+nothing is added, changed or deleted as a row."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_GET, require_POST
+from unfold.admin import ModelAdmin
+
+from commerce.config.fast_admin import FastAdmin
+from commerce.moderation import admin_decide, admin_queue, admin_statistics
+from commerce.moderation.admin_items import DecisionLine
+from commerce.moderation.models import Case, Decision
+
+SHOWN_CHARACTERS = 100
+View = Callable[..., HttpResponse]
+
+
+def moderators_only(view: View) -> View:
+    """Whoever is not signed in is asked to; whoever is, and may not moderate, is refused."""
+    guarded = admin.site.admin_view(view)
+
+    def answer(request: HttpRequest, **path_parts: Any) -> HttpResponse:
+        if request.user.is_authenticated and not admin.site.has_permission(request):
+            raise PermissionDenied
+        return guarded(request, **path_parts)
+
+    return answer
+
+
+class NothingByHand:
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Case)
+class CaseAdmin(NothingByHand, ModelAdmin):
+    def get_urls(self) -> list[URLPattern]:
+        """Pages of our own, and none of Django's."""
+        pages: list[tuple[str, str, View]] = [
+            ("", "case_changelist", admin_queue.show_queue),
+            ("statistics/", "statistics", admin_statistics.show_statistics),
+            ("<int:case_id>/change/", "case_change", admin_queue.show_item),
+        ]
+        deeds: list[tuple[str, str, View]] = [
+            ("<int:case_id>/decide/", "decide", admin_decide.decide),
+            ("<int:case_id>/claim/", "claim", admin_decide.claim),
+            ("<int:case_id>/release/", "release", admin_decide.release),
+            ("undo/<int:decision_id>/", "undo", admin_decide.undo),
+            ("many/", "preview", admin_decide.preview_many),
+            ("many/decide/", "decide_many", admin_decide.decide_many),
+            ("many/undo/", "undo_many", admin_decide.undo_many),
+        ]
+        return [
+            *(_route(route, name, require_GET(view)) for route, name, view in pages),
+            *(_route(route, name, require_POST(view)) for route, name, view in deeds),
+        ]
+
+
+def _route(route: str, name: str, view: View) -> URLPattern:
+    return path(route, moderators_only(view), name=f"commerce_moderation_{name}")
+
+
+@admin.register(Decision)
+class DecisionAdmin(NothingByHand, FastAdmin):
+    """What was decided, each line a way to its item, where it can be undone or restored."""
+
+    list_display = ["created_at", "what", "item", "wrote", "moderator", "note", "reports_count", "undone_at"]
+    list_display_links = None
+    list_filter = ["action", ["undone_at", admin.EmptyFieldListFilter]]
+    list_select_related = ["case", "moderator"]
+    sortable_by = ()
+    search_fields = ["moderator__email", "author__email"]
+    search_help_text: Any = _("The beginning of the e-mail of a moderator or an author, or an id")
+
+    @admin.display(description=_("decision"))
+    def what(self, decision: Decision) -> str:
+        return str(DecisionLine(decision).text)
+
+    @admin.display(description=_("item"))
+    def item(self, decision: Decision) -> str:
+        url = reverse("admin:commerce_moderation_case_change", args=[decision.case_id])
+        return format_html('<a href="{}">{} {}</a>', url, decision.case.model_type, decision.case.model_id)
+
+    @admin.display(description=_("text"))
+    def wrote(self, decision: Decision) -> str:
+        content = decision.content
+        return Truncator(content.get("comment") or content.get("question") or "").chars(SHOWN_CHARACTERS)

@@ -1,0 +1,50 @@
+"""Finding items of the queue by what a moderator types. Every way reads an index, and takes so many at most."""
+
+from collections.abc import Iterator
+
+from django.db.models import Q, QuerySet
+
+from commerce.catalog.models import Product
+from commerce.moderation.models import AbuseReport, Case
+from commerce.moderation.targets import TARGETS
+from shared.accounts.models import User
+from shared.api.query import whole_number
+
+MOST_FOUND = 1_000
+MOST_PRODUCTS = 100
+
+
+def search(cases: "QuerySet[Case]", term: str) -> "QuerySet[Case]":
+    """Those that a term means: the id of a review or question, the whole e-mail of an author or reporter, or the
+    beginning of a product's name. All of them for nothing."""
+    term = term.strip().replace("\x00", "")
+    if not term:
+        return cases
+    if (number := whole_number(term)) is not None:
+        return cases.filter(model_id=number)
+    found = _of_person(term) if "@" in term else _of_products(term)
+    return cases.filter(pk__in=set(found))
+
+
+def _of_person(email: str) -> Iterator[int]:
+    user = User.objects.filter(email=email.lower()).first()
+    if user is None:
+        return
+    yield from Case.objects.filter(author=user).values_list("pk", flat=True)[:MOST_FOUND]
+    reports = AbuseReport.objects.for_user(user).values_list("model_type", "model_id")[:MOST_FOUND]
+    for kind in TARGETS:
+        yield from _cases(kind, [model_id for model_type, model_id in reports if model_type == kind])
+
+
+def _of_products(term: str) -> Iterator[int]:
+    begins = Q()
+    for spelling in {term, term.lower(), term.capitalize(), term.title()}:
+        begins |= Q(name__gte=spelling, name__lt=f"{spelling}\U0010ffff")
+    products = list(Product.objects.filter(begins).order_by().values_list("pk", flat=True)[:MOST_PRODUCTS])
+    for kind, model in TARGETS.items():
+        reported = model._default_manager.filter(product_id__in=products, abusive_reports_count__gt=0)
+        yield from _cases(kind, list(reported.order_by().values_list("pk", flat=True)[:MOST_FOUND]))
+
+
+def _cases(kind: str, model_ids: list[int]) -> "QuerySet[Case, int]":
+    return Case.objects.filter(model_type=kind, model_id__in=model_ids).values_list("pk", flat=True)
