@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("inference.embeddings.urls")),
     path("", include("inference.tokens.urls")),
     path("", include("inference.access.urls")),
+    path("", include("inference.playground.urls")),
     path("livez", livez),
     path("readyz", readyz(database=check_database, model_host=check_models)),
     path("schema", SpectacularJSONAPIView.as_view(), name="schema"),

@@ -12,7 +12,7 @@ PROJECT = "inference"
 ROOT_URLCONF = "inference.config.urls"
 ASGI_APPLICATION = "inference.config.asgi.application"
 
-INSTALLED_APPS = [*SHARED_APPS, "inference.registry"]
+INSTALLED_APPS = [*SHARED_APPS, "inference.registry", "inference.playground"]
 
 MIDDLEWARE = [*MIDDLEWARE, "inference.access.versioning.ApiVersionMiddleware"]
 

@@ -1,0 +1,8 @@
+"""The playground app."""
+
+from django.apps import AppConfig
+
+
+class PlaygroundConfig(AppConfig):
+    name = "inference.playground"
+    label = "inference_playground"

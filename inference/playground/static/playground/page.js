@@ -1,0 +1,283 @@
+"use strict";
+
+const element = (id) => document.getElementById(id);
+const STORED = "stoa-playground-token";
+const NOT_AUTHENTICATED = 4401;
+const WHOLE = ["max_tokens", "top_k", "seed"];
+const PARAMETERS = ["max_tokens", "temperature", "top_p", "top_k", "repeat_penalty", "seed"];
+const HINTS = {
+  chat: "Ask something below. The conversation goes through the model's chat template.",
+  complete: "Begin a text below. The model goes on where it ends.",
+};
+
+const state = { socket: null, token: null, messages: [], running: null, count: 0 };
+
+/* Signing in */
+
+async function signIn(token) {
+  state.token = token;
+  show(element("sign-in-problem"), null);
+  try {
+    const user = await connect();
+    sessionStorage.setItem(STORED, token);
+    element("status").textContent = user.username;
+    await listModels();
+    element("sign-in").hidden = true;
+    element("workbench").hidden = element("sign-out").hidden = false;
+    element("key-form").reset();
+    element("login-form").reset();
+    element("prompt").focus();
+  } catch (problem) {
+    signOut(problem.message);
+  }
+}
+
+function signOut(why) {
+  sessionStorage.removeItem(STORED);
+  state.token = null;
+  state.socket?.close();
+  state.socket = null;
+  clear();
+  element("status").textContent = "Not signed in";
+  element("workbench").hidden = element("sign-out").hidden = true;
+  element("sign-in").hidden = false;
+  show(element("sign-in-problem"), why);
+  element("key").focus();
+}
+
+async function login(email, password) {
+  const body = JSON.stringify({ username: email, password });
+  const answer = await fetch("/auth/login", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.error.message);
+  return said.token;
+}
+
+function connect() {
+  const url = location.origin.replace("http", "ws") + "/ws";
+  const socket = new ModelSocket(url, (code) => {
+    if (socket !== state.socket) return;
+    state.socket = null;
+    if (code === NOT_AUTHENTICATED && state.token) signOut("Sign in again: the credential is no longer good.");
+  });
+  state.socket = socket;
+  return socket.signIn(state.token);
+}
+
+async function listModels() {
+  const answer = await fetch("/models", { headers: { Authorization: `Bearer ${state.token}` } });
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.error.message);
+  const writers = said.models.filter((model) => model.capabilities.includes("text-generation"));
+  writers.sort((one, other) => other.loaded - one.loaded);
+  element("model").replaceChildren(
+    ...writers.map((model) => new Option(model.loaded ? model.id : `${model.id} (not loaded)`, model.id)),
+  );
+  if (!writers.length) throw new Error("There is no model that writes text.");
+  render();
+}
+
+/* What is asked */
+
+function mode() {
+  return document.querySelector("input[name=mode]:checked").value;
+}
+
+function request(text) {
+  const asked = { model: element("model").value };
+  if (mode() === "chat") {
+    const system = element("system").value.trim();
+    const before = system ? [{ role: "system", content: system }] : [];
+    asked.messages = [...before, ...state.messages, ...(text ? [{ role: "user", content: text }] : [])];
+  } else {
+    asked.prompt = text;
+  }
+  for (const name of PARAMETERS) {
+    const given = element(name).value;
+    if (given !== "") asked[name] = WHOLE.includes(name) ? Math.trunc(Number(given)) : Number(given);
+  }
+  const stops = element("stop_at").value.split("\n").filter(Boolean);
+  if (stops.length) asked.stop = stops;
+  return asked;
+}
+
+async function ask() {
+  const text = element("prompt").value;
+  if (state.running || !text.trim() || !element("parameters").reportValidity()) return;
+  const asked = request(text);
+  const isChat = Boolean(asked.messages);
+  const id = `try-${++state.count}`;
+  const meter = new Meter();
+  show(element("problem"), null);
+  if (!isChat) element("output").replaceChildren();
+  say(isChat ? "user" : "prompt", text);
+  const answer = new Answer(say("assistant", ""));
+  begin(id);
+  if (isChat) element("prompt").value = "";
+  try {
+    if (!state.socket?.isOpen) await connect();
+    meter.start();
+    const end = await state.socket.generate(id, asked, (token) => {
+      meter.count();
+      answer.add(token);
+    });
+    answer.finish();
+    if (isChat) state.messages.push({ role: "user", content: text }, { role: "assistant", content: answer.text });
+    meter.show(end);
+  } catch (problem) {
+    answer.drop();
+    show(element("problem"), problem.message);
+    if (isChat && !element("prompt").value) element("prompt").value = text;
+  } finally {
+    begin(null);
+  }
+}
+
+function stop() {
+  if (state.running) state.socket?.cancel(state.running);
+}
+
+/* What is shown */
+
+class Answer {
+  constructor(place) {
+    this.place = place;
+    this.text = "";
+    this.drawing = 0;
+    place.classList.add("running");
+  }
+
+  add(token) {
+    this.text += token;
+    if (!this.drawing) this.drawing = requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.drawing = 0;
+    const output = element("output");
+    const atEnd = output.scrollHeight - output.scrollTop - output.clientHeight < 40;
+    this.place.textContent = this.text;
+    if (atEnd) output.scrollTop = output.scrollHeight;
+  }
+
+  finish() {
+    cancelAnimationFrame(this.drawing);
+    this.draw();
+    this.place.classList.remove("running");
+  }
+
+  /** After a failure: what came stays to be read, but is no part of the conversation. */
+  drop() {
+    this.finish();
+    if (!this.text) this.place.remove();
+  }
+}
+
+class Meter {
+  start() {
+    this.began = performance.now();
+    this.tokens = 0;
+  }
+
+  count() {
+    this.tokens += 1;
+    this.last = performance.now();
+    this.first ??= this.last;
+    element("first-token").textContent = `${Math.round(this.first - this.began)} ms`;
+    element("tokens").textContent = String(this.tokens);
+    if (this.tokens > 1) element("rate").textContent = ((1000 * (this.tokens - 1)) / (this.last - this.first)).toFixed(1);
+  }
+
+  show(end) {
+    element("tokens").textContent = `${end.usage.prompt_tokens} in, ${end.usage.completion_tokens} out`;
+    element("ended").textContent = end.finish_reason;
+  }
+}
+
+function begin(id) {
+  state.running = id;
+  const hadFocus = document.activeElement;
+  element("stop").hidden = !id;
+  element("send").hidden = Boolean(id);
+  if (id) for (const name of ["first-token", "rate", "tokens", "ended"]) element(name).textContent = "–";
+  if (hadFocus === element("stop") || hadFocus === element("send")) element(id ? "stop" : "prompt").focus();
+  render();
+}
+
+function say(who, text) {
+  const place = document.createElement("div");
+  place.className = `said ${who}`;
+  place.textContent = text;
+  element("output").append(place);
+  element("output").scrollTop = element("output").scrollHeight;
+  return place;
+}
+
+function show(place, text) {
+  place.textContent = text || "";
+  place.hidden = !text;
+}
+
+function clear() {
+  stop();
+  state.messages = [];
+  element("output").replaceChildren();
+  show(element("problem"), null);
+  render();
+}
+
+function render() {
+  const isChat = mode() === "chat";
+  element("system-row").hidden = !isChat;
+  element("prompt-label").textContent = isChat ? "Your message" : "The beginning of a text";
+  element("prompt").placeholder = isChat ? "Your message" : "The beginning of a text";
+  element("output").dataset.hint = HINTS[mode()];
+  const language = document.querySelector("input[name=language]:checked").value;
+  element("code").textContent = snippets[language](location.origin, request(element("prompt").value));
+}
+
+/* What people do */
+
+element("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  signIn(element("key").value.trim());
+});
+
+element("login-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    await signIn(await login(element("email").value, element("password").value));
+  } catch (problem) {
+    show(element("sign-in-problem"), problem.message);
+  }
+});
+
+element("sign-out").addEventListener("click", () => signOut(null));
+element("clear").addEventListener("click", clear);
+element("stop").addEventListener("click", stop);
+element("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask();
+});
+element("prompt").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  ask();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") stop();
+});
+document.addEventListener("input", (event) => {
+  if (event.target.name === "mode") clear();
+  else render();
+});
+element("parameters").addEventListener("submit", (event) => event.preventDefault());
+element("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(element("code").textContent);
+  element("copy").textContent = "Copied";
+  setTimeout(() => (element("copy").textContent = "Copy"), 1500);
+});
+
+const kept = sessionStorage.getItem(STORED);
+if (kept) signIn(kept);
+else element("key").focus();

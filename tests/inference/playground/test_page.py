@@ -1,0 +1,167 @@
+"""The playground in a real browser."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from tests.inference.served import PASSWORD, ServedStoa
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 360, "height": 740}
+SLOW_MS = 30_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("NOT RUN: apt-get install chromium")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Browser, stoa: ServedStoa) -> Iterator[Page]:
+    """The page, not signed in. Whatever it complains about in the console is an error."""
+    context = browser.new_context(viewport=DESKTOP)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.set_default_timeout(SLOW_MS)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.goto(f"{stoa.url}/playground")
+    yield page
+    context.close()
+    assert [words for words in complaints if "status of 40" not in words] == []
+
+
+def sign_in(page: Page, key: str) -> None:
+    page.get_by_label("API key").fill(key)
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Model")).to_be_visible(timeout=SLOW_MS)
+    page.get_by_label("Model").select_option("talker")
+
+
+def set_mode(page: Page, name: str) -> None:
+    page.get_by_role("radio", name=name).check(force=True)
+
+
+def test_a_chat_by_keyboard_alone(page: Page, stoa: ServedStoa):
+    sign_in(page, stoa.keys["STAFF"])
+    expect(page.get_by_role("status")).to_have_text("staff@example.com")
+    page.get_by_label("Most tokens").fill("3")
+    page.get_by_label("Your message").focus()
+    page.keyboard.type("hello")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("<b>there</b>")
+    page.keyboard.press("Enter")
+
+    said = page.locator(".said")
+    expect(said).to_have_text(["hello\n<b>there</b>", "w0 w1 w2"], timeout=SLOW_MS)
+    expect(page.locator("#ended")).to_have_text("length")
+    expect(page.locator("#tokens")).to_have_text("0 in, 3 out")
+    expect(page.locator("#first-token")).to_have_text(re.compile(r"^\d+ ms$"))
+    expect(page.locator("#rate")).to_have_text(re.compile(r"^[\d.]+$"))
+    expect(page.get_by_label("Your message")).to_be_focused()
+
+    page.keyboard.type("again")
+    page.keyboard.press("Enter")
+    expect(said).to_have_count(4, timeout=SLOW_MS)
+
+
+def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: ServedStoa):
+    sign_in(page, stoa.keys["STAFF"])
+    set_mode(page, "Complete")
+    page.get_by_label("Most tokens").fill("3000")
+    page.get_by_label("The beginning of a text").fill("speak")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#ended")).to_have_text("cancelled", timeout=SLOW_MS)
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+def test_signing_in_by_e_mail_a_wrong_credential_and_signing_out(page: Page):
+    page.get_by_label("API key").fill("stoa_0_wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("wrong, expired or revoked", timeout=SLOW_MS)
+
+    page.get_by_label("E-mail").fill("staff@example.com")
+    page.get_by_label("Password").fill("not this one")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The e-mail or the password is wrong.", timeout=SLOW_MS)
+
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_have_text("staff@example.com", timeout=SLOW_MS)
+    page.reload()
+    expect(page.get_by_role("status")).to_have_text("staff@example.com", timeout=SLOW_MS)
+    assert page.context.cookies() == []
+
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_focused()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_who_may_not_list_models_is_told_so(page: Page, stoa: ServedStoa):
+    page.get_by_label("API key").fill(stoa.keys["CUSTOMER"])
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("permission", timeout=SLOW_MS)
+
+
+def test_a_refused_request_is_told_and_the_words_are_kept(page: Page, stoa: ServedStoa):
+    sign_in(page, stoa.keys["STAFF"])
+    page.get_by_label("Model").select_option("idle")
+    page.get_by_label("Your message").fill("hello")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_label("Your message")).to_have_value("hello")
+
+
+def test_the_request_is_shown_as_code_that_works(page: Page, stoa: ServedStoa):
+    sign_in(page, stoa.keys["STAFF"])
+    page.get_by_label("Your message").fill('it\'s "so"')
+    page.get_by_label("Stop at").fill("END")
+    code = page.locator("#code")
+    expect(code).to_contain_text("/v1/chat/completions")
+    expect(code).to_contain_text("it'\\''s")
+    page.get_by_role("radio", name="Python").check(force=True)
+    compile(code.inner_text(), "chat", "exec")
+    expect(code).to_contain_text('stop=["END"]')
+    set_mode(page, "Complete")
+    page.get_by_label("The beginning of a text").fill("line\nbreak \\ and é")
+    compile(code.inner_text(), "complete", "exec")
+    page.get_by_role("button", name="Copy").click()
+    assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_all_can_be_reached(page: Page, stoa: ServedStoa):
+    page.set_viewport_size(PHONE)
+    sign_in(page, stoa.keys["STAFF"])
+    page.get_by_label("Your message").fill("x" * 300)
+    page.keyboard.press("Enter")
+    expect(page.locator("#ended")).to_have_text("length", timeout=SLOW_MS)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    for name in ("Send", "Clear", "Sign out", "Copy"):
+        page.get_by_role("button", name=name).scroll_into_view_if_needed()
+        box = page.get_by_role("button", name=name).bounding_box()
+        assert box is not None
+        assert box["height"] >= 40
+
+
+def test_the_page_loads_nothing_but_its_own_files_and_allows_nothing_inline(stoa: ServedStoa):
+    answer = stoa.get("/playground")
+    policy = answer.headers["content-security-policy"]
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert re.findall(r"(?:src|href)=\"(?!/)", answer.text) == []
