@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Meta
 
 from inference.engine import FinishReason, StepOutput, TokenLogprob, ToolCallDelta, Usage
-from inference.remote.errors import read_error
 
 UNKNOWN_TOKEN = -1  # another server tells texts, not ids
 
@@ -115,7 +114,7 @@ class Reading:
         except msgspec.DecodeError as error:
             raise BrokenAnswer("sent what is no answer in OpenAI's form") from error
         if answer.error is not None:
-            raise BrokenAnswer(f"failed while it wrote this. It says: {read_error(data).message}")
+            raise BrokenAnswer("failed while it wrote this; try again")
         if answer.usage is not None:
             self._usage = _usage(answer.usage)
         for choice in answer.choices:

@@ -1,7 +1,5 @@
 """How another server's failures become ours."""
 
-from typing import Any
-
 import msgspec
 
 from inference.engine import (
@@ -30,11 +28,6 @@ class _Told(msgspec.Struct):
     message: str = ""
     code: str | int | None = None
     param: str | None = None
-    details: dict[str, Any] = {}
-
-    def is_code(self, name: str) -> bool:
-        """Ours are in capitals on native addresses."""
-        return isinstance(self.code, str) and self.code.lower() == name
 
 
 class _ErrorBody(msgspec.Struct):
@@ -47,23 +40,22 @@ def error_from_answer(model_id: str, status: int, body: bytes, retry_after: str 
     told = read_error(body)
     said = f" It says: {told.message}" if told.message else ""
     wait = _seconds(retry_after)
-    if told.is_code("model_not_loaded"):
+    if told.code == "model_not_loaded":
         message = f"The server behind {model_id} has not loaded it.{said}"
         return ModelNotLoaded(message, retry_after=wait) if status == 503 else ModelNotLoaded(message)
     if status in (400, 413, 422):
-        if told.is_code("context_length_exceeded"):
-            return ContextLengthExceeded(told.message, **told.details)
-        field = told.param or told.details.get("field")
+        if told.code == "context_length_exceeded":
+            return ContextLengthExceeded(told.message)
         message = f"The server behind {model_id} refuses this request.{said}"
-        return InvalidRequest(message, field=field) if field else InvalidRequest(message)
+        return InvalidRequest(message, field=told.param) if told.param else InvalidRequest(message)
     if status in (408, 504):
         return DeadlineExceeded(f"The server behind {model_id} took too long.{said}")
     if status in (429, 503):
         return EngineOverloaded(
             f"The server behind {model_id} is overloaded.{said}", reason="overloaded", retry_after=wait
         )
-    if status >= 500:
-        return EngineDied(f"The server behind {model_id} failed.{said} Try again.")
+    if status >= 500:  # what it says then may be of its insides
+        return EngineDied(f"The server behind {model_id} failed. Try again.")
     return RemoteUnavailable(f"{reason_of_refusal(status)} It is for the operator to mend.")
 
 
@@ -83,9 +75,9 @@ def read_error(body: bytes) -> _Told:
     except msgspec.DecodeError:
         return _Told()
     told = read.error if isinstance(read.error, _Told) else _Told(read.error)
-    return _Told((told.message or read.message)[:LONGEST_MESSAGE], told.code, told.param, told.details)
+    return _Told((told.message or read.message)[:LONGEST_MESSAGE], told.code, told.param)
 
 
 def _seconds(retry_after: str | None) -> float:
-    given: Any = retry_after if retry_after and retry_after.isdigit() else 1
-    return min(float(given), MOST_RETRY_AFTER_S)
+    given = float(retry_after) if retry_after and retry_after.isdigit() else 1.0
+    return min(given, MOST_RETRY_AFTER_S)

@@ -276,7 +276,7 @@ async def test_its_errors_become_ours(status: int, error: object, expected: type
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([chat_piece("one"), {"error": {"message": "out of memory"}}], "out of memory"),
+        ([chat_piece("one"), {"error": {"message": "out of memory"}}], "failed while"),
         ([chat_piece("one"), CUT], "broke off"),
         ([chat_piece("one"), "[DONE]"], "broke off"),
         ([chat_piece("one"), "{nonsense"], "no answer"),
