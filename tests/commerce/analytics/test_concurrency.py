@@ -10,6 +10,7 @@ from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from commerce.analytics import reconcile, reports, services, snapshots, triggers
+from commerce.analytics.calendars import last_days
 from commerce.analytics.models import Books, Entry
 from commerce.orders.models import Order
 from tests.commerce.analytics.market import Market, assert_right, make_market, make_order, run_sql
@@ -157,8 +158,8 @@ def test_what_is_folded_while_somebody_reads_is_told_once(crowd: Market):
     with reports.opened(scope, now=now) as report:
         before = report.sums()
         at_once(lambda: services.fold(now=now))
-        assert report.series(reports.last_days(1, report.today))[0].revenue == before.revenue
-        assert report.sums(reports.last_days(1, report.today)).orders == 1
+        assert report.series(last_days(1, report.today))[0].revenue == before.revenue
+        assert report.sums(last_days(1, report.today)).orders == 1
     assert before.revenue == 6 * 1250 + 490
 
 

@@ -14,6 +14,7 @@ from pytest_django import Settings
 from commerce.analytics import goods, reports, services
 from commerce.analytics.calendars import Span, last_days
 from commerce.analytics.models import Books
+from commerce.analytics.spreadsheets import csv_rows
 from commerce.catalog.models import Category, Product
 from commerce.orders.models import Order
 from commerce.shops.models import Shop, ShopStaff
@@ -368,11 +369,14 @@ def test_sales_of_a_category_are_of_one_currency_when_asked(market: Market, now:
     make_order(market.customers[0], market.products[:1], at=now, currency="USD")
     make_order(market.customers[0], market.products[1:2], at=now)
 
-    asked = {"shop_ids": None, "language": "en", "limit": 9}
-    assert [(row.category_name, row.count) for row in goods.category_sales(**asked, currency="USD")] == [
+    def sales(currency: str | None) -> list[tuple[str, int]]:
+        rows = goods.category_sales(shop_ids=None, language="en", limit=9, currency=currency)
+        return [(row.category_name, row.count) for row in rows]
+
+    assert sales("USD") == [
         ("Lamps", 1), ("Oak", 1),
     ]  # fmt: skip
-    assert [(row.category_name, row.count) for row in goods.category_sales(**asked)] == [("Oak", 2), ("Lamps", 1)]
+    assert sales(None) == [("Oak", 2), ("Lamps", 1)]
 
 
 def test_somebody_who_has_two_places_sees_the_one_of_their_role(market: Market, now: datetime):
@@ -380,3 +384,15 @@ def test_somebody_who_has_two_places_sees_the_one_of_their_role(market: Market, 
     ShopStaff.objects.create(user=owner, shop=market.shops[2])
 
     assert reports.scope_of(owner).shop_ids == tuple(Shop.objects.filter(owner=owner).values_list("pk", flat=True))
+
+
+def test_figures_are_rows_of_a_csv_file_in_which_nothing_is_a_formula():
+    points = [reports.Point(starts_on=date(2026, 3, 30), revenue=1250, refunds=5, orders=2)]
+    assert list(csv_rows(points, reports.Point, currency="EUR")) == [
+        ["starts_on", "revenue (EUR)", "refunds (EUR)", "orders"], ["2026-03-30", "12.50", "0.05", "2"],
+    ]  # fmt: skip
+    shop = reports.ShopSums(shop_id=7, name="=HYPERLINK(1)", revenue=3, refunds=0, orders=-1)
+    assert list(csv_rows([shop], reports.ShopSums, currency="JPY"))[1] == ["7", "'=HYPERLINK(1)", "3", "0", "-1"]
+    assert list(csv_rows([], goods.CategoryCount, currency="EUR")) == [
+        ["category_id", "category_name", "shop_id", "shop_name", "count"]
+    ]
