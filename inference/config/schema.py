@@ -83,9 +83,16 @@ def _answer(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
         example = {"example": ANSWERS[path]} if path in ANSWERS else {}
         content["application/json"] = {"schema": schemas[declared.answer]} | example
     if declared.events:
-        events = {"anyOf": [schemas[kind] for kind in declared.events]}
-        content["text/event-stream"] = {"schema": {"type": "string", "x-event": events}}
+        content["text/event-stream"] = {"schema": _event(path, [schemas[kind] for kind in declared.events])}
     return {"description": "Success.", "headers": {HEADER: {"schema": {"type": "string"}}}, "content": content}
+
+
+def _event(path: str, kinds: list[dict[str, Any]]) -> dict[str, Any]:
+    """One event of a stream: OpenAPI 3.1 has no word for the stream as a whole."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"anyOf": kinds}}
+    if path.startswith("/v1/"):
+        data = {"anyOf": [data, {"const": "[DONE]"}]}
+    return {"type": "object", "properties": {"data": data}, "required": ["data"]}
 
 
 def _error_statuses(declared: Operation, path: str) -> dict[str, str]:

@@ -63,7 +63,7 @@ async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
     body=openai.ChatBody,
     parser=openai.parse_chat,
     answer=openai.ChatCompletion,
-    events=(openai.ChatChunk,),
+    events=(openai.ChatChunk, openai.OpenAIErrorEvent),
 )
 async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStream:
     """With `stream: true`, chunks as OpenAI's clients expect them, and `[DONE]`."""
@@ -99,7 +99,7 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
     body=openai_completions.CompletionBody,
     parser=openai_completions.parse_completion,
     answer=openai_completions.TextCompletion,
-    events=(openai_completions.CompletionChunk,),
+    events=(openai_completions.CompletionChunk, openai.OpenAIErrorEvent),
 )
 async def completions(
     call: Call[openai_completions.CompletionBody],

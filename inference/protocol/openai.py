@@ -263,6 +263,12 @@ class OpenAIErrorDetail(Struct):
     code: str | None
 
 
+class OpenAIErrorEvent(Struct):
+    """The end of a stream that failed."""
+
+    error: OpenAIErrorDetail
+
+
 class OpenAIError(Struct):
     """Every error of a /v1 route."""
 
