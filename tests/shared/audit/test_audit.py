@@ -217,3 +217,19 @@ def test_an_asgi_server_streams_it(admin: User):
 
 def test_the_log_is_part_of_both_projects():
     assert "shared.audit" in settings.INSTALLED_APPS
+
+
+@pytest.mark.parametrize("lookup", ["actor__password__startswith", "actor__token_version", "details__contains"])
+def test_x2_the_log_is_not_a_way_to_look_up_passwords(site: Client, admin: User, lookup: str):
+    entry(admin)
+    assert site.get(LIST, {lookup: "a"}).status_code == 400
+
+
+@pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.STAFF, Role.CUSTOMER])
+def test_x2_it_is_super_admins_alone_who_read_it(role: Role):
+    made, client = entry(comment="Buy elsewhere."), Client()
+    client.force_login(create_user(email="x@example.com", name="X", password=None, role=role, now=timezone.now()))
+    for path in (LIST, f"{LIST}{made.pk}/change/"):
+        answer = client.get(path)
+        assert answer.status_code == 302
+        assert answer.headers["Location"].startswith("/admin/login/")
