@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from commerce.analytics import reconcile, reports, services, snapshots, triggers
+from commerce.analytics import reconcile, reports, scopes, services, snapshots, triggers
 from commerce.analytics.calendars import last_days
 from commerce.analytics.models import Books, Entry
 from commerce.orders.models import Order
@@ -96,7 +96,7 @@ def test_writers_folders_and_readers_at_once(crowd: Market):
 
     def read() -> None:
         for _ in range(15):
-            scope = reports.Scope(shop_ids=None, currency="EUR")
+            scope = scopes.Scope(shop_ids=None, currency="EUR")
             with reports.opened(scope, now=now) as report:
                 told.append(report.sums().revenue)
 
@@ -154,7 +154,7 @@ def test_what_commits_late_is_folded_late(crowd: Market):
 def test_what_is_folded_while_somebody_reads_is_told_once(crowd: Market):
     now = timezone.now()
     make_order(crowd.customers[0], crowd.products, at=now)
-    scope = reports.Scope(shop_ids=None, currency="EUR")
+    scope = scopes.Scope(shop_ids=None, currency="EUR")
     with reports.opened(scope, now=now) as report:
         before = report.sums()
         at_once(lambda: services.fold(now=now))
