@@ -4,40 +4,15 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.translation import gettext as _
+
+from commerce.moderation import admin_sidebar
 
 ABOVE = ("commerce_moderation", "audit")  # what the group on top has already
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Groups of links, as unfold takes them. Only a moderator is asked for anything: others see no admin."""
-    return [_moderation(request), *_apps(request)]
-
-
-def _moderation(request: HttpRequest) -> dict[str, Any]:
-    statistics = reverse("admin:commerce_moderation_statistics")
-    queue_url = reverse("admin:commerce_moderation_case_changelist")
-    queue = {
-        "title": _("Queue"),
-        "icon": "flag",
-        "link": queue_url,
-        "active": request.path.startswith(queue_url) and request.path != statistics,
-        "badge": "commerce.moderation.admin_statistics.waiting_badge",
-        "badge_variant": "primary",
-    }
-    decisions, log = (
-        reverse(f"admin:{name}_changelist") for name in ("commerce_moderation_decision", "audit_auditentry")
-    )
-    links = [
-        (_("Decisions"), "gavel", decisions),
-        (_("Statistics"), "bar_chart", statistics),
-        (_("Audit log"), "history", log),
-    ]
-    return {
-        "title": _("Moderation"),
-        "items": [queue, *({"title": title, "icon": icon, "link": url} for title, icon, url in links)],
-    }
+    return [admin_sidebar.links(request), *_apps(request)]
 
 
 def _apps(request: HttpRequest) -> list[dict[str, Any]]:

@@ -93,7 +93,9 @@ class DecisionAdmin(NothingByHand, FastAdmin):
     @admin.display(description=_("item"))
     def item(self, decision: Decision) -> str:
         url = reverse("admin:commerce_moderation_case_change", args=[decision.case_id])
-        return format_html('<a href="{}">{} {}</a>', url, decision.case.model_type, decision.case.model_id)
+        return format_html(
+            '<a class="mod-link" href="{}">{} {}</a>', url, decision.case.model_type, decision.case.model_id
+        )
 
     @admin.display(description=_("text"))
     def wrote(self, decision: Decision) -> str:

@@ -118,9 +118,8 @@ class ManyForm(WordsForm):
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         chosen = [(one, one) for one in data.getlist("case") if whole_number(one) is not None]
-        self.fields["case"] = forms.TypedMultipleChoiceField(
-            coerce=int, choices=chosen, error_messages={"required": _("Choose at least one item.")}
-        )
+        nothing = dict.fromkeys(("required", "invalid_choice"), _("Choose at least one item."))
+        self.fields["case"] = forms.TypedMultipleChoiceField(coerce=int, choices=chosen, error_messages=nothing)
 
     def clean_case(self) -> list[int]:
         chosen = list(dict.fromkeys(self.cleaned_data["case"]))

@@ -1,4 +1,4 @@
-"""The page of the queue's figures, and the counter beside its name in the sidebar."""
+"""The page of the queue's figures."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin_words import short_age
 from commerce.moderation.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, share_line, stacked_bars
-from commerce.moderation.queue import MOST_COUNTED, QueueFilters, queue, queue_length
 from commerce.moderation.statistics import QueueStatistics, queue_ages, queue_statistics
 
 FRAME: dict[str, float] = {
@@ -54,17 +53,6 @@ def show_statistics(request: HttpRequest) -> HttpResponse:
         "frame": FRAME,
     }
     return render(request, "moderation/statistics.html", context)
-
-
-def waiting_badge(request: HttpRequest) -> str:
-    """How many items wait, and how long the first of them has: "214 · 3 days". Nothing for none."""
-    now = timezone.now()
-    cases = queue(QueueFilters(), order="oldest", now=now)
-    length, oldest = queue_length(cases), cases.values_list("oldest_at", flat=True).first()
-    if oldest is None:
-        return ""
-    count = f"{length:,}" if length < MOST_COUNTED else f"{MOST_COUNTED:,}+"
-    return f"{count} · {short_age(now - oldest)}"
 
 
 def _ages(now: datetime) -> Figure:

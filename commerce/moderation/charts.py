@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, log10
 
 WIDTH, HEIGHT = 480, 240
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 50
+LEFT, RIGHT, TOP, BOTTOM = 58, 24, 12, 50
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LABELS_AT_MOST = 6
 BAR_SHARE = 0.7  # of the room that a category has

@@ -11,7 +11,8 @@ from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.middleware import common
+from django.middleware import common, locale
+from django.utils import translation
 
 from shared.api.middleware import is_page
 
@@ -40,3 +41,12 @@ class AuthenticationMiddleware(ForPages, auth.AuthenticationMiddleware): ...
 
 
 class MessageMiddleware(ForPages, messages.MessageMiddleware): ...
+
+
+class LocaleMiddleware(ForPages, locale.LocaleMiddleware):
+    """Pages in the language that the browser asks for. What is asked of the same thread next is not."""
+
+    def process_response(self, request: HttpRequest, response: Any) -> Any:
+        answer = super().process_response(request, response)
+        translation.deactivate()
+        return answer

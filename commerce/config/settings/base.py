@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 
 from commerce.config.settings.s3 import s3_storage
 from commerce.config.settings.zones import time_zone
@@ -41,7 +42,12 @@ INSTALLED_APPS = [
     "commerce.demo",
 ]
 
-MIDDLEWARE = [*MIDDLEWARE, "shared.api.idempotent_requests.IdempotencyMiddleware"]  # last: the view runs inside it
+MIDDLEWARE = [
+    *MIDDLEWARE,
+    "shared.api.page_middleware.LocaleMiddleware",
+    "shared.api.idempotent_requests.IdempotencyMiddleware",  # last: the view runs inside it
+]
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # of the admin's pages
 
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # What an INSERT OR REPLACE replaces is deleted, and counted as such by the triggers of the figures.
@@ -146,5 +152,6 @@ UNFOLD = {
     "SITE_TITLE": "Stoa commerce",
     "SITE_HEADER": "Stoa commerce",
     "SITE_SUBHEADER": f"Version {VERSION}",
+    "STYLES": [lambda request: static("moderation/lists.css")],
     "SIDEBAR": {"navigation": "commerce.config.navigation.navigation"},
 }

@@ -265,6 +265,13 @@
   window.addEventListener("pagehide", leave);
   document.addEventListener("keydown", press);
 
+  const panes = document.getElementById("panes");
+  const fit = () => panes.style.setProperty("--top", `${panes.getBoundingClientRect().top + window.scrollY}px`);
+  const filters = document.getElementById("filters");
+  if (isNarrow() && !("used" in filters.dataset)) filters.open = false;
+  window.addEventListener("resize", fit);
+  fit();
+
   const help = document.getElementById("help");
   help.hidden = false;
   help.addEventListener("click", () => keys.showModal());
