@@ -95,11 +95,13 @@ class ModelHost:
         return frames.Done()
 
     async def _load(self, command: frames.Load) -> LoadReport:
-        """Whoever asks for what is loading or loaded shares it; another path or other options replace it."""
+        """Whoever asks for what is loading or loaded shares it; another path or other options replace it, unless they
+        come of a wish that is no newer than what is loaded: an operator has said something else meanwhile."""
         plan = await self._plan(command, background=command.background)
         replaced: HostedModel | None = None
         while (model := self._models.get(command.model_id)) is not None:
-            if model.is_alive and model.plan.spec == plan.spec:
+            is_stale = command.background and command.revision <= model.revision
+            if model.is_alive and (is_stale or model.plan.spec == plan.spec):
                 model.revision = max(model.revision, command.revision)
                 break
             self._check_cool_down(plan)

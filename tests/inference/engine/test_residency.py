@@ -301,3 +301,13 @@ async def test_a_newer_wish_for_what_is_loaded_is_only_taken_note_of() -> None:
         status = await status_of(host.commands, "m")
         assert status is not None
         assert (status.pid, status.revision) == (pid, 4)
+
+
+async def test_a_wish_that_an_operator_has_overtaken_changes_nothing() -> None:
+    async with host_with() as host:
+        await load(host, "m", options=LoadOptions(context_size=64), revision=4)
+        pid = await host.pid("m")
+        report = await load(host, "m", options=LoadOptions(context_size=32), revision=4, background=True)
+        assert (report.context_size, await host.pid("m")) == (64, pid)
+        report = await load(host, "m", options=LoadOptions(context_size=32), revision=5, background=True)
+        assert report.context_size == 32
