@@ -4,7 +4,7 @@ Nothing is shown by `with` that whoever asks could not read by itself: where a m
 of its rows only those are fetched, and the others are null.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from functools import cache
@@ -86,13 +86,13 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
     @cached_property
     def _fetches(self) -> "dict[str, str | Prefetch[Any]]":
         """What the outermost serializer fetches for itself and those within, by path."""
-        if self.root is not self and not (self._is_listed and self.root is self.parent):
+        request, view = self.context.get("request"), self.context.get("view")
+        is_outermost = self.root is self or (self._is_listed and self.root is self.parent)
+        if request is None or not is_outermost:
             return {}
-        asked = self.asked_for()
-        if not asked:
-            return {}
-        request, relations = self.context["request"], self.context["view"].filterset_class.relations
-        return _lookups(self.Meta.model, [relations[name] for name in sorted(asked)], asker(request))
+        relations = _relations_of(view)
+        asked = [relations[name] for name in sorted(_named(request) & relations.keys())]
+        return _lookups(self.Meta.model, asked, asker(request))
 
     def _fetch(self, instance: Any) -> None:
         """Of all rows of a list at once. What the view has fetched already is fetched anew where it is not everybody's
@@ -162,8 +162,13 @@ def _column(field: Any) -> str:
     return str(field.source_attrs[0]) if is_plain else ""
 
 
+def _relations_of(view: Any) -> Mapping[str, Relation]:
+    relations: Mapping[str, Relation] = getattr(getattr(view, "filterset_class", None), "relations", {})
+    return relations
+
+
 def _known(view: Any) -> list[str]:
-    return sorted(getattr(getattr(view, "filterset_class", None), "relations", {}))
+    return sorted(_relations_of(view))
 
 
 def _named(request: Request) -> set[str]:
