@@ -109,9 +109,7 @@ async function ask() {
   const id = `try-${++state.count}`;
   const meter = new Meter();
   show(element("problem"), null);
-  if (!isChat) element("output").replaceChildren();
-  say(isChat ? "user" : "prompt", text);
-  const answer = new Answer(say("assistant", ""));
+  const answer = new Answer(isChat ? sayInTurn(text) : sayInOne(text));
   begin(id);
   if (isChat) element("prompt").value = "";
   try {
@@ -181,11 +179,10 @@ class Meter {
 
   count() {
     this.tokens += 1;
-    this.last = performance.now();
-    this.first ??= this.last;
-    element("first-token").textContent = `${Math.round(this.first - this.began)} ms`;
+    const took = performance.now() - this.began;
+    if (this.tokens === 1) element("first-token").textContent = `${Math.round(took)} ms`;
     element("tokens").textContent = String(this.tokens);
-    if (this.tokens > 1) element("rate").textContent = ((1000 * (this.tokens - 1)) / (this.last - this.first)).toFixed(1);
+    element("rate").textContent = ((1000 * this.tokens) / took).toFixed(1);
   }
 
   show(end) {
@@ -204,12 +201,27 @@ function begin(id) {
   render();
 }
 
-function say(who, text) {
-  const place = document.createElement("div");
-  place.className = `said ${who}`;
-  place.textContent = text;
-  element("output").append(place);
+/** A chat's next turn: both words below those before. Answers the place of the model's. */
+function sayInTurn(text) {
+  const answer = made("div", "said assistant", "");
+  element("output").append(made("div", "said user", text), answer);
   element("output").scrollTop = element("output").scrollHeight;
+  return answer;
+}
+
+/** One text, of which the model writes the end. Answers the place of that. */
+function sayInOne(text) {
+  const answer = made("span", "assistant", "");
+  const whole = made("div", "said", "");
+  whole.append(made("span", "begun", text), answer);
+  element("output").replaceChildren(whole);
+  return answer;
+}
+
+function made(kind, classes, text) {
+  const place = document.createElement(kind);
+  place.className = classes;
+  place.textContent = text;
   return place;
 }
 
