@@ -16,7 +16,7 @@ from commerce.shops import invitations, services
 from commerce.shops.filters import InvitationFilters, StaffFilters
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.permissions import HasRole
-from shared.accounts.views import PublicView
+from shared.accounts.public_view import PublicView
 from shared.api.pagination import PagedList
 from shared.api.rate_limits import rate_limit_headers
 from shared.api.throttles import RateLimit

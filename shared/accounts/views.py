@@ -5,7 +5,6 @@ from typing import Any, cast
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
@@ -14,6 +13,7 @@ from rest_framework.views import APIView
 from shared.accounts import recovery, services
 from shared.accounts.authentication import Principal
 from shared.accounts.permissions import HasRole
+from shared.accounts.public_view import PublicView
 from shared.accounts.roles import Role
 from shared.accounts.serializers import (
     ChangePasswordSerializer,
@@ -27,17 +27,7 @@ from shared.accounts.serializers import (
     TokenPairSerializer,
 )
 from shared.api.idempotency import Idempotency
-from shared.api.json import CredentialsJSONParser
 from shared.api.rate_limits import Decision, rate_limit_headers
-
-
-class PublicView(APIView):
-    """For those who have no token yet: one that is sent along, even a stale one, is ignored."""
-
-    authentication_classes = []
-    permission_classes = [AllowAny]
-    parser_classes = [CredentialsJSONParser]
-    idempotency = Idempotency.NEVER
 
 
 class TokenView(PublicView):

@@ -3,7 +3,8 @@
 from django.urls import get_resolver
 
 from commerce.config.asgi import PASSWORD_PATHS
-from shared.accounts.views import PublicView, RefreshView, VerifyEmailView
+from shared.accounts.public_view import PublicView
+from shared.accounts.views import RefreshView, VerifyEmailView
 
 WITHOUT_A_HASH = {RefreshView, VerifyEmailView}
 
