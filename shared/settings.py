@@ -75,6 +75,7 @@ TEMPLATES = [
 DATABASES: dict[str, Any] = {"default": env.db("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'stoa.sqlite3'}")}
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # under ASGI a kept connection is a leaked one; PostgreSQL has its pool
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["ENGINE"] = "shared.sqlite"
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",  # take the write lock at once: no "database is locked" half-way
         "timeout": 8,

@@ -49,7 +49,7 @@ MIDDLEWARE = [
 ]
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # of the admin's pages
 
-if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+if DATABASES["default"]["ENGINE"] == "shared.sqlite":
     # What an INSERT OR REPLACE replaces is deleted, and counted as such by the triggers of the figures.
     DATABASES["default"]["OPTIONS"]["init_command"] += " PRAGMA recursive_triggers=ON;"
 

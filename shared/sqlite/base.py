@@ -1,0 +1,34 @@
+"""How a transaction begins. SQLite gives the right to write to whoever asks at the right moment, and who waits in its
+own way asks ten times a second: of many who write all the time one may wait past every limit. Here they ask often.
+"""
+
+import random
+import time
+
+from django.db import OperationalError
+from django.db.backends.sqlite3 import base
+
+ASK_EVERY_S = (0.001, 0.005)  # at random in between, so that those who wait do not keep step
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Waits for its turn no longer than the option `timeout` says, as Django's own."""
+
+    def _start_transaction_under_autocommit(self) -> None:
+        limit_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
+        give_up_at = time.monotonic() + limit_s
+        self.connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            while not self._begins(is_last_try=time.monotonic() >= give_up_at):
+                time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
+        finally:
+            self.connection.execute(f"PRAGMA busy_timeout = {int(limit_s * 1000)}")
+
+    def _begins(self, *, is_last_try: bool) -> bool:
+        try:
+            super()._start_transaction_under_autocommit()  # type: ignore[misc]
+        except OperationalError as error:
+            if is_last_try or "locked" not in str(error):
+                raise
+            return False
+        return True
