@@ -19,7 +19,10 @@ from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, wr
 
 def add_gguf(path: Path, padding: bytes = b"") -> None:
     """The head of a GGUF file: an architecture, a context length, and no tensors."""
-    text = lambda raw: struct.pack("<Q", len(raw)) + raw  # noqa: E731
+
+    def text(raw: bytes) -> bytes:
+        return struct.pack("<Q", len(raw)) + raw
+
     keys = text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
     keys += text(b"llama.context_length") + struct.pack("<II", 4, 4096)
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + keys + padding)
