@@ -4,20 +4,19 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx2
-import psutil
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.inference.engine.processes import eventually_idle
 from tests.inference.served import PASSWORD, ServedStoa, eventually_running, run_manage
+from tests.inference.sockets import Frame, address, hear, hear_the_rest, hear_until, say, server_process, signed_in
 
-Frame = dict[str, Any]
 INFERENCE = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak"}
 LONG = INFERENCE | {"max_tokens": 3000}  # the fake takes 10 ms a token
 
@@ -27,46 +26,6 @@ from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.services import create_api_key, revoke_api_key, deactivate_user
 {}
 """
-
-
-def address(stoa: ServedStoa, query: str = "") -> str:
-    return stoa.url.replace("http", "ws", 1) + "/ws" + query
-
-
-@asynccontextmanager
-async def signed_in(stoa: ServedStoa, token: str | None = None) -> AsyncIterator[ClientConnection]:
-    async with connect(address(stoa)) as client:
-        await say(client, {"type": "auth", "token": token or stoa.keys["SUPER_ADMIN"]})
-        assert (await hear(client))["type"] == "auth"
-        yield client
-
-
-async def say(client: ClientConnection, *frames: object) -> None:
-    for frame in frames:
-        await client.send(json.dumps(frame))
-
-
-async def hear(client: ClientConnection) -> Frame:
-    async with asyncio.timeout(60):
-        frame: Frame = json.loads(await client.recv())
-        return frame
-
-
-async def hear_until(client: ClientConnection, *kinds: str) -> list[Frame]:
-    frames = [await hear(client)]
-    while frames[-1]["type"] not in kinds:
-        frames.append(await hear(client))
-    return frames
-
-
-async def hear_the_rest(client: ClientConnection) -> tuple[list[Frame], int | None]:
-    """All that is still said, and the code with which the service closes."""
-    frames: list[Frame] = []
-    try:
-        while True:
-            frames.append(await hear(client))
-    except ConnectionClosed:
-        return frames, client.close_code
 
 
 async def refusals(client: ClientConnection, *frames: object) -> list[Frame]:
@@ -359,11 +318,7 @@ async def test_s5_a_message_over_one_mebibyte_ends_with_1009_and_one_below_is_re
 
 
 async def test_s4_who_reads_nothing_of_a_loud_model_is_closed_with_1013_and_costs_little(stoa: ServedStoa):
-    server = next(
-        process
-        for process in psutil.process_iter(["pid", "cmdline"])
-        if "serve" in (process.info["cmdline"] or []) and _listens(process, int(stoa.url.rpartition(":")[2]))
-    )
+    server = server_process(stoa)
     async with signed_in(stoa) as warm:
         await say(warm, INFERENCE | {"prompt": "shout", "max_tokens": 5})
         await hear_until(warm, "complete")
@@ -377,10 +332,6 @@ async def test_s4_who_reads_nothing_of_a_loud_model_is_closed_with_1013_and_cost
         client.transport.resume_reading()
         assert (await hear_the_rest(client))[1] == 1013
     await stoa.engine.close()
-
-
-def _listens(process: psutil.Process, port: int) -> bool:
-    return any(held.laddr.port == port for held in process.net_connections("tcp") if held.status == "LISTEN")
 
 
 async def _revoked_key(stoa: ServedStoa) -> tuple[str, Callable[[], Awaitable[Any]]]:

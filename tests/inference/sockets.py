@@ -1,0 +1,61 @@
+"""A client of /ws, as small as can be."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psutil
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from tests.inference.served import ServedStoa
+
+Frame = dict[str, Any]
+
+
+def server_process(stoa: ServedStoa) -> psutil.Process:
+    """The web process, which its log names."""
+    lines = (json.loads(line) for line in stoa.log.read_text().splitlines())
+    return psutil.Process(next(line["pid"] for line in lines if line["event"] == "serving"))
+
+
+def address(stoa: ServedStoa, query: str = "") -> str:
+    return stoa.url.replace("http", "ws", 1) + "/ws" + query
+
+
+@asynccontextmanager
+async def signed_in(stoa: ServedStoa, token: str | None = None) -> AsyncIterator[ClientConnection]:
+    async with connect(address(stoa)) as client:
+        await say(client, {"type": "auth", "token": token or stoa.keys["SUPER_ADMIN"]})
+        assert (await hear(client))["type"] == "auth"
+        yield client
+
+
+async def say(client: ClientConnection, *frames: object) -> None:
+    for frame in frames:
+        await client.send(json.dumps(frame))
+
+
+async def hear(client: ClientConnection) -> Frame:
+    async with asyncio.timeout(60):
+        frame: Frame = json.loads(await client.recv())
+        return frame
+
+
+async def hear_until(client: ClientConnection, *kinds: str) -> list[Frame]:
+    frames = [await hear(client)]
+    while frames[-1]["type"] not in kinds:
+        frames.append(await hear(client))
+    return frames
+
+
+async def hear_the_rest(client: ClientConnection) -> tuple[list[Frame], int | None]:
+    """All that is still said, and the code with which the service closes."""
+    frames: list[Frame] = []
+    try:
+        while True:
+            frames.append(await hear(client))
+    except ConnectionClosed:
+        return frames, client.close_code
