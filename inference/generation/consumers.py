@@ -51,7 +51,7 @@ attendance = Attendance()
 logger = structlog.get_logger(__name__)
 
 
-class GenerationConsumer(AsyncWebsocketConsumer):
+class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """One socket. Its receiving end reads a message at a time; each inference is a task; one task sends."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

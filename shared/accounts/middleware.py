@@ -93,12 +93,13 @@ def _good(present: list[Attendant], now: datetime) -> set[Attendant]:
     key_ids = {one.principal.api_key.pk for one in in_time if one.principal.api_key}
     sign_in_ids = {one.principal.sign_in.pk for one in in_time if one.principal.sign_in}
     keys: set[int] = set()
-    for ids in _portions(key_ids):
-        good_keys = ApiKey.objects.filter(pk__in=ids, revoked_at=None, user__is_active=True)
+    for some_keys in _portions(key_ids):
+        good_keys = ApiKey.objects.filter(pk__in=some_keys, revoked_at=None, user__is_active=True)
         keys.update(good_keys.values_list("pk", flat=True))
     versions: dict[object, int] = {}
-    for ids in _portions(sign_in_ids):
-        good_sign_ins = SignIn.objects.filter(pk__in=ids, revoked_at=None, expires_at__gt=now, user__is_active=True)
+    current = SignIn.objects.filter(revoked_at=None, expires_at__gt=now, user__is_active=True)
+    for some_sign_ins in _portions(sign_in_ids):
+        good_sign_ins = current.filter(pk__in=some_sign_ins)
         versions.update(good_sign_ins.values_list("pk", "user__token_version"))
     return {one for one in in_time if _is_good(one.principal, keys, versions)}
 

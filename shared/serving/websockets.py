@@ -15,7 +15,6 @@ from websockets.server import ServerProtocol
 from shared.api.errors import Problem
 from shared.observability.request_id import bound_request_id, new_request_id
 from shared.serving.answers import problem_answer
-from shared.serving.asgi_types import Event
 
 MAX_MESSAGE_BYTES = 1024 * 1024
 MAX_FRAGMENTS = 1024  # of one message: empty ones are not counted by its size
@@ -97,9 +96,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if not self.read_paused:
             self.transport.resume_reading()
 
-    async def receive(self) -> Event:
+    async def receive(self) -> Any:
         """The next event; reading goes on when none is left, unless the peer itself does not read."""
-        message: Event = await self.queue.get()
+        message = await self.queue.get()
         if self.read_paused and self.queue.empty():
             self.read_paused = False
             if self.writable.is_set():
