@@ -44,6 +44,26 @@ for role in Role:
 print(json.dumps(keys))
 """
 
+# Prints how each ended: its arguments, status, output and complaints.
+_RUN_VERBS = """
+import contextlib
+import io
+import json
+import sys
+from inference.cli import main
+ended = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["stoa", *arguments]
+    output, complaints, status = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(complaints):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code or 0
+    ended.append([arguments, status, output.getvalue(), complaints.getvalue()])
+print(json.dumps(ended))
+"""
+
 TALKER_CONFIG = {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096}
 EMBEDDER_CONFIG = {"architectures": ["LlamaModel"], "max_position_embeddings": 512}
 
@@ -111,6 +131,14 @@ def run_manage(environment: dict[str, str], *arguments: str) -> subprocess.Compl
     """`manage_inference.py`, run to its end."""
     command = [sys.executable, "manage_inference.py", *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
+
+
+def run_verbs(environment: dict[str, str], *lines: list[str]) -> list[subprocess.CompletedProcess[str]]:
+    """Several command lines, one after the other, in one process: its start is what takes the time."""
+    command = [sys.executable, "-c", _RUN_VERBS, json.dumps(lines)]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return [subprocess.CompletedProcess(*ended) for ended in json.loads(done.stdout)]
 
 
 async def eventually_running(stoa: ServedStoa, model_id: str) -> None:

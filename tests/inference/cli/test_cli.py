@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import ServedStoa, run_manage, start_server
+from tests.inference.served import ServedStoa, run_manage, run_verbs, start_server
 
 
 def test_run_streams_to_the_terminal_through_the_running_host(stoa: ServedStoa):
@@ -65,32 +65,27 @@ def test_run_loads_a_model_for_the_time_of_the_run(stoa: ServedStoa):
     assert listed["idle"] == "unloaded"
 
 
-@pytest.mark.parametrize("model", ["../talker", "talker\n"])
-def test_m1_a_model_that_does_not_exist_is_said_with_those_that_do(stoa: ServedStoa, model: str):
-    done = run_manage(stoa.environment, "run", model, "hello")
-
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "Available: broken-one, embedder" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_m1_a_model_that_does_not_exist_is_said_with_those_that_do(stoa: ServedStoa):
+    for done in run_verbs(stoa.environment, *(["run", model, "hello"] for model in ("../talker", "talker\n", "/etc"))):
+        assert (done.returncode, done.stdout) == (4, ""), done
+        assert "Available: broken-one, embedder" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
-        ("--temperature", "3", "temperature"),
-        ("--max-tokens", "0", "max_tokens"),
-        ("--top-p", "x", "top_p"),
-        ("--nonsense", "1", "nonsense"),
-        ("-o", "min_p=2", "min_p"),
-        ("-o", "nonsense=1", "nonsense is no parameter"),
-        ("-o", "seed", "key=value"),
-    ],
-)
-def test_i4_a_wrong_parameter_is_refused(stoa: ServedStoa, option: str, value: str, said: str):
-    done = run_manage(stoa.environment, "run", "talker", "hello", option, value)
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr.replace("-", "_")
+def test_i4_a_wrong_parameter_is_refused(stoa: ServedStoa):
+    wrong = {
+        ("--temperature", "3"): "temperature",
+        ("--max-tokens", "0"): "max_tokens",
+        ("--top-p", "x"): "top_p",
+        ("--nonsense", "1"): "nonsense",
+        ("-o", "min_p=2"): "min_p",
+        ("-o", "nonsense=1"): "nonsense is no parameter",
+        ("-o", "seed"): "key=value",
+    }
+    ended = run_verbs(stoa.environment, *(["run", "talker", "hello", *option] for option in wrong))
+    for done, said in zip(ended, wrong.values(), strict=True):
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert said in done.stderr.replace("-", "_")
 
 
 def test_models_are_listed_for_people_and_scripts(stoa: ServedStoa):
@@ -105,40 +100,45 @@ def test_models_are_listed_for_people_and_scripts(stoa: ServedStoa):
 
 
 def test_a_model_is_shown_loaded_seen_running_and_unloaded(stoa: ServedStoa):
-    loaded = run_manage(stoa.environment, "models", "load", "idle", "--context-size", "128", "--json")
+    show = ["models", "show", "idle", "--json"]
+    loaded, running, shown, unloaded, left = run_verbs(
+        stoa.environment,
+        ["models", "load", "idle", "--context-size", "128", "--json"],
+        ["ps", "--json"],
+        show,
+        ["models", "unload", "idle"],
+        ["ps", "--json"],
+    )
+
     assert (loaded.returncode, json.loads(loaded.stdout)["context_size"]) == (0, 128)
-    listed = {told["id"]: told for told in json.loads(run_manage(stoa.environment, "ps", "--json").stdout)}
+    listed = {told["id"]: told for told in json.loads(running.stdout)}
     assert (listed["idle"]["state"], listed["idle"]["context_size"], listed["idle"]["running"]) == ("loaded", 128, 0)
-    shown = json.loads(run_manage(stoa.environment, "models", "show", "idle", "--json").stdout)
-    assert shown == {model["id"]: model for model in stoa.get("/models").json()["models"]}["idle"]
+    assert (json.loads(shown.stdout)["state"], json.loads(shown.stdout)["context_size"]) == ("loaded", 128)
+    assert unloaded.returncode == 0
+    assert "idle" not in {told["id"] for told in json.loads(left.stdout)}
+    again = json.loads(run_manage(stoa.environment, *show).stdout)
+    assert again == {model["id"]: model for model in stoa.get("/models").json()["models"]}["idle"]
 
-    assert run_manage(stoa.environment, "models", "unload", "idle").returncode == 0
-    assert "idle" not in {told["id"] for told in json.loads(run_manage(stoa.environment, "ps", "--json").stdout)}
 
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
+def test_what_cannot_be_done_with_a_model_is_said(stoa: ServedStoa):
+    wrong: list[tuple[list[str], int, str]] = [
         (["models", "load", "nobody"], 4, "Available"),
         (["models", "show", "../talker"], 4, "Available"),
         (["models", "unload", "nobody"], 4, "Available"),
         (["models", "load", "idle", "--context-size", "5000"], 2, "4096"),
         (["models", "load", "idle", "--dtype", "float8"], 2, "dtype"),
         (["models", "load", "broken-one"], 1, "weights are missing"),
-    ],
-)
-def test_what_cannot_be_done_with_a_model_is_said(stoa: ServedStoa, arguments: list[str], status: int, said: str):
-    done = run_manage(stoa.environment, *arguments)
-
-    assert (done.returncode, done.stdout) == (status, "")
-    assert said in done.stderr
+    ]
+    ended = run_verbs(stoa.environment, *(arguments for arguments, _, _ in wrong))
+    for done, (_, status, said) in zip(ended, wrong, strict=True):
+        assert (done.returncode, done.stdout) == (status, ""), done
+        assert said in done.stderr
 
 
 def test_where_no_model_host_runs_the_status_is_3(stoa: ServedStoa, tmp_path: Path):
     alone = stoa.environment | {"STOA_RUN_DIR": str(tmp_path)}
 
-    for arguments in (["ps"], ["models", "load", "idle"]):
-        done = run_manage(alone, *arguments)
+    for done in run_verbs(alone, ["ps"], ["models", "load", "idle"]):
         assert (done.returncode, done.stdout) == (3, "")
         assert "No model host answers" in done.stderr
 
@@ -163,16 +163,22 @@ def test_x5_keys_are_listed_without_their_secrets_and_revoked(stoa: ServedStoa):
     header = {"X-API-Key": made["key"]}
     assert httpx2.get(f"{stoa.url}/models", headers=header).status_code == 200
 
-    listed = run_manage(stoa.environment, "keys", "list", "--json")
+    listed, users, nobodys, revoked, unknown = run_verbs(
+        stoa.environment,
+        ["keys", "list", "--json"],
+        ["keys", "list", "--user", "1"],
+        ["keys", "list", "--user", "999"],
+        ["keys", "revoke", str(made["id"])],
+        ["keys", "revoke", "999999"],
+    )
+
     told = {key["id"]: key for key in json.loads(listed.stdout)}[made["id"]]
     assert (told["name"], told["user_id"], told["revoked_at"]) == ("lost", 1, None)
     assert made["key"].startswith(told["prefix"])
     assert made["key"] not in listed.stdout
-    assert "lost" in run_manage(stoa.environment, "keys", "list", "--user", "1").stdout
-    assert run_manage(stoa.environment, "keys", "list", "--user", "999").stdout == ""
-
-    assert run_manage(stoa.environment, "keys", "revoke", str(made["id"])).returncode == 0
-    assert run_manage(stoa.environment, "keys", "revoke", "999999").returncode == 4
+    assert "lost" in users.stdout
+    assert nobodys.stdout == ""
+    assert (revoked.returncode, unknown.returncode) == (0, 4)
     assert httpx2.get(f"{stoa.url}/models", headers=header).status_code == 401
 
 
@@ -186,12 +192,12 @@ def test_a5_a_key_is_made_shown_once_and_works(stoa: ServedStoa):
     assert len(plain.stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("user_id", "status", "said"), [("999999", 4, "999999"), ("someone", 2, "user_id")])
-def test_a_key_for_nobody_is_refused(stoa: ServedStoa, user_id: str, status: int, said: str):
-    done = run_manage(stoa.environment, "keys", "create", user_id, "laptop")
+def test_a_key_for_nobody_is_refused(stoa: ServedStoa):
+    ended = run_verbs(stoa.environment, *(["keys", "create", user_id, "laptop"] for user_id in ("999999", "someone")))
 
-    assert (done.returncode, done.stdout) == (status, "")
-    assert said in done.stderr
+    assert [(done.returncode, done.stdout) for done in ended] == [(4, ""), (2, "")]
+    assert "999999" in ended[0].stderr
+    assert "user_id" in ended[1].stderr
 
 
 def test_version_and_info_and_djangos_own_verbs(stoa: ServedStoa):
