@@ -1,5 +1,5 @@
-"""uvicorn's HTTP/1.1 protocol with what it leaves open: a limit for the size and the time of a request's head, and
-errors of the parser answered as JSON."""
+"""uvicorn's HTTP/1.1 protocol with what it leaves open: limits for the size and the time of a request's head and for
+how long an answer waits to be read, and errors of the parser answered as JSON."""
 
 import asyncio
 from typing import Any
@@ -14,17 +14,20 @@ from shared.serving.answers import problem_answer
 
 MAX_HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_S = 20.0
+NOT_READING_S = 30.0
 
 logger = structlog.get_logger(__name__)
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection. A head (request line and headers) that is too large is refused, one that is too slow is cut."""
+    """One connection. A head (request line and headers) that is too large is refused, one that is too slow is cut, and
+    so is who does not read what is sent."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -32,7 +35,17 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_here()
+        self._reads_again()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The transport holds more than it should; the application waits until it has less."""
+        super().pause_writing()
+        self._stall = self.loop.call_later(NOT_READING_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._reads_again()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self._head_timer:
@@ -71,6 +84,11 @@ class HttpProtocol(HttpToolsProtocol):
         head = b"".join(b"%b: %b\r\n" % pair for pair in [*self.server_state.default_headers, *headers])
         self.transport.write(STATUS_LINE[400] + head + b"\r\n" + body)
         self.transport.close()
+
+    def _reads_again(self) -> None:
+        if self._stall:
+            self._stall.cancel()
+            self._stall = None
 
     def _await_head(self) -> None:
         self._head_bytes = 0

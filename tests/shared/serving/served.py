@@ -65,6 +65,31 @@ async def endless(scope: Any, receive: Any, send: Any) -> None:
     left.append(scope["path"])
 
 
+async def flood(scope: Any, receive: Any, send: Any) -> None:
+    """Sends as fast as it is let; the query says how many MiB, endlessly without. Notes when its client has left."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    writing = asyncio.create_task(_pour(send, int(scope["query_string"] or 0) * 16))
+    leaving = asyncio.create_task(_until_left(receive))
+    await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (writing, leaving):
+        task.cancel()
+    left.append(scope["path"])
+
+
+async def _pour(send: Any, pieces: int) -> None:
+    sent = 0
+    while not pieces or sent < pieces:
+        await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+        sent += 1
+        await asyncio.sleep(0)  # to a client that has left, sending never waits
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _until_left(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def stuck(scope: Any, receive: Any, send: Any) -> None:
     """Holds a thread that nobody can end."""
     await asyncio.to_thread(time.sleep, 600)
@@ -107,7 +132,7 @@ async def socket(scope: Any, receive: Any, send: Any) -> None:
         left.append(scope["path"])
 
 
-ROUTES = {f"/{view.__name__}": view for view in (echo, stream, endless, stuck, fail, fail_late, page, livez)}
+ROUTES = {f"/{view.__name__}": view for view in (echo, stream, endless, flood, stuck, fail, fail_late, page, livez)}
 
 
 async def project(scope: Any, receive: Any, send: Any) -> None:
@@ -130,6 +155,7 @@ def configure(given: dict[str, Any]) -> None:
         | given.get("settings", {})
     )
     http.HEAD_TIMEOUT_S = given.get("head_timeout_s", http.HEAD_TIMEOUT_S)
+    http.NOT_READING_S = given.get("not_reading_s", http.NOT_READING_S)
     bodies.READ_TIMEOUT_S = given.get("body_timeout_s", bodies.READ_TIMEOUT_S)
     websockets.NOT_READING_S = given.get("not_reading_s", websockets.NOT_READING_S)
     websockets.PING_EVERY_S = given.get("ping_every_s", websockets.PING_EVERY_S)

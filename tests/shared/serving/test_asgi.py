@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from contextlib import ExitStack
 
 import httpx2
 import psutil
@@ -254,6 +255,41 @@ def test_the_application_learns_that_its_client_left(served: Served):
     while served.get("/livez").json()["left"] < 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def flooded(served: Served, query: str = "") -> socket.socket:
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(60)
+    connection.connect(("127.0.0.1", served.port))
+    connection.sendall(f"GET /flood{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return connection
+
+
+def test_s3_who_reads_nothing_costs_little_and_is_cut_off(start_server: StartServer):
+    served = start_server(not_reading_s=2)
+    process = psutil.Process(served.process.pid)
+    served.get("/livez")
+    before = process.memory_info().rss
+    with ExitStack() as stack:
+        for _ in range(50):
+            stack.enter_context(flooded(served))
+        deadline = time.monotonic() + 60
+        while served.get("/livez").json()["left"] < 50:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert process.memory_info().rss - before < 64 * 1024 * 1024
+
+
+def test_s3_who_reads_on_in_time_misses_nothing(start_server: StartServer):
+    served = start_server(not_reading_s=30)
+    with flooded(served, "?8") as connection:
+        time.sleep(1)
+        got = 0
+        while got < 8 * 1024 * 1024:
+            piece = connection.recv(65536)
+            assert piece
+            got += len(piece)
 
 
 def test_what_cannot_be_parsed_is_answered_with_the_projects_own_headers(start_server: StartServer):
