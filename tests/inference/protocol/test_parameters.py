@@ -5,6 +5,7 @@ import pytest
 from inference.engine import InvalidRequest, Message, OutputConstraint, OutputForm, Tool, ToolCall
 from inference.protocol.native import EmbeddingsBody, InferenceBody, LoadBody
 from inference.protocol.openai import parse_chat
+from inference.protocol.openai_completions import parse_completion
 from inference.protocol.parameters import parse
 
 NATIVE = {"model": "m", "prompt": "p"}
@@ -27,6 +28,7 @@ def test_i4_a_parameter_out_of_its_bounds_is_refused_by_name_on_each_surface(fie
     for refuse in (
         lambda: parse(NATIVE | {field: value}, InferenceBody),
         lambda: parse_chat(CHAT | {field: value}),
+        lambda: parse_completion(NATIVE | {field: value}),
     ):
         with pytest.raises(InvalidRequest, match=field) as caught:
             refuse()
@@ -47,8 +49,13 @@ def test_i4_a_parameter_out_of_its_bounds_is_refused_by_name_on_each_surface(fie
 )
 def test_a_parameter_at_its_bound_is_taken_on_each_surface(field: str, value: object):
     expected = tuple(value) if isinstance(value, list) else value
-    for body in (parse(NATIVE | {field: value}, InferenceBody), parse_chat(CHAT | {field: value})):
-        assert getattr(body.generation_request("id").sampling, field) == expected
+    native, chat = parse(NATIVE | {field: value}, InferenceBody), parse_chat(CHAT | {field: value})
+    for request in (
+        native.generation_request("id"),
+        chat.generation_request("id"),
+        *parse_completion(NATIVE | {field: value}).generation_requests("id"),
+    ):
+        assert getattr(request.sampling, field) == expected
 
 
 def test_a_native_request_that_says_nothing_gets_the_contracts_defaults():
@@ -98,6 +105,16 @@ def test_a_missing_field_is_named():
         {"tool_choice": "maybe"},
         {"store": True},
         {"service_tier": "flex"},
+        {"prompt_cache_retention": "24h"},
+        {"prompt_cache_options": {"mode": "explicit"}},
+        {"moderation": {"model": "m"}},
+        {"reasoning_effort": "low"},
+        {"verbosity": "low"},
+        {"audio": {"voice": "v"}},
+        {"web_search_options": {}},
+        {"prediction": {"type": "content"}},
+        {"modalities": ["audio"]},
+        {"function_call": "auto"},
         {"chat_template": "{{ 1 }}"},
         {"chat_template_kwargs": {"tokenize": True}},
         {"stream_options": {"include_usage": True}},
