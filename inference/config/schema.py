@@ -89,7 +89,7 @@ def _answer(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
 
 def _event(path: str, kinds: list[dict[str, Any]]) -> dict[str, Any]:
     """One event of a stream: OpenAPI 3.1 has no word for the stream as a whole."""
-    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"anyOf": kinds}}
+    data: dict[str, Any] = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"anyOf": kinds}}
     if path.startswith("/v1/"):
         data = {"anyOf": [data, {"const": "[DONE]"}]}
     return {"type": "object", "properties": {"data": data}, "required": ["data"]}
