@@ -13,7 +13,7 @@ import pytest
 
 from tests.inference.downloads.local_hub import COMMIT, Hub, local_hub
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import TALKER_CONFIG, ServedStoa, run_manage
+from tests.inference.served import TALKER_CONFIG, ServedStoa, run_manage, run_verbs
 
 
 def weights(size: int) -> bytes:
@@ -136,9 +136,8 @@ def test_what_is_not_what_the_hub_said_is_no_model(hub: Hub, environment: dict[s
     assert not [*models.glob(f".downloads/far-talker/{path}*")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
+def test_what_cannot_be_downloaded_is_said(hub: Hub, environment: dict[str, str]):
+    wrong: list[tuple[list[str], int, str]] = [
         (["org/nobody"], 4, "no repository"),
         (["../etc"], 2, "ORGANISATION/NAME"),
         (["org/far-talker", "--revision", "nowhere"], 4, "revision"),
@@ -146,16 +145,12 @@ def test_what_is_not_what_the_hub_said_is_no_model(hub: Hub, environment: dict[s
         (["org/far-talker", "--include", "*.bin"], 2, "pytorch_model.bin"),
         (["org/far-talker", "--name", "../x"], 2, "id"),
         (["org/far-talker", "--name", ".hidden"], 2, "id"),
-    ],
-)
-def test_what_cannot_be_downloaded_is_said(
-    hub: Hub, environment: dict[str, str], models: Path, arguments: list[str], status: int, said: str
-):
-    done = run_manage(environment, "models", "download", *arguments)
-
-    assert (done.returncode, done.stdout) == (status, "")
-    assert said in done.stderr
-    assert "hf_secret" not in done.stderr
+    ]
+    ended = run_verbs(environment, *(["models", "download", *arguments] for arguments, _, _ in wrong))
+    for done, (_, status, said) in zip(ended, wrong, strict=True):
+        assert (done.returncode, done.stdout) == (status, ""), done
+        assert said in done.stderr
+        assert "hf_secret" not in done.stderr
     assert hub.asked == []
 
 
@@ -190,10 +185,9 @@ def test_a_model_is_removed_when_it_is_meant(stoa: ServedStoa, environment: dict
     assert unasked.returncode == 2
     assert (models / "far-talker").is_dir()
 
-    assert run_manage(environment, "models", "remove", "far-talker", "--yes").returncode == 0
-    assert run_manage(environment, "models", "remove", "a-link", "--yes").returncode == 0
-    assert run_manage(environment, "models", "remove", "far-talker", "--yes").returncode == 4
-    assert run_manage(environment, "models", "remove", "stoa-describer", "--yes").returncode == 1
+    ids = ["far-talker", "a-link", "far-talker", "stoa-describer"]
+    ended = run_verbs(environment, *(["models", "remove", model_id, "--yes"] for model_id in ids))
+    assert [done.returncode for done in ended] == [0, 0, 4, 1]
     assert {path.name for path in models.iterdir()} == {".downloads"}
     assert not [path for path in models.glob(".downloads/*") if path.is_dir()]
     assert (stoa.models_dir / "talker" / "config.json").is_file()
