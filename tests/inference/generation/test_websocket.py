@@ -104,7 +104,10 @@ async def test_a_ping_comes_back_as_it_was_sent(stoa: ServedStoa):
 
 
 async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(stoa: ServedStoa):
-    requests = [INFERENCE | {"id": f"id {number}", "max_tokens": 10 + number} for number in range(16)]
+    requests = [
+        INFERENCE | {"id": f"id {number}", "prompt": "introduce", "timeout": 100 + number, "max_tokens": 10 + number}
+        for number in range(16)
+    ]  # each says its own time limit with every token
     async with signed_in(stoa) as client:
         alone: dict[str, list[Frame]] = {}
         for request in requests:
@@ -116,6 +119,10 @@ async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(
             frame = await hear(client)
             together[frame["id"]].append(frame)
 
+    for number in range(16):
+        tokens = together[f"id {number}"][:-1]
+        assert len(tokens) == 10 + number
+        assert all(f"timeout={100 + number}.0 " in frame["token"] for frame in tokens)
     for frame in [frames[-1] for frames in [*alone.values(), *together.values()]]:
         del frame["processing_time_ms"]
     assert together == alone
@@ -339,6 +346,7 @@ async def _revoked_key(stoa: ServedStoa) -> tuple[str, Callable[[], Awaitable[An
         stoa.environment, "shell", "-v0", "-c",
         _REVOKE.format("print(create_api_key(user=User.objects.get(role='STAFF'), name='x', now=timezone.now())[1])"),
     )  # fmt: skip
+    assert made.returncode == 0, made.stderr
     key = made.stdout.strip().splitlines()[-1]
     code = f"revoke_api_key(api_key=ApiKey.objects.get(key_id={key.split('_')[1]!r}), now=timezone.now())"
     return key, lambda: asyncio.to_thread(run_manage, stoa.environment, "shell", "-v0", "-c", _REVOKE.format(code))
