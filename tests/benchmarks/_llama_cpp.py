@@ -27,11 +27,12 @@ def llama_cpp() -> ModuleType | None:
 class LlamaCpp:
     """One context of as many sequences as are asked, greedy, in one batch a step."""
 
-    def __init__(self, library: ModuleType, folder: Path, form: str, *, sequences: int, length: int) -> None:
+    def __init__(
+        self, library: ModuleType, folder: Path, form: str, scratch: Path, *, sequences: int, length: int
+    ) -> None:
+        """The model in `folder`, of which a file in this `form` is written to `scratch`."""
         self._library = library
-        file = folder / f"{form}.gguf"
-        if not file.exists():
-            save_gguf(folder, file, form)
+        file = save_gguf(folder, scratch / f"{form}.gguf", form)
         self._log = library.llama_log_callback(lambda level, text, data: None)  # kept: the library calls it
         library.llama_log_set(self._log, ctypes.c_void_p())
         library.llama_backend_init()

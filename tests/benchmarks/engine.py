@@ -90,7 +90,9 @@ def over_llama_cpp(
     tokens = answer_length(name)
     for ours_form, their_form in (("none", "F32"), ("int8", "Q8_0")):
         ours = Ours(folder, quantization=ours_form)
-        theirs = LlamaCpp(library, folder, their_form, sequences=max(counts), length=PROMPT + tokens)
+        with tempfile.TemporaryDirectory() as scratch:
+            shape = {"sequences": max(counts), "length": PROMPT + tokens}
+            theirs = LlamaCpp(library, folder, their_form, Path(scratch), **shape)
         for count in counts:
             asked = prompts(count, PROMPT, VOCABULARY)
             mine, its = alternately(
