@@ -33,7 +33,16 @@ REFUND_COLUMNS = ("id", "order_id", "shop_id", "amount", "status", "updated_at")
 USER_COLUMNS = ("id", "role", "created_at")
 REVIEW_COLUMNS = ("id", "product_id", "rating", "deleted_at", "hidden_at", "created_at")
 
-SOLD = "c.order_status = 'complete' AND r.order_status = 'complete'"
+
+def _met(condition: str) -> str:
+    """The condition in a form for which no planner looks for an index, as there are better ones by id, or guesses that
+    hardly any row meets it."""
+    return f"CASE WHEN {condition} THEN TRUE ELSE FALSE END"
+
+
+SOLD = _met("c.order_status = 'complete' AND r.order_status = 'complete'")
+IS_PARENT = _met("r.parent_id IS NULL")
+IS_APPROVED = _met("f.status = 'approved'")
 
 
 def of_parents(where: str, *, orders: str = ORDERS, sign: str = "") -> str:
@@ -41,7 +50,7 @@ def of_parents(where: str, *, orders: str = ORDERS, sign: str = "") -> str:
     fees = "CASE WHEN r.order_status = 'complete' THEN r.sales_tax + r.delivery_fee ELSE 0 END"
     return _select(
         Source.ORDERS, "r.id", "r.created_at", currency="r.currency", status="r.order_status", sign=sign,
-        measures={"orders": "1", "revenue": fees}, tables=f"{orders} r", where=f"r.parent_id IS NULL AND {where}",
+        measures={"orders": "1", "revenue": fees}, tables=f"{orders} r", where=f"{IS_PARENT} AND {where}",
     )  # fmt: skip
 
 
@@ -51,7 +60,7 @@ def of_parts(where: str, *, parts: str = ORDERS, parents: str = ORDERS, sign: st
     return _select(
         Source.ORDERS, "r.id", "r.created_at", shop="c.shop_id", currency="c.currency", status="c.order_status",
         customer="c.customer_id", sign=sign, measures={"orders": "1", "revenue": revenue},
-        tables=f"{parts} c JOIN {parents} r ON r.id = c.parent_id", where=f"r.parent_id IS NULL AND {where}",
+        tables=f"{parts} c JOIN {parents} r ON r.id = c.parent_id", where=f"{IS_PARENT} AND {where}",
     )  # fmt: skip
 
 
@@ -61,7 +70,7 @@ def of_lines(where: str, *, lines: str = LINES, parts: str = ORDERS, parents: st
         Source.ORDERS, "r.id", "r.created_at", shop="c.shop_id", currency="c.currency", product="l.product_id",
         sign=sign, measures={"units": "l.quantity"},
         tables=f"{parts} c JOIN {parents} r ON r.id = c.parent_id JOIN {lines} l ON l.order_id = c.id",
-        where=f"r.parent_id IS NULL AND {SOLD} AND {where}",
+        where=f"{IS_PARENT} AND {SOLD} AND {where}",
     )  # fmt: skip
 
 
@@ -70,7 +79,8 @@ def of_refunds(where: str, *, refunds: str = REFUNDS, orders: str = ORDERS, sign
     return _select(
         Source.ORDERS, "COALESCE(o.parent_id, o.id)", "f.updated_at", shop="COALESCE(f.shop_id, 0)",
         currency="o.currency", sign=sign, measures={"refunds": "f.amount"},
-        tables=f"{orders} o JOIN {refunds} f ON f.order_id = o.id", where=f"f.status = 'approved' AND {where}",
+        tables=f"{orders} o JOIN {refunds} f ON f.order_id = o.id", 
+        where=f"{IS_APPROVED} AND {where}",
     )  # fmt: skip
 
 

@@ -13,8 +13,13 @@ from commerce.analytics.models import Books
 
 PREFIX = "analytics_"
 OPERATIONS = ("insert", "update", "delete")
-# Few rows are looked up by index in large tables, whatever the planner thought when it first saw them empty.
-CAREFUL = "SET enable_seqscan = off SET jit = off"
+# A session plans a function's statement once, when the tables may have been empty: few rows are always looked up by
+# their ids. For many it is planned each time, with hash joins.
+CAREFUL = " ".join(
+    f"SET {name} = off"
+    for name in ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit")
+)
+MANY = 200
 
 
 def triggers() -> dict[str, tuple[str, str, str]]:
@@ -101,8 +106,18 @@ def _trigger(
     transition = " ".join(f"{rows.split('_')[0].upper()} TABLE AS {rows}" for rows, _ in _changed(operation))
     event = f"AFTER {operation.upper()} ON {_TABLES[what]} REFERENCING {transition}"
     skip = _unless_changed(columns) if operation == "update" else ""
-    body = f"BEGIN {skip} {lock} {of.into_ledger(select)}; RETURN NULL; END"
+    entries = of.into_ledger(select)
+    few = f"{lock} {entries};"
+    many = f"{_planned_now(lock.replace('PERFORM', 'SELECT', 1))} {_planned_now(entries)}"
+    rows = " UNION ALL ".join(f"SELECT 1 FROM {rows}" for rows, _ in _changed(operation))  # noqa: S608  # nosec B608
+    count = f"(SELECT COUNT(*) FROM (SELECT 1 FROM ({rows}) AS changed LIMIT {MANY}) AS counted)"  # noqa: S608  # nosec B608
+    free = "".join(f"PERFORM set_config('{name}', 'on', TRUE);" for name in ("enable_hashjoin", "enable_seqscan"))
+    body = f"BEGIN {skip} IF {count} < {MANY} THEN {few} ELSE {free} {many} END IF; RETURN NULL; END"
     return f"{PREFIX}{what}_{operation}", (_TABLES[what], event, body)
+
+
+def _planned_now(statement: str) -> str:
+    return f"EXECUTE $many${statement.rstrip(';')}$many$;" if statement else ""
 
 
 def _unless_changed(columns: Sequence[str]) -> str:
