@@ -63,6 +63,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._cancelled: set[str] = set()
         self._allowance = Allowance()
         self._sender = asyncio.create_task(self._outbox.run())
+        self._door = contextlib.ExitStack()
         late = asyncio.get_running_loop().call_later(AUTHENTICATED_WITHIN_S, self._end_if_nobody)
         try:
             await super().__call__(scope, receive, send)
@@ -73,6 +74,13 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def dispatch(self, message: Any) -> None:
         """As Channels does, less its trip to a thread to look at database connections: none is kept here."""
         await getattr(self, message["type"].replace(".", "_"))(message)
+
+    async def connect(self) -> None:
+        await self.accept()
+        try:
+            self._door.enter_context(attendance.at_the_door((self.scope.get("client") or [""])[0]))
+        except ApiError as error:
+            self._close_as(error, OVERLOADED)
 
     async def websocket_disconnect(self, message: Any) -> None:
         """A generation has nobody left to write for."""
@@ -125,6 +133,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._close_as(error, OVERLOADED)
             return
         self._attendant, self._credential = attendant, frame.token
+        self._door.close()
         user = principal.user
         limits = SocketLimits(MAX_INFERENCES, MAX_MESSAGE_BYTES, settings.REQUEST_LIMIT)
         told = SocketUser(user.pk, user.email, user.role)
@@ -226,6 +235,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _end(self) -> None:
         """Nothing of this socket is left behind."""
+        self._door.close()
         if self._attendant:
             attendance.leave(self._attendant)
         tasks = [self._sender, *self._running.values()]

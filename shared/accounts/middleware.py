@@ -6,7 +6,9 @@ together: a few queries twice a second, however many there are.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,10 +23,12 @@ from django.utils import timezone
 from shared.accounts.authentication import Principal, authenticate
 from shared.accounts.models import ApiKey, SignIn
 from shared.api.errors import ApiError
+from shared.api.rate_limits import address_key
 from shared.observability.health import is_draining
 
 LOOKED_AFTER_EVERY_S = 0.5
 IDS_A_QUERY = 500
+MOST_AT_THE_DOOR = 100
 
 T = TypeVar("T")
 logger = structlog.get_logger(__name__)
@@ -45,11 +49,26 @@ class Attendant:
 
 
 class Attendance:
-    """Who is at the sockets of this process, for one event loop."""
+    """Who is at the sockets of this process, for one event loop; and how many of each address have not said yet."""
 
     def __init__(self) -> None:
         self._present: set[Attendant] = set()
+        self._at_the_door: Counter[str] = Counter()
         self._watching: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def at_the_door(self, address: str) -> Iterator[None]:
+        """While somebody has not said who they are. Raises ApiError 503: too many of this address have not."""
+        place = address_key(address)
+        if self._at_the_door[place] >= MOST_AT_THE_DOOR:
+            raise ApiError(503, "Too many connections of your address have not signed in. Try again in a moment.")
+        self._at_the_door[place] += 1
+        try:
+            yield
+        finally:
+            self._at_the_door[place] -= 1
+            if not self._at_the_door[place]:
+                del self._at_the_door[place]
 
     def enter(self, attendant: Attendant) -> None:
         """Raises ApiError 503 when this user has `settings.SOCKETS_PER_USER` open here."""

@@ -59,6 +59,20 @@ async def test_s8_a_thousand_idle_sockets_are_held_by_one_process(stoa: ServedSt
         await asyncio.gather(*(client.close() for client in clients))
 
 
+async def test_s8_an_address_has_a_hundred_sockets_that_have_not_signed_in(stoa: ServedStoa):
+    waiting = await asyncio.gather(*(connect(address(stoa), open_timeout=60) for _ in range(101)))
+    try:
+        async with asyncio.timeout(60):
+            done, _ = await asyncio.wait(
+                [asyncio.create_task(client.wait_closed()) for client in waiting], return_when=asyncio.FIRST_COMPLETED
+            )
+        assert len(done) >= 1
+        assert [client.close_code for client in waiting if client.close_code == 1013] == [1013]
+    finally:
+        await asyncio.gather(*(client.close() for client in waiting))
+    await (await opened(address(stoa), stoa.keys["STAFF"])).close()
+
+
 async def test_s12_what_runs_on_sockets_ends_whole_before_a_server_stops(stoa: ServedStoa):
     process, url = await asyncio.to_thread(start_server, stoa.environment, stoa.log.with_name("stopping.log"))
     ws = url.replace("http", "ws", 1) + "/ws"
