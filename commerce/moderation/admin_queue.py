@@ -44,7 +44,7 @@ def show_queue(request: HttpRequest) -> HttpResponse:
     page = _page(cases, _start(request.GET), user_of(request), now)
     if request.GET.get("part") == "rows":
         return render(request, "moderation/_rows.html", {"page": page, "now": now, "query": query_of(request.GET)})
-    length = queue_length(cases)
+    length = queue_length(cases) if page.is_more or (page.start and not page.rows) else page.start + len(page.rows)
     context = admin.site.each_context(request) | {
         "title": _("Moderation queue"),
         "form": form,

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from django.db.models import Count, Min
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from commerce.moderation.admin_words import short_age
-from commerce.moderation.queue import MOST_COUNTED, QueueFilters, queue, queue_length
+from commerce.moderation.queue import MOST_COUNTED, QueueFilters, queue
 
 
 def links(request: HttpRequest) -> dict[str, Any]:
@@ -40,9 +41,9 @@ def links(request: HttpRequest) -> dict[str, Any]:
 def waiting_badge(request: HttpRequest) -> str:
     """How many items wait, and how long the first of them has: "214 · 3 days". Nothing for none."""
     now = timezone.now()
-    cases = queue(QueueFilters(), order="oldest", now=now)
-    length, oldest = queue_length(cases), cases.values_list("oldest_at", flat=True).first()
-    if oldest is None:
+    first = queue(QueueFilters(), order="oldest", now=now).values("oldest_at")[:MOST_COUNTED]
+    figures = first.aggregate(length=Count("*"), oldest=Min("oldest_at"))
+    if figures["oldest"] is None:
         return ""
-    count = f"{length:,}" if length < MOST_COUNTED else f"{MOST_COUNTED:,}+"
-    return f"{count} · {short_age(now - oldest)}"
+    count = f"{figures['length']:,}" if figures["length"] < MOST_COUNTED else f"{MOST_COUNTED:,}+"
+    return f"{count} · {short_age(now - figures['oldest'])}"

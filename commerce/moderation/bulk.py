@@ -55,9 +55,11 @@ def decide_case(*, case_id: int, action: str, moderator: User, now: datetime, wo
     if refusal := _refusal(case, action):
         raise Conflict(refusal)
     if case.state == Case.State.APPEALED:
-        appeal_id = case.appeals.get(status=Appeal.Status.OPEN).pk
+        appeal = case.appeals.filter(status=Appeal.Status.OPEN).first()
+        if appeal is None:  # since the case was read
+            raise Conflict("This has been decided already.")
         overturn = action == Action.REJECTED
-        return decide_appeal(appeal_id=appeal_id, overturn=overturn, moderator=moderator, words=words, now=now)
+        return decide_appeal(appeal_id=appeal.pk, overturn=overturn, moderator=moderator, words=words, now=now)
     decide = DECIDE[action]
     return decide(
         model_type=case.model_type, model_id=case.model_id, moderator=moderator, words=words, now=now

@@ -148,7 +148,11 @@ def file_of(item: QueueItem, *, now: datetime) -> CaseFile:
     case = item.case
     decisions = list(case.decisions.select_related("moderator", "undone_by").order_by("-id")[:SHOWN_REPORTS])
     last = case.last_decision_id
-    appeals = case.appeals.select_related("author").order_by("-id")
+    appeals = (
+        case.appeals.select_related("author").order_by("-id")
+        if case.state == Case.State.APPEALED
+        else Appeal.objects.none()
+    )
     return CaseFile(
         item=item,
         author=author_history(item.content.user_id),

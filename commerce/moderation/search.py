@@ -1,6 +1,6 @@
 """Finding items of the queue by what a moderator types. Every way reads an index, and takes so many at most."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from django.db.models import Q, QuerySet
 
@@ -31,9 +31,7 @@ def _of_person(email: str) -> Iterator[int]:
     if user is None:
         return
     yield from Case.objects.filter(author=user).values_list("pk", flat=True)[:MOST_FOUND]
-    reports = AbuseReport.objects.for_user(user).values_list("model_type", "model_id")[:MOST_FOUND]
-    for kind in TARGETS:
-        yield from _cases(kind, [model_id for model_type, model_id in reports if model_type == kind])
+    yield from _cases(AbuseReport.objects.for_user(user).values_list("model_type", "model_id")[:MOST_FOUND])
 
 
 def _of_products(term: str) -> Iterator[int]:
@@ -41,10 +39,17 @@ def _of_products(term: str) -> Iterator[int]:
     for spelling in {term, term.lower(), term.capitalize(), term.title()}:
         begins |= Q(name__gte=spelling, name__lt=f"{spelling}\U0010ffff")
     products = list(Product.objects.filter(begins).order_by().values_list("pk", flat=True)[:MOST_PRODUCTS])
+    found: list[tuple[str, int]] = []
     for kind, model in TARGETS.items():
         reported = model._default_manager.filter(product_id__in=products, abusive_reports_count__gt=0)
-        yield from _cases(kind, list(reported.order_by().values_list("pk", flat=True)[:MOST_FOUND]))
+        found += [(kind, pk) for pk in reported.order_by().values_list("pk", flat=True)[:MOST_FOUND]]
+    yield from _cases(found)
 
 
-def _cases(kind: str, model_ids: list[int]) -> "QuerySet[Case, int]":
-    return Case.objects.filter(model_type=kind, model_id__in=model_ids).values_list("pk", flat=True)
+def _cases(contents: Iterable[tuple[str, int]]) -> Iterator[int]:
+    """Those of these contents, in one query."""
+    wanted = set(contents)
+    cases = Case.objects.filter(model_id__in={model_id for _kind, model_id in wanted})
+    for pk, *content in cases.values_list("pk", "model_type", "model_id"):
+        if tuple(content) in wanted:
+            yield pk

@@ -43,7 +43,7 @@ class ServedShop:
     def api_key(self, role: str) -> str:
         """A key of a demo user with this role, which no sign-out ends."""
         email = next(user["email"] for user in self.users if user["role"] == role)
-        return _manage(self.environment, "shell", "-v", "0", "-c", MAKE_KEY.format(email=email)).strip()
+        return manage(self.environment, "shell", "-v", "0", "-c", MAKE_KEY.format(email=email)).strip()
 
 
 @contextlib.contextmanager
@@ -76,8 +76,8 @@ def shop_environment(home: str, *, provider_url: str = "http://127.0.0.1:9") -> 
 
 def make_shop(environment: dict[str, str]) -> list[dict[str, str]]:
     """Its tables and its demo data; answers its users."""
-    _manage(environment, "migrate", "--verbosity=0")
-    users: list[dict[str, str]] = json.loads(_manage(environment, "seed", "--small", "--json"))["users"]
+    manage(environment, "migrate", "--verbosity=0")
+    users: list[dict[str, str]] = json.loads(manage(environment, "seed", "--small", "--json"))["users"]
     return users
 
 
@@ -88,7 +88,8 @@ def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[byt
         return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
 
 
-def _manage(environment: dict[str, str], *arguments: str) -> str:
+def manage(environment: dict[str, str], *arguments: str) -> str:
+    """What a command of the shop prints."""
     command = [sys.executable, "manage_commerce.py", *arguments]
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr

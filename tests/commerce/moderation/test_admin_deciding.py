@@ -7,6 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from commerce.catalog.models import Product
+from commerce.moderation import bulk
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision
 from commerce.reviews.models import Review
@@ -166,6 +167,25 @@ class TestAppeals:
         assert send(moderator, appealed, action)[1]["outcome"] == outcome
         written.refresh_from_db()
         assert (Appeal.objects.get().status, written.is_visible) == (status, is_back)
+
+    def test_c4_the_second_moderator_of_an_appeal_is_told_at_whichever_moment(
+        self, moderator: Client, colleague: User, appealed: Case, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The other decides right after this one has looked."""
+        refusal = bulk._refusal
+
+        def look_and_be_overtaken(case: Case, action: str) -> str:
+            told = refusal(case, action)
+            monkeypatch.undo()
+            send(client_of(colleague), appealed, "accepted")
+            return told
+
+        monkeypatch.setattr(bulk, "_refusal", look_and_be_overtaken)
+
+        status, told = send(moderator, appealed, "rejected")
+
+        assert (status, Appeal.objects.get().status) == (409, "kept")
+        assert told["outcome"].endswith("decided first: Appeal: stays down.")
 
 
 class TestWithoutScript:

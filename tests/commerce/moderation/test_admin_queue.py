@@ -209,13 +209,19 @@ class TestOrderAndFilters:
 
 
 class TestCost:
-    def test_a_page_with_an_item_open_takes_less_than_twenty_queries(self, moderator: Client, lamp: Product):
-        fill(30)
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
-            page(moderator, "?order=most_reported&search=Lamp")
+    @pytest.mark.parametrize(
+        "query",
+        ["", "?order=most_reported&search={lamp}", "?search=reporter.1@people.example", "?start=25&item={first}"],
+    )
+    def test_a_page_with_an_item_open_takes_less_than_twenty_queries(
+        self, moderator: Client, lamp: Product, query: str
+    ):
+        fill(40)
+        first = listed(moderator)[0]
+        with CaptureQueriesContext(connection) as queries:
+            shown = page(moderator, query.format(first=first, lamp=lamp.name))
 
+        assert 'id="item-title"' in shown
         assert len(queries) < 20, [query["sql"][:120] for query in queries]
 
 

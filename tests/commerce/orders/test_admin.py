@@ -145,7 +145,7 @@ def test_the_lists_take_as_many_queries_for_many_rows_as_for_few(
     list(insert_past_orders(past, random=Random(1)))
 
     for path in (ORDERS, REFUNDS):
-        with django_assert_num_queries(6):  # session, user, count, rows, and two for the badge of the moderators' queue
+        with django_assert_num_queries(5):  # session, user, count, rows, and one for the badge of the moderators' queue
             shown(site, path)
 
 

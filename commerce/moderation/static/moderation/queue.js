@@ -149,7 +149,8 @@
     const fields = new FormData(form);
     fields.set("action", button.value);
     row?.setAttribute("data-decided", "");
-    const sent = (turn = turn.then(() => post(form.action, fields)));
+    // Not `form.action`: that is what a button of this name is called by.
+    const sent = (turn = turn.then(() => post(form.getAttribute("action"), fields)));
     made.push(sent);
     sent.then((told) => finish(id, told, sent));
     pane.querySelector("[data-waiting]")?.setAttribute("data-waiting", "");
@@ -241,7 +242,7 @@
     } else if (event.target.matches("[data-undo]")) {
       event.preventDefault();
       const id = Number(shownId());
-      made.push(Promise.resolve({ undo: event.target.action, case: id, is_waiting: false }));
+      made.push(Promise.resolve({ undo: event.target.getAttribute("action"), case: id, is_waiting: false }));
       undo();
     }
   });
