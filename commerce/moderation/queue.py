@@ -165,10 +165,11 @@ def file_of(item: QueueItem, *, now: datetime) -> CaseFile:
 
 def report_lines(case: Case) -> list[ReportLine]:
     """The newest reports of a case, decided or not."""
-    reports = AbuseReport.objects.of(case.model_type, case.model_id).select_related("user").order_by("-id")
-    shown = list(reports[:SHOWN_REPORTS])
-    records = Reporter.objects.in_bulk([report.user_id for report in shown])
-    return [ReportLine(report=report, reporter=_record(records.get(report.user_id))) for report in shown]
+    reports = AbuseReport.objects.of(case.model_type, case.model_id).select_related("user__reporter").order_by("-id")
+    return [
+        ReportLine(report=report, reporter=_record(getattr(report.user, "reporter", None)))
+        for report in reports[:SHOWN_REPORTS]
+    ]
 
 
 def _record(reporter: Reporter | None) -> ReporterRecord:
