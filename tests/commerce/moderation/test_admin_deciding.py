@@ -12,6 +12,7 @@ from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision
 from commerce.reviews.models import Review
 from shared.accounts.models import User
+from shared.accounts.roles import Role
 from tests.commerce.conftest import make_user
 from tests.commerce.moderation.filling import fill
 from tests.commerce.moderation.reporting import DAY, MINUTE, case_of, decide, report, reporter
@@ -213,12 +214,13 @@ class TestWithoutScript:
 class TestManyAtOnce:
     @pytest.fixture
     def cases(self, lamp: Product) -> list[Case]:
-        written = [
-            review(make_user(reporter(f"r{n}").role, f"author{n}"), lamp, 1, comment=f"No {n}.") for n in (1, 2, 3)
-        ]
-        for number, content in enumerate(written):
-            report(content, User.objects.get(email=f"r{number + 1}-customer@example.com"), at=timezone.now())
-        return [case_of(content) for content in written]
+        """Three reviews by three authors, each reported by somebody."""
+        found = []
+        for number in (1, 2, 3):
+            content = review(make_user(Role.CUSTOMER, f"author{number}"), lamp, 1, comment=f"No {number}.")
+            report(content, reporter(f"reporter{number}"), at=timezone.now())
+            found.append(case_of(content))
+        return found
 
     def fields(self, cases: list[Case], action: str = "accepted") -> dict[str, Any]:
         return {"action": action, "case": [case.pk for case in cases], "reason": "Spam."}
