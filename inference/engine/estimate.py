@@ -11,6 +11,7 @@ from inference.engine.request import LoadOptions
 DEFAULT_CONTEXT = 2048
 CACHE_VALUE_BYTES = 4
 INT8_BYTES = 1.1  # with its scales
+MOST_BYTES = 2**63 - 1  # what frames carry; a config may claim more
 
 
 def estimate_memory(path: Path, options: LoadOptions) -> int:
@@ -21,7 +22,7 @@ def estimate_memory(path: Path, options: LoadOptions) -> int:
         return 0
     context_size = options.context_size or min(facts.context_size, DEFAULT_CONTEXT)
     cache = facts.cache_values * context_size * options.max_sequences * CACHE_VALUE_BYTES
-    return round(facts.parameters * _weight_bytes(facts, options)) + cache
+    return min(MOST_BYTES, round(facts.parameters * _weight_bytes(facts, options)) + cache)
 
 
 def _weight_bytes(facts: ModelFacts, options: LoadOptions) -> float:

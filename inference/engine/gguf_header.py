@@ -20,6 +20,8 @@ LONGEST_NAME = 1024  # bytes, of a key or a tensor
 LONGEST_TEXT = 4 * 1024 * 1024  # bytes, of one value
 MOST_ITEMS = 4_000_000  # of an array; the largest vocabularies are a tenth of it
 MOST_DIMENSIONS = 4
+LONGEST_CONTEXT = 2**31
+NUMBERS_PER_BYTE = 8  # at most: no form is below one bit a number
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
@@ -61,7 +63,8 @@ def read_gguf_header(file: Path) -> GGUFHeader:
             raise ModelLoadFailed("The file's header is cut off or damaged. Copy or convert it again.") from error
     architecture = values.get("general.architecture")
     context_size = values.get(f"{architecture}.context_length")
-    if not isinstance(architecture, str) or not isinstance(context_size, int) or context_size < 1:
+    context_size = context_size if isinstance(context_size, int) and not isinstance(context_size, bool) else 0
+    if not isinstance(architecture, str) or not 0 < context_size < LONGEST_CONTEXT:
         raise ModelLoadFailed("The file's header names no architecture or no context length. Convert it again.")
     return GGUFHeader(architecture, context_size, values, parameters)
 
@@ -103,6 +106,8 @@ class _Reader:
             _kind, offset = self._number("I"), self._number("Q")
             if offset > self._size:
                 raise ModelLoadFailed(f"The file ends before its tensor {name[:100]}. Copy or convert it again.")
+        if count > self._size * NUMBERS_PER_BYTE:
+            raise ModelLoadFailed("The header has larger tensors than the file has room for. Copy or convert it again.")
         return count
 
     def _number(self, form: str) -> int:

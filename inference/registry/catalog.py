@@ -20,7 +20,8 @@ SAFETENSORS = "safetensors"
 GGUF = "gguf"
 REMOTE = "remote"
 LONGEST_ID = 255
-MOST_LINKS = 10_000
+MOST_FILES = 10_000
+LONGEST_ERROR = 500
 
 Print = tuple[object, ...]
 
@@ -110,8 +111,8 @@ def _card(path: Path, kind: str, root: Path) -> ModelCard:
 
 def _read_card(path: Path, kind: str, root: Path) -> ModelCard:
     try:
-        if link := _link_out(path, root):
-            return _failed(path, kind, f"{link} is a link to outside the model folder; put the files themselves there.")
+        if wrong := _strange(path, root):
+            return _failed(path, kind, wrong)
         facts = inspect_model(path)
     except ModelLoadFailed as error:
         return _failed(path, kind, str(error))
@@ -158,8 +159,13 @@ def _failed(path: Path, kind: str, error: str) -> ModelCard:
         context_size=0,
         capabilities=(),
         changed_at=_changed_at(path),
-        error=error,
+        error=_told(error),
     )
+
+
+def _told(error: str) -> str:
+    """A reason as it goes over the wire. It may name what is in the model, and that need not be text."""
+    return error[:LONGEST_ERROR].encode(errors="replace").decode()
 
 
 def _changed_at(path: Path) -> int:
@@ -169,10 +175,15 @@ def _changed_at(path: Path) -> int:
         return 0
 
 
-def _link_out(model: Path, root: Path) -> str | None:
-    """The name of the first thing in a model that leads out of its model folder."""
+def _strange(model: Path, root: Path) -> str | None:
+    """Why a model is refused for the first thing in it that leads out of its model folder, or that is no file: to read
+    a pipe is to wait for ever."""
     paths: Iterable[Path] = chain([model], model.rglob("*") if model.is_dir() else [])
     for number, path in enumerate(paths):
-        if number > MOST_LINKS or not path.resolve().is_relative_to(root):
-            return path.name
+        if number > MOST_FILES:
+            return f"The folder has more than {MOST_FILES} files. A model has a few."
+        if not Path(os.path.realpath(path)).is_relative_to(root):  # which takes links that lead to themselves
+            return f"{path.name} is a link to outside the model folder; put the files themselves there."
+        if not (path.is_file() or path.is_dir()):
+            return f"{path.name} is neither a file nor a folder: remove it."
     return None

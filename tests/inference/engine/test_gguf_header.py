@@ -35,6 +35,11 @@ HOSTILE = {
     "empty": b"",
     "another format": b"PK\x03\x04" + bytes(100),
     "version 1": head(b"", version=1),
+    "a context of 2 to the 64": head(ARCHITECTURE + text(b"llama.context_length") + struct.pack("<IQ", 10, 2**64 - 1)),
+    "a context that is true": head(ARCHITECTURE + text(b"llama.context_length") + struct.pack("<I?", 7, True)),
+    "a tensor of 2 to the 252 numbers": head(ARCHITECTURE + CONTEXT, tensors=1)
+    + text(b"t")
+    + struct.pack("<I4QIQ", 4, *[2**63] * 4, 0, 0),
     "cut off": head(ARCHITECTURE + CONTEXT)[:-3],
     "billions of keys": head(ARCHITECTURE, count=2**63),
     "billions of tensors": head(ARCHITECTURE + CONTEXT, tensors=2**63),

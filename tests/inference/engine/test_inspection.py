@@ -116,6 +116,16 @@ def test_digests_are_checked_where_a_folder_has_them(tmp_path: Path) -> None:
             check_digests(tmp_path)
 
 
+def test_a_config_that_claims_more_than_any_memory_is_estimated_at_what_a_frame_carries(tmp_path: Path) -> None:
+    claims = {"num_hidden_layers": 2**30, "num_attention_heads": 2**30, "head_dim": 2**30}
+    config = {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 2**30} | claims
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    header = json.dumps({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+
+    assert estimate_memory(tmp_path, LoadOptions()) == 2**63 - 1
+
+
 async def test_what_a_load_takes_is_estimated_about_right(causal_folders: dict[str, Path]) -> None:
     """For the budget it is enough to be near: what it came to is known afterwards."""
     cases = [

@@ -4,14 +4,16 @@ import json
 import os
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
+import msgspec
 import pytest
 from django.conf import settings
 
 from inference.registry.catalog import ModelCard, read_catalog
-from inference.registry.services import find_card
+from inference.registry.services import find_card, list_models
 from shared.api.errors import ApiError
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, write_safetensors
@@ -169,6 +171,57 @@ def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(root: Path):
     os.symlink("nowhere", folder / "model.safetensors")
 
     assert {card.id: card.error is None for card in read_catalog().values()} == {"good": True, "dangling": False}
+
+
+def looped(folder: Path) -> None:
+    (folder / "loop").symlink_to("loop")
+
+
+def piped(folder: Path) -> None:
+    os.mkfifo(folder / "generation_config.json")
+
+
+def named_in_bytes(folder: Path) -> None:
+    with open(os.fsencode(folder) + b"/\xff.py", "w"):
+        pass
+
+
+def keyed_in_half_a_character(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps(TALKER_CONFIG | {"\ud800_implementation": "a"}))
+
+
+def crowded(folder: Path) -> None:
+    for number in range(10_001):
+        (folder / str(number)).touch()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (looped, "loop is neither a file nor a folder: remove it."),
+        (piped, "generation_config.json is neither a file nor a folder: remove it."),
+        (named_in_bytes, "The folder holds code (?.py). Models are data only: remove it."),
+        (keyed_in_half_a_character, "config.json has `?_implementation`, which is not supported: only plain weights"),
+        (crowded, "The folder has more than 10000 files. A model has a few."),
+    ],
+)
+async def test_m2_whatever_is_in_a_model_it_hides_no_other_from_the_list(
+    root: Path, spoil: Callable[[Path], None], reason: str
+):
+    add_model(root, "good", dict(TALKER_CONFIG))
+    spoil(add_model(root, "odd", dict(TALKER_CONFIG)))
+
+    good, odd = json.loads(msgspec.json.encode(await list_models()))
+
+    assert (good["id"], good["error"], odd["id"], odd["state"]) == ("good", None, "odd", "failed")
+    assert odd["error"].startswith(reason)
+
+
+def test_m2_a_gguf_file_that_is_a_pipe_is_refused(root: Path):
+    (root / "piped").mkdir()
+    os.mkfifo(root / "piped" / "model.gguf")
+
+    assert only_card().error == "model.gguf is neither a file nor a folder: remove it."
 
 
 async def test_m1_looking_for_a_hostile_id_opens_nothing_outside_the_model_folders(root: Path):
