@@ -15,6 +15,7 @@ from shared.serving.kept_threads import KeptThreads  # noqa: E402
 
 PASSWORD_PATHS = [  # at which anybody may have a password hashed
     "/admin/login/",
+    "/admin/dashboard/sign-in/",
     "/api/token",
     "/api/register",
     "/api/forget-password",

@@ -1,9 +1,10 @@
-"""The admin's sidebar: moderation first, as it is daily work, with what waits beside its name; then every app."""
+"""The admin's sidebar: moderation and the figures first, as they are daily work; then every app."""
 
 from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.urls import reverse
 
 from commerce.moderation import admin_sidebar
 
@@ -12,7 +13,8 @@ ABOVE = ("commerce_moderation", "audit")  # what the group on top has already
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Groups of links, as unfold takes them. Only a moderator is asked for anything: others see no admin."""
-    return [admin_sidebar.links(request), *_apps(request)]
+    dashboard = {"title": "Dashboard", "icon": "monitoring", "link": f"{reverse('admin:index')}dashboard/"}
+    return [admin_sidebar.links(request), {"title": "Figures", "items": [dashboard]}, *_apps(request)]
 
 
 def _apps(request: HttpRequest) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ urlpatterns = [
     path("api/", include(api)),
     path("media/", include(media_urlpatterns)),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", include("commerce.analytics.dashboard_urls")),
     path("admin/", admin.site.urls),
     path("livez", livez),
     path("readyz", readyz(database=check_database)),

@@ -18,4 +18,4 @@ def test_a7_every_public_route_that_hashes_a_password_is_behind_the_gate() -> No
         if issubclass(view := getattr(route.callback, "view_class", object), PublicView) and view not in WITHOUT_A_HASH
     }
     assert public
-    assert public | {"/admin/login/"} == set(PASSWORD_PATHS)
+    assert public | {"/admin/login/", "/admin/dashboard/sign-in/"} == set(PASSWORD_PATHS)

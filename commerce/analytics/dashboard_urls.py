@@ -1,0 +1,14 @@
+"""Routes of the dashboard, under /admin."""
+
+from django.urls import path
+from django.views.decorators.http import require_safe
+
+from commerce.analytics.dashboard import SignInView, download_table, show_dashboard
+from commerce.analytics.dashboard_access import SignOutView, shop_people_only
+
+urlpatterns = [
+    path("dashboard/", require_safe(shop_people_only(show_dashboard)), name="dashboard"),
+    path("dashboard/sign-in/", SignInView.as_view(), name="dashboard_sign_in"),
+    path("dashboard/sign-out/", SignOutView.as_view(), name="dashboard_sign_out"),
+    path("dashboard/<slug:table>.csv", require_safe(shop_people_only(download_table)), name="dashboard_csv"),
+]

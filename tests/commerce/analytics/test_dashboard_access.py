@@ -1,0 +1,136 @@
+"""Who may open the dashboard, and that nothing else of the admin opens with it."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.urls import URLResolver
+from django.utils import timezone
+
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.accounts.services import create_user, deactivate_user
+from tests.commerce.analytics.market import Market
+from tests.commerce.conftest import make_user
+
+DASHBOARD, SIGN_IN, SIGN_OUT = "/admin/dashboard/", "/admin/dashboard/sign-in/", "/admin/dashboard/sign-out/"
+CSV = "/admin/dashboard/over-time.csv"
+PASSWORD = "correct horse 42"
+
+
+def signed_in(user: User) -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(user)
+    return client
+
+
+def person(role: Role) -> User:
+    email = f"new-{role.lower()}@example.com"
+    return create_user(email=email, name="New", password=PASSWORD, role=role, now=timezone.now())
+
+
+def routes_of_the_admin() -> Iterator[str]:
+    """Every route that the admin has, with a number for each of its parts."""
+
+    def walk(patterns: list[Any], prefix: str) -> Iterator[str]:
+        for pattern in patterns:
+            route = prefix + str(pattern.pattern)
+            if isinstance(pattern, URLResolver):
+                yield from walk(pattern.url_patterns, route)
+            else:
+                yield re.sub(r"\(\?P<\w+>[^)]*\)|<[^>]+>", "1", route.replace("^", "").replace("$", ""))
+
+    yield from walk(admin.site.urls[0], "/admin/")
+
+
+@pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.STAFF, Role.SUPER_ADMIN])
+def test_people_with_figures_sign_in_and_out(db: None, role: Role):
+    user, client = person(role), Client()
+    asked = client.get(f"{DASHBOARD}?from=2026-01-01")
+    assert asked.headers["Location"] == f"{SIGN_IN}?next=/admin/dashboard/%3Ffrom%3D2026-01-01"
+    assert client.get(asked.headers["Location"]).status_code == 200
+
+    entered = client.post(asked.headers["Location"], {"username": user.email, "password": PASSWORD})
+    assert entered.headers["Location"] == f"{DASHBOARD}?from=2026-01-01"
+    page = client.get(DASHBOARD)
+    assert page.status_code == 200
+    assert "no-store" in page.headers["Cache-Control"]
+
+    assert client.get(SIGN_OUT).status_code == 405
+    assert client.post(SIGN_OUT).headers["Location"] == SIGN_IN
+    assert client.get(DASHBOARD).status_code == 302
+
+
+def test_customers_and_wrong_passwords_are_told_the_same(db: None):
+    answers = [
+        Client().post(SIGN_IN, {"username": person(Role.CUSTOMER).email, "password": PASSWORD}),
+        Client().post(SIGN_IN, {"username": person(Role.STAFF).email, "password": "wrong"}),
+        Client().post(SIGN_IN, {"username": "nobody@example.com", "password": "wrong"}),
+    ]
+    texts = [re.findall(r"Please enter the e-mail[^<]*", answer.content.decode()) for answer in answers]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert texts[0] == texts[1] == texts[2] != []
+    assert all("_auth_user_id" not in answer.client.session for answer in answers)
+
+
+def test_sign_in_leads_to_this_host_alone(db: None):
+    user = person(Role.STORE_OWNER)
+
+    answer = Client().post(f"{SIGN_IN}?next=https://evil.example/", {"username": user.email, "password": PASSWORD})
+
+    assert answer.headers["Location"] == DASHBOARD
+
+
+def test_sign_ins_to_the_dashboard_are_limited(db: None):
+    statuses = [
+        Client(raise_request_exception=False).post(SIGN_IN, {"username": f"u{number}@example.com", "password": "x"})
+        for number in range(12)
+    ]
+
+    assert [answer.status_code for answer in statuses] == [200] * 10 + [429] * 2
+
+
+def test_a_form_of_another_site_signs_nobody_out(db: None):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user(Role.STAFF))
+
+    assert client.post(SIGN_OUT).status_code == 403
+    assert client.get(DASHBOARD).status_code == 200
+
+
+@pytest.mark.parametrize("path", [DASHBOARD, CSV])
+def test_customers_are_refused_and_nobody_is_asked_to_sign_in(market: Market, path: str):
+    assert signed_in(market.customers[0]).get(path).status_code == 403
+    assert Client().get(path).headers["Location"].startswith(SIGN_IN)
+    assert signed_in(market.shops[0].owner).post(path).status_code == 405
+
+
+def test_who_is_deactivated_or_becomes_a_customer_is_out_at_once(market: Market):
+    owner = market.shops[0].owner
+    client = signed_in(owner)
+    assert client.get(DASHBOARD).status_code == 200
+    User.objects.filter(pk=owner.pk).update(role=Role.CUSTOMER)
+    assert client.get(DASHBOARD).status_code == 403
+    User.objects.filter(pk=owner.pk).update(role=Role.STORE_OWNER)
+    deactivate_user(user=owner)
+    assert client.get(DASHBOARD).status_code == 302
+
+
+@pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.STAFF])
+def test_nothing_else_of_the_admin_opens_to_the_people_of_shops(db: None, role: Role):
+    client, routes = signed_in(make_user(role, "shopkeeper")), sorted(set(routes_of_the_admin()))
+    assert len(routes) > 100
+
+    for route in routes:
+        for method in ("get", "post"):
+            answer = getattr(client, method)(route)
+            if route == "/admin/login/":
+                assert 'id="login-form"' in answer.content.decode()
+                continue
+            assert answer.status_code in (302, 403, 405), (method, route)
+            if answer.status_code == 302:
+                assert answer.headers["Location"].split("?")[0] in ("/admin/login/", "/admin/"), (method, route)
