@@ -55,8 +55,10 @@ class Order(models.Model):
         AT_LOCAL_FACILITY = "at-local-facility"
         OUT_FOR_DELIVERY = "out-for-delivery"
 
-    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
-    # The indexes below serve both look-ups: none of their own.
+    # The indexes below serve these three look-ups: none of their own.
+    parent = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children", db_index=False
+    )
     shop = models.ForeignKey(
         Shop, on_delete=models.PROTECT, null=True, blank=True, related_name="orders", db_index=False
     )
@@ -83,6 +85,8 @@ class Order(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
+            # Without the parents: SQLite would else read all of them to find those of a few customers.
+            models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="commerce_order_of_parent"),
             models.Index(
                 fields=["customer", "-created_at", "-id"],
                 condition=Q(parent__isnull=True),

@@ -5,7 +5,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
@@ -69,6 +71,29 @@ def test_orders_are_found_by_tracking_number_customer_and_shop(
         page = shown(site, ORDERS, q=query)
         assert row.tracking_number in page
         assert (other.tracking_number in page) == (row == other)
+
+
+def plan_of(statement: str) -> str:
+    """How the database finds these rows, where it may not read the whole table."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"{'EXPLAIN' if connection.vendor == 'postgresql' else 'EXPLAIN QUERY PLAN'} {statement}")
+        return str(cursor.fetchall())
+
+
+def test_orders_of_many_customers_are_found_by_the_index_of_customers(site: Client, lamp: Product):
+    orders = [buy(make_user(Role.CUSTOMER, f"zoe{number}"), (lamp, 1)) for number in range(12)]
+    with CaptureQueriesContext(connection) as queries:
+        page = shown(site, ORDERS, q="zoe")
+
+    assert all(order.tracking_number in page for order in orders)
+    (search,) = (query["sql"] for query in queries if '"customer_id" IN' in query["sql"])
+    assert "commerce_order_of_customer" in plan_of(search)
+
+
+def test_the_parts_of_an_order_are_found_by_an_index(order: Order):
+    assert "commerce_order_of_parent" in plan_of(str(order.children.order_by().query))
 
 
 def test_orders_are_filtered_by_state_and_place_in_the_tree(site: Client, order: Order):
@@ -145,7 +170,7 @@ def test_the_lists_take_as_many_queries_for_many_rows_as_for_few(
     list(insert_past_orders(past, random=Random(1)))
 
     for path in (ORDERS, REFUNDS):
-        with django_assert_num_queries(5):  # session, user, count, rows, and one for the badge of the moderators' queue
+        with django_assert_num_queries(6):  # session, user, count, rows, and two for the badge of the moderators' queue
             shown(site, path)
 
 
