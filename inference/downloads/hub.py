@@ -35,6 +35,7 @@ Advance = Callable[[int], None]
 _REPOSITORY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,200}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +54,14 @@ def read_repository(repo_id: str, revision: str | None) -> Repository:
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise ApiError(400, f"{revision[:100]!r} is no revision: give a branch, a tag or a commit.")
     with _hub_errors(repo_id):
-        told = HfApi().model_info(repo_id, revision=revision, files_metadata=True, timeout=ANSWERS_WITHIN_S)
+        try:
+            told = HfApi().model_info(repo_id, revision=revision, files_metadata=True, timeout=ANSWERS_WITHIN_S)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # no JSON, or other JSON than a hub's
+            raise _useless(repo_id) from error
     files = [_file(sibling) for sibling in told.siblings or []]
-    if not _COMMIT.fullmatch(told.sha or "") or len(files) > MOST_FILES:
-        raise ApiError(503, f"What the hub told of {repo_id} cannot be used.")
-    return Repository(id=repo_id, commit=told.sha or "", files=[file for file in files if file is not None])
+    if not _is(_COMMIT, told.sha) or len(files) > MOST_FILES:
+        raise _useless(repo_id)
+    return Repository(id=repo_id, commit=str(told.sha), files=[file for file in files if file is not None])
 
 
 def fetch(repository: Repository, file: RepositoryFile, into: BinaryIO, *, advance: Advance) -> None:
@@ -67,10 +71,9 @@ def fetch(repository: Repository, file: RepositoryFile, into: BinaryIO, *, advan
     """
     tries = 0
     with _hub_errors(repository.id):
-        while True:
-            had = into.tell()
+        while (had := into.tell()) < file.size:
             try:
-                return _append(repository, file, into, advance)
+                _append(repository, file, into, advance)
             except httpx2.TransportError:
                 tries = 1 if into.tell() > had else tries + 1
                 if tries >= TRIES:
@@ -124,9 +127,19 @@ def _plain(error: Exception) -> str:
     return type(error).__name__
 
 
+def _useless(repo_id: str) -> ApiError:
+    return ApiError(503, f"What the hub told of {repo_id} cannot be used: is HF_ENDPOINT the address of a hub?")
+
+
 def _file(sibling: Any) -> RepositoryFile | None:
-    """None where the hub does not tell what it must."""
-    if sibling.size is None or sibling.blob_id is None:
-        return None
+    """None where the hub does not tell what it must. Its digests become parts of names on this disk."""
+    path, size, blob = sibling.rfilename, sibling.size, sibling.blob_id
     sha256 = sibling.lfs.sha256 if sibling.lfs else None
-    return RepositoryFile(path=sibling.rfilename, size=sibling.size, git_blob=sibling.blob_id, sha256=sha256)
+    is_told = isinstance(path, str) and path.isprintable() and isinstance(size, int) and size >= 0
+    if not is_told or not _is(_COMMIT, blob) or (sibling.lfs and not _is(_SHA256, sha256)):
+        return None
+    return RepositoryFile(path=path, size=size, git_blob=blob, sha256=sha256)
+
+
+def _is(form: re.Pattern[str], told: object) -> bool:
+    return isinstance(told, str) and form.fullmatch(told) is not None

@@ -19,12 +19,13 @@ LARGE = 100_000  # from here on a file lies in storage
 class Hub:
     """cut_after: bytes after which storage breaks off, one for each of its next answers; 0 hangs there instead.
 
-    lie: files whose content is not what the list says.
+    lie: files whose content is not what the list says. listings: what is told instead of a repository's true list.
     """
 
     url: str = ""
     storage_url: str = ""
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    listings: dict[str, bytes] = field(default_factory=dict)
     private: set[str] = field(default_factory=set)
     lie: set[str] = field(default_factory=set)
     cut_after: list[int] = field(default_factory=list)
@@ -84,6 +85,8 @@ class _HubHandler(_Handler):
     def _list(self, repo_id: str, revision: str | None) -> None:
         if repo_id in self.hub.private and not self.headers.get("Authorization"):
             self.answer(401, b"{}", {"X-Error-Code": "RepoNotFound"})
+        elif repo_id in self.hub.listings:
+            self.answer(200, self.hub.listings[repo_id], {"Content-Type": "application/json"})
         elif repo_id not in self.hub.repositories:
             self.answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
         elif revision not in (None, "/revision/main", f"/revision/{COMMIT}"):
@@ -108,6 +111,9 @@ class _StorageHandler(_Handler):
         content = hub.content(repo_id, path.removeprefix(f"/{repo_id}/"))
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         start = int(asked[1]) if asked and hub.knows_ranges else 0
+        if start >= len(content):
+            self.answer(416, b"")
+            return
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
         self.send_header("ETag", '"y"')

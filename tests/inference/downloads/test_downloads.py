@@ -1,5 +1,6 @@
 """Downloading and removing models by the command line, from a hub on this machine."""
 
+import hashlib
 import json
 import os
 import signal
@@ -122,6 +123,47 @@ def test_a_download_that_was_killed_goes_on_where_it_ended(hub: Hub, environment
     assert done.returncode == 0, done.stderr
     assert [asked for _, asked in hub.asked] == [None, f"bytes={have}-"]
     assert (models / "far-talker" / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_a_download_that_was_killed_while_its_last_file_was_checked_is_finished(
+    hub: Hub, environment: dict[str, str], models: Path
+):
+    growing = models / ".downloads" / "far-talker"
+    growing.mkdir(parents=True)
+    (growing / f"model.safetensors.{hashlib.sha256(WEIGHTS).hexdigest()[:16]}.part").write_bytes(WEIGHTS)
+
+    done = run_manage(environment, "models", "download", "org/far-talker")
+
+    assert done.returncode == 0, done.stderr
+    assert hub.asked == []
+    assert (models / "far-talker" / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_a_hub_that_tells_nonsense_is_said(hub: Hub, environment: dict[str, str], models: Path):
+    true = hub.listing("org/far-talker")
+
+    def told(**weights: object) -> bytes:
+        return json.dumps(true | {"siblings": [*true["siblings"][:2], true["siblings"][2] | weights]}).encode()
+
+    nonsense = {
+        "org/portal": (b"<html>Sign in to this network</html>", 3),
+        "org/list": (b"[]", 3),
+        "org/other": (b'{"id": 1, "siblings": [{}]}', 3),
+        "org/commit": (json.dumps(true | {"sha": 5}).encode(), 3),
+        "org/size": (told(size="many"), 4),
+        "org/negative": (told(size=-1), 4),
+        "org/path": (told(rfilename="\x1b[2J.safetensors"), 4),
+        "org/number": (told(rfilename=5), 4),
+        "org/blob": (told(blobId="/../../../x"), 4),
+        "org/digest": (told(lfs={"sha256": "/../../../x", "size": 1, "pointerSize": 1}), 4),
+    }
+    hub.listings = {repo_id: listing for repo_id, (listing, _) in nonsense.items()}
+
+    ended = run_verbs(environment, *(["models", "download", repo_id] for repo_id in nonsense))
+
+    assert [done.returncode for done in ended] == [status for _, status in nonsense.values()], ended
+    assert all("stoa: " in done.stderr and "Traceback" not in done.stderr for done in ended)
+    assert not [path for path in models.glob("*") if path.name != ".downloads"]
 
 
 @pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
