@@ -32,7 +32,8 @@ def file_appeal(*, author: User, notice_id: int, message: str, now: datetime) ->
             )
     except IntegrityError:
         raise Conflict("You have appealed against this already.") from None
-    if case.state != Case.State.ACCEPTED or case.last_decision_id != notice.decision_id:
+    removal = case.decisions.filter(action=Action.ACCEPTED, undone_at=None).order_by("-id").first()
+    if case.state != Case.State.ACCEPTED or removal != notice.decision:
         raise Conflict("This was decided anew since.")
     set_state(case, Case.State.APPEALED)
     case.updated_at = now

@@ -169,6 +169,8 @@ def _refuse_undo(decision: Decision, case: Case, content: Reportable, now: datet
         raise Conflict("This decision can no longer be undone.")
     if case.last_decision_id != decision.pk:
         raise Conflict("Something was decided after it: undo that first.")
+    if decision.before["content"]["deleted_at"] and open_reports(case).exists():
+        raise Conflict("It was reported again since: decide about that.")  # nobody can about what is down
     known = (None, decision.created_at, _time(decision.before["content"]["deleted_at"]))
     if content.deleted_at not in known:
         raise Conflict("Its author has taken it back since.")
@@ -202,10 +204,12 @@ def _put_back_content(before: Mapping[str, Any], case: Case, content: Reportable
 
 
 def _put_back_case(case: Case, before: Mapping[str, Any], now: datetime) -> None:
-    """What was reported since still waits."""
+    """What was reported, or appealed against, since still waits."""
     case.appeals.filter(result=case.last_decision).update(status=Appeal.Status.OPEN, result=None, decided_at=None)
-    has_open = open_reports(case).exists()
-    set_state(case, Case.State.OPEN if has_open else before["state"])
+    if case.appeals.filter(status=Appeal.Status.OPEN).exists():
+        set_state(case, Case.State.APPEALED)
+    else:
+        set_state(case, Case.State.OPEN if open_reports(case).exists() else before["state"])
     case.hiding, case.is_cleared = before["hiding"], before["is_cleared"]
     case.last_decision_id, case.updated_at = before["last_decision_id"], now
     recount(case)

@@ -8,6 +8,7 @@ from commerce.moderation.appeals import decide_appeal, file_appeal
 from commerce.moderation.bulk import decide_case
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter
 from commerce.moderation.queue import QueueFilters, queue
+from commerce.moderation.services import delete_report
 from commerce.reviews.models import Review
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -72,6 +73,17 @@ def test_an_appeal_that_is_won_brings_the_content_back(
     ann = Reporter.objects.get()
     assert (ann.agreed, ann.disagreed) == (0, 1)
     assert decision.notices.get().kind == "content_restored"
+
+
+def test_deleting_a_report_of_what_is_down_takes_no_appeal_away(
+    notice: Notice, written: Review, customer: User, admin: User
+):
+    deleted = delete_report(report_id=AbuseReport.objects.get().pk, moderator=admin, now=TOLD)
+    made = appeal(notice, customer, TOLD + MINUTE)
+    assert case_of(written).state == "appealed"
+
+    undo(deleted, admin, at=TOLD + 2 * MINUTE)
+    assert (case_of(written).state, case_of(written).oldest_at) == ("appealed", made.created_at)
 
 
 def test_an_appeal_that_is_lost_leaves_it_removed(notice: Notice, written: Review, customer: User, colleague: User):

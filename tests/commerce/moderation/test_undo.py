@@ -117,3 +117,14 @@ def test_what_the_author_took_back_since_stays_away(written: Review, customer: U
 
 def test_of_an_unknown_decision_nothing_is_undone(admin: User):
     assert status_of(Decision(pk=2**62), admin) == 404
+
+
+def test_a_restoring_is_not_undone_over_new_reports_which_nobody_could_decide(written: Review, admin: User):
+    report(written, reporter("ann"))
+    decide("accept_report", written, admin)
+    restored = decide("restore_content", written, admin, at=NOON + MINUTE)
+    report(written, reporter("bob"), at=NOON + 2 * MINUTE)
+
+    assert status_of(restored, admin, at=NOON + 3 * MINUTE) == 409
+    decide("accept_report", written, admin, at=NOON + 4 * MINUTE)
+    assert case_of(written).state == "accepted"
