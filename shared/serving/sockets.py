@@ -88,7 +88,10 @@ def _may_come_from(origin: str, host: str) -> bool:
     """Browsers say which page connects; it is one of ours, or one that the operator names. Others say nothing."""
     if not origin or origin in settings.CORS_ALLOWED_ORIGINS:
         return True
-    page = urlsplit(origin.lower())
+    try:
+        page = urlsplit(origin.lower())
+    except ValueError:  # brackets that hold no IPv6 address
+        return False
     default_port = _DEFAULT_PORTS.get(page.scheme)
     return default_port is not None and page.netloc.removesuffix(default_port) == host.removesuffix(default_port)
 

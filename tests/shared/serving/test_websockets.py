@@ -119,6 +119,7 @@ async def test_what_is_said_comes_back_uncompressed_under_a_request_id(served: S
         ("chrome-extension://abcdef", 403),
         ("127.0.0.1:{port}", 403),
         ("javascript://127.0.0.1:{port}", 403),
+        ("http://[127.0.0.1:{port}", 403),
     ],
 )
 async def test_s7_a_page_of_a_foreign_origin_cannot_connect(served: Served, origin: str | None, status: int):
