@@ -17,6 +17,9 @@ _REASONS = {
 }
 
 
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]  # it is charged to whoever asked
+
+
 class BrokenAnswer(Exception):
     """What came cannot be used; the message goes behind "The server behind X"."""
 
@@ -70,12 +73,12 @@ class _Choice(msgspec.Struct):
 
 
 class _CachedTokens(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int
-    completion_tokens: int = 0
+    prompt_tokens: Count
+    completion_tokens: Count = 0
     prompt_tokens_details: _CachedTokens | None = None
 
 

@@ -85,10 +85,14 @@ class RemoteClient:
         if sorted(vector.index for vector in read.data) != list(range(len(request.texts))):
             raise EngineDied(f"The server behind {model.id} did not embed every text; try again.")
         vectors = [vector.embedding for vector in sorted(read.data, key=lambda vector: vector.index)]
+        try:
+            packed = tuple(struct.pack(f"<{len(vectors[0])}f", *vector) for vector in vectors)
+        except (struct.error, OverflowError) as error:
+            raise EngineDied(f"The server behind {model.id} sent no vectors of one length; try again.") from error
         return EmbeddingResult(
             request_id=request.request_id,
             dimensions=len(vectors[0]),
-            vectors=tuple(struct.pack(f"<{len(vector)}f", *vector) for vector in vectors),
+            vectors=packed,
             prompt_tokens=read.usage.prompt_tokens,
         )
 
@@ -215,17 +219,18 @@ async def _read(
     model: RemoteModel,
     deadline: Deadline,
 ) -> None:
-    """Push what comes until the end, or until it takes too long or breaks off; closed whatever happens."""
-    wait = model.first_token_timeout
+    """Push what comes until the end, or until it takes too long or breaks off; closed whatever happens. What only keeps
+    the connection alive gives no more time."""
+    until = time.monotonic() + model.first_token_timeout
     async with contextlib.aclosing(answer):
         try:
             while True:
-                async with asyncio.timeout(_within(wait, deadline)):
+                async with asyncio.timeout(_within(max(0.0, until - time.monotonic()), deadline)):
                     data = await anext(pieces, b"")
                 if data == b"":
                     break
                 if data is not None:
-                    wait = model.token_timeout
+                    until = time.monotonic() + model.token_timeout
                     for output in reading.take(data):
                         stream.push(output)
             for output in reading.end():

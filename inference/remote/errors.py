@@ -79,5 +79,5 @@ def read_error(body: bytes) -> _Told:
 
 
 def _seconds(retry_after: str | None) -> float:
-    given = float(retry_after) if retry_after and retry_after.isdigit() else 1.0
+    given = float(retry_after) if retry_after and retry_after.isdecimal() else 1.0
     return min(given, MOST_RETRY_AFTER_S)

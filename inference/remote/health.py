@@ -2,8 +2,10 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import reason_of_refusal
@@ -44,7 +46,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 class _Entry(msgspec.Struct):
     id: str = ""
-    max_model_len: int | None = None
+    max_model_len: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
 
 class _Page(msgspec.Struct):

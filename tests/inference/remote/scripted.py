@@ -10,6 +10,7 @@ from typing import Any
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
 HANG = object()  # say nothing more
 CUT = object()  # end the connection
+KEEP_ALIVE = object()  # say for ever that the connection lives
 
 Line = dict[str, Any] | str | object
 
@@ -61,6 +62,9 @@ class Scripted:
                 await writer.drain()
                 await self._wait_until_left(reader)
                 return
+            if line is KEEP_ALIVE:
+                await self._keep_alive(writer)
+                return
             if line is CUT:
                 return
             data = f"data: {line if isinstance(line, str) else json.dumps(line)}\n\n".encode()
@@ -68,6 +72,14 @@ class Scripted:
             await writer.drain()
         writer.write(b"0\r\n\r\n")
         await writer.drain()
+
+    async def _keep_alive(self, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"4\r\n: x\n\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        self.left.set()
 
     async def _wait_until_left(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(ConnectionError):

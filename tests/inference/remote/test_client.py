@@ -31,7 +31,17 @@ from inference.engine import (
 from inference.remote.client import RemoteClient
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable
-from tests.inference.remote.scripted import CUT, HANG, USAGE, WHOLE_STREAM, Scripted, chat_piece, scripted, text_piece
+from tests.inference.remote.scripted import (
+    CUT,
+    HANG,
+    KEEP_ALIVE,
+    USAGE,
+    WHOLE_STREAM,
+    Scripted,
+    chat_piece,
+    scripted,
+    text_piece,
+)
 
 HELLO = (Message("user", "hello"),)
 
@@ -305,6 +315,32 @@ async def test_a_server_that_says_nothing_is_given_up():
     assert (outputs[-1].finish_reason, outputs[-1].error_code) == (FinishReason.ERROR, "TIMEOUT")
 
 
+async def test_a_server_that_only_keeps_the_connection_alive_is_given_up():
+    for lines in ([KEEP_ALIVE], [chat_piece("one"), KEEP_ALIVE]):
+        times = {"first_token_timeout": 0.3, "token_timeout": 0.3}
+        async with scripted(lines=lines) as server, asking(server, **times) as client:
+            outputs = await asyncio.wait_for(outputs_of(client, chat()), 30)
+            await asyncio.wait_for(server.left.wait(), 30)
+        assert (outputs[-1].finish_reason, outputs[-1].error_code) == (FinishReason.ERROR, "TIMEOUT")
+
+
+async def test_a_wait_that_is_no_number_is_a_short_one():
+    async with scripted(status=503, answer={}, retry_after="\xb2") as server, asking(server) as client:
+        with pytest.raises(EngineOverloaded) as raised:
+            await client.generate("far", chat())
+
+    assert raised.value.details["retry_after"] == 1.0
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": -5}, {"prompt_tokens": 1, "completion_tokens": 10**30}])
+async def test_a_usage_that_cannot_be_is_not_passed_on(usage: dict[str, int]):
+    lines = [chat_piece("one"), chat_piece(None, "stop"), {"choices": [], "usage": usage}, "[DONE]"]
+    async with scripted(lines=lines) as server, asking(server) as client:
+        outputs = await outputs_of(client, chat())
+
+    assert (outputs[-1].finish_reason, outputs[-1].usage) == (FinishReason.ERROR, Usage(0, 1))
+
+
 async def test_a_server_that_is_gone_fails_at_once_until_it_is_back():
     async with scripted() as gone:
         pass
@@ -353,6 +389,11 @@ async def test_texts_are_embedded_in_their_order():
         server.answer = {"data": answer["data"][:1], "usage": answer["usage"]}
         with pytest.raises(EngineDied):
             await client.embed("far", request)
+        for strange in ([1e300, 0.0], [1.0]):
+            vectors = [{"index": 1, "embedding": strange}, {"index": 0, "embedding": [1.0, 0.0]}]
+            server.answer = {"data": vectors, "usage": answer["usage"]}
+            with pytest.raises(EngineDied, match="vectors of one length"):
+                await client.embed("far", request)
 
     assert server.asked[0].path == "/v1/embeddings"
     assert server.asked[0].body == {"model": "far", "input": ["a", "b"], "encoding_format": "float"}
