@@ -72,6 +72,13 @@ def show_dashboard(request: HttpRequest) -> HttpResponse:
     return render(request, "analytics/dashboard.html", context)
 
 
+def show_shops(request: HttpRequest) -> HttpResponse:
+    """The table of shops alone: with very many of them, adding them up would hold the page up."""
+    with _opened(request) as figures:
+        panel = panels.shops(figures, urlencode(_currency_and_days(figures)))
+    return render(request, "analytics/_panel.html", {"panel": panel, "csv_query": _asked_again(request, figures)})
+
+
 def download_table(request: HttpRequest, table: str) -> StreamingHttpResponse:
     """A table of the page, with all its rows, as CSV."""
     if table not in TABLES:
@@ -132,38 +139,58 @@ def _page(request: HttpRequest) -> dict[str, Any]:
 
 
 def _context(request: HttpRequest, figures: DashboardFigures) -> dict[str, Any]:
-    user, report, span = _asker(request), figures.report, figures.span
-    scope = report.scope
-    shop_id = scope.shop_ids[0] if request.GET.get("shop_id") and scope.shop_ids else None
+    report, span, scope = figures.report, figures.span, figures.report.scope
+    page, shop_id = _page(request), _chosen_shop(request, figures)
     kept = {"currency": scope.currency} | ({"shop_id": str(shop_id)} if shop_id else {})
-    days = {"from": span.first.isoformat(), "to": span.last.isoformat()}
-    page = _page(request)
-    shown = [
-        panels.statuses(figures),
-        panels.low_stock(figures, with_links=user.is_superuser),
-        panels.category_sales(figures),
-        panels.top_rated(figures, with_links=user.is_superuser),
-        panels.category_products(figures),
-    ]
-    if scope.is_platform or len(scope.shop_ids or ()) > 1:
-        shown.insert(1, panels.shops(figures, urlencode({"currency": scope.currency} | days)))
     return page | {
         "figures": figures,
         "tiles": panels.tiles(figures),
         "charts": panels.charts(figures),
-        "panels": shown,
+        "panels": _panels(figures, is_platform=page["is_platform"], with_shops=not page["types_shop"]),
+        "shops_apart": page["types_shop"] and scope.is_platform,
         "frame": FRAME,
         "days": long_label(span),
         "days_before": long_label(figures.span_before) if figures.span_before else "",
-        "from": days["from"],
-        "to": days["to"],
+        "from": span.first.isoformat(),
+        "to": span.last.isoformat(),
         "shop_id": shop_id,
         "shop_name": Shop.objects.get(pk=shop_id).name if shop_id else "",
         "currency": scope.currency,
         "currencies": sorted({str(settings.CURRENCY), scope.currency, *report.other_currencies()}),
         "presets": _presets(report.today, span, kept),
-        "csv_query": urlencode(kept | days),
+        "csv_query": _asked_again(request, figures),
     }
+
+
+def _panels(figures: DashboardFigures, *, is_platform: bool, with_shops: bool) -> list[panels.Panel]:
+    scope = figures.report.scope
+    shown = [
+        panels.statuses(figures),
+        panels.low_stock(figures, with_links=is_platform),
+        panels.category_sales(figures),
+        panels.top_rated(figures, with_links=is_platform),
+        panels.category_products(figures),
+    ]
+    has_several = len(scope.shop_ids) > 1 if scope.shop_ids is not None else with_shops
+    return (
+        [shown[0], panels.shops(figures, urlencode(_currency_and_days(figures))), *shown[1:]] if has_several else shown
+    )
+
+
+def _chosen_shop(request: HttpRequest, figures: DashboardFigures) -> int | None:
+    shop_ids = figures.report.scope.shop_ids
+    return shop_ids[0] if request.GET.get("shop_id") and shop_ids else None
+
+
+def _currency_and_days(figures: DashboardFigures) -> dict[str, str]:
+    span = figures.span
+    return {"currency": figures.report.scope.currency, "from": span.first.isoformat(), "to": span.last.isoformat()}
+
+
+def _asked_again(request: HttpRequest, figures: DashboardFigures) -> str:
+    """The query of a link to another part of what this page shows."""
+    shop_id = _chosen_shop(request, figures)
+    return urlencode(({"shop_id": str(shop_id)} if shop_id else {}) | _currency_and_days(figures))
 
 
 def _presets(today: Any, chosen: Span, kept: dict[str, str]) -> list[Preset]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from shared.api.money import to_major
 
 WIDTH, HEIGHT = 480, 260
-LEFT, RIGHT, TOP, BOTTOM = 66, 16, 14, 58
+LEFT, RIGHT, TOP, BOTTOM = 76, 24, 14, 58
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LABELS_AT_MOST = 5
 BAR_SHARE = 0.7  # of the room that a column has

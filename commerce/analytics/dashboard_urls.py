@@ -3,11 +3,12 @@
 from django.urls import path
 from django.views.decorators.http import require_safe
 
-from commerce.analytics.dashboard import SignInView, download_table, show_dashboard
+from commerce.analytics.dashboard import SignInView, download_table, show_dashboard, show_shops
 from commerce.analytics.dashboard_access import SignOutView, shop_people_only
 
 urlpatterns = [
     path("dashboard/", require_safe(shop_people_only(show_dashboard)), name="dashboard"),
+    path("dashboard/shops/", require_safe(shop_people_only(show_shops)), name="dashboard_shops"),
     path("dashboard/sign-in/", SignInView.as_view(), name="dashboard_sign_in"),
     path("dashboard/sign-out/", SignOutView.as_view(), name="dashboard_sign_out"),
     path("dashboard/<slug:table>.csv", require_safe(shop_people_only(download_table)), name="dashboard_csv"),

@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 
-from commerce.analytics import services
+from commerce.analytics import dashboard, services
 from commerce.catalog.models import Category, Product
 from commerce.orders.models import Order
 from commerce.shops.models import Shop
@@ -147,6 +148,26 @@ def test_a_shop_leads_to_its_figures_and_for_the_platform_products_to_their_page
     assert shown(page, link[1].replace("&amp;", "&"))["shop_id"] == busy.shops[0].pk
 
 
+def test_of_very_many_shops_one_is_typed_and_their_table_comes_after_the_page(
+    busy: Market, monkeypatch: pytest.MonkeyPatch
+):
+    client, days = visitor(busy, "platform"), "?from=2026-03-01&to=2026-03-30"
+    whole = {panel.name: panel for panel in shown(client, days)["panels"]}["shops"]
+    monkeypatch.setattr(dashboard, "MOST_SHOPS_TO_CHOOSE", 2)
+
+    page = client.get(f"{DASHBOARD}{days}")
+    assert "shops" not in [panel.name for panel in page.context["panels"]]
+    assert 'type="number"' in page.content.decode()
+    link = re.search(r'hx-get="/admin/dashboard/shops/(\?[^"]+)"', page.content.decode())
+    assert link is not None
+    table = client.get(f"{DASHBOARD}shops/{link[1].replace('&amp;', '&')}")
+    assert table.context["panel"] == whole
+    assert [line.label for line in visitor(busy, "owner").get(f"{DASHBOARD}shops/").context["panel"].lines] == [
+        "Corner", "Harbour",
+    ]  # fmt: skip
+    assert visitor(busy, "owner").get(f"{DASHBOARD}shops/?shop_id={busy.shops[2].pk}").status_code == 404
+
+
 def test_the_sidebar_is_the_platforms_alone(busy: Market):
     assert 'id="nav-sidebar"' in text(visitor(busy, "platform"))
     page = text(visitor(busy, "owner"))
@@ -252,14 +273,18 @@ def test_files_have_the_rows_of_the_page_exact(busy: Market):
     assert visitor(busy, "owner").get(f"{DASHBOARD}accounts.csv").status_code == 404
 
 
-async def test_a_file_is_streamed_to_an_asynchronous_server(transactional_db: None):
+@pytest.mark.django_db(transaction=True)
+def test_a_file_is_streamed_to_an_asynchronous_server():
     client = AsyncClient()
-    await client.aforce_login(await User.objects.acreate(email="root@example.com", name="Root", role=Role.SUPER_ADMIN))
+    client.force_login(make_user(Role.SUPER_ADMIN))
 
-    answer = await client.get(f"{DASHBOARD}shops.csv?from=2026-03-01&to=2026-03-02")
+    async def fetched() -> tuple[str, bytes]:
+        answer: Any = await client.get(f"{DASHBOARD}shops.csv?from=2026-03-01&to=2026-03-02")
+        assert answer.is_async
+        return answer.headers["Content-Disposition"], b"".join([piece async for piece in answer.streaming_content])
 
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="shops-2026-03-01-2026-03-02.csv"'
-    body = b"".join([piece async for piece in answer.streaming_content])  # type: ignore[attr-defined]
+    name, body = async_to_sync(fetched)()
+    assert name == 'attachment; filename="shops-2026-03-01-2026-03-02.csv"'
     assert body == "\ufeffshop_id,name,revenue (EUR),refunds (EUR),orders\r\n".encode()
 
 

@@ -102,7 +102,7 @@ def test_a_form_of_another_site_signs_nobody_out(db: None):
     assert client.get(DASHBOARD).status_code == 200
 
 
-@pytest.mark.parametrize("path", [DASHBOARD, CSV])
+@pytest.mark.parametrize("path", [DASHBOARD, CSV, "/admin/dashboard/shops/"])
 def test_customers_are_refused_and_nobody_is_asked_to_sign_in(market: Market, path: str):
     assert signed_in(market.customers[0]).get(path).status_code == 403
     assert Client().get(path).headers["Location"].startswith(SIGN_IN)
