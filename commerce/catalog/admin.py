@@ -75,11 +75,18 @@ class ProductForm(MoneyForm):
         price, sale_price = cleaned.get("price"), cleaned.get("sale_price")
         if price is not None and sale_price is not None and sale_price > price:
             self.add_error("sale_price", "The sale price may not be above the price.")
+        known = self.get_currency()
+        if cleaned.get("currency", known) != known and self.instance.lowest_variation_price is not None:
+            self.add_error("currency", f"Its variations are priced in {known}: delete them first.")
         return cleaned
 
 
 class VariationForm(ProductForm):
     is_deleted = forms.BooleanField(required=False, label="Delete", help_text="Orders that name it keep it.")
+
+    def __init__(self, *args: Any, product: Product, **kwargs: Any) -> None:
+        self._product = product
+        super().__init__(*args, **kwargs)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
@@ -87,12 +94,19 @@ class VariationForm(ProductForm):
         return cleaned
 
     def get_currency(self) -> str:
-        return self.instance.product.currency if self.instance.product_id else super().get_currency()
+        return self._product.currency
+
+
+class VariationFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+    def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
+        """The product is the page's own: it may be new, and has the page's currency once that is checked."""
+        return {**super().get_form_kwargs(index), "product": self.instance}
 
 
 class VariationInline(TabularInline):
     model = Variation
     form = VariationForm
+    formset = VariationFormSet
     fields = ["title", "sku", "price", "sale_price", "quantity", "sold_quantity", "is_deleted"]
     readonly_fields = ["sold_quantity"]
     extra = 0
@@ -107,6 +121,8 @@ def _save_changes(form: Any) -> None:
     """Writes the columns that were changed on the page, and no more: an order may have changed others meanwhile."""
     columns = {field.name for field in form.instance._meta.concrete_fields}
     changed = columns.intersection(form.changed_data) | {"updated_at"}
+    if "currency" in changed:  # the same figures on the page are other minor units
+        changed |= set(form.money_fields)
     form.instance.save(update_fields=changed | ({"deleted_at"} if "is_deleted" in form.changed_data else set()))
 
 

@@ -120,9 +120,11 @@ def create_product(*, actor: User, shop_id: int, values: Mapping[str, Any], now:
 
 @transaction.atomic
 def change_product(*, actor: User, product_id: int, values: Mapping[str, Any], now: datetime) -> Product:
-    """Changes what is in `values`, which are as for `create_product`; a product keeps its shop, language and slug.
-    Raises ApiError 404 unless the actor may write to the product's shop, ValidationFailed."""
+    """Changes what is in `values`, which are as for `create_product`; a product keeps its shop, language and slug, and
+    comes to a new currency with all its prices. Raises ApiError 404 unless the actor may write to the product's shop,
+    ValidationFailed."""
     product = _locked(actor, product_id)
+    _require_new_prices(product, values)
     _set_columns(product, actor, values)
     _set_image(product, actor, values)
     product.save()
@@ -160,6 +162,21 @@ def _set_columns(product: Product, actor: User, values: Mapping[str, Any]) -> No
         errors["status"] = [f"Your shop may not change the status from {before} to {product.status}."]
     if errors:
         raise ValidationFailed(errors)
+
+
+def _require_new_prices(product: Product, values: Mapping[str, Any]) -> None:
+    """What is kept in minor units is another amount in another currency: 49 euro would become 4900 yen."""
+    if values.get("currency", product.currency) == product.currency:
+        return
+    if values.get("product_type", product.product_type) == Product.Kind.VARIABLE:
+        prices = values.get("variations")
+        has_all = prices is not None and all("sale_price" in price or price.get("id") is None for price in prices)
+        needed = "all variations, with `sale_price` where one has an id"
+    else:
+        has_all = "price" in values and ("sale_price" in values or product.sale_price is None)
+        needed = "`price` and `sale_price`"
+    if not has_all:
+        raise ValidationFailed({"currency": [f"A new currency needs new prices: send {needed} with it."]})
 
 
 def _may_set_status(actor: User, before: str, after: str) -> bool:

@@ -307,6 +307,27 @@ class TestWriting:
         assert send(client_of, admin, "put", path, {"status": "approved"}).status_code == 200
         assert send(client_of, owner, "put", path, {"status": "publish"}).status_code == 200
 
+    @pytest.mark.parametrize("prices", [{}, {"price": 4000}, {"sale_price": 3500}])
+    def test_a_new_currency_needs_all_prices(
+        self, client_of: ApiClient, shop: Shop, owner: User, prices: dict[str, float]
+    ):
+        lamp = publish(shop, price=4900, sale_price=4500)
+
+        answer = send(client_of, owner, "put", f"{PATH}/{lamp.pk}", {"currency": "JPY"} | prices)
+
+        assert set(answer.json()["errors"]) == {"currency"}
+        lamp.refresh_from_db()
+        assert (lamp.currency, lamp.price, lamp.sale_price) == ("EUR", 4900, 4500)
+
+    def test_a_new_currency_comes_with_its_prices(self, client_of: ApiClient, shop: Shop, owner: User):
+        lamp = publish(shop, price=4900, sale_price=4500)
+        sent = {"currency": "JPY", "price": 8000, "sale_price": None}
+
+        record = send(client_of, owner, "put", f"{PATH}/{lamp.pk}", sent).json()
+
+        assert (record["currency"], record["price"], record["sale_price"]) == ("JPY", 8000, None)
+        assert send(client_of, owner, "put", f"{PATH}/{lamp.pk}", {"currency": "JPY"}).status_code == 200
+
     def test_a_deleted_product_leaves_every_list_and_keeps_its_row(self, client_of: ApiClient, shop: Shop, owner: User):
         lamp = publish(shop)
 
@@ -349,6 +370,18 @@ class TestVariations:
 
         assert (made["min_price"], made["variations"][0]["price"], changed["max_price"]) == (900, 900, 950)
         assert Product.objects.get().lowest_variation_price == 950
+
+    def test_a_new_currency_needs_every_price_of_theirs(self, client_of: ApiClient, shop: Shop, owner: User):
+        shirt = make_variable_product(shop, small=3)
+        small = {"id": shirt.variations.get().pk, "title": "S", "price": 3000}
+        for wanted in ({}, {"variations": [small]}):
+            answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", {"currency": "JPY"} | wanted)
+            assert set(answer.json()["errors"]) == {"currency"}
+
+        sent = {"currency": "JPY", "variations": [small | {"sale_price": None}, {"title": "L", "price": 3500}]}
+        record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", sent).json()
+
+        assert (record["currency"], record["min_price"], record["max_price"]) == ("JPY", 3000, 3500)
 
     def test_without_them_a_change_leaves_them(self, client_of: ApiClient, shop: Shop, owner: User):
         shirt = make_variable_product(shop, small=3)

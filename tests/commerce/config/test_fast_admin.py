@@ -156,6 +156,34 @@ class TestMoney:
         lamp.refresh_from_db()
         assert lamp.price == 900
 
+    def test_a_new_currency_keeps_the_figures_of_the_page(self, admin_client: Client, shop: Shop):
+        lamp = make_product(shop, price=1200, sale_price=900)
+        sent = form_of(lamp, price="12.00", sale_price="9.00", currency="JPY")
+
+        assert admin_client.post(f"{LIST}{lamp.pk}/change/", sent).status_code == 302
+        lamp.refresh_from_db()
+        assert (lamp.currency, lamp.price, lamp.sale_price) == ("JPY", 12, 9)
+
+    def test_a_new_product_and_its_variations_are_priced_in_one_currency(self, admin_client: Client, shop: Shop):
+        lamp = make_product(shop)
+        first = {"title": "S", "sku": "", "price": "900", "sale_price": "", "quantity": 3}
+        sent = form_of(lamp, slug="kimono", product_type="variable", price="0", currency="JPY")
+        sent |= {f"variations-0-{name}": value for name, value in first.items()} | {"variations-TOTAL_FORMS": 1}
+
+        assert admin_client.post(f"{LIST}add/", sent).status_code == 302
+        kimono = Product.objects.get(slug="kimono")
+        assert (kimono.currency, kimono.min_price, kimono.variations.get().price) == ("JPY", 900, 900)
+
+    def test_a_product_with_variations_keeps_its_currency(self, admin_client: Client, shop: Shop):
+        shirt = make_variable_product(shop, small=3)
+        sent = form_of(shirt, price="20", currency="JPY") | variation_forms(shirt)
+
+        answer = admin_client.post(f"{LIST}{shirt.pk}/change/", sent)
+
+        assert set(answer.context["adminform"].form.errors) == {"currency"}
+        shirt.refresh_from_db()
+        assert shirt.currency == "EUR"
+
 
 class TestProducts:
     def test_an_order_while_the_page_is_open_is_not_overwritten(self, admin_client: Client, shop: Shop):
