@@ -24,6 +24,7 @@ from inference.registry.catalog import REMOTE, ModelCard, model_not_found, read_
 from inference.registry.processes import host, remote
 from inference.registry.wanted import off_the_loop, read_wish, read_wishes, unwant_model, want_model
 from shared.accounts.models import User
+from shared.api.errors import ApiError
 
 logger = structlog.get_logger(__name__)
 _started_at = time.monotonic()
@@ -36,7 +37,8 @@ async def list_models() -> list[native.Model]:
     """Every model there is. Without a model host all of them are unloaded."""
     catalog = await asyncio.to_thread(read_catalog)
     statuses = await _statuses_or_none() or {}
-    others = {card.id: await _remote_model(card) for card in catalog.values() if card.type == REMOTE}
+    remotes = [card for card in catalog.values() if card.type == REMOTE]
+    others = {model.id: model for model in await asyncio.gather(*map(_remote_model, remotes))}
     return [others.get(card.id) or _model(card, statuses.get(card.id)) for card in catalog.values()]
 
 
@@ -76,8 +78,12 @@ async def load_model(*, model_id: str, options: LoadOptions, actor: User | None,
 
 async def unload_model(*, model_id: str, force: bool, actor: User | None, now: datetime) -> None:
     """Unload a model, here and then on every machine; what is not loaded already is as it should be. Returns when its
-    process is gone."""
-    _files(await find_card(model_id))
+    process is gone. One whose files are gone can be unloaded as long as it runs here or is wanted."""
+    try:
+        _files(await find_card(model_id))
+    except ApiError:
+        if not await _is_remembered(model_id):
+            raise
     await off_the_loop(unwant_model, model_id=model_id, actor=actor, now=now)
     await unload_here(model_id=model_id, force=force)
 
@@ -161,6 +167,11 @@ async def _wanted_ids_or_none() -> set[str] | None:
     if not wishes:
         return set(settings.LOAD_AT_START)
     return {wish.model_id for wish in wishes.values() if wish.is_wanted}
+
+
+async def _is_remembered(model_id: str) -> bool:
+    """Whether a model is wanted or runs, whatever is on disk."""
+    return model_id in (await _wanted_ids_or_none() or ()) or model_id in (await _statuses_or_none() or ())
 
 
 async def _last_revision(model_id: str) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import time
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.inference.engine.processes import process_exists, status_of
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
-from tests.inference.served import ServedStoa, eventually_listed, eventually_running
+from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, eventually_listed, eventually_running
 
 FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
@@ -84,6 +85,20 @@ async def test_load_and_unload_start_and_end_a_process(stoa: ServedStoa):
         "models_loaded": 2,
     }
     assert stoa.post("/models/idle/unload").json() == {"status": "unloaded", "model_id": "idle"}
+
+
+async def test_a_model_whose_files_are_gone_can_be_unloaded(stoa: ServedStoa):
+    folder = add_model(stoa.models_dir, "short-lived", dict(TALKER_CONFIG))
+    assert stoa.post("/models/short-lived/load").status_code == 200
+    pid = await stoa.pid("short-lived")
+    shutil.rmtree(folder)
+
+    unloaded = stoa.post("/models/short-lived/unload")
+
+    assert (unloaded.status_code, unloaded.json()) == (200, {"status": "unloaded", "model_id": "short-lived"})
+    assert not process_exists(pid)
+    assert httpx2.get(f"{stoa.url}/health").json()["status"] == "healthy"
+    assert stoa.post("/models/short-lived/unload").status_code == 404
 
 
 def test_a_load_with_no_body_at_all_is_one_with_defaults(stoa: ServedStoa):
