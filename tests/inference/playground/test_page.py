@@ -90,6 +90,33 @@ def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: ServedS
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
+def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa: ServedStoa):
+    sign_in(page, stoa.keys["STAFF"])
+    page.get_by_label("Most tokens").fill("3000")
+    page.get_by_label("Your message").fill("a secret")
+    page.keyboard.press("Enter")
+    expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#ended")).to_have_text("cancelled", timeout=SLOW_MS)
+
+    page.get_by_label("Your message").fill("hello")
+    expect(page.locator("#code")).to_contain_text("hello")
+    expect(page.locator("#code")).not_to_contain_text("a secret")
+
+
+def test_who_signs_in_next_finds_no_words_of_who_signed_out(page: Page, stoa: ServedStoa):
+    sign_in(page, stoa.keys["STAFF"])
+    page.get_by_label("Most tokens").fill("3000")
+    page.get_by_label("Your message").fill("a secret")
+    page.keyboard.press("Enter")
+    expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.locator("#stop")).to_have_attribute("hidden", "", timeout=SLOW_MS)
+
+    sign_in(page, stoa.keys["STAFF"])
+    expect(page.get_by_label("Your message")).to_have_value("")
+
+
 def test_signing_in_by_e_mail_a_wrong_credential_and_signing_out(page: Page):
     page.get_by_label("API key").fill("stoa_0_wrong")
     page.keyboard.press("Enter")

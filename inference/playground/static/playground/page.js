@@ -106,6 +106,7 @@ async function ask() {
   if (state.running || !text.trim() || !element("parameters").reportValidity()) return;
   const asked = request(text);
   const isChat = Boolean(asked.messages);
+  const conversation = state.messages; // another one after `clear`
   const id = `try-${++state.count}`;
   const meter = new Meter();
   show(element("problem"), null);
@@ -120,10 +121,11 @@ async function ask() {
       answer.add(token);
     });
     answer.finish();
-    if (isChat) state.messages.push({ role: "user", content: text }, { role: "assistant", content: answer.text });
+    if (isChat) conversation.push({ role: "user", content: text }, { role: "assistant", content: answer.text });
     meter.show(end);
   } catch (problem) {
     answer.drop();
+    if (conversation !== state.messages) return;
     show(element("problem"), problem.message);
     if (isChat && !element("prompt").value) element("prompt").value = text;
   } finally {
@@ -264,7 +266,10 @@ element("login-form").addEventListener("submit", async (event) => {
   }
 });
 
-element("sign-out").addEventListener("click", () => signOut(null));
+element("sign-out").addEventListener("click", () => {
+  element("prompt").value = element("system").value = "";
+  signOut(null);
+});
 element("clear").addEventListener("click", clear);
 element("stop").addEventListener("click", stop);
 element("ask").addEventListener("submit", (event) => {
