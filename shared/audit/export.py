@@ -76,8 +76,9 @@ def _csv_lines(records: Sequence[Record]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """No cell is a formula to a spreadsheet: what people wrote is in here."""
+    """No cell is a formula to a spreadsheet: what people wrote is in here. Nor is what follows a semicolon, at which
+    spreadsheets of many countries part cells, whatever quotes are around it."""
     if isinstance(value, dict):
-        value = json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder)
-    text = "" if value is None else str(value)
+        return json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder).replace(";", "\\u003b")
+    text = "" if value is None else str(value).replace(";", ";'")
     return f"'{text}" if text.startswith(FORMULA_MARKS) else text

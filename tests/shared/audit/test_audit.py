@@ -191,6 +191,18 @@ def test_entries_are_exported_as_csv_without_formulas(site: Client, admin: User)
     assert json.loads(row["details"]) == {"text": 'He said "no",\nand left.'}
 
 
+def test_a_spreadsheet_that_parts_cells_at_semicolons_finds_no_formula_either(site: Client, admin: User):
+    admin.email = '";=1+1;"@example.com'
+    admin.save()
+    made = entry(admin, text="Nice;=2+2;")
+
+    exported = read(site.post(LIST, {"action": "export_csv", "_selected_action": chosen(made)}))
+
+    assert [cell for cell in exported.split(";") if cell.startswith(("=", "+", "-", "@"))] == []
+    (row,) = csv.DictReader(io.StringIO(exported, newline=""))
+    assert json.loads(row["details"]) == {"text": "Nice;=2+2;"}
+
+
 def test_the_whole_log_is_exported_by_a_command_from_where_one_left_off():
     first = entry(target_id=0)
     for number in range(ROWS_AT_ONCE + 1):
