@@ -14,7 +14,12 @@ _NOT_PARAMETERS = {"model", "messages", "prompt", "stream", "stream_options", "t
 NAMES = sorted({field.name for field in msgspec.structs.fields(openai.ChatBody)} - _NOT_PARAMETERS)
 
 # What the native routes begin with; a chat on the command line is no other.
-DEFAULTS: dict[str, Any] = {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "repeat_penalty": 1.1}
+DEFAULTS: dict[str, Any] = {
+    "temperature": 0.7,
+    "top_p": 0.9,
+    "top_k": native.TOP_K,
+    "repeat_penalty": native.REPEAT_PENALTY,
+}
 
 Parameters = dict[str, Any]
 Messages = list[dict[str, str]]
@@ -44,7 +49,8 @@ def read_value(value: str) -> Any:
 def chat_request(model: str, parameters: Parameters, messages: Messages) -> GenerationRequest:
     """InvalidRequest names the parameter that is wrong."""
     body = openai.parse_chat(DEFAULTS | parameters | {"model": model, "messages": messages})
-    return body.generation_request(new_id("chatcmpl-"))
+    request = body.generation_request(new_id("chatcmpl-"))
+    return msgspec.structs.replace(request, assumed=tuple(sorted(DEFAULTS.keys() - parameters.keys())))
 
 
 def raw_request(model: str, parameters: Parameters, prompt: str) -> GenerationRequest:

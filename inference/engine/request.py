@@ -108,6 +108,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     batch: background work, which takes what interactive requests leave.
     priority: higher ones first among those of a class (-10 to 10).
     timeout: seconds from here to the last token; past it the generation ends with error code TIMEOUT.
+    assumed: parameters of `sampling` that nobody asked for: another server that cannot follow them goes without.
     """
 
     request_id: str
@@ -123,6 +124,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     batch: bool = False
     priority: int = 0
     timeout: float | None = None
+    assumed: tuple[str, ...] = ()
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -24,6 +24,10 @@ from inference.protocol.parameters import (
 )
 from inference.protocol.sampling import FurtherSampling
 
+# The contract's, where a client says nothing of them.
+TOP_K = 40
+REPEAT_PENALTY = 1.1
+
 
 class Body(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of all request bodies."""
@@ -37,8 +41,8 @@ class InferenceBody(FurtherSampling, forbid_unknown_fields=True):
     max_tokens: MaxTokens = 100
     temperature: Temperature = 0.7
     top_p: TopP = 0.9
-    top_k: TopK = 40
-    repeat_penalty: RepeatPenalty = 1.1
+    top_k: Annotated[TopK, Meta(extra_json_schema={"default": TOP_K})] | UnsetType = UNSET
+    repeat_penalty: Annotated[RepeatPenalty, Meta(extra_json_schema={"default": REPEAT_PENALTY})] | UnsetType = UNSET
     stop: StopSequences | None = None
     seed: Seed | None = None
     n: Choices = 1
@@ -52,8 +56,8 @@ class InferenceBody(FurtherSampling, forbid_unknown_fields=True):
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             top_p=self.top_p,
-            top_k=self.top_k,
-            repeat_penalty=self.repeat_penalty,
+            top_k=TOP_K if self.top_k is UNSET else self.top_k,
+            repeat_penalty=REPEAT_PENALTY if self.repeat_penalty is UNSET else self.repeat_penalty,
             seed=self.seed,
             stop=tuple(self.stop or ()),
             **self.further(),
@@ -65,6 +69,7 @@ class InferenceBody(FurtherSampling, forbid_unknown_fields=True):
             n=self.n,
             timeout=self.timeout,
             priority=self.priority,
+            assumed=tuple(name for name in ("top_k", "repeat_penalty") if getattr(self, name) is UNSET),
         )
 
 

@@ -62,12 +62,12 @@ def _sampling(model: RemoteModel, dialect: Dialect, request: GenerationRequest) 
 
 
 def _extras(model: RemoteModel, dialect: Dialect, request: GenerationRequest) -> dict[str, Any]:
-    """Parameters beyond OpenAI's: said where the server knows them, refused where it does not and they count."""
+    """Parameters beyond OpenAI's: said where the server knows them, refused where it does not and somebody asked."""
     params, neutral = request.sampling, SamplingParams()
     body = {}
     for name in ("top_k", "min_p", "repeat_penalty", "min_tokens", "ignore_eos"):
         value = getattr(params, name)
-        asks = value != getattr(neutral, name)
+        asks = value != getattr(neutral, name) and name not in request.assumed
         if name in dialect.extras:
             body[dialect.extras[name]] = value
         else:

@@ -235,6 +235,20 @@ async def test_a_parameter_that_the_server_cannot_follow_is_refused_by_name(
     assert server.asked == []
 
 
+async def test_what_nobody_asked_for_is_not_asked_of_a_server_that_cannot_follow_it():
+    sampling = SamplingParams(top_k=40, repeat_penalty=1.1)
+    async with scripted(lines=WHOLE_STREAM) as server, asking(server) as client:
+        await outputs_of(client, chat(sampling, assumed=("top_k", "repeat_penalty")))
+        with pytest.raises(InvalidRequest, match=r"^repeat_penalty "):
+            await client.generate("far", chat(sampling, assumed=("top_k",)))
+    async with scripted(lines=WHOLE_STREAM) as llama, asking(llama, dialect="llama.cpp") as client:
+        await outputs_of(client, chat(sampling, assumed=("top_k", "repeat_penalty")))
+
+    (asked,) = server.asked
+    assert asked.body.keys() & {"top_k", "repeat_penalty"} == set()
+    assert (llama.asked[0].body["top_k"], llama.asked[0].body["repeat_penalty"]) == (40, 1.1)
+
+
 async def test_a_raw_prompt_goes_to_completions():
     lines = [text_piece("one"), text_piece("", "length"), {"choices": [], "usage": USAGE}, "[DONE]"]
     async with scripted(lines=lines) as server, asking(server) as client:

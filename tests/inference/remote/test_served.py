@@ -9,7 +9,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.inference.served import ServedStoa, served_stoa
+from tests.inference.served import ServedStoa, run_manage, served_stoa
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -115,11 +115,19 @@ async def test_who_leaves_the_server_in_front_frees_the_one_behind(stoa: ServedS
 
 
 def test_what_the_server_behind_it_cannot_follow_is_refused(front: ServedStoa):
-    refused = front.post("/inference", {"model": "plain-talker", "prompt": "speak"})
+    refused = front.post("/inference", {"model": "plain-talker", "prompt": "speak", "top_k": 40})
     given = front.post("/v1/chat/completions", {"model": "plain-talker", "messages": HELLO, "min_p": 0.1})
 
     assert (refused.status_code, refused.json()["error"]["details"]) == (400, {"field": "top_k"})
     assert (given.status_code, given.json()["error"]["param"]) == (400, "min_p")
+
+
+def test_the_contracts_defaults_are_not_asked_of_a_server_that_cannot_follow_them(front: ServedStoa):
+    answer = front.post("/inference", {"model": "plain-talker", "prompt": "speak", "max_tokens": 3})
+    ran = run_manage(front.environment, "run", "plain-talker", "hello", "--max-tokens", "3")
+
+    assert (answer.status_code, answer.json()["choices"][0]["text"]) == (200, "w0 w1 w2 ")
+    assert (ran.returncode, ran.stdout) == (0, "w0 w1 w2 \n"), ran.stderr
 
 
 @pytest.mark.parametrize(
