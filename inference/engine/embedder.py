@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -46,7 +46,8 @@ class Embedder:
         self._pooling = pooling
         self._context_size = context_size
         # A tokenizer may have tokens that its model was never given; one in a batch would fail everybody's.
-        self._vocabulary = min(tokenizer.vocabulary, model.get_input_embeddings().num_embeddings)
+        embeddings: Any = model.get_input_embeddings()
+        self._vocabulary: int = min(tokenizer.vocabulary, embeddings.num_embeddings)
         self._lock = threading.Lock()
         self._jobs: deque[_Job] = deque()
         self._runner = ThreadPoolExecutor(1, "embed")

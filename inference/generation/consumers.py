@@ -47,7 +47,7 @@ OVERLOADED = 1013
 DRAINING = 1012
 DRAIN_RETRY_S = 5
 
-attendance = Attendance()
+attendance = Attendance(most_of_a_user=settings.SOCKETS_PER_USER)
 logger = structlog.get_logger(__name__)
 
 

@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import TypeVar
 
 import structlog
-from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.utils import timezone
@@ -49,9 +48,13 @@ class Attendant:
 
 
 class Attendance:
-    """Who is at the sockets of this process, for one event loop; and how many of each address have not said yet."""
+    """Who is at the sockets of this process, for one event loop; and how many of each address have not said yet.
 
-    def __init__(self) -> None:
+    most_of_a_user: connections that one user may have open here.
+    """
+
+    def __init__(self, *, most_of_a_user: int) -> None:
+        self._most_of_a_user = most_of_a_user
         self._present: set[Attendant] = set()
         self._at_the_door: Counter[str] = Counter()
         self._watching: asyncio.Task[None] | None = None
@@ -71,10 +74,10 @@ class Attendance:
                 del self._at_the_door[place]
 
     def enter(self, attendant: Attendant) -> None:
-        """Raises ApiError 503 when this user has `settings.SOCKETS_PER_USER` open here."""
+        """Raises ApiError 503 when this user has as many open here as they may."""
         user_id = attendant.principal.user.pk
         theirs = sum(1 for present in self._present if present.principal.user.pk == user_id)
-        if theirs >= settings.SOCKETS_PER_USER:
+        if theirs >= self._most_of_a_user:
             raise ApiError(503, f"You have {theirs} connections open here: close one of them first.")
         self._present.add(attendant)
         if self._watching is None or self._watching.done():

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
-from pytest_django import Settings
 
 from shared.accounts.authentication import Principal, authenticate
 from shared.accounts.middleware import Attendance, Attendant, authenticate_alone
@@ -82,12 +81,11 @@ def attendant(principal: Principal, on_lost: End = nothing) -> Attendant:
     return Attendant(principal, on_lost=lambda: on_lost(principal), on_drain=lambda: None)
 
 
-def test_s9_those_whose_credential_ended_are_told_once_and_the_others_stay(settings: Settings):
-    settings.SOCKETS_PER_USER = 20
+def test_s9_those_whose_credential_ended_are_told_once_and_the_others_stay():
     principals = [make(number) for number, (make, _, _) in enumerate(CASES)]
 
     async def attend() -> list[Principal]:
-        attendance, lost = Attendance(), asyncio.Queue[Principal]()
+        attendance, lost = Attendance(most_of_a_user=20), asyncio.Queue[Principal]()
         present = [attendant(principal, lost.put_nowait) for principal in principals]
         for one in present:
             attendance.enter(one)
@@ -106,12 +104,11 @@ def test_s9_those_whose_credential_ended_are_told_once_and_the_others_stay(setti
     assert numbers == [number for number, (_, _, ended) in enumerate(CASES) if ended]
 
 
-def test_s8_a_user_has_so_many_places_and_one_who_leaves_makes_room(settings: Settings):
-    settings.SOCKETS_PER_USER = 2
+def test_s8_a_user_has_so_many_places_and_one_who_leaves_makes_room():
     principal, other = by_key(1), by_key(2)
 
     async def attend() -> None:
-        attendance = Attendance()
+        attendance = Attendance(most_of_a_user=2)
         present = [attendant(principal) for _ in range(2)]
         for one in present:
             attendance.enter(one)
