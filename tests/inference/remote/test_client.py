@@ -391,7 +391,7 @@ async def test_a_check_finds_out_what_the_server_has(script: dict[str, Any], err
 
 
 async def test_texts_are_embedded_in_their_order():
-    answer = {
+    answer: dict[str, Any] = {
         "data": [{"index": 1, "embedding": [0.0, 1.0]}, {"index": 0, "embedding": [1.0, 0.0]}],
         "usage": {"prompt_tokens": 4, "total_tokens": 4},
     }
