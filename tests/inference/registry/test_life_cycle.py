@@ -97,13 +97,16 @@ async def test_m5_memory_is_back_after_twenty_cycles_of_loading_and_unloading():
             assert (await client.post("/models/first/unload", timeout=100)).status_code == 200
 
         async with stoa.client() as client:
-            for _ in range(3):  # what is imported or cached once is no leak
+            for _ in range(5):  # what is imported or cached once is no leak
                 await cycle(client)
             before, children = family_bytes(server), len(server.children(recursive=True))
             for _ in range(CYCLES):
                 await cycle(client)
-        assert len(server.children(recursive=True)) == children
-        assert family_bytes(server) <= before * 1.05
+        deadline = time.monotonic() + 30  # what ended is reaped, and what was freed given back, a moment later
+        while len(server.children(recursive=True)) != children or family_bytes(server) > before * 1.05:
+            left = (len(server.children(recursive=True)), children, family_bytes(server) / before)
+            assert time.monotonic() < deadline, left
+            await asyncio.sleep(0.2)
 
 
 async def server_pid(stoa: ServedStoa) -> int:
