@@ -3,6 +3,7 @@ own way asks ten times a second: of many who write all the time one may wait pas
 """
 
 import random
+import sqlite3
 import time
 
 from django.db import OperationalError
@@ -19,16 +20,20 @@ class DatabaseWrapper(base.DatabaseWrapper):
         give_up_at = time.monotonic() + limit_s
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
-            while not self._begins(is_last_try=time.monotonic() >= give_up_at):
+            while not self._begins() and time.monotonic() < give_up_at:
                 time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {int(limit_s * 1000)}")
+        if not self.connection.in_transaction:
+            raise OperationalError("database is locked")
 
-    def _begins(self, *, is_last_try: bool) -> bool:
+    def _begins(self) -> bool:
+        """No cursor outlives a refusal. One in a traceback would wait for the garbage collector, and if that ran in the
+        thread that writes, it would wait for this connection, which waits for that thread."""
         try:
-            super()._start_transaction_under_autocommit()  # type: ignore[misc]
-        except OperationalError as error:
-            if is_last_try or "locked" not in str(error):
-                raise
-            return False
+            self.connection.execute(f"BEGIN {self.transaction_mode or ''}")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                return False
+            raise OperationalError(str(error)) from error
         return True

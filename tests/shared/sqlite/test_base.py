@@ -1,0 +1,66 @@
+"""How a transaction begins on SQLite while somebody else writes."""
+
+import gc
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
+
+from tests.shared.accounts.conftest import make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def on_sqlite() -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("of SQLite alone")
+
+
+@pytest.fixture
+def held_lock() -> Iterator[threading.Event]:
+    """Somebody else holds the right to write until the event is set."""
+    holding, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            make_user()
+            holding.set()
+            may_end.wait(60)
+        connection.close()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(60)
+    yield may_end
+    may_end.set()
+    thread.join()
+
+
+def test_d1_who_waits_for_the_right_to_write_leaves_no_cursor_for_the_garbage_collector(
+    held_lock: threading.Event,
+) -> None:
+    """A cursor of a waiting connection, collected by the thread that writes, would have each wait for the other."""
+    connection.ensure_connection()
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(one, SQLiteCursorWrapper) for one in gc.get_objects())
+        threading.Timer(0.3, held_lock.set).start()
+        with transaction.atomic():
+            assert held_lock.is_set()
+        assert sum(isinstance(one, SQLiteCursorWrapper) for one in gc.get_objects()) == before
+    finally:
+        gc.enable()
+
+
+def test_d2_who_waits_too_long_is_told(held_lock: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.2)
+    started = time.monotonic()
+    with pytest.raises(OperationalError, match="database is locked"), transaction.atomic():
+        pass
+    assert time.monotonic() - started >= 0.2
+    held_lock.set()
