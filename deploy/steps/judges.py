@@ -40,21 +40,12 @@ ON_POSTGRESQL = ["-p", "tests.services", "--database=postgresql", "--redis=redis
 # They know no database, so once is enough.
 SERVING = ["--ignore=tests/shared/serving"]
 MODELS = ["--ignore=tests/inference/engine", "--ignore=tests/inference/builtin", "--ignore=tests/inference/protocol"]
-# They are about time, terminals and memory, and take what two cores have for minutes.
-LONG = [
-    "--ignore=tests/inference/cli/test_chat.py",
-    "--ignore=tests/inference/registry/test_life_cycle.py",
-    "--ignore=tests/inference/generation/test_many_sockets.py",
-]
 TEST_RUNS = [
     TestRun("commerce on SQLite", ["tests/commerce", "tests/shared"], ON_SQLITE, "commerce"),
     TestRun("inference on SQLite", ["tests/inference", "tests/shared"], ON_SQLITE + SERVING, "inference"),
     TestRun("commerce on PostgreSQL", ["tests/commerce", "tests/shared"], ON_POSTGRESQL + SERVING, "commerce"),
     TestRun(
-        "inference on PostgreSQL",
-        ["tests/inference", "tests/shared"],
-        ON_POSTGRESQL + SERVING + MODELS + LONG,
-        "inference",
+        "inference on PostgreSQL", ["tests/inference", "tests/shared"], ON_POSTGRESQL + SERVING + MODELS, "inference"
     ),
     TestRun("the house", ["tests/test_architecture.py", "tests/test_m7_forbidden_calls.py", "tests/deploy"], []),
     TestRun("all of Stoa from outside", ["tests/journeys", "tests/conformance", "tests/faults"], []),
