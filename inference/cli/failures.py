@@ -4,6 +4,7 @@ from typing import NoReturn
 
 import typer
 
+from inference.cli.listings import printable
 from inference.engine import ContextLengthExceeded, EngineError, HostUnavailable, InvalidRequest
 from inference.remote.errors import RemoteUnavailable
 from shared.api.errors import ApiError
@@ -21,8 +22,9 @@ def fail(reason: EngineError | ApiError | str, status: int | None = None) -> NoR
 
 
 def message_of(reason: EngineError | ApiError | str) -> str:
-    """What went wrong, in words."""
-    return reason.problem.message if isinstance(reason, ApiError) else str(reason)
+    """What went wrong, in words, some of which come from other servers: none that would steer a terminal."""
+    message = reason.problem.message if isinstance(reason, ApiError) else str(reason)
+    return "\n".join(map(printable, message.splitlines()))
 
 
 def _status(reason: EngineError | ApiError | str) -> int:
