@@ -22,7 +22,7 @@ class Outbox:
     def __init__(self, send: Send, *, on_overflow: Callable[[], None]) -> None:
         self._send = send
         self._on_overflow = on_overflow
-        self._frames: deque[str] = deque()
+        self._frames: deque[tuple[str, int]] = deque()  # with its bytes
         self._bytes = 0
         self._close: tuple[int, str] | None = None
         self._changed = asyncio.Event()
@@ -38,13 +38,13 @@ class Outbox:
         """Nothing more is taken once the socket is closing. A frame that waits alone may be of any size."""
         if self._close:
             return
-        size = len(text) + FRAME_BYTES
+        size = len(text.encode()) + FRAME_BYTES
         if self._frames and self._bytes + size > MAX_UNSENT_BYTES:
             self._frames.clear()
             self.close(OVERLOADED, "not reading")
             self._on_overflow()
             return
-        self._frames.append(text)
+        self._frames.append((text, size))
         self._bytes += size
         self._changed.set()
 
@@ -59,9 +59,9 @@ class Outbox:
             await self._changed.wait()
             self._changed.clear()
             while self._frames:
-                text = self._frames.popleft()
+                text, size = self._frames.popleft()
                 await self._send({"type": "websocket.send", "text": text})
-                self._bytes -= len(text) + FRAME_BYTES
+                self._bytes -= size
             if self._close:
                 code, reason = self._close
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
