@@ -107,19 +107,25 @@ class Keeper:
     async def _keep(self) -> None:
         try:
             while not self._ending.is_set():
-                is_anothers = self._is_gone()
                 try:
-                    statuses = {status.model_id: status for status in await host().models()}
-                except HostUnavailable:
-                    self._start_when_gone()
-                else:
-                    if is_anothers:
-                        self._anothers_until = time.monotonic() + ANOTHERS_RESTART_S
-                    await self._reconcile(statuses)
+                    await self._look()
+                except Exception:  # of this look; if the Keeper ended, so would every model
+                    logger.exception("models_not_looked_after")
                 await asyncio.to_thread(self._ending.wait, LOOK_EVERY_S)
         finally:
             if self._process:
                 end_host(self._process)
+
+    async def _look(self) -> None:
+        is_anothers = self._is_gone()
+        try:
+            statuses = {status.model_id: status for status in await host().models()}
+        except HostUnavailable:
+            self._start_when_gone()
+            return
+        if is_anothers:
+            self._anothers_until = time.monotonic() + ANOTHERS_RESTART_S
+        await self._reconcile(statuses)
 
     def _is_gone(self) -> bool:
         return self._process is None or self._process.poll() is not None
