@@ -50,6 +50,7 @@ REFUSALS = (
     gettext_noop("This was decided a moment ago: undo that decision to make another."),
     gettext_noop("This decision can no longer be undone."),
     gettext_noop("Something was decided after it: undo that first."),
+    gettext_noop("It was reported again since: decide about that."),
     gettext_noop("Only what a moderator took down, and nobody appealed against, can be restored."),
 )
 
