@@ -2,10 +2,12 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +76,11 @@ def test(arguments: argparse.Namespace) -> None:
 def run_pytest(command: Sequence[str]) -> tuple[int, str]:
     """Exit code and closing line; all of it is shown as it comes."""
     last_line = ""
-    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as pytest:
+    # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and send it to.
+    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=heeds_ctrl_c
+    ) as pytest:
         for line in pytest.stdout:
             print(line, end="", flush=True)
             last_line = line.strip(" =\n") or last_line
