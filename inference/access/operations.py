@@ -39,11 +39,12 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Call(Generic[BodyT]):
-    """One authorised request. `principal` is None on public routes only; `body` is parsed."""
+    """One authorised request. `principal` is None on public routes only; `body` and `query` are parsed."""
 
     request: HttpRequest
     principal: Principal | None
     body: BodyT
+    query: Any = None
 
     @property
     def caller(self) -> Principal:
@@ -63,6 +64,7 @@ class Operation:
     permission: Permission | None
     body: type[Any] | None
     body_required: bool
+    query: type[Any] | None
     answer: type[Any] | None
     events: tuple[type[Any], ...]
 
@@ -79,12 +81,14 @@ def operation(
     body: type[Any] | None = None,
     parser: Parser[Any] | None = None,
     body_required: bool = True,
+    query: type[Any] | None = None,
     answer: type[Any] | None = None,
     events: tuple[type[Any], ...] = (),
 ) -> Callable[[Handler], View]:
     """Make a view of `async handler(call, **from_the_path)`, which answers a wire struct or a response.
 
     body: the wire struct that the JSON body becomes, through `parser` when it needs more than its type; None: no body.
+    query: the wire struct that the query string becomes; None: it is not looked at.
     """
 
     def decorate(handler: Handler) -> View:
@@ -95,6 +99,7 @@ def operation(
             permission=permission,
             body=body,
             body_required=body_required,
+            query=query,
             answer=answer,
             events=events,
         )
@@ -104,7 +109,8 @@ def operation(
                 _check_method(request, method)
                 principal = await _authorised(request, permission) if permission else None
                 value = await _body(request, declared, parser)
-                result = await handler(Call(request, principal, value), **from_the_path)
+                asked = parse(request.GET.dict(), query, strict=False) if query else None
+                result = await handler(Call(request, principal, value, asked), **from_the_path)
             except (ApiError, EngineError) as error:
                 problem = error.problem if isinstance(error, ApiError) else engine_problem(error)
                 return problem_response(problem, path=request.path, request_id=current_request_id())
@@ -112,11 +118,25 @@ def operation(
                 return result
             return json_response(result)
 
-        view.operation = declared  # type: ignore[attr-defined]
+        view.operations = (declared,)  # type: ignore[attr-defined]
         view.__name__, view.__doc__, view.__module__ = handler.__name__, handler.__doc__, handler.__module__
         return csrf_exempt(view)
 
     return decorate
+
+
+def by_method(**views: View) -> View:
+    """The view of a route that several operations share: `by_method(GET=listing, POST=making)`."""
+
+    async def view(request: HttpRequest, **from_the_path: Any) -> HttpResponseBase:
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        if method in views:
+            return await views[method](request, **from_the_path)
+        problem = _wrong_method([*views, "HEAD"] if "GET" in views else list(views)).problem
+        return problem_response(problem, path=request.path, request_id=current_request_id())
+
+    view.operations = tuple(declared for one in views.values() for declared in one.operations)  # type: ignore[attr-defined]
+    return csrf_exempt(view)
 
 
 def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:
@@ -140,10 +160,14 @@ def engine_problem(error: EngineError) -> Problem:
 
 
 def _check_method(request: HttpRequest, method: str) -> None:
-    allowed = ("GET", "HEAD") if method == "GET" else (method,)
+    allowed = ["GET", "HEAD"] if method == "GET" else [method]
     if request.method not in allowed:
-        allow = ", ".join(allowed)
-        raise ApiError(405, f"This address takes {allow} only.", headers={"Allow": allow})
+        raise _wrong_method(allowed)
+
+
+def _wrong_method(allowed: list[str]) -> ApiError:
+    allow = ", ".join(allowed)
+    return ApiError(405, f"This address takes {allow} only.", headers={"Allow": allow})
 
 
 async def _authorised(request: HttpRequest, permission: Permission) -> Principal:

@@ -22,7 +22,7 @@ _TOOL_SCHEMA = {
 }
 _PROMPT = {"model": DESCRIBER, "prompt": "The kettle is made of"}
 
-# Path to the name of an example to the body.
+# Path, where several methods share it with the method before it, to the name of an example to the body.
 REQUESTS: dict[str, dict[str, dict[str, Any]]] = {
     "/auth/login": {"E-mail and password": {"username": "admin@example.com", "password": "a lamp for every room"}},
     "/models/{model_id}/load": {
@@ -72,7 +72,7 @@ _USAGE = {
     "prompt_tokens_details": {"cached_tokens": 0},
 }
 
-# Path to what it answers to the first of these.
+# Path, likewise, to what it answers to the first of these.
 ANSWERS: dict[str, dict[str, Any]] = {
     "/health": {"status": "healthy", "version": "0.1.0", "uptime_seconds": 210, "models_loaded": 2},
     "/models/{model_id}/unload": {"status": "unloaded", "model_id": DESCRIBER},

@@ -25,14 +25,14 @@ Schemas = dict[Any, dict[str, Any]]
 
 def add_operations(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """A drf-spectacular post-processing hook: puts every operation of this project into the schema."""
-    operations = dict(_operations(get_resolver(), ""))
+    operations = list(_operations(get_resolver(), ""))
     types: list[Any] = [Error, OpenAIError]
-    for declared in operations.values():
+    for _, declared in operations:
         named = (declared.body, declared.answer, *declared.events)
         types += [kind for kind in named if kind is not None and kind not in types]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     by_type: Schemas = dict(zip(types, schemas, strict=True))
-    for path, declared in operations.items():
+    for path, declared in operations:
         result["paths"].setdefault(path, {})[declared.method.lower()] = _described(path, declared, by_type)
     result.setdefault("components", {}).setdefault("schemas", {}).update(components)
     result["components"].setdefault("securitySchemes", {}).update(SECURITY_SCHEMES)
@@ -44,8 +44,10 @@ def _operations(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, Opera
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
             yield from _operations(pattern, route)
-        elif isinstance(pattern, URLPattern) and (declared := getattr(pattern.callback, "operation", None)):
-            yield "/" + _PARAMETER.sub(r"{\1}", route.removeprefix("^/").lstrip("/")), declared
+        elif isinstance(pattern, URLPattern):
+            path = "/" + _PARAMETER.sub(r"{\1}", route.removeprefix("^/").lstrip("/"))
+            for declared in getattr(pattern.callback, "operations", ()):
+                yield path, declared
 
 
 def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
@@ -58,7 +60,8 @@ def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, An
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in re.findall(r"{(\w+)}", path)
-        ],
+        ]
+        + _query_parameters(declared),
         "responses": {"200": _answer(path, declared, schemas)},
         "security": [{name: []} for name in SECURITY_SCHEMES] if declared.permission else [{}],
     }
@@ -67,20 +70,31 @@ def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, An
     if declared.body is not None:
         described["requestBody"] = {
             "required": declared.body_required,
-            "content": {"application/json": {"schema": schemas[declared.body]} | _request_examples(path)},
+            "content": {"application/json": {"schema": schemas[declared.body]} | _request_examples(path, declared)},
         }
     return described
 
 
-def _request_examples(path: str) -> dict[str, Any]:
-    bodies = REQUESTS.get(path, {})
+def _query_parameters(declared: Operation) -> list[dict[str, Any]]:
+    if declared.query is None:
+        return []
+    described = msgspec.json.schema(declared.query)["$defs"][declared.query.__name__]
+    return [
+        {"name": name, "in": "query", "required": name in described.get("required", ()), "schema": schema}
+        for name, schema in described["properties"].items()
+    ]
+
+
+def _request_examples(path: str, declared: Operation) -> dict[str, Any]:
+    bodies = REQUESTS.get(f"{declared.method} {path}", REQUESTS.get(path, {}))
     return {"examples": {name: {"value": body} for name, body in bodies.items()}} if bodies else {}
 
 
 def _answer(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if declared.answer is not None:
-        example = {"example": ANSWERS[path]} if path in ANSWERS else {}
+        answer = ANSWERS.get(f"{declared.method} {path}", ANSWERS.get(path))
+        example = {} if answer is None else {"example": answer}
         content["application/json"] = {"schema": schemas[declared.answer]} | example
     if declared.events:
         content["text/event-stream"] = {"schema": _event(path, [schemas[kind] for kind in declared.events])}
@@ -102,7 +116,7 @@ def _error_statuses(declared: Operation, path: str) -> dict[str, str]:
     else:
         meanings |= {"401": "The credentials are wrong."} if declared.body else {}
     if declared.body or "{" in path:
-        meanings["404"] = "There is no such model."
+        meanings["404"] = "What the path or the body names is not there."
     if declared.body:
         meanings |= {"413": "The body is too large.", "415": "The body is not JSON."}
         meanings |= {"429": "Too many requests: wait as Retry-After says."}

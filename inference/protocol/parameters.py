@@ -25,13 +25,13 @@ StopSequences = Annotated[list[StopSequence], Meta(max_length=16, description="G
 _NAMED = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
 
 
-def parse(value: Any, kind: type[Wire]) -> Wire:
-    """Make a wire struct of parsed JSON, strictly: no bool for an int, no "3" for 3.
+def parse(value: Any, kind: type[Wire], *, strict: bool = True) -> Wire:
+    """Make a wire struct of parsed JSON, strictly: no bool for an int, no "3" for 3. Not so of a query string.
 
     InvalidRequest names the field that is wrong, also as `details["field"]`.
     """
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
         raise _named(str(error)) from None
 
