@@ -10,9 +10,9 @@ from typing import Self, TypeVar
 
 from inference.engine import frames
 from inference.engine.channel import BrokenFrame, Channel
-from inference.engine.errors import EngineDied
-from inference.engine.frames import Failed, Frame, ModelReply, Step, StepOutput
-from inference.engine.request import FinishReason, GenerationOutput, GenerationRequest, Usage
+from inference.engine.errors import EngineDied, EngineError, ModelNotLoaded
+from inference.engine.frames import Failed, Frame, Leaving, ModelReply, Step, StepOutput
+from inference.engine.request import FinishReason, GenerationOutput, GenerationRequest, ModelState, Usage
 
 logger = logging.getLogger(__name__)
 Reply = TypeVar("Reply", bound=ModelReply)
@@ -22,6 +22,7 @@ _OUTPUT_BYTES = 128  # what a waiting output costs beside its text, and each log
 _NOT_SAMPLED = (FinishReason.CANCELLED, FinishReason.ERROR)  # ends that no token made
 
 DIED = "The model process ended while it worked on this; it is being started again, so ask again in a few seconds."
+UNLOADED = "The model is being unloaded; load it again first."
 UNREAD = "The reader fell too far behind what was generated; read the stream faster."
 
 
@@ -123,13 +124,14 @@ class GenerationStream:
 class Connection:
     """Calls over one greeted channel, from one event loop.
 
-    When the process ends, every call ends: those that wait with EngineDied, streams with finish_reason `error`.
+    When the process crashes, every call ends: those that wait with EngineDied, streams with finish_reason `error`. When
+    the model is unloaded, those that wait end with ModelNotLoaded: it has begun none of them.
     """
 
     def __init__(self, channel: Channel, on_lost: Callable[[], None]) -> None:
         self._channel = channel
         self._on_lost = on_lost
-        self._lost = False
+        self._lost = self._is_unloaded = False
         self._numbers = itertools.count(1)
         self._replies: dict[int, asyncio.Future[ModelReply]] = {}
         self._streams: dict[int, GenerationStream] = {}
@@ -160,7 +162,7 @@ class Connection:
 
     async def _ask(self, number: int, frame: Frame, kind: type[Reply]) -> Reply:
         if self._lost:
-            raise EngineDied(DIED)
+            raise self._end()
         answer = self._replies[number] = asyncio.get_running_loop().create_future()
         try:
             self._channel.send(frame)
@@ -179,7 +181,7 @@ class Connection:
 
     async def _read(self) -> None:
         try:
-            while (frame := await self._channel.receive()) is not None:
+            while not self._is_unloaded and (frame := await self._channel.receive()) is not None:
                 self._take(frame)
         except BrokenFrame:
             logger.exception("engine.connection_broken")
@@ -194,6 +196,9 @@ class Connection:
                     stream.push(output)
                 if output.usage is not None:
                     self._streams.pop(output.call, None)
+            return
+        if isinstance(frame, Leaving):
+            self._is_unloaded = True
             return
         if not isinstance(frame, Failed | ModelReply):
             raise BrokenFrame(f"A model process does not send {type(frame).__name__}.")
@@ -211,7 +216,13 @@ class Connection:
         self._channel.abort()
         for answer in self._replies.values():
             if not answer.done():
-                answer.set_exception(EngineDied(DIED))
+                answer.set_exception(self._end())
         for stream in self._streams.values():
             stream.fail(DIED)
         self._streams.clear()
+
+    def _end(self) -> EngineError:
+        """Why nothing more is answered here."""
+        if self._is_unloaded:
+            return ModelNotLoaded(UNLOADED, state=ModelState.UNLOADING, retry_after=1)
+        return EngineDied(DIED)

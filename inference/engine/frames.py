@@ -204,6 +204,10 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
+class Leaving(Frame, frozen=True):
+    """The model is being unloaded: it answers nothing more, and what it has not answered it has not begun."""
+
+
 class Step(Frame, frozen=True):
     """All that one engine step made for one client."""
 
@@ -250,6 +254,7 @@ AnyFrame = (
     | Started
     | ModelCommand
     | ModelReply
+    | Leaving
     | Step
 )
 

@@ -19,6 +19,7 @@ class Peer:
         self.channel = channel
         self.number = number
         self.jobs: dict[int, asyncio.Task[None]] = {}
+        self.gone = asyncio.Event()
         self._stalled_at: float | None = None
 
     def send(self, frame: Frame) -> None:

@@ -1,6 +1,7 @@
 """A model process's door: takes calls from its clients and sends each, once a step, what the step made for it."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import os
@@ -81,12 +82,18 @@ class ModelServer:
         await self._drained.wait()
 
     async def close(self) -> None:
-        """Running generations end with finish_reason `cancelled`; what was sent is delivered as far as clients read."""
+        """Running generations end with finish_reason `cancelled`; what was sent is delivered as far as clients read.
+
+        Clients leave when they have read all; if this side left first, one that still asks would see a crash.
+        """
         self._listener.close()
         if self._engine is not None:
             await asyncio.to_thread(self._engine.stop)
-        if self._clients:
-            await asyncio.wait([asyncio.create_task(c.channel.closed()) for c in self._clients], timeout=_END_SECONDS)
+        for client in self._clients:
+            client.send(frames.Leaving())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await asyncio.gather(*(client.gone.wait() for client in self._clients))
 
     def emit(self, outputs: list[GenerationOutput]) -> None:
         """The engine's thread hands over a whole step at once."""
@@ -261,6 +268,7 @@ class ModelServer:
 
     def _leave(self, client: Peer) -> None:
         self._clients.discard(client)
+        client.gone.set()
         client.channel.close()
         for job in list(client.jobs.values()):
             job.cancel()

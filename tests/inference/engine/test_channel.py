@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import HostClient, HostUnavailable, InvalidRequest
-from inference.engine.channel import MAX_FRAME_BYTES, PROTOCOL_VERSION, Channel
-from inference.engine.frames import Failed, Frame, Generate, Hello, ListModels, Models, Ping
+from inference.engine import HostClient, HostUnavailable, InvalidRequest, ModelNotLoaded, ModelState
+from inference.engine.channel import MAX_FRAME_BYTES, PROTOCOL_VERSION, Channel, connect
+from inference.engine.connection import Connection
+from inference.engine.frames import Failed, Frame, Generate, Hello, Leaving, ListModels, Models, Ping
 from tests.inference.engine.processes import RunningHost, eventually_idle, read, request, running_host
 
 HOSTILE = {
@@ -118,3 +119,40 @@ async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(host: Ru
         assert len(await read(await host.engine.generate("m", request()))) == 5
     await eventually_idle(host.engine, "m", seconds=30)
     deaf.abort()
+
+
+async def test_a_model_that_is_unloaded_says_so_and_stays_until_its_clients_have_heard_it(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    client = await connect(await host.commands.find("m"))
+    unloading = asyncio.create_task(host.commands.unload("m"))
+    assert await client.receive() == Leaving()
+    client.send(Generate(1, request()))  # asked before it was heard: the socket is still there to take it
+    refusal = await client.receive()
+    assert isinstance(refusal, Failed)
+    assert refusal.code == "ModelNotLoaded"
+    assert not unloading.done()
+    await client.closed()
+    await unloading
+
+
+async def test_what_an_unloaded_model_has_not_begun_can_be_asked_again(tmp_path: Path) -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer)
+        await channel.greet()
+        assert isinstance(await channel.receive(), Generate)
+        channel.send(Leaving())
+        assert await channel.receive() is None
+        await channel.closed()
+        left.set()
+
+    left = asyncio.Event()
+    async with await asyncio.start_unix_server(leave, tmp_path / "model.sock"):
+        lost = asyncio.Event()
+        connection = Connection(await connect(tmp_path / "model.sock"), lost.set)
+        for _ in range(2):
+            with pytest.raises(ModelNotLoaded) as refusal:
+                await connection.generate(request())
+            assert refusal.value.details["state"] is ModelState.UNLOADING
+        assert lost.is_set()
+        await connection.close()
+        await left.wait()
