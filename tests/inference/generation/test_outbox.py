@@ -1,0 +1,51 @@
+"""What waits for a socket that is not read: how it is counted, and what follows when it is too much."""
+
+import asyncio
+from typing import Any
+
+from inference.generation.outbox import FRAME_BYTES, MAX_UNSENT_BYTES, Outbox
+
+
+class Socket:
+    """A peer that reads nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.reads = asyncio.Event()
+
+    async def send(self, frame: dict[str, Any]) -> None:
+        await self.reads.wait()
+        self.heard.put_nowait(frame)
+
+
+async def test_s4_what_waits_is_counted_in_bytes_and_not_in_characters():
+    socket, overflows = Socket(), []
+    outbox = Outbox(socket.send, on_overflow=lambda: overflows.append(True))
+    lamp = "💡" * 1000  # 4,000 bytes
+    fitting = MAX_UNSENT_BYTES // (4000 + FRAME_BYTES)
+
+    for _ in range(fitting):
+        outbox.put_text(lamp)
+    assert (outbox.closing, overflows) == (False, [])
+    outbox.put_text(lamp)
+    assert (outbox.closing, overflows) == (True, [True])
+
+    socket.reads.set()
+    await outbox.run()
+    assert socket.heard.get_nowait() == {"type": "websocket.close", "code": 1013, "reason": "not reading"}
+    assert socket.heard.empty()
+
+
+async def test_what_was_sent_counts_no_more():
+    socket = Socket()
+    socket.reads.set()
+    outbox = Outbox(socket.send, on_overflow=lambda: None)
+    sending = asyncio.create_task(outbox.run())
+
+    for _ in range(4):
+        outbox.put_text("x" * (MAX_UNSENT_BYTES // 2))
+        assert (await socket.heard.get())["type"] == "websocket.send"
+    outbox.close(1000, "bye")
+    await sending
+
+    assert (await socket.heard.get())["type"] == "websocket.close"
