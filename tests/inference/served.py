@@ -143,7 +143,7 @@ def run_verbs(environment: dict[str, str], *lines: list[str]) -> list[subprocess
 
 async def eventually_running(stoa: ServedStoa, model_id: str) -> None:
     """Returns when the model generates something."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (stats := await stoa.engine.stats(model_id)).running == 0:
         assert time.monotonic() < deadline, stats
         await asyncio.sleep(0.01)
@@ -151,7 +151,7 @@ async def eventually_running(stoa: ServedStoa, model_id: str) -> None:
 
 async def eventually_listed(stoa: ServedStoa, model_id: str) -> None:
     """Returns when the model host knows the model, loaded or not."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while await status_of(stoa.host, model_id) is None:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)

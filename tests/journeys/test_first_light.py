@@ -68,7 +68,7 @@ def test_a_description_streams_as_it_is_written(stoa: RunningStoa):
 def test_a_token_of_one_project_works_in_the_other(stoa: RunningStoa):
     token = stoa.login("STORE_OWNER")
 
-    answer = httpx2.get(f"{stoa.inference_url}/models", headers={"Authorization": f"Bearer {token}"})
+    answer = httpx2.get(f"{stoa.inference_url}/models", headers={"Authorization": f"Bearer {token}"}, timeout=60)
 
     assert answer.status_code == 200
     assert MODEL in [model["id"] for model in answer.json()["models"]]
@@ -118,7 +118,7 @@ async def test_m6_a_killed_model_ends_its_streams_with_an_error_and_is_back_soon
 
     assert events[-1]["error"]["code"] == "INFERENCE_FAILED"  # type: ignore[index]
     assert not any("done" in event for event in events)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (answer := generate(stoa)).status_code != 200 and time.monotonic() < deadline:
         assert answer.status_code == 503, answer.text
         assert int(answer.headers["Retry-After"]) > 0
@@ -130,13 +130,13 @@ async def test_unloading_ends_the_process_and_the_shop_says_that_its_writer_is_a
     host = HostClient(stoa.run_dir)
     pid = next(model.pid for model in await host.models() if model.model_id == MODEL)
     assert pid is not None
-    loaded = httpx2.get(f"{stoa.inference_url}/health").json()["models_loaded"]
+    loaded = httpx2.get(f"{stoa.inference_url}/health", timeout=60).json()["models_loaded"]
     owner = stoa.login("STORE_OWNER")
 
     unloaded = httpx2.post(f"{stoa.inference_url}/models/{MODEL}/unload", headers=stoa.headers(), timeout=60)
     assert unloaded.json() == {"status": "unloaded", "model_id": MODEL}
     assert not psutil.pid_exists(pid)
-    assert httpx2.get(f"{stoa.inference_url}/health").json()["models_loaded"] == loaded - 1
+    assert httpx2.get(f"{stoa.inference_url}/health", timeout=60).json()["models_loaded"] == loaded - 1
     assert generate(stoa).json()["error"]["code"] == "MODEL_NOT_LOADED"
 
     started = time.monotonic()
@@ -144,7 +144,10 @@ async def test_unloading_ends_the_process_and_the_shop_says_that_its_writer_is_a
     assert answer.status_code == 500
     assert answer.json()["code"] == "ai_provider_error"
     assert time.monotonic() - started < 20
-    assert httpx2.get(f"{stoa.commerce_url}/api/me", headers={"Authorization": f"Bearer {owner}"}).status_code == 200
+    assert (
+        httpx2.get(f"{stoa.commerce_url}/api/me", headers={"Authorization": f"Bearer {owner}"}, timeout=60).status_code
+        == 200
+    )
 
     again = httpx2.post(f"{stoa.inference_url}/models/{MODEL}/load", headers=stoa.headers(), timeout=60)
     assert again.json()["status"] == "loaded", again.text
@@ -158,4 +161,4 @@ def test_the_demo_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFactory
     assert stop_stoa(stoa, how) == []
     for url in (stoa.commerce_url, stoa.inference_url):
         with pytest.raises(httpx2.ConnectError):
-            httpx2.get(f"{url}/livez")
+            httpx2.get(f"{url}/livez", timeout=60)

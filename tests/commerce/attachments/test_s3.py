@@ -90,7 +90,7 @@ def test_a_file_is_read_through_an_address_that_is_signed_for_a_while(upload: Up
     assert answer.status_code == 302
     assert answer.headers["Cache-Control"] == "private, max-age=240"
     assert "X-Amz-Signature=" in answer.headers["Location"]
-    read = httpx2.get(answer.headers["Location"])
+    read = httpx2.get(answer.headers["Location"], timeout=60)
     assert read.content.startswith(b"\x89PNG")
     assert read.headers["Content-Disposition"] == "inline; filename*=UTF-8''tea.png"
 
@@ -137,7 +137,7 @@ def presigned(user: User, name: str = "tea.png") -> dict[str, Any]:
 
 
 def send(form: dict[str, Any], content: bytes) -> None:
-    assert httpx2.post(form["url"], data=form["fields"], files={"file": content}).status_code == 204
+    assert httpx2.post(form["url"], data=form["fields"], files={"file": content}, timeout=60).status_code == 204
 
 
 def finalize(user: User, upload_id: str) -> Any:

@@ -133,7 +133,7 @@ def test_a_name_in_another_alphabet_is_its_files_address(shop: ServedShop, custo
 
     address = answer.json()[0]["original"]
     assert address.endswith("/Gr%C3%BC%C3%9Fe-%E5%9B%B3.png")
-    read = httpx2.get(address)
+    read = httpx2.get(address, timeout=60)
     assert read.status_code == 200
     assert read.headers["Content-Type"] == "image/png"
     assert read.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"

@@ -71,9 +71,9 @@ def test_signing_in_gives_a_token_that_works(stoa: ServedStoa):
     assert body["refresh_token"]
     assert body["user"]["username"] == "store_owner@example.com"
     assert body["user"]["role"] == "STORE_OWNER"
-    models = httpx2.get(f"{stoa.url}/models", headers={"Authorization": f"Bearer {body['token']}"})
+    models = httpx2.get(f"{stoa.url}/models", headers={"Authorization": f"Bearer {body['token']}"}, timeout=60)
     assert models.status_code == 200
-    refresh = httpx2.get(f"{stoa.url}/models", headers={"Authorization": f"Bearer {body['refresh_token']}"})
+    refresh = httpx2.get(f"{stoa.url}/models", headers={"Authorization": f"Bearer {body['refresh_token']}"}, timeout=60)
     assert refresh.status_code == 401
 
 
@@ -86,14 +86,14 @@ def test_a6_a_wrong_password_and_an_unknown_user_are_answered_alike(stoa: Served
 
 
 def test_i2_what_anybody_may_send_is_small(stoa: ServedStoa):
-    answer = httpx2.post(f"{stoa.url}/auth/login", json={f"k{number}": 1 for number in range(10_000)})
+    answer = httpx2.post(f"{stoa.url}/auth/login", json={f"k{number}": 1 for number in range(10_000)}, timeout=60)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("body", [{}, {"username": "a"}, {"username": 1, "password": "x"}, {"email": "a"}, []])
 def test_a_sign_in_without_its_fields_is_400(stoa: ServedStoa, body: object):
-    answer = httpx2.post(f"{stoa.url}/auth/login", json=body)
+    answer = httpx2.post(f"{stoa.url}/auth/login", json=body, timeout=60)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
 
@@ -112,7 +112,7 @@ def test_a_sign_in_without_its_fields_is_400(stoa: ServedStoa, body: object):
 def test_every_answer_has_a_version_and_an_id_and_every_error_a_body(
     stoa: ServedStoa, method: str, path: str, status: int
 ):
-    answer = httpx2.request(method, stoa.url + path, headers={"X-Request-Id": "mine.1"})
+    answer = httpx2.request(method, stoa.url + path, headers={"X-Request-Id": "mine.1"}, timeout=60)
 
     assert answer.status_code == status
     assert answer.headers["api-version"] == "1.0"
@@ -134,7 +134,7 @@ def test_an_answer_from_below_django_has_them_too(stoa: ServedStoa):
 
 @pytest.mark.parametrize(("version", "status"), [("1.0", 200), ("1.7", 200), ("1", 200), ("2.0", 400), ("x", 400)])
 def test_an_unknown_major_version_is_refused(stoa: ServedStoa, version: str, status: int):
-    answer = httpx2.get(f"{stoa.url}/health", headers={"API-Version": version})
+    answer = httpx2.get(f"{stoa.url}/health", headers={"API-Version": version}, timeout=60)
 
     assert answer.status_code == status
     assert answer.headers["api-version"] == "1.0"

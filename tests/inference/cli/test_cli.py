@@ -161,7 +161,7 @@ def test_flags_come_before_the_environment_and_that_before_its_file(stoa: Served
 def test_x5_keys_are_listed_without_their_secrets_and_revoked(stoa: ServedStoa):
     made = json.loads(run_manage(stoa.environment, "keys", "create", "1", "lost", "--json").stdout)
     header = {"X-API-Key": made["key"]}
-    assert httpx2.get(f"{stoa.url}/models", headers=header).status_code == 200
+    assert httpx2.get(f"{stoa.url}/models", headers=header, timeout=60).status_code == 200
 
     listed, users, nobodys, revoked, unknown = run_verbs(
         stoa.environment,
@@ -179,14 +179,14 @@ def test_x5_keys_are_listed_without_their_secrets_and_revoked(stoa: ServedStoa):
     assert "lost" in users.stdout
     assert nobodys.stdout == ""
     assert (revoked.returncode, unknown.returncode) == (0, 4)
-    assert httpx2.get(f"{stoa.url}/models", headers=header).status_code == 401
+    assert httpx2.get(f"{stoa.url}/models", headers=header, timeout=60).status_code == 401
 
 
 def test_a5_a_key_is_made_shown_once_and_works(stoa: ServedStoa):
     made = run_manage(stoa.environment, "keys", "create", "1", "laptop", "--json")
 
     key = json.loads(made.stdout)["key"]
-    assert httpx2.get(f"{stoa.url}/models", headers={"X-API-Key": key}).status_code == 200
+    assert httpx2.get(f"{stoa.url}/models", headers={"X-API-Key": key}, timeout=60).status_code == 200
     plain = run_manage(stoa.environment, "keys", "create", "1", "laptop")
     assert plain.stdout.startswith("stoa_")
     assert len(plain.stdout.splitlines()) == 1
@@ -237,7 +237,7 @@ def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
     process, url = start_server(environment, folder / "server.log")
     try:
         eventually_ready(url)
-        assert httpx2.get(f"{url}/health").json() | {"uptime_seconds": 0, "version": ""} == {
+        assert httpx2.get(f"{url}/health", timeout=60).json() | {"uptime_seconds": 0, "version": ""} == {
             "status": "degraded",
             "version": "",
             "uptime_seconds": 0,
@@ -262,6 +262,6 @@ def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
 
 def eventually_ready(url: str) -> None:
     deadline = time.monotonic() + 30
-    while httpx2.get(f"{url}/readyz").status_code != 200:
+    while httpx2.get(f"{url}/readyz", timeout=60).status_code != 200:
         assert time.monotonic() < deadline
         time.sleep(0.05)

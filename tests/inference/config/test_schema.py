@@ -80,7 +80,7 @@ def validate(value: object, described: dict[str, Any], page: dict[str, Any]) -> 
 
 
 def test_the_page_loads_only_from_here(stoa: ServedStoa):
-    page = httpx2.get(f"{stoa.url}/docs")
+    page = httpx2.get(f"{stoa.url}/docs", timeout=60)
 
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
@@ -88,5 +88,5 @@ def test_the_page_loads_only_from_here(stoa: ServedStoa):
 
 
 def test_the_probes_answer(stoa: ServedStoa):
-    assert httpx2.get(f"{stoa.url}/livez").status_code == 200
-    assert httpx2.get(f"{stoa.url}/readyz").json()["status"] == "ready"
+    assert httpx2.get(f"{stoa.url}/livez", timeout=60).status_code == 200
+    assert httpx2.get(f"{stoa.url}/readyz", timeout=60).json()["status"] == "ready"

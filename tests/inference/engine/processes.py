@@ -114,7 +114,7 @@ async def eventually_in_state(commands: HostClient, model_id: str, state: ModelS
     return status
 
 
-async def eventually_idle(engine: EngineClient, model_id: str, seconds: float = 5) -> EngineStats:
+async def eventually_idle(engine: EngineClient, model_id: str, seconds: float = 30) -> EngineStats:
     until = time.monotonic() + seconds
     while (stats := await engine.stats(model_id)).running or stats.waiting:
         assert time.monotonic() < until, stats

@@ -11,7 +11,7 @@ import pytest
 from tests.inference.engine.processes import eventually_idle
 from tests.inference.served import ServedStoa, eventually_running
 
-LONG = {"model": "talker", "prompt": ["one", "two", "three"], "max_tokens": 3000}
+LONG = {"model": "talker", "prompt": ["one", "two", "three"], "max_tokens": 4000}
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_s2_a_client_that_leaves_cancels_every_prompt(stoa: ServedStoa, st
         await eventually_running(stoa, "talker")
         asking.cancel()
         await asyncio.wait({asking})
-    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
@@ -103,7 +103,7 @@ async def test_when_one_prompt_is_refused_none_is_run(stoa: ServedStoa, stream: 
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "context_length_exceeded"
     assert answer.json()["error"]["message"].startswith("prompt[1]: ")
-    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
@@ -115,7 +115,7 @@ async def test_r7_when_one_prompt_is_late_the_stream_ends_with_the_error_and_all
     assert '"code":"timeout"' in lines[-1]
     assert len(lines) > 2
     assert not any("error" in line or "DONE" in line for line in lines[:-1])
-    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 

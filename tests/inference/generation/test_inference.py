@@ -13,7 +13,7 @@ from tests.inference.engine.processes import eventually_idle
 from tests.inference.served import ServedStoa, eventually_running
 
 BODY = {"model": "talker", "prompt": "speak"}
-LONG = BODY | {"max_tokens": 3000}  # the fake takes 10 ms a token
+LONG = BODY | {"max_tokens": 4000}  # the fake takes 10 ms a token
 
 
 def events_of(text: str) -> list[dict[str, object]]:
@@ -81,7 +81,7 @@ async def test_s2_a_client_that_leaves_in_mid_stream_frees_its_slot(stoa: Served
     for _ in range(20):
         async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
             await anext(answer.aiter_lines())
-    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
@@ -91,7 +91,7 @@ async def test_a_client_that_leaves_before_the_whole_answer_frees_its_slot(stoa:
         await eventually_running(stoa, "talker")
         asking.cancel()
         await asyncio.wait({asking})
-    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
@@ -227,15 +227,18 @@ async def test_s2_a_client_that_leaves_before_the_first_token_frees_its_slot(sto
         await eventually_running(stoa, "talker")
         asking.cancel()
         await asyncio.wait({asking})
-    await eventually_idle(stoa.engine, "talker", seconds=5)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
 def test_a_form_is_415_and_broken_json_400(stoa: ServedStoa):
-    form = httpx2.post(f"{stoa.url}/inference", data={"model": "talker"}, headers=stoa.headers())
+    form = httpx2.post(f"{stoa.url}/inference", data={"model": "talker"}, headers=stoa.headers(), timeout=60)
     assert form.status_code == 415
     broken = httpx2.post(
-        f"{stoa.url}/inference", content=b"{", headers=stoa.headers() | {"Content-Type": "application/json"}
+        f"{stoa.url}/inference",
+        content=b"{",
+        headers=stoa.headers() | {"Content-Type": "application/json"},
+        timeout=60,
     )
     assert broken.status_code == 400
     assert {form.json()["error"]["code"], broken.json()["error"]["code"]} == {"INVALID_REQUEST"}
@@ -248,6 +251,7 @@ def test_i3_a_chunked_body_is_read_like_any_other(stoa: ServedStoa):
         f"{stoa.url}/inference",
         content=iter([body[:10], body[10:]]),
         headers=stoa.headers() | {"Content-Type": "application/json"},
+        timeout=60,
     )
 
     assert answer.status_code == 400

@@ -68,7 +68,7 @@ async def test_s2_a_client_that_leaves_frees_its_slot(real: ServedStoa):
     for _ in range(5):
         async with real.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
             await anext(answer.aiter_lines())
-    await eventually_idle(real.engine, "tiny", seconds=5)
+    await eventually_idle(real.engine, "tiny", seconds=10)
     await real.engine.close()
 
 
@@ -137,6 +137,6 @@ async def test_unload_ends_the_process(real: ServedStoa):
     assert real.post("/models/encoder/unload").json() == {"status": "unloaded", "model_id": "encoder"}
 
     assert not process_exists(pid)
-    assert httpx2.get(f"{real.url}/health").json()["models_loaded"] == 1
+    assert httpx2.get(f"{real.url}/health", timeout=60).json()["models_loaded"] == 1
     refused = real.post("/embeddings", {"model": "encoder", "input": "x"})
     assert refused.json()["error"]["code"] == "MODEL_NOT_LOADED"

@@ -18,7 +18,7 @@ from tests.inference.served import PASSWORD, ServedStoa, eventually_running, run
 from tests.inference.sockets import Frame, address, hear, hear_the_rest, hear_until, say, server_process, signed_in
 
 INFERENCE = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak"}
-LONG = INFERENCE | {"max_tokens": 3000}  # the fake takes 10 ms a token
+LONG = INFERENCE | {"max_tokens": 4000}  # the fake takes 10 ms a token
 
 _REVOKE = """
 from django.utils import timezone
@@ -138,7 +138,7 @@ async def test_s10_a_seventeenth_and_a_second_of_the_same_name_are_refused_and_t
         await say(client, {"type": "cancel", "id": "3"}, INFERENCE | {"id": "16", "max_tokens": 1})
         ended = [frame for frame in await hear_until(client, "token") if frame["type"] == "complete"]
         assert [(frame["id"], frame["finish_reason"]) for frame in ended] == [("3", "cancelled")]
-    await eventually_idle(stoa.engine, "talker", seconds=10)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
@@ -157,7 +157,7 @@ async def test_s10_cancel_is_answered_and_frees_the_slot(stoa: ServedStoa):
         assert told[-1]["usage"]["completion_tokens"] == told[-2]["index"] + 1
         assert (await hear_until(client, "complete"))[-1]["finish_reason"] == "length"
         assert (await refusals(client, {"type": "cancel", "id": "a"}))[0]["code"] == "INVALID_REQUEST"
-        await eventually_idle(stoa.engine, "talker", seconds=5)
+        await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
@@ -167,7 +167,7 @@ async def test_s2_a_client_that_leaves_frees_all_its_slots(stoa: ServedStoa):
             await say(client, *(LONG | {"id": str(number)} for number in range(8)))
             await hear(client)
             client.transport.abort()
-        await eventually_idle(stoa.engine, "talker", seconds=5)
+        await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
@@ -370,7 +370,7 @@ async def test_s9_a_credential_that_is_revoked_closes_its_sockets_with_4401(
         frames, code = await hear_the_rest(client)
         assert ([frame["code"] for frame in frames], code) == (["AUTHENTICATION_FAILED"], 4401)
         assert (await refusals(other, {"type": "ping"}))[0] == {"type": "pong"}
-        await eventually_idle(stoa.engine, "talker", seconds=10)
+        await eventually_idle(stoa.engine, "talker", seconds=30)
     async with connect(address(stoa)) as client:
         await say(client, {"type": "auth", "token": token})
         assert (await hear_the_rest(client))[1] == 4401

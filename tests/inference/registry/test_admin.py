@@ -62,11 +62,11 @@ def test_why_a_model_does_not_load_is_shown(page: Page):
 
 @pytest.mark.parametrize("path", [MODELS, f"{MODELS}load/?model=idle"])
 def test_the_pages_are_for_who_has_signed_in(stoa: ServedStoa, path: str):
-    answer = httpx2.get(stoa.url + path)
+    answer = httpx2.get(stoa.url + path, timeout=60)
 
     assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (302, "/admin/login/")
     for verb in ("load", "unload"):
-        forged = httpx2.post(f"{stoa.url}{MODELS}{verb}/", data={"model": "talker"})
+        forged = httpx2.post(f"{stoa.url}{MODELS}{verb}/", data={"model": "talker"}, timeout=60)
         assert forged.status_code in (302, 403)
     assert {model["id"] for model in stoa.get("/models").json()["models"] if model["loaded"]} >= {"talker"}
 

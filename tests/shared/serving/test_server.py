@@ -71,7 +71,7 @@ def test_s12_twenty_running_streams_end_whole_while_new_requests_are_told_to_wai
 
 def test_a_server_without_work_ends_at_once_with_0(start_server: StartServer):
     served = start_server()
-    with httpx2.Client() as idle:
+    with httpx2.Client(timeout=60) as idle:
         idle.get(f"{served.url}/echo")
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(timeout=60) == 0
@@ -111,7 +111,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_server(start_server: StartSe
 def test_it_serves_on_a_unix_socket_that_only_its_owner_reaches(start_server: StartServer, tmp_path: Path):
     path = tmp_path / "web.sock"
     served = start_server(serve={"uds": str(path)})
-    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path)), timeout=60) as client:
         assert client.get("http://localhost/echo").json()["client"] is None
     assert path.stat().st_mode & 0o777 == 0o600
     served.process.send_signal(signal.SIGTERM)

@@ -48,11 +48,11 @@ def test_d1_who_waits_for_the_right_to_write_leaves_no_cursor_for_the_garbage_co
     gc.collect()
     gc.disable()
     try:
-        before = sum(isinstance(one, SQLiteCursorWrapper) for one in gc.get_objects())
+        before = sum(type(one) is SQLiteCursorWrapper for one in gc.get_objects())
         threading.Timer(0.3, held_lock.set).start()
         with transaction.atomic():
             assert held_lock.is_set()
-        assert sum(isinstance(one, SQLiteCursorWrapper) for one in gc.get_objects()) == before
+        assert sum(type(one) is SQLiteCursorWrapper for one in gc.get_objects()) == before
     finally:
         gc.enable()
 
