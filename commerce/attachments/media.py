@@ -3,7 +3,6 @@
 What is no image is downloaded and never shown, and nothing runs: the policy is a sandbox without permissions.
 """
 
-import asyncio
 from typing import Any
 from urllib.parse import quote
 
@@ -15,32 +14,13 @@ from django.http.response import HttpResponseBase
 
 from commerce.attachments import storage
 from commerce.attachments.models import Attachment
+from shared.serving.file_chunks import FileChunks
 
-CHUNK = 256 * 1024
 SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "cross-origin",  # storefronts on other hosts show them
 }
-
-
-class FileChunks:
-    """An open file as the body of an answer, read in a thread; Django closes it, however the answer ends."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def __aiter__(self) -> "FileChunks":
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk: bytes = await asyncio.to_thread(self._file.read, CHUNK)
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
-
-    def close(self) -> None:
-        self._file.close()
 
 
 async def media(request: HttpRequest, path: str) -> HttpResponseBase:

@@ -56,7 +56,8 @@ class Call(Generic[BodyT]):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What one route takes and gives. `permission` None: public. `answer`: its JSON; `events`: what it streams."""
+    """What one route takes and gives. `permission` None: public. `answer`: its JSON; `events`: what it streams;
+    `content`: the type of what else it gives out. `form`: the schema of a multipart form that it reads itself."""
 
     method: str
     summary: str
@@ -65,8 +66,10 @@ class Operation:
     body: type[Any] | None
     body_required: bool
     query: type[Any] | None
+    form: Mapping[str, Any] | None
     answer: type[Any] | None
     events: tuple[type[Any], ...]
+    content: str | None
 
 
 Handler = Callable[..., Awaitable[msgspec.Struct | HttpResponseBase]]
@@ -82,8 +85,10 @@ def operation(
     parser: Parser[Any] | None = None,
     body_required: bool = True,
     query: type[Any] | None = None,
+    form: Mapping[str, Any] | None = None,
     answer: type[Any] | None = None,
     events: tuple[type[Any], ...] = (),
+    content: str | None = None,
 ) -> Callable[[Handler], View]:
     """Make a view of `async handler(call, **from_the_path)`, which answers a wire struct or a response.
 
@@ -100,8 +105,10 @@ def operation(
             body=body,
             body_required=body_required,
             query=query,
+            form=form,
             answer=answer,
             events=events,
+            content=content,
         )
 
         async def view(request: HttpRequest, **from_the_path: Any) -> HttpResponseBase:

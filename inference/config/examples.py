@@ -72,6 +72,17 @@ _USAGE = {
     "prompt_tokens_details": {"cached_tokens": 0},
 }
 
+_FILE = {
+    "id": "file-5b8d1f0c9a7e4d2b8c3f6a10",
+    "object": "file",
+    "bytes": 4096,
+    "created_at": 1795276179,
+    "expires_at": 1795880979,
+    "filename": "requests.jsonl",
+    "purpose": "batch",
+    "status": "processed",
+}
+
 # Path, likewise, to what it answers to the first of these.
 ANSWERS: dict[str, dict[str, Any]] = {
     "/health": {"status": "healthy", "version": "0.1.0", "uptime_seconds": 210, "models_loaded": 2},
@@ -127,6 +138,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "model": ENCODER,
         "usage": {"prompt_tokens": 3, "total_tokens": 3},
     },
+    "GET /v1/files": {
+        "object": "list",
+        "data": [_FILE],
+        "first_id": _FILE["id"],
+        "last_id": _FILE["id"],
+        "has_more": False,
+    },
+    "POST /v1/files": _FILE,
+    "GET /v1/files/{file_id}": _FILE,
+    "DELETE /v1/files/{file_id}": {"id": _FILE["id"], "object": "file", "deleted": True},
     "/v1/models": {
         "object": "list",
         "data": [{"id": DESCRIBER, "object": "model", "created": 1795275625, "owned_by": "stoa"}],

@@ -72,6 +72,8 @@ def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, An
             "required": declared.body_required,
             "content": {"application/json": {"schema": schemas[declared.body]} | _request_examples(path, declared)},
         }
+    if declared.form is not None:
+        described["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": declared.form}}}
     return described
 
 
@@ -80,9 +82,17 @@ def _query_parameters(declared: Operation) -> list[dict[str, Any]]:
         return []
     described = msgspec.json.schema(declared.query)["$defs"][declared.query.__name__]
     return [
-        {"name": name, "in": "query", "required": name in described.get("required", ()), "schema": schema}
+        {"name": name, "in": "query", "required": name in described.get("required", ()), "schema": _in_query(schema)}
         for name, schema in described["properties"].items()
     ]
+
+
+def _in_query(schema: dict[str, Any]) -> dict[str, Any]:
+    """Nothing is null in a query: it is left out."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if kinds:
+        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    return {**schema, "enum": [one for one in schema["enum"] if one is not None]} if "enum" in schema else schema
 
 
 def _request_examples(path: str, declared: Operation) -> dict[str, Any]:
@@ -98,6 +108,8 @@ def _answer(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
         content["application/json"] = {"schema": schemas[declared.answer]} | example
     if declared.events:
         content["text/event-stream"] = {"schema": _event(path, [schemas[kind] for kind in declared.events])}
+    if declared.content is not None:
+        content[declared.content] = {"schema": {"type": "string", "format": "binary"}}
     return {"description": "Success.", "headers": {HEADER: {"schema": {"type": "string"}}}, "content": content}
 
 
@@ -115,10 +127,10 @@ def _error_statuses(declared: Operation, path: str) -> dict[str, str]:
         meanings |= {"401": "No valid key or token.", "403": "The key or token may not do this."}
     else:
         meanings |= {"401": "The credentials are wrong."} if declared.body else {}
-    if declared.body or "{" in path:
-        meanings["404"] = "What the path or the body names is not there."
-    if declared.body:
-        meanings |= {"413": "The body is too large.", "415": "The body is not JSON."}
+    if declared.body or declared.query or "{" in path:
+        meanings["404"] = "What the path, the query or the body names is not there."
+    if declared.body or declared.form:
+        meanings |= {"413": "The body is too large.", "415": "The body is of another type."}
         meanings |= {"429": "Too many requests: wait as Retry-After says."}
     meanings["503"] = "Not now: try again as Retry-After says."
     return meanings

@@ -13,6 +13,7 @@ urlpatterns = [
     path("", include("inference.generation.urls")),
     path("", include("inference.embeddings.urls")),
     path("", include("inference.tokens.urls")),
+    path("", include("inference.files.urls")),
     path("", include("inference.access.urls")),
     path("", include("inference.playground.urls")),
     path("livez", livez),

@@ -1,18 +1,20 @@
 """The model server's settings, complete and safe for one machine on loopback."""
 
+from datetime import timedelta
 from pathlib import Path
 
 from inference.engine import Policy
 from inference.remote.configuration import RemoteModel, read_remote_models
 from shared.environment import byte_count, env
+from shared.s3 import s3_options
 from shared.settings import *  # noqa: F403
-from shared.settings import MIDDLEWARE, SHARED_APPS, SPECTACULAR_SETTINGS, VAR_DIR, VERSION
+from shared.settings import MIDDLEWARE, SHARED_APPS, SPECTACULAR_SETTINGS, STORAGES, VAR_DIR, VERSION
 
 PROJECT = "inference"
 ROOT_URLCONF = "inference.config.urls"
 ASGI_APPLICATION = "inference.config.asgi.application"
 
-INSTALLED_APPS = [*SHARED_APPS, "inference.registry", "inference.playground"]
+INSTALLED_APPS = [*SHARED_APPS, "inference.registry", "inference.files", "inference.playground"]
 
 MIDDLEWARE = [*MIDDLEWARE, "inference.access.versioning.ApiVersionMiddleware"]
 
@@ -48,6 +50,21 @@ MODEL_POLICY = Policy(
     autoload=env.bool("STOA_AUTOLOAD", default=False),
     idle_unload=env.float("STOA_IDLE_UNLOAD", default=0.0) or None,
 )
+
+# Batches, their results and their files, after the end; a file that no batch was made of, after its upload.
+BATCH_KEPT_FOR = timedelta(days=env.int("STOA_BATCH_KEPT_DAYS", default=7))
+
+# Files of batches: in a folder of this machine, or in an S3 bucket that is nobody else's to read. Only the body of an
+# upload may be larger than MAX_BODY_BYTES.
+MAX_FILE_BYTES = byte_count("STOA_MAX_FILE_BYTES") or 200 * 1024 * 1024
+MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 1024 * 1024
+MEDIA_ROOT = env.str("STOA_FILES_DIR", default="") or VAR_DIR / "files"
+if FILES_BUCKET := env.str("STOA_FILES_BUCKET", default=""):
+    # What is read waits on the disk: the library's own default is memory.
+    s3 = s3_options(env, FILES_BUCKET) | {"max_memory_size": 1024 * 1024}
+    STORAGES = STORAGES | {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3}}
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]  # never in memory
+FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 
 # WebSockets open at once in one process: of all users together, and of one.
 SOCKETS = env.int("STOA_SOCKETS", default=2000)

@@ -1,0 +1,291 @@
+"""/v1/files from outside: what is uploaded comes back to its owner alone, and is gone when it is deleted."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.inference.served import ServedStoa
+
+LINES = b'{"custom_id": "a"}\n{"custom_id": "b"}\n'
+
+
+def upload(
+    stoa: ServedStoa,
+    content: bytes = LINES,
+    *,
+    name: str = "lines.jsonl",
+    role: str = "STAFF",
+    **fields: str,
+) -> httpx2.Response:
+    return httpx2.post(
+        f"{stoa.url}/v1/files",
+        data={"purpose": "batch"} | fields,
+        files={"file": (name, content, "application/jsonl")},
+        headers=stoa.headers(role),
+        timeout=60,
+    )
+
+
+def delete(stoa: ServedStoa, path: str, role: str = "STAFF") -> httpx2.Response:
+    return httpx2.delete(stoa.url + path, headers=stoa.headers(role), timeout=30)
+
+
+def stored(stoa: ServedStoa, file_id: str) -> Path:
+    return Path(stoa.environment["STOA_HOME"]) / "var" / "files" / "files" / file_id
+
+
+def test_what_is_uploaded_is_told_and_comes_back_byte_for_byte(stoa: ServedStoa):
+    content = LINES + bytes(range(256)) * 5000
+
+    answer = upload(stoa, content, name="my lines.jsonl")
+
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert told["id"].startswith("file-")
+    assert time.time() - 60 < told["created_at"] <= time.time()
+    assert told | {"id": "", "created_at": 0, "expires_at": 0} == {
+        "id": "",
+        "object": "file",
+        "bytes": len(content),
+        "created_at": 0,
+        "expires_at": 0,
+        "filename": "my lines.jsonl",
+        "purpose": "batch",
+        "status": "processed",
+    }
+    assert told["expires_at"] - told["created_at"] == 7 * 24 * 3600
+    assert stoa.get(f"/v1/files/{told['id']}", "STAFF").json() == told
+    read = stoa.get(f"/v1/files/{told['id']}/content", "STAFF")
+    assert read.content == content
+    assert read.headers["content-type"] == "application/octet-stream"
+    assert read.headers["content-disposition"] == "attachment; filename*=UTF-8''my%20lines.jsonl"
+    head = httpx2.head(f"{stoa.url}/v1/files/{told['id']}/content", headers=stoa.headers("STAFF"), timeout=30)
+    assert (head.headers["content-length"], head.content) == (str(len(content)), b"")
+
+
+def test_a_file_is_read_by_its_owner_alone_on_the_disk_too(stoa: ServedStoa):
+    file_id = upload(stoa).json()["id"]
+
+    path = stored(stoa, file_id)
+    assert path.read_bytes() == LINES
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_deleted_file_is_gone_with_its_content(stoa: ServedStoa):
+    file_id = upload(stoa).json()["id"]
+
+    answer = delete(stoa, f"/v1/files/{file_id}")
+
+    assert (answer.status_code, answer.json()) == (200, {"id": file_id, "object": "file", "deleted": True})
+    assert not stored(stoa, file_id).exists()
+    for path in (f"/v1/files/{file_id}", f"/v1/files/{file_id}/content"):
+        assert stoa.get(path, "STAFF").status_code == 404
+    assert delete(stoa, f"/v1/files/{file_id}").status_code == 404
+    assert file_id not in [file["id"] for file in stoa.get("/v1/files", "STAFF").json()["data"]]
+
+
+def test_c1_another_users_file_is_answered_as_one_that_is_not_there(stoa: ServedStoa):
+    file_id, nothing = upload(stoa).json()["id"], "file-000000000000000000000000"
+
+    for role in ("STORE_OWNER", "SUPER_ADMIN"):
+        for ask in (
+            lambda one, role=role: stoa.get(f"/v1/files/{one}", role),
+            lambda one, role=role: stoa.get(f"/v1/files/{one}/content", role),
+            lambda one, role=role: delete(stoa, f"/v1/files/{one}", role),
+            lambda one, role=role: stoa.get(f"/v1/files?after={one}", role),
+        ):
+            theirs, nobodys = ask(file_id), ask(nothing)
+            assert theirs.status_code == nobodys.status_code == 404
+            assert (
+                theirs.text.replace(file_id, nothing).split('"request_id"')[0] == nobodys.text.split('"request_id"')[0]
+            )
+        assert file_id not in stoa.get("/v1/files", role).text
+    assert stored(stoa, file_id).exists()
+
+
+@pytest.mark.parametrize("role", ["CUSTOMER", "READER"])
+def test_files_are_for_who_may_generate(stoa: ServedStoa, role: str):
+    assert upload(stoa, role=role).status_code == 403
+    assert stoa.get("/v1/files", role).status_code == 403
+
+
+def test_pages_follow_each_other_in_both_orders(stoa: ServedStoa):
+    ids = [upload(stoa, role="STORE_OWNER").json()["id"] for _ in range(5)]
+
+    for order, expected in (("asc", ids), ("desc", ids[::-1])):
+        seen: list[str] = []
+        after = ""
+        while True:
+            page = stoa.get(f"/v1/files?order={order}&limit=2{after}", "STORE_OWNER").json()
+            data = [file["id"] for file in page["data"]]
+            assert (page["object"], page["first_id"], page["last_id"]) == ("list", data[0], data[-1])
+            seen += data
+            if not page["has_more"]:
+                break
+            after = f"&after={page['last_id']}"
+        assert seen == expected
+    assert stoa.get("/v1/files?purpose=batch", "STORE_OWNER").json()["last_id"] == ids[0]
+    nothing = stoa.get("/v1/files?purpose=batch_output", "STORE_OWNER").json()
+    assert nothing == {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
+
+
+def test_who_deletes_page_by_page_reaches_the_end(stoa: ServedStoa):
+    ids = {upload(stoa).json()["id"] for _ in range(5)}
+
+    deleted: set[str] = set()
+    after = ""
+    while True:
+        page = stoa.get(f"/v1/files?limit=2{after}", "STAFF").json()
+        for file in page["data"]:
+            assert delete(stoa, f"/v1/files/{file['id']}").status_code == 200
+            deleted.add(file["id"])
+        if not page["has_more"]:
+            break
+        after = f"&after={page['last_id']}"
+
+    assert deleted >= ids
+    assert stoa.get("/v1/files", "STAFF").json()["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("limit=0", "limit"),
+        ("limit=10001", "limit"),
+        ("limit=two", "limit"),
+        ("order=up", "order"),
+        ("purpose=vision", "purpose"),
+        (f"after={'x' * 101}", "after"),
+    ],
+)
+def test_i4_a_query_out_of_bounds_is_refused_by_name(stoa: ServedStoa, query: str, param: str):
+    answer = stoa.get(f"/v1/files?{query}", "STAFF")
+
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"purpose": "fine-tune"}, "purpose"),
+        ({"purpose": ""}, "purpose"),
+        ({"expires_after[anchor]": "created_at"}, "expires_after"),
+        ({"expires_after[seconds]": "3600"}, "expires_after"),
+        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "3599"}, "seconds"),
+        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "x"}, "seconds"),
+    ],
+    ids=str,
+)
+def test_an_upload_for_something_else_is_refused_by_name(stoa: ServedStoa, fields: dict[str, str], param: str):
+    answer = upload(stoa, **fields)
+
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+def test_its_owner_may_say_how_long_a_file_is_kept(stoa: ServedStoa):
+    told = upload(stoa, **{"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}).json()
+
+    assert told["expires_at"] - told["created_at"] == 3600
+
+
+def send(stoa: ServedStoa, **parts: Any) -> httpx2.Response:
+    return httpx2.post(f"{stoa.url}/v1/files", headers=stoa.headers("STAFF"), timeout=30, **parts)
+
+
+def test_what_is_no_form_of_one_file_is_refused(stoa: ServedStoa):
+    batch = {"purpose": "batch"}
+    one = ("lines.jsonl", LINES)
+
+    assert send(stoa, json=batch).status_code == 415
+    assert send(stoa, data=batch).status_code == 415
+    for wrong in (
+        {"data": batch, "files": {"other": one}},
+        {"data": batch, "files": [("file", one), ("file", one)]},
+        {"data": batch, "files": {"file": ("empty.jsonl", b"")}},
+        {"data": batch, "files": {"file": (None, LINES)}},
+    ):
+        answer = send(stoa, **wrong)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "file"), answer.text
+    assert send(stoa, files={"file": one}).json()["error"]["param"] == "purpose"
+
+
+@pytest.mark.parametrize(
+    "content_type", ["multipart/form-data", "multipart/form-data; boundary=é", "multipart/form-data; boundary=x"]
+)
+def test_a_broken_form_is_a_bad_request(stoa: ServedStoa, content_type: str):
+    answer = httpx2.post(
+        f"{stoa.url}/v1/files",
+        content=b"--y\r\nContent-Disposition: form-data",
+        headers=stoa.headers("STAFF") | {"Content-Type": content_type.encode()},  # type: ignore[dict-item]
+        timeout=30,
+    )
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../etc/passwd",
+        "..\\..\\x",
+        "a\r\nX-Evil: 1",
+        '"; filename="x',
+        "é" * 300,
+        "\u202egpj.jsonl",
+        "CON",
+        "a\x00b",
+    ],
+)
+def test_u3_a_hostile_name_names_nothing_here(stoa: ServedStoa, name: str):
+    folder = stored(stoa, "x").parent
+    answer = upload(stoa, name=name)
+
+    assert answer.status_code == 200, answer.text
+    file_id, told = answer.json()["id"], answer.json()["filename"]
+    assert "/" not in told
+    assert len(told) <= 255
+    read = stoa.get(f"/v1/files/{file_id}/content", "STAFF")
+    assert read.content == LINES
+    assert "x-evil" not in read.headers
+    assert {path.parent for path in folder.parent.rglob("*") if path.is_file()} == {folder}
+
+
+def test_u4_a_larger_body_is_refused_before_it_is_read(stoa: ServedStoa):
+    large = str(300 * 1024 * 1024)
+
+    for headers in ({}, stoa.headers("STAFF")):
+        status, _, body = stoa.ask_as_written("POST", "/v1/files", {"Content-Length": large} | headers)
+        assert (status, body["error"]["code"]) == (413, "invalid_request")
+    status, _, _ = stoa.ask_as_written("POST", "/v1/files", {"Content-Length": str(50 * 1024 * 1024)})
+    assert status == 401
+
+
+def test_a_file_in_pieces_of_undeclared_length_is_stored(stoa: ServedStoa):
+    boundary = "a-boundary"
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--{boundary}\r\n'
+    head += 'Content-Disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n'
+    line = json.dumps({"custom_id": "x", "text": "y" * 1000}).encode() + b"\n"
+    pieces = [head.encode(), *[line] * 12_000, f"\r\n--{boundary}--\r\n".encode()]
+
+    answer = httpx2.post(
+        f"{stoa.url}/v1/files",
+        content=iter(pieces),
+        headers=stoa.headers("STAFF") | {"Content-Type": f"multipart/form-data; boundary={boundary}"},
+        timeout=100,
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["bytes"] == 12_000 * len(line) > 10 * 1024 * 1024
+    assert stored(stoa, answer.json()["id"]).stat().st_size == 12_000 * len(line)
+
+
+def test_methods_that_are_not_there_are_told(stoa: ServedStoa):
+    answer = httpx2.put(f"{stoa.url}/v1/files", headers=stoa.headers("STAFF"), timeout=30)
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, HEAD")
