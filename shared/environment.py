@@ -20,7 +20,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_ALLOWED_HOSTS",
         "STOA_AUTOLOAD",
         "STOA_ANALYTICS_TIME_ZONE",
-        "STOA_BATCH_KEPT_DAYS",
+        "STOA_BATCH_KEEP_DAYS",
         "STOA_CLAMD",
         "STOA_CONTENT_WRITE_LIMIT",
         "STOA_COMPILED_DIR",

@@ -52,7 +52,7 @@ MODEL_POLICY = Policy(
 )
 
 # Batches, their results and their files, after the end; a file that no batch was made of, after its upload.
-BATCH_KEPT_FOR = timedelta(days=env.int("STOA_BATCH_KEPT_DAYS", default=7))
+BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_KEEP_DAYS", default=7.0))
 
 # Files of batches: in a folder of this machine, or in an S3 bucket that is nobody else's to read. Only the body of an
 # upload may be larger than MAX_BODY_BYTES.
