@@ -64,12 +64,14 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_S3_PUBLIC_URL",
         "STOA_S3_REGION",
         "STOA_S3_SECRET_KEY",
+        "STOA_SECRET_KEY_FALLBACKS",
         "STOA_SOCKETS",
         "STOA_SOCKETS_PER_USER",
         "STOA_STORAGE",
         "STOA_TAX_RATE",
         "STOA_TRUSTED_PROXIES",
         "STOA_UPLOAD_LIMIT",
+        "STOA_WEBHOOK_ALLOW",
     }
 )
 

@@ -19,6 +19,8 @@ VERSION = "0.1.0"
 
 DEBUG = env.bool("STOA_DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="") or read_or_make_secret(VAR_DIR / "secret.key")
+# Keys that were SECRET_KEY before: what they signed or sealed is still read.
+SECRET_KEY_FALLBACKS: list[str] = env.list("STOA_SECRET_KEY_FALLBACKS", default=[])
 JWT_KEY = env.str("STOA_JWT_KEY", default="") or read_or_make_secret(VAR_DIR / "jwt.key")
 ALLOWED_HOSTS: list[str] = env.list("STOA_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 APPEND_SLASH = False

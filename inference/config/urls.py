@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("inference.embeddings.urls")),
     path("", include("inference.tokens.urls")),
     path("", include("inference.files.urls")),
+    path("", include("inference.webhooks.urls")),
     path("", include("inference.access.urls")),
     path("", include("inference.playground.urls")),
     path("livez", livez),

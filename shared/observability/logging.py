@@ -41,6 +41,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
             "django.security.DisallowedHost": {"level": "CRITICAL"},  # anybody can cause it; the request line says 400
             "django.request": {"level": "ERROR"},  # the request line says the status; only tracebacks are news
             "django.server": {"handlers": [], "propagate": True},
+            "httpcore2": {"level": "WARNING"},  # every header of an outbound call, where DEBUG is asked for
             "httpx2": {"level": "WARNING"},  # one line an outbound call, with its address
             "uvicorn": {"handlers": [], "propagate": True},
             "uvicorn.access": {"level": "WARNING"},  # the wrapper writes the one line a request

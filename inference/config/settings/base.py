@@ -5,6 +5,7 @@ from pathlib import Path
 
 from inference.engine import Policy
 from inference.remote.configuration import RemoteModel, read_remote_models
+from inference.webhooks.destinations import read_allowed
 from shared.environment import byte_count, env
 from shared.s3 import s3_options
 from shared.settings import *  # noqa: F403
@@ -14,7 +15,7 @@ PROJECT = "inference"
 ROOT_URLCONF = "inference.config.urls"
 ASGI_APPLICATION = "inference.config.asgi.application"
 
-INSTALLED_APPS = [*SHARED_APPS, "inference.registry", "inference.files", "inference.playground"]
+INSTALLED_APPS = [*SHARED_APPS, "inference.registry", "inference.files", "inference.webhooks", "inference.playground"]
 
 MIDDLEWARE = [*MIDDLEWARE, "inference.access.versioning.ApiVersionMiddleware"]
 
@@ -65,6 +66,9 @@ if FILES_BUCKET := env.str("STOA_FILES_BUCKET", default=""):
     STORAGES = STORAGES | {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3}}
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]  # never in memory
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
+
+# Receivers of webhooks, as host:port, that may be anywhere. All others are on the public internet.
+WEBHOOK_ALLOW = read_allowed(env.list("STOA_WEBHOOK_ALLOW", default=[]))
 
 # WebSockets open at once in one process: of all users together, and of one.
 SOCKETS = env.int("STOA_SOCKETS", default=2000)

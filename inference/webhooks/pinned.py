@@ -1,0 +1,71 @@
+"""A network for httpcore2 that leads to addresses which were checked, and to no other, and takes little from them."""
+
+# ruff: noqa: ASYNC109 the signatures are httpcore2's
+
+import ssl
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Any
+
+import httpcore2
+
+MOST_BYTES = 64 * 1024
+
+
+class Overflow(httpcore2.ReadError):
+    """The receiver sent more than any answer needs."""
+
+
+class _CountedStream(httpcore2.AsyncNetworkStream):
+    """Reads at most MOST_BYTES, whatever they are: headers, a body, endless informational answers."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._room = MOST_BYTES
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._room <= 0:
+            raise Overflow(f"more than {MOST_BYTES} bytes")
+        piece = await self._stream.read(min(max_bytes, self._room), timeout)
+        self._room -= len(piece)
+        return piece
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        return _CountedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class PinnedBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to the first of these addresses that takes the connection, whatever host is asked for."""
+
+    def __init__(self, addresses: Iterable[str]) -> None:
+        self._addresses = [str(ip_address(address)) for address in addresses]  # names would be looked up again
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        network = httpcore2.AnyIOBackend()
+        failed: Exception = httpcore2.ConnectError("the name has no address")
+        for address in self._addresses:
+            try:
+                stream = await network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failed = error
+            else:
+                return _CountedStream(stream)
+        raise failed

@@ -1,0 +1,250 @@
+"""Every write to endpoints, and what may be told to them. The clock is passed in; errors are ApiErrors."""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from inference.webhooks.destinations import (
+    BadDestination,
+    LookUp,
+    look_up,
+    parse_destination,
+    public_addresses,
+)
+from inference.webhooks.models import Delivery, Endpoint
+from inference.webhooks.reading import find_delivery
+from inference.webhooks.sealing import seal
+from inference.webhooks.signing import make_secret
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+
+BATCH_COMPLETE = "batch.complete"
+EVENTS = (BATCH_COMPLETE,)
+MOST_ENDPOINTS = 20  # of one user
+BOTH_SIGN_FOR = timedelta(hours=24)
+LOOK_UP_S = 2.0  # when an address is given; when it is sent to, it is looked up anew in any case
+
+State = Delivery.State
+DisabledBy = Endpoint.DisabledBy
+
+
+@dataclass(frozen=True)
+class Issued:
+    """An endpoint with the secret that was made for it just now, which is never shown again."""
+
+    endpoint: Endpoint
+    secret: str
+
+
+def announce(*, user: User, url: str | None, event: str, data: dict[str, Any], now: datetime) -> None:
+    """Tell the user's endpoints that want this event, and `url`, which `prepare_one_off` has checked, where there is
+    one. Call it in the transaction of what has happened: the messages are there when it is, and only then."""
+    at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    body = json.dumps({"type": event, "event": event, "timestamp": at, "data": data}, ensure_ascii=False)
+    told = [(endpoint, endpoint.url) for endpoint in Endpoint.objects.wanting(user, event)]
+    if url is not None:
+        endpoint, _ = _default_endpoint(user, now)
+        told += [(endpoint, url)] if endpoint.is_enabled else []
+    Delivery.objects.bulk_create(
+        Delivery(
+            endpoint=endpoint,
+            event=event,
+            url=address,
+            destination=_destination(address),
+            body=body,
+            due_at=now,
+            created_at=now,
+        )
+        for endpoint, address in told
+    )
+
+
+def prepare_one_off(*, user: User, url: str, now: datetime) -> str | None:
+    """Check the `webhook_url` of a request. Answers the secret that signs what goes there, when it was made just now:
+    the request's answer has to show it, for nobody ever sees it again. Raises ApiError 400.
+
+    It may look a name up, for LOOK_UP_S: call it before the transaction that writes.
+    """
+    _check_address(url, "webhook_url")
+    endpoint, secret = _default_endpoint(user, now)
+    if not endpoint.is_enabled:
+        raise _wrong("webhook_url", "Your default webhook is disabled: enable it, or leave webhook_url out.")
+    return secret
+
+
+def create_endpoint(*, user: User, url: str, events: Sequence[str], is_enabled: bool, now: datetime) -> Issued:
+    """A new endpoint. Raises ApiError 400: the address is no good or there already, or there are too many."""
+    _check_address(url, "url")
+    secret = make_secret()
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=user.pk)  # so that they are counted one after the other
+        if Endpoint.objects.for_user(user).filter(is_default=False).count() >= MOST_ENDPOINTS:
+            raise _wrong("url", f"You have {MOST_ENDPOINTS} webhooks: delete one first.")
+        endpoint = Endpoint(
+            user=user,
+            url=url,
+            events=list(dict.fromkeys(events)),
+            is_enabled=is_enabled,
+            disabled_by="" if is_enabled else DisabledBy.OWNER,
+            secret=seal(secret),
+            created_at=now,
+            updated_at=now,
+        )
+        _save_new_address(endpoint)
+    return Issued(endpoint, secret)
+
+
+def change_endpoint(
+    *,
+    user: User,
+    endpoint_id: str,
+    url: str | None,
+    events: Sequence[str] | None,
+    is_enabled: bool | None,
+    now: datetime,
+) -> Endpoint:
+    """Changes what is not None. What waits goes to the new address; what waits for an endpoint that is disabled is
+    cancelled. Raises ApiError 404, 400."""
+    if url is not None:
+        _check_address(url, "url")
+    with transaction.atomic():
+        endpoint = own_endpoint(user=user, endpoint_id=endpoint_id)
+        if endpoint.is_default and (url is not None or events is not None):
+            raise _wrong("url", "Your default webhook has no address or events of its own.")
+        if events is not None:
+            endpoint.events = list(dict.fromkeys(events))
+        if is_enabled is not None:
+            _switch(endpoint, is_enabled, now)
+        endpoint.updated_at = now
+        if url is not None:
+            endpoint.url = url
+            waiting = endpoint.deliveries.filter(state=State.PENDING)
+            waiting.update(url=url, destination=_destination(url))
+        _save_new_address(endpoint)
+    return endpoint
+
+
+def delete_endpoint(*, user: User, endpoint_id: str) -> None:
+    """It goes with its deliveries; nothing is sent to it any more. Raises ApiError 404."""
+    with transaction.atomic():
+        own_endpoint(user=user, endpoint_id=endpoint_id).delete()
+
+
+def rotate_secret(*, user: User, endpoint_id: str, now: datetime) -> Issued:
+    """A new secret. The one before it signs as well for BOTH_SIGN_FOR. Raises ApiError 404."""
+    secret = make_secret()
+    with transaction.atomic():
+        endpoint = own_endpoint(user=user, endpoint_id=endpoint_id)
+        endpoint.previous_secret, endpoint.secret = endpoint.secret, seal(secret)
+        endpoint.previous_secret_until = now + BOTH_SIGN_FOR
+        endpoint.updated_at = now
+        endpoint.save()
+    return Issued(endpoint, secret)
+
+
+def redeliver(*, delivery: Delivery, now: datetime) -> Delivery:
+    """Sends it again, now, with its id and its body, and once more by the whole schedule where that fails. Raises
+    ApiError 400: it is being sent, or its endpoint is disabled."""
+    with transaction.atomic():
+        row = Delivery.objects.select_related("endpoint").select_for_update(of=("self",)).get(pk=delivery.pk)
+        if row.state == State.SENDING:
+            raise ApiError(400, "It is being sent just now. Look again in a moment.")
+        if not row.endpoint.is_enabled:
+            raise ApiError(400, "Its webhook is disabled: enable it first.")
+        row.state, row.tries, row.due_at, row.finished_at = State.PENDING, 0, now, None
+        row.save(update_fields=["state", "tries", "due_at", "finished_at"])
+    return row
+
+
+def redeliver_own(*, user: User, endpoint_id: str, delivery_id: str, now: datetime) -> Delivery:
+    """`redeliver` of the user's own. Raises ApiError 404 too."""
+    return redeliver(delivery=find_delivery(user=user, endpoint_id=endpoint_id, delivery_id=delivery_id), now=now)
+
+
+def disable_endpoint(*, endpoint: Endpoint, by: Endpoint.DisabledBy, now: datetime) -> None:
+    """Nothing is sent there from now on; what waits is cancelled, and can be sent again when it is enabled."""
+    with transaction.atomic():
+        row = Endpoint.objects.select_for_update().get(pk=endpoint.pk)
+        row.is_enabled, row.disabled_by, row.updated_at = False, by, now
+        row.save(update_fields=["is_enabled", "disabled_by", "updated_at"])
+        _cancel_waiting(row, now)
+
+
+def enable_endpoint(*, endpoint: Endpoint, now: datetime) -> None:
+    """As an operator does, whoever disabled it."""
+    Endpoint.objects.filter(pk=endpoint.pk).update(is_enabled=True, disabled_by="", updated_at=now)
+
+
+def own_endpoint(*, user: User, endpoint_id: str) -> Endpoint:
+    """The user's endpoint, locked. Raises ApiError 404, for another's too."""
+    endpoint = Endpoint.objects.for_user(user).select_for_update().filter(public_id=endpoint_id).first()
+    if endpoint is None:
+        raise ApiError(404, f"You have no webhook {endpoint_id[:40]!r}.")
+    return endpoint
+
+
+def _switch(endpoint: Endpoint, is_enabled: bool, now: datetime) -> None:
+    if endpoint.disabled_by == DisabledBy.OPERATOR:
+        raise _wrong("enabled", "An operator has disabled this webhook: ask them to enable it.")
+    if is_enabled == endpoint.is_enabled:
+        return
+    endpoint.is_enabled, endpoint.disabled_by = is_enabled, "" if is_enabled else DisabledBy.OWNER
+    if not is_enabled:
+        _cancel_waiting(endpoint, now)
+
+
+def _cancel_waiting(endpoint: Endpoint, now: datetime) -> None:
+    """What is being sent just now ends by itself."""
+    waiting = endpoint.deliveries.filter(state=State.PENDING)
+    waiting.update(state=State.CANCELLED, due_at=None, finished_at=now)
+
+
+def _default_endpoint(user: User, now: datetime) -> tuple[Endpoint, str | None]:
+    """The user's default endpoint, with its secret where it was made just now."""
+    endpoint = Endpoint.objects.for_user(user).filter(is_default=True).first()
+    if endpoint is not None:
+        return endpoint, None
+    secret = make_secret()
+    made = {"secret": seal(secret), "created_at": now, "updated_at": now}
+    endpoint, is_new = Endpoint.objects.get_or_create(user=user, is_default=True, url="", defaults=made)
+    return endpoint, secret if is_new else None
+
+
+def _save_new_address(endpoint: Endpoint) -> None:
+    try:
+        with transaction.atomic():
+            endpoint.save()
+    except IntegrityError:
+        raise _wrong("url", "You have a webhook with this address already.") from None
+
+
+def _check_address(url: str, field: str, resolve: LookUp = look_up) -> None:
+    """Raises ApiError 400 for an address that no webhook may go to. A name that is not known, or not soon enough, is
+    let through: it may be known when something is sent there, and is checked then."""
+    try:
+        destination = parse_destination(url, allowed=settings.WEBHOOK_ALLOW)
+        if destination.is_exempt:
+            return
+        found = resolve(destination.host, destination.port)
+        if wait([found], LOOK_UP_S).done and found.exception() is None:
+            public_addresses(destination, found.result())
+    except BadDestination as error:
+        raise _wrong(field, str(error)) from None
+
+
+def _destination(url: str) -> str:
+    """host:port. What may not be sent to any more is written down all the same, and refused when it is sent."""
+    try:
+        return parse_destination(url, allowed=settings.WEBHOOK_ALLOW).authority
+    except BadDestination:
+        return ""
+
+
+def _wrong(field: str, message: str) -> ApiError:
+    return ApiError(400, message, details={"field": field})

@@ -1,0 +1,130 @@
+"""Row W1: where a webhook may go, and where it may not."""
+
+import json
+import shutil
+import subprocess
+import sys
+from concurrent.futures import Future
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from inference.webhooks.destinations import (
+    BadDestination,
+    Destination,
+    is_public,
+    look_up,
+    parse_destination,
+    public_addresses,
+    read_allowed,
+)
+from tests.inference.webhooks.hostile_urls import NAMES, REFUSED_WHEN_GIVEN
+
+NOBODY: frozenset[str] = frozenset()
+UNSHARE = shutil.which("unshare")
+
+
+def test_w1_there_are_enough_of_them():
+    assert len(set(REFUSED_WHEN_GIVEN)) + len(NAMES) > 100
+
+
+@pytest.mark.parametrize("url", REFUSED_WHEN_GIVEN)
+def test_w1_a_hostile_address_is_refused_when_it_is_given(url: str):
+    with pytest.raises(BadDestination) as refusal:
+        parse_destination(url, allowed=NOBODY)
+
+    assert 10 < len(str(refusal.value)) < 300
+    assert str(refusal.value).endswith(".")
+
+
+@pytest.mark.parametrize(("url", "addresses"), NAMES.items())
+def test_w1_a_name_is_refused_for_a_single_address_that_is_not_public(url: str, addresses: list[str]):
+    destination = parse_destination(url, allowed=NOBODY)
+
+    if addresses:
+        with pytest.raises(BadDestination, match="not public"):
+            public_addresses(destination, addresses)
+    else:
+        assert public_addresses(destination, addresses) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "target", "host_header"),
+    [
+        ("https://hooks.example.com", "hooks.example.com", 443, "/", "hooks.example.com"),
+        ("HTTPS://Hooks.Example.COM/a/B?c=%20d", "hooks.example.com", 443, "/a/B?c=%20d", "hooks.example.com"),
+        ("http://example.com?x=1", "example.com", 80, "/?x=1", "example.com"),
+        ("http://example.com:443/", "example.com", 443, "/", "example.com:443"),
+        ("https://xn--bcher-kva.example/", "xn--bcher-kva.example", 443, "/", "xn--bcher-kva.example"),
+        ("http://93.184.216.34/", "93.184.216.34", 80, "/", "93.184.216.34"),
+        ("http://[2606:2800:0220:1::1]/", "2606:2800:220:1::1", 80, "/", "[2606:2800:220:1::1]"),
+        ("https://1.example.com/it's/(a)@home", "1.example.com", 443, "/it's/(a)@home", "1.example.com"),
+    ],
+)
+def test_a_decent_address_is_taken_apart(url: str, host: str, port: int, target: str, host_header: str):
+    destination = parse_destination(url, allowed=NOBODY)
+
+    assert (destination.host, destination.port, destination.target) == (host, port, target)
+    assert destination.host_header == host_header
+    assert destination.scheme == urlsplit(url).scheme
+    assert not destination.is_exempt
+
+
+def test_what_is_connected_to_is_what_other_readers_of_addresses_see_too():
+    for url in ("http://example.com:80/x", "https://hooks.example.com/?a=b", "http://[2606:2800:220:1::1]:443/"):
+        destination = parse_destination(url, allowed=NOBODY)
+        assert urlsplit(url).hostname == destination.host
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "172.32.0.1", "2606:2800:220:1::1", "2a00:1450::1"])
+def test_public_addresses_are_public(address: str):
+    assert is_public(ip_address(address))
+
+
+def test_the_operator_can_name_receivers_that_may_be_anywhere():
+    allowed = read_allowed(["Shop:8000", " 127.0.0.1:9000", "[::1]:9000"])
+
+    assert parse_destination("http://shop:8000/hook", allowed=allowed) == Destination(
+        scheme="http", host="shop", port=8000, target="/hook", is_exempt=True
+    )
+    assert public_addresses(parse_destination("http://127.0.0.1:9000", allowed=allowed), ["127.0.0.1"]) == ["127.0.0.1"]
+    assert parse_destination("http://[::1]:9000/", allowed=allowed).authority == "[::1]:9000"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://shop/", "http://shop:8001/", "http://127.0.0.1:8000/", "http://user@shop:8000/", "http://x.shop:8000/"],
+)
+def test_only_exactly_what_the_operator_named_is_exempt(url: str):
+    with pytest.raises(BadDestination):
+        parse_destination(url, allowed=read_allowed(["shop:8000"]))
+
+
+@pytest.mark.parametrize("entry", ["shop", "http://shop:8000", "shop:http", "shop:8000/x", "*:80", "shop:70000", ""])
+def test_a_setting_that_names_no_receiver_is_refused_at_start(entry: str):
+    with pytest.raises(ImproperlyConfigured, match="host:port"):
+        read_allowed([entry])
+
+
+def test_a_host_is_looked_up_with_all_its_addresses():
+    found: Future[list[str]] = look_up("127.0.0.1", 80)
+
+    assert found.result(timeout=60) == ["127.0.0.1"]
+
+
+@pytest.mark.skipif(UNSHARE is None, reason="no unshare on the PATH")
+def test_w1_w2_nothing_that_listens_in_a_private_network_is_ever_met():
+    """In a network of its own, where every one of these addresses has listeners, and so has one that is public."""
+    command = [str(UNSHARE), "--net", sys.executable, "-m", "tests.inference.webhooks.private_network"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    if done.returncode and "unshare" in done.stderr:
+        pytest.skip("this user may make no network of their own")
+
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["arrived"] == ["http://good.example.com/"]
+    assert told["met"] == {"93.184.216.34": 1}
+    assert told["rebound"] == {"": 334, "address_refused": 666}
+    assert told["met_by_rebound"] == {"93.184.216.34": 334}
