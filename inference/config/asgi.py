@@ -18,5 +18,5 @@ from shared.serving.sockets import Sockets  # noqa: E402
 
 sockets = Sockets(websockets, most=settings.SOCKETS)
 gated = PasswordGate(django_application, paths=["/admin/login/"])
-body_cap = larger_bodies({("POST", "/v1/files"): "MAX_UPLOAD_BYTES"})
+body_cap = larger_bodies({("POST", "/v1/files"): "MAX_UPLOAD_BYTES", ("POST", "/batch"): "MAX_BATCH_BYTES"})
 application = with_api_version(wrap(gated, body_cap=body_cap, sockets=sockets))

@@ -43,6 +43,16 @@ REQUESTS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "/tokenize": {"A prompt": {"model": DESCRIBER, "prompt": "A lamp for every room"}},
     "/detokenize": {"Tokens": {"model": DESCRIBER, "tokens": [37, 1159, 298, 466, 752]}},
+    "POST /batch": {
+        "Two requests": {
+            "model": DESCRIBER,
+            "requests": [
+                {"id": "kettle", "prompt": "The kettle is made of"},
+                {"id": "lamp", "prompt": "The lamp is made of", "max_tokens": 20, "seed": 7},
+            ],
+            "max_tokens": 12,
+        }
+    },
     "/v1/chat/completions": {
         "A chat": _CHAT | {"temperature": 0.2, "seed": 7, "max_tokens": 40},
         "As chunks": _CHAT | {"max_tokens": 40, "stream": True, "stream_options": {"include_usage": True}},
@@ -70,6 +80,19 @@ _USAGE = {
     "completion_tokens": 5,
     "total_tokens": 10,
     "prompt_tokens_details": {"cached_tokens": 0},
+}
+_BATCH: dict[str, Any] = {
+    "batch_id": "batch_0d6d4a4f2b1f5c6e7a8b9c0d",
+    "status": "completed",
+    "completed": 2,
+    "failed": 0,
+    "total": 2,
+    "results_url": "/batch/batch_0d6d4a4f2b1f5c6e7a8b9c0d/results",
+    "model": DESCRIBER,
+    "created": 1795276179,
+    "expires": 1795362579,
+    "ended": 1795276180,
+    "usage": {"prompt_tokens": 10, "completion_tokens": 17, "total_tokens": 27},
 }
 
 _FILE = {
@@ -105,6 +128,35 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "/tokenize": {"tokens": [37, 1159, 298, 466, 752], "count": 5},
     "/detokenize": {"prompt": "A lamp for every room"},
+    "POST /batch": {
+        "batch_id": _BATCH["batch_id"],
+        "status": "processing",
+        "total_requests": 2,
+        "created": _BATCH["created"],
+    },
+    "GET /batch": {"batches": [_BATCH], "next": None},
+    "/batch/{batch_id}": _BATCH,
+    "/batch/{batch_id}/cancel": _BATCH,
+    "/batch/{batch_id}/results": {
+        "batch_id": _BATCH["batch_id"],
+        "status": "completed",
+        "model": DESCRIBER,
+        "total": 2,
+        "completed": 2,
+        "failed": 0,
+        "results": [
+            {
+                "id": "kettle",
+                "index": 0,
+                "status": "completed",
+                "choices": [{"text": " brushed steel.", "index": 0, "finish_reason": "stop"}],
+                "usage": _USAGE,
+                "error": None,
+                "processing_time_ms": 24,
+            }
+        ],
+        "next": None,
+    },
     "/v1/chat/completions": {
         "id": "chatcmpl-a522548d6a61ca775954345a",
         "object": "chat.completion",

@@ -61,7 +61,7 @@ class IdempotencyMiddleware:
         return problem_response(problem, path=request.path, request_id=current_request_id())
 
     def _answer_once(self, request: HttpRequest, principal: Principal, manner: Idempotency) -> HttpResponseBase:
-        scope = scope_of(who=_name_of(principal), method="POST", path=request.path, key=request.headers[HEADER])
+        scope = scope_of(who=name_of(principal), method="POST", path=request.path, key=request.headers[HEADER])
         row = claim(scope=scope, fingerprint=fingerprint(request), now=timezone.now())
         if row.status is not None:
             headers = {REPLAYED: "true"}
@@ -106,7 +106,7 @@ def _principal_of(request: HttpRequest) -> Principal | None:
         return None
 
 
-def _name_of(principal: Principal) -> str:
+def name_of(principal: Principal) -> str:
     """The user; a key with fewer rights is apart, so that it never sees what the whole user was answered."""
     if principal.has_whole_role or principal.api_key is None:
         return f"user {principal.user.pk}"

@@ -8,14 +8,31 @@ from inference.remote.configuration import RemoteModel, read_remote_models
 from inference.webhooks.destinations import read_allowed
 from shared.environment import byte_count, env
 from shared.s3 import s3_options
+from shared.serving.broker import broker_url
 from shared.settings import *  # noqa: F403
-from shared.settings import MIDDLEWARE, SHARED_APPS, SPECTACULAR_SETTINGS, STORAGES, VAR_DIR, VERSION
+from shared.settings import (
+    MAX_BODY_BYTES,
+    MIDDLEWARE,
+    REDIS_URL,
+    SHARED_APPS,
+    SPECTACULAR_SETTINGS,
+    STORAGES,
+    VAR_DIR,
+    VERSION,
+)
 
 PROJECT = "inference"
 ROOT_URLCONF = "inference.config.urls"
 ASGI_APPLICATION = "inference.config.asgi.application"
 
-INSTALLED_APPS = [*SHARED_APPS, "inference.registry", "inference.files", "inference.webhooks", "inference.playground"]
+INSTALLED_APPS = [
+    *SHARED_APPS,
+    "inference.registry",
+    "inference.batches",
+    "inference.files",
+    "inference.webhooks",
+    "inference.playground",
+]
 
 MIDDLEWARE = [*MIDDLEWARE, "inference.access.versioning.ApiVersionMiddleware"]
 
@@ -73,5 +90,33 @@ WEBHOOK_ALLOW = read_allowed(env.list("STOA_WEBHOOK_ALLOW", default=[]))
 # WebSockets open at once in one process: of all users together, and of one.
 SOCKETS = env.int("STOA_SOCKETS", default=2000)
 SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER", default=20)
+
+# How large a batch may be. Its body may be larger than MAX_BODY_BYTES, from who is signed in.
+BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS", default=50_000)
+MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES") or 128 * 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = max(MAX_BODY_BYTES, MAX_BATCH_BYTES)  # the cap in front is the only one
+
+# Celery, on the server of REDIS_URL; without one batches are accepted, and wait for a worker that has one. A worker's
+# tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from their process.
+CELERY_BROKER_URL = broker_url(REDIS_URL)
+CELERY_TASK_DEFAULT_QUEUE = "inference"
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_WORKER_POOL = "threads"
+CELERY_WORKER_CONCURRENCY = 4
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "global_keyprefix": "stoa-inference:",  # the shop's worker may share the Redis
+    "visibility_timeout": 300,
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 2,
+    "socket_keepalive": not REDIS_URL.startswith("unix:"),
+    "health_check_interval": 25,
+}
 
 UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}

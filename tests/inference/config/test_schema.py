@@ -30,6 +30,11 @@ OPERATIONS = {
     ("get", "/v1/files/{file_id}"),
     ("delete", "/v1/files/{file_id}"),
     ("get", "/v1/files/{file_id}/content"),
+    ("get", "/batch"),
+    ("post", "/batch"),
+    ("get", "/batch/{batch_id}"),
+    ("get", "/batch/{batch_id}/results"),
+    ("post", "/batch/{batch_id}/cancel"),
 }
 
 

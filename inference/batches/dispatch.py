@@ -1,0 +1,50 @@
+"""Sending workers for batches. The rows are the outbox: what is open, is nobody's, and has no message on its way, is
+sent for again.
+
+A batch has at most one message that counts: `sent_at` says that it is on its way, and the task that takes it clears
+that. A task that finds it cleared was sent twice, and ends at once.
+"""
+
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, OuterRef, Q
+
+from inference.batches.models import Batch, BatchQuerySet, Lease
+from inference.config.celery import send
+
+RUN = "inference.batches.tasks.run"
+# A message that nobody has taken for so long may be lost. Where it only waits its turn, it is sent twice.
+LOST_AFTER = timedelta(seconds=10)
+MOST_A_ROUND = 200
+
+
+def wake(*, batch_pk: int, now: datetime) -> None:
+    """Send a worker for the batch, unless it has ended, rests, or one is on its way already."""
+    _send(Batch.objects.filter(pk=batch_pk, sent_at=None), batch_pk, now)
+
+
+def take_message(*, batch_pk: int) -> bool:
+    """Whether the message that brought us here counts."""
+    return Batch.objects.filter(pk=batch_pk, sent_at__isnull=False).update(sent_at=None) == 1
+
+
+def resend(*, now: datetime) -> int:
+    """Send for every open batch that nobody works on and nobody is on the way to. Answers for how many."""
+    lost = Q(sent_at=None) | Q(sent_at__lte=now - LOST_AFTER)
+    alone = ~Exists(Lease.objects.filter(batch=OuterRef("pk"), until__gt=now))
+    open_ones = Batch.objects.filter(lost, alone, ended_at=None, resume_at__lte=now).order_by("resume_at", "pk")
+    batches = list(open_ones.values_list("pk", flat=True)[:MOST_A_ROUND])
+    for batch_pk in batches:
+        if not _send(Batch.objects.filter(lost, pk=batch_pk), batch_pk, now):
+            break  # no broker: the others would wait for it as well
+    return len(batches)
+
+
+def _send(found: BatchQuerySet, batch_pk: int, now: datetime) -> bool:
+    """False where the broker could not be reached."""
+    if not found.filter(ended_at=None, resume_at__lte=now).update(sent_at=now):
+        return True
+    if send(RUN, batch_pk=batch_pk):
+        return True
+    Batch.objects.filter(pk=batch_pk, sent_at=now).update(sent_at=None)
+    return False

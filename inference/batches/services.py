@@ -1,0 +1,168 @@
+"""Accepting batches, ending them early, and forgetting them.
+
+    create_batch(user=..., kind=Batch.Kind.CHAT, model_id="m", requests=[NewRequest("a", '{"messages": ...}')], now=now)
+
+A request's `body` is JSON text. Native: {"id", "prompt", parameters}, over the batch's `parameters`. The other kinds:
+the body of the route in OpenAI's form, `model` included. It is validated by who creates the batch; what cannot be read
+when its turn comes fails with INVALID_REQUEST. Requests may be any iterable: it is read once, in the transaction that
+makes the batch, and what it raises undoes that.
+
+A batch has ended when `ended_at` is set. `results` reads what came of it; `outcomes.end` is where every end passes.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from inference.batches import dispatch, outcomes
+from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
+from inference.protocol.errors import Code
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+
+ACCEPTED_FOR = timedelta(hours=24)
+WRITTEN_AT_ONCE = 1000
+FORGOTTEN_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A request of a batch that is made."""
+
+    custom_id: str
+    body: str
+
+
+@transaction.atomic
+def create_batch(
+    *,
+    user: User,
+    kind: Batch.Kind,
+    model_id: str,
+    requests: Iterable[NewRequest],
+    now: datetime,
+    parameters: Mapping[str, Any] | None = None,
+) -> Batch:
+    """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice."""
+    batch = Batch.objects.create(
+        user=user,
+        kind=kind,
+        model_id=model_id,
+        parameters=dict(parameters or {}),
+        created_at=now,
+        expires_at=now + ACCEPTED_FOR,
+        resume_at=now,
+    )
+    try:
+        batch.total = _write_requests(batch, requests)
+    except IntegrityError as error:
+        raise ApiError(400, "Two requests of the batch have the same id: give each an id of its own.") from error
+    if not 0 < batch.total <= settings.BATCH_MOST_REQUESTS:
+        raise ApiError(400, f"A batch has 1 to {settings.BATCH_MOST_REQUESTS} requests.")
+    batch.save(update_fields=["total"])
+    transaction.on_commit(partial(dispatch.wake, batch_pk=batch.pk, now=now), robust=True)
+    return batch
+
+
+@transaction.atomic
+def cancel_batch(*, batch_pk: int, now: datetime) -> Batch:
+    """Ends the batch with what it has so far; what is running is dropped. One that has ended stays as it is."""
+    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_pk)
+    if batch.status == Batch.Status.PROCESSING:
+        _unfinished(batch).update(status=BatchRequest.Status.CANCELLED, lease=None)
+        outcomes.end(batch, Batch.Status.CANCELLED, now)
+        batch.save(update_fields=outcomes.ENDING)
+    return batch
+
+
+@transaction.atomic
+def retry_failed(*, batch_pk: int, now: datetime) -> Batch:
+    """A new batch of the requests that failed in this one, which stays as it is. ApiError 400: none did."""
+    batch = Batch.objects.get(pk=batch_pk)
+    failed = BatchRequest.objects.filter(batch=batch, status=BatchRequest.Status.FAILED).order_by("index")
+    return create_batch(
+        user=batch.user,
+        kind=Batch.Kind(batch.kind),
+        model_id=batch.model_id,
+        parameters=batch.parameters,
+        requests=(NewRequest(row.custom_id, row.body) for row in failed.iterator()),
+        now=now,
+    )
+
+
+def expire_batches(*, now: datetime) -> int:
+    """Ends the batches whose time is over: what they have not done has failed. Answers how many."""
+    late = Batch.objects.filter(ended_at=None, expires_at__lte=now).values_list("pk", flat=True)
+    return sum(_expire(batch_pk, now) for batch_pk in list(late))
+
+
+def forget_batches(*, now: datetime) -> int:
+    """Deletes some of the batches that ended long ago, with all that belongs to them. Answers how many."""
+    old = Batch.objects.filter(ended_at__lte=now - settings.BATCH_KEPT_FOR).order_by("ended_at")
+    batches = list(old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])
+    for batch_pk in batches:
+        _forget(batch_pk)
+    return len(batches)
+
+
+@transaction.atomic
+def _expire(batch_pk: int, now: datetime) -> bool:
+    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_pk)
+    if batch.status != Batch.Status.PROCESSING:
+        return False
+    late = _unfinished(batch)
+    BatchResult.objects.bulk_create(
+        (
+            BatchResult(
+                request_id=pk,
+                error_code=Code.TIMEOUT,
+                error_message=outcomes.EXPIRED,
+                processing_time_ms=0,
+                created_at=now,
+            )
+            for pk in late.values_list("pk", flat=True)
+        ),
+        batch_size=WRITTEN_AT_ONCE,
+    )
+    batch.failed += late.update(status=BatchRequest.Status.FAILED, lease=None)
+    outcomes.end(batch, Batch.Status.EXPIRED, now)
+    batch.save(update_fields=["failed", *outcomes.ENDING])
+    return True
+
+
+@transaction.atomic
+def _forget(batch_pk: int) -> None:
+    """From the leaves to the root: what points at what is deleted, is deleted before it."""
+    requests = BatchRequest.objects.filter(batch=batch_pk)
+    BatchResult.objects.filter(request__in=requests).delete()
+    requests.delete()
+    Lease.objects.filter(batch=batch_pk).delete()
+    Batch.objects.filter(pk=batch_pk).delete()
+
+
+def _unfinished(batch: Batch) -> "QuerySet[BatchRequest]":
+    return BatchRequest.objects.filter(
+        batch=batch, status__in=[BatchRequest.Status.PENDING, BatchRequest.Status.RUNNING]
+    )
+
+
+def _write_requests(batch: Batch, requests: Iterable[NewRequest]) -> int:
+    """Answers how many there were; one more than there may be is enough to know."""
+    rows = _rows(batch, itertools.islice(requests, settings.BATCH_MOST_REQUESTS + 1))
+    written = 0
+    while some := list(itertools.islice(rows, WRITTEN_AT_ONCE)):
+        BatchRequest.objects.bulk_create(some)
+        written += len(some)
+    return written
+
+
+def _rows(batch: Batch, requests: Iterable[NewRequest]) -> Iterator[BatchRequest]:
+    for index, request in enumerate(requests):
+        yield BatchRequest(batch=batch, index=index, custom_id=request.custom_id, body=request.body)

@@ -1,0 +1,53 @@
+"""What a worker process does beside its tasks: it sweeps, and sees to it that a model host runs on its machine."""
+
+import os
+import socket
+import threading
+
+import structlog
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from inference.batches.sweeping import sweep
+from inference.registry.processes import Keeper
+from inference.registry.reconciling import Reconciler
+
+SWEEPS_EVERY_S = 3.0
+
+logger = structlog.get_logger(__name__)
+
+
+class Worker:
+    """This process. `ending` tells the turns of its tasks to end."""
+
+    def __init__(self) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}"
+        self.ending = threading.Event()
+        self._keeper = Keeper(Reconciler().reconcile)
+        self._thread = threading.Thread(target=self._sweep, name="batch-sweeper", daemon=True)
+
+    def start(self) -> None:
+        """Once the worker takes tasks."""
+        self._keeper.start()
+        self._thread.start()
+
+    def end_turns(self) -> None:
+        """Running requests are handed back, and the tasks end."""
+        self.ending.set()
+
+    def end(self) -> None:
+        """Once all tasks have ended: a host that is ours ends as well."""
+        self.ending.set()
+        self._keeper.end()
+
+    def _sweep(self) -> None:
+        while not self.ending.wait(SWEEPS_EVERY_S):
+            try:
+                sweep(now=timezone.now())
+            except DatabaseError as error:
+                logger.warning("batches_not_swept", reason=type(error).__name__)
+            finally:
+                connection.close()
+
+
+this_worker = Worker()

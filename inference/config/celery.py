@@ -1,0 +1,58 @@
+"""The model server's Celery: `celery -A inference.config.celery worker`. Its settings are the CELERY_ ones.
+
+The database is the truth: a task carries ids alone and may run twice, and what a lost task left undone is found by the
+sweeper of any worker, or by the next round of `ROUNDS`, which every worker starts from time to time.
+"""
+
+import os
+import threading
+from typing import Any
+
+import structlog
+from celery import Celery
+from celery.signals import setup_logging, worker_ready
+from kombu.exceptions import OperationalError
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
+
+# What every worker sends, and every how many seconds.
+ROUNDS = {
+    "inference.batches.tasks.forget": 600.0,
+}
+
+logger = structlog.get_logger(__name__)
+
+app = Celery("inference")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+
+def send(task: str, **ids: int) -> bool:
+    """Give a task to a worker, by name. False where there is no broker, or it cannot be reached: who sweeps the
+    database sees to it."""
+    if not app.conf.broker_url:
+        return False
+    try:
+        app.send_task(task, kwargs=ids, retry=False, ignore_result=True)
+    except OperationalError as error:
+        logger.warning("broker_unavailable", task=task, reason=type(error.__cause__ or error).__name__)
+        return False
+    return True
+
+
+@setup_logging.connect
+def _keep_our_logging(**kwargs: Any) -> None:
+    """Connected, it keeps Celery from putting its own in place of what Django's settings say."""
+
+
+@worker_ready.connect
+def _start_rounds(**kwargs: Any) -> None:
+    for task, seconds in ROUNDS.items():
+        threading.Thread(target=_send_rounds, args=(task, seconds), name=task, daemon=True).start()
+
+
+def _send_rounds(task: str, seconds: float) -> None:
+    pause = threading.Event()
+    while True:
+        send(task)
+        pause.wait(seconds)

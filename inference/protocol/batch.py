@@ -1,0 +1,197 @@
+"""Batches on the wire: one body with many generations, what is told of a batch, and its results."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from inference.engine import InvalidRequest
+from inference.protocol import native
+from inference.protocol.errors import Code
+from inference.protocol.parameters import (
+    Choices,
+    MaxTokens,
+    Priority,
+    RepeatPenalty,
+    Seed,
+    StopSequences,
+    Temperature,
+    Timeout,
+    TopK,
+    TopP,
+    parse,
+)
+from inference.protocol.sampling import FurtherSampling
+
+LONGEST_ID = 256
+LONGEST_URL = 2048
+
+RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern="^[^\x00-\x1f\x7f]*$")]
+Url = Annotated[str, Meta(min_length=1, max_length=LONGEST_URL)]
+
+
+class BatchState(StrEnum):
+    """`completed` where some may have failed; `failed` where none could be done; the rest ended before all was done."""
+
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class BatchParameters(FurtherSampling, kw_only=True, forbid_unknown_fields=True):
+    """Those of POST /inference. What a request does not say is as its batch says, or else as there."""
+
+    max_tokens: MaxTokens | UnsetType = UNSET
+    temperature: Temperature | UnsetType = UNSET
+    top_p: TopP | UnsetType = UNSET
+    top_k: TopK | UnsetType = UNSET
+    repeat_penalty: RepeatPenalty | UnsetType = UNSET
+    stop: StopSequences | UnsetType | None = UNSET
+    seed: Seed | UnsetType | None = UNSET
+    n: Choices | UnsetType = UNSET
+    timeout: Timeout | UnsetType | None = UNSET
+    priority: Priority | UnsetType = UNSET
+
+
+class BatchRequestBody(BatchParameters, kw_only=True, forbid_unknown_fields=True):
+    """One generation; `id` is its own in the batch."""
+
+    id: RequestId
+    prompt: str
+
+
+class BatchHead(BatchParameters, kw_only=True, forbid_unknown_fields=True):
+    """A batch without its requests."""
+
+    model: str
+    webhook_url: Annotated[Url, Meta(description="Told once when the batch has ended.")] | None = None
+
+
+class BatchBody(BatchHead, kw_only=True, forbid_unknown_fields=True):
+    """Many generations by one model, with the parameters that they share."""
+
+    requests: Annotated[list[BatchRequestBody], Meta(min_length=1)]
+
+
+def split(body: bytes) -> tuple[bytes, list[Raw]]:
+    """The body with no requests in it, and each of these as its JSON, which shares the body's memory. InvalidRequest:
+    it is no JSON object, or has no array of requests."""
+    try:
+        requests = msgspec.json.decode(body, type=dict[str, Raw]).get("requests")
+        if requests is None:
+            raise InvalidRequest("requests is required.", field="requests")
+        pieces = msgspec.json.decode(requests, type=list[Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"The body is no JSON object with an array of requests: {error}.") from None
+    return body.replace(bytes(requests), b"[]", 1), pieces
+
+
+def inference_body(request: Mapping[str, Any], *, model_id: str, parameters: Mapping[str, Any]) -> native.InferenceBody:
+    """The POST /inference that a request of a batch amounts to. InvalidRequest names the field that is wrong."""
+    own = {name: value for name, value in request.items() if name != "id"}
+    return parse({"model": model_id, **parameters, **own}, native.InferenceBody)
+
+
+class BatchAccepted(Struct):
+    """What POST /batch answers. `webhook_secret`: of this user's webhooks, with the first of them alone."""
+
+    batch_id: str
+    status: BatchState
+    total_requests: int
+    created: int
+    webhook_secret: str | UnsetType = UNSET
+
+
+class BatchUsage(Struct):
+    """True token counts of all that was answered."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class BatchStatus(Struct):
+    """A batch at one moment. Times are Unix seconds; `ended` is null while it is `processing`."""
+
+    batch_id: str
+    status: BatchState
+    completed: int
+    failed: int
+    total: int
+    results_url: str
+    model: str
+    created: int
+    expires: int
+    ended: int | None
+    usage: BatchUsage
+
+
+class BatchList(Struct):
+    """Newest first. `next`: send it as `after` for those that follow; null at the end."""
+
+    batches: list[BatchStatus]
+    next: str | None
+
+
+class BatchError(Struct):
+    """Why a request of a batch failed."""
+
+    code: Code
+    message: str
+
+
+class BatchResult(Struct):
+    """What came of a request. `choices` and `usage` are null where it failed, and `error` where it did not. Batches
+    made under /v1 have the choices of their route; embeddings are `data`."""
+
+    id: str
+    index: int
+    status: Literal["completed", "failed"]
+    choices: list[native.InferenceChoice] | None
+    usage: native.Usage | None
+    error: BatchError | None
+    processing_time_ms: int
+    data: list[Any] | UnsetType = UNSET
+
+
+class BatchResults(Struct):
+    """Results in the order of the requests, as far as they have come without a gap. `next`: send it as `after` for
+    those that follow; null when the batch has ended and these are the last."""
+
+    batch_id: str
+    status: BatchState
+    model: str
+    total: int
+    completed: int
+    failed: int
+    results: list[BatchResult]
+    next: int | None
+
+
+class BatchEnd(Struct):
+    """The last event of a stream of results."""
+
+    done: Literal[True]
+    status: BatchState
+    total: int
+    completed: int
+    failed: int
+
+
+class ListQuery(Struct, forbid_unknown_fields=True):
+    """Which batches are listed: `after` this one, with this status."""
+
+    after: Annotated[str, Meta(max_length=64)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    status: BatchState | None = None
+
+
+class ResultsQuery(Struct, forbid_unknown_fields=True):
+    """Which results are told: `after` the request with this index."""
+
+    after: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
