@@ -18,6 +18,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base"
 # What every worker sends, and every how many seconds.
 ROUNDS = {
     "inference.batches.tasks.forget": 600.0,
+    "inference.files.tasks.sweep": 600.0,
 }
 
 logger = structlog.get_logger(__name__)
