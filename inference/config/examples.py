@@ -53,6 +53,14 @@ REQUESTS: dict[str, dict[str, dict[str, Any]]] = {
             "max_tokens": 12,
         }
     },
+    "POST /webhooks": {
+        "An address": {"url": "https://hooks.example.com/stoa"},
+        "Off for now": {"url": "https://hooks.example.com/later", "events": ["batch.complete"], "enabled": False},
+    },
+    "PATCH /webhooks/{webhook_id}": {
+        "Another address": {"url": "https://hooks.example.com/new"},
+        "Off for now": {"enabled": False},
+    },
     "/v1/chat/completions": {
         "A chat": _CHAT | {"temperature": 0.2, "seed": 7, "max_tokens": 40},
         "As chunks": _CHAT | {"max_tokens": 40, "stream": True, "stream_options": {"include_usage": True}},
@@ -106,6 +114,41 @@ _FILE = {
     "status": "processed",
 }
 
+_WEBHOOK: dict[str, Any] = {
+    "id": "wh_1f0c2a53d9c64ab2f84e1d07",
+    "url": "https://hooks.example.com/stoa",
+    "events": ["batch.complete"],
+    "enabled": True,
+    "disabled_by": None,
+    "previous_secret_until": None,
+    "created_at": "2026-11-21T18:00:00Z",
+    "updated_at": "2026-11-21T18:00:00Z",
+}
+_ISSUED = _WEBHOOK | {"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="}
+_DELIVERY: dict[str, Any] = {
+    "id": "msg_6a2f7c1d9e4b83505f1ce2d7",
+    "event": "batch.complete",
+    "url": "https://hooks.example.com/stoa",
+    "state": "delivered",
+    "attempt_count": 1,
+    "next_attempt_at": None,
+    "created_at": "2026-11-21T18:05:00Z",
+    "finished_at": "2026-11-21T18:05:00.210Z",
+}
+_ATTEMPT = {
+    "number": 1,
+    "started_at": "2026-11-21T18:05:00.050Z",
+    "duration_ms": 160,
+    "status": 200,
+    "failure": None,
+}
+_ANNOUNCED = {
+    "type": "batch.complete",
+    "event": "batch.complete",
+    "timestamp": "2026-11-21T18:05:00.000Z",
+    "data": {"batch_id": "batch_5f1ce2d76a2f7c1d9e4b8350", "status": "completed", "total": 3},
+}
+
 # Path, likewise, to what it answers to the first of these.
 ANSWERS: dict[str, dict[str, Any]] = {
     "/health": {"status": "healthy", "version": "0.1.0", "uptime_seconds": 210, "models_loaded": 2},
@@ -157,6 +200,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
         ],
         "next": None,
     },
+    "GET /webhooks": {"webhooks": [_WEBHOOK]},
+    "POST /webhooks": _ISSUED,
+    "GET /webhooks/{webhook_id}": _WEBHOOK,
+    "PATCH /webhooks/{webhook_id}": _WEBHOOK | {"url": "https://hooks.example.com/new"},
+    "DELETE /webhooks/{webhook_id}": {"id": _WEBHOOK["id"], "deleted": True},
+    "/webhooks/{webhook_id}/rotate": _ISSUED | {"previous_secret_until": "2026-11-22T18:00:00Z"},
+    "/webhooks/{webhook_id}/deliveries": {"deliveries": [_DELIVERY], "next": None},
+    "/webhooks/{webhook_id}/deliveries/{delivery_id}": _DELIVERY | {"body": _ANNOUNCED, "attempts": [_ATTEMPT]},
+    "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _DELIVERY
+    | {"state": "pending", "next_attempt_at": "2026-11-21T18:07:00Z", "finished_at": None},
     "/v1/chat/completions": {
         "id": "chatcmpl-a522548d6a61ca775954345a",
         "object": "chat.completion",

@@ -35,6 +35,15 @@ OPERATIONS = {
     ("get", "/batch/{batch_id}"),
     ("get", "/batch/{batch_id}/results"),
     ("post", "/batch/{batch_id}/cancel"),
+    ("get", "/webhooks"),
+    ("post", "/webhooks"),
+    ("get", "/webhooks/{webhook_id}"),
+    ("patch", "/webhooks/{webhook_id}"),
+    ("delete", "/webhooks/{webhook_id}"),
+    ("post", "/webhooks/{webhook_id}/rotate"),
+    ("get", "/webhooks/{webhook_id}/deliveries"),
+    ("get", "/webhooks/{webhook_id}/deliveries/{delivery_id}"),
+    ("post", "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver"),
 }
 
 

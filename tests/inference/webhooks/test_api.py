@@ -1,0 +1,203 @@
+"""The routes of webhooks, on a running server."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.inference.engine.processes import REPOSITORY
+from tests.inference.served import ServedStoa
+
+PUBLIC = "https://93.184.216.34"
+
+# Announces so many things to a user; two of them have been given up.
+_ANNOUNCE = """
+import sys
+import django
+django.setup()
+from django.utils import timezone
+from inference.webhooks.models import Attempt, Delivery
+from inference.webhooks.services import announce
+from shared.accounts.models import User
+now = timezone.now()
+user = User.objects.get(email=sys.argv[1])
+for number in range(int(sys.argv[2])):
+    announce(user=user, url=None, event="batch.complete", data={"number": number}, now=now)
+for delivery in Delivery.objects.filter(endpoint__user=user).order_by("pk")[:2]:
+    Attempt.objects.create(delivery=delivery, number=1, started_at=now, duration_ms=7, status=500, failure="status")
+    Delivery.objects.filter(pk=delivery.pk).update(state="failed", due_at=None, finished_at=now, attempts=1)
+"""
+
+
+def ask(stoa: ServedStoa, method: str, path: str, body: object = None, role: str = "STAFF") -> httpx2.Response:
+    return httpx2.request(method, f"{stoa.url}/webhooks{path}", json=body, headers=stoa.headers(role), timeout=60)
+
+
+def made(stoa: ServedStoa, url: str, role: str = "STAFF", **more: Any) -> dict[str, Any]:
+    answer = ask(stoa, "POST", "", {"url": url} | more, role)
+    assert answer.status_code == 200, answer.text
+    endpoint: dict[str, Any] = answer.json()
+    return endpoint
+
+
+@pytest.fixture
+def announce(stoa: ServedStoa) -> Any:
+    """Announces things to the user of a role."""
+
+    def announce(role: str, count: int) -> None:
+        command = [sys.executable, "-c", _ANNOUNCE, f"{role.lower()}@example.com", str(count)]
+        subprocess.run(command, cwd=REPOSITORY, env=stoa.environment, check=True, timeout=100)
+
+    return announce
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(stoa: ServedStoa) -> Iterator[None]:
+    """Other tests use the same server."""
+    yield
+    for role in ("STAFF", "STORE_OWNER"):
+        for endpoint in ask(stoa, "GET", "", role=role).json()["webhooks"]:
+            ask(stoa, "DELETE", f"/{endpoint['id']}", role=role)
+
+
+def test_a_webhook_is_made_read_changed_and_deleted(stoa: ServedStoa):
+    endpoint = made(stoa, f"{PUBLIC}/hook")
+    path = f"/{endpoint['id']}"
+
+    assert endpoint.pop("secret").startswith("whsec_")
+    assert endpoint["id"].startswith("wh_")
+    assert (endpoint["url"], endpoint["events"]) == (f"{PUBLIC}/hook", ["batch.complete"])
+    assert (endpoint["enabled"], endpoint["disabled_by"], endpoint["previous_secret_until"]) == (True, None, None)
+    assert ask(stoa, "GET", path).json() == endpoint
+    assert ask(stoa, "GET", "").json() == {"webhooks": [endpoint]}
+
+    changed = ask(stoa, "PATCH", path, {"url": f"{PUBLIC}/other", "enabled": False}).json()
+    assert (changed["url"], changed["enabled"], changed["disabled_by"]) == (f"{PUBLIC}/other", False, "owner")
+    assert changed["events"] == ["batch.complete"]
+    assert ask(stoa, "PATCH", path, {}).json()["enabled"] is False
+
+    assert ask(stoa, "DELETE", path).json() == {"id": endpoint["id"], "deleted": True}
+    assert ask(stoa, "GET", path).status_code == 404
+
+
+def test_a_secret_is_shown_where_it_is_made_and_nowhere_else(stoa: ServedStoa):
+    endpoint = made(stoa, f"{PUBLIC}/hook")
+    rotated = ask(stoa, "POST", f"/{endpoint['id']}/rotate").json()
+
+    assert rotated["secret"] != endpoint["secret"]
+    assert rotated["previous_secret_until"] > rotated["updated_at"]
+    for answer in (
+        ask(stoa, "GET", ""),
+        ask(stoa, "GET", f"/{endpoint['id']}"),
+        ask(stoa, "PATCH", f"/{endpoint['id']}", {"enabled": True}),
+    ):
+        assert "whsec_" not in answer.text
+        assert '"secret"' not in answer.text
+
+
+def test_a_secret_is_never_kept_for_an_idempotency_key(stoa: ServedStoa):
+    headers = stoa.headers("STAFF") | {"Idempotency-Key": "once"}
+    endpoint = made(stoa, f"{PUBLIC}/hook")
+    path = f"{stoa.url}/webhooks/{endpoint['id']}/rotate"
+    first, second = (httpx2.post(path, headers=headers, timeout=60).json()["secret"] for _ in range(2))
+
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "url"),
+        ({"url": 7}, "url"),
+        ({"url": "http://127.0.0.1/"}, "url"),
+        ({"url": f"{PUBLIC}:8443/"}, "url"),
+        ({"url": f"{PUBLIC}/", "events": ["batch.begun"]}, "events[0]"),
+        ({"url": f"{PUBLIC}/", "enabled": "yes"}, "enabled"),
+        ({"url": f"{PUBLIC}/", "secret": "whsec_mine"}, "secret"),
+    ],
+)
+def test_what_is_wrong_with_a_webhook_is_named(stoa: ServedStoa, body: object, field: str):
+    answer = ask(stoa, "POST", "", body)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "INVALID_REQUEST"
+    assert answer.json()["error"]["details"]["field"] == field
+    assert ask(stoa, "GET", "").json() == {"webhooks": []}
+
+
+def test_what_was_sent_is_listed_page_by_page_and_sent_again(stoa: ServedStoa, announce: Any):
+    path = f"/{made(stoa, f'{PUBLIC}/hook')['id']}/deliveries"
+    announce("STAFF", 5)
+    pages, after = [], ""
+    while after is not None:
+        page = ask(stoa, "GET", f"{path}?limit=2&after={after}").json()
+        pages.append(page["deliveries"])
+        after = page["next"]
+
+    listed = [delivery for page in pages for delivery in page]
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert [delivery["state"] for delivery in listed] == ["pending", "pending", "pending", "failed", "failed"]
+    assert len({delivery["id"] for delivery in listed}) == 5
+    failed = ask(stoa, "GET", f"{path}?state=failed").json()["deliveries"]
+    assert failed == listed[3:]
+
+    detail = ask(stoa, "GET", f"{path}/{failed[0]['id']}").json()
+    assert detail["body"]["data"] == {"number": 1}
+    (attempt,) = detail["attempts"]
+    assert attempt.pop("started_at").endswith("Z")
+    assert attempt == {"number": 1, "duration_ms": 7, "status": 500, "failure": "status"}
+
+    again = ask(stoa, "POST", f"{path}/{failed[0]['id']}/redeliver").json()
+    assert (again["id"], again["state"], again["finished_at"]) == (failed[0]["id"], "pending", None)
+    assert again["next_attempt_at"] is not None
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "state=lost", "page=2", "after=msg_0"])
+def test_a_query_that_cannot_be_answered_is_refused(stoa: ServedStoa, query: str):
+    path = f"/{made(stoa, f'{PUBLIC}/hook')['id']}/deliveries?{query}"
+    answer = ask(stoa, "GET", path)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["details"]["field"] == query.partition("=")[0]
+
+
+def test_another_users_webhooks_are_not_there(stoa: ServedStoa, announce: Any):
+    endpoint = made(stoa, f"{PUBLIC}/hook")
+    announce("STAFF", 2)
+    path = f"/{endpoint['id']}"
+    delivery = ask(stoa, "GET", f"{path}/deliveries").json()["deliveries"][0]
+    others = made(stoa, f"{PUBLIC}/hook", "STORE_OWNER")
+
+    routes = [
+        ("GET", path, None),
+        ("PATCH", path, {"enabled": False}),
+        ("DELETE", path, None),
+        ("POST", f"{path}/rotate", None),
+        ("GET", f"{path}/deliveries", None),
+        ("GET", f"{path}/deliveries/{delivery['id']}", None),
+        ("POST", f"{path}/deliveries/{delivery['id']}/redeliver", None),
+    ]
+    for role in ("STORE_OWNER", "SUPER_ADMIN"):
+        for method, route, body in routes:
+            answer = ask(stoa, method, route, body, role)
+            assert answer.status_code == 404, (method, route, answer.text)
+            assert answer.json()["error"]["code"] == "INVALID_REQUEST"
+    for role in ("CUSTOMER", "READER"):
+        for method, route, body in [("GET", "", None), ("POST", "", {"url": f"{PUBLIC}/x"}), *routes]:
+            assert ask(stoa, method, route, body, role).status_code == 403
+    crossed = f"/{others['id']}/deliveries/{delivery['id']}"
+    assert ask(stoa, "GET", crossed, role="STORE_OWNER").status_code == 404
+    assert ask(stoa, "GET", path).json()["enabled"] is True
+
+
+def test_a_method_that_is_not_there_is_told_with_those_that_are(stoa: ServedStoa):
+    answer = ask(stoa, "PUT", "", {})
+
+    assert answer.status_code == 405
+    assert {method.strip() for method in answer.headers["allow"].split(",")} == {"GET", "HEAD", "POST"}
+    assert json.loads(answer.text)["error"]["code"] == "INVALID_REQUEST"
+    assert httpx2.head(f"{stoa.url}/webhooks", headers=stoa.headers("STAFF"), timeout=60).status_code == 200
