@@ -1,19 +1,123 @@
-"""Drafts, to be read: what a model wrote is not rewritten here."""
+"""Drafts in the admin: read, edited, used and discarded, one or many. They are written on their product's page."""
 
-from django.contrib import admin
-from django.http import HttpRequest
-from unfold.admin import ModelAdmin
+from collections.abc import Callable
+from typing import Any
 
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.text import Truncator
+from django.utils.translation import gettext as now_translated
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.decorators import action
+
+from commerce.config.fast_admin import FastAdmin
+from commerce.descriptions import admin_writer, drafts
 from commerce.descriptions.models import DescriptionDraft
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+
+SHOWN_CHARACTERS = 120
 
 
 @admin.register(DescriptionDraft)
-class DescriptionDraftAdmin(ModelAdmin):
-    list_display = ["id", "product", "author", "model", "created_at"]
-    list_select_related = ["product", "author"]
-    list_filter = ["model", "created_at"]
-    search_fields = ["product__name"]
-    readonly_fields = ["product", "author", "text", "model", "created_at"]
+class DescriptionDraftAdmin(FastAdmin):
+    list_display = ["created_at", "product", "beginning", "state", "language", "tone", "author"]
+    list_select_related = ["product", "author", "decided_by"]
+    list_filter = ["state", ["product", AutocompleteSelectFilter]]
+    search_fields = ["product__name", "product__slug"]
+    search_help_text: Any = _("The beginning of a product's name, or a draft's id")
+    fieldsets = [
+        (None, {"fields": ["product", "state", "text"]}),
+        (_("As it was written"), {"fields": ["written", ("model", "author", "created_at")]}),
+        (_("What was asked for"), {"fields": [("tone", "language", "max_words"), "keywords"]}),
+        (_("What became of it"), {"fields": [("edited_at", "decided_by", "decided_at")]}),
+    ]
+    actions = ["use_chosen", "discard_chosen"]
+    actions_submit_line = ["save_and_use", "save_and_discard"]
+
+    def get_urls(self) -> list[URLPattern]:
+        deeds = [
+            path("write/<id:product_id>/", admin_writer.write, name="commerce_descriptions_write"),
+            # Not `id`, which is never 0: the page's script puts the draft in the place of it.
+            path("<int:draft_id>/use/", admin_writer.use, name="commerce_descriptions_use"),
+            path("<int:draft_id>/discard/", admin_writer.discard, name="commerce_descriptions_discard"),
+        ]
+        return [*deeds, *super().get_urls()]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        names = [field.name for field in DescriptionDraft._meta.fields if field.name != "id"]
+        return [name for name in names if not (name == "text" and obj and obj.is_open)]
+
+    def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        is_open = DescriptionDraft.objects.open().filter(pk=object_id).exists()
+        return super().get_actions_submit_line(request, object_id) if is_open else []
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What is not used is discarded, and stays the product's history."""
+        return False
+
+    @admin.display(description=_("text"))
+    def beginning(self, draft: DescriptionDraft) -> str:
+        return Truncator(draft.text).chars(SHOWN_CHARACTERS)
+
+    def save_model(self, request: HttpRequest, obj: DescriptionDraft, form: Any, change: bool) -> None:
+        """Through the services alone. What they refuse is told by `response_change`."""
+        try:
+            if "text" in form.changed_data:
+                text = obj.text.replace("\r\n", "\n")
+                drafts.edit_draft(draft_id=obj.pk, actor=_user(request), text=text, now=timezone.now())
+            for deed in self.get_actions_submit_line(request, obj.pk):
+                if deed.action_name in request.POST:
+                    deed.method(request, obj)
+        except ApiError as error:
+            request.draft_refusal = error.problem.message  # type: ignore[attr-defined]
+
+    def response_change(self, request: HttpRequest, obj: DescriptionDraft) -> HttpResponse:
+        if refusal := getattr(request, "draft_refusal", ""):
+            self.message_user(request, now_translated(refusal), messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+        answer: HttpResponse = super().response_change(request, obj)
+        return answer
+
+    @action(description=_("Use as the description"))
+    def save_and_use(self, request: HttpRequest, obj: DescriptionDraft) -> None:
+        drafts.accept_draft(draft_id=obj.pk, actor=_user(request), now=timezone.now())
+
+    @action(description=_("Discard"))
+    def save_and_discard(self, request: HttpRequest, obj: DescriptionDraft) -> None:
+        drafts.discard_draft(draft_id=obj.pk, actor=_user(request), now=timezone.now())
+
+    @admin.action(description=_("Use as the description of its product"))
+    def use_chosen(self, request: HttpRequest, chosen: "QuerySet[DescriptionDraft]") -> None:
+        self._decide(request, chosen, drafts.accept_draft)
+
+    @admin.action(description=_("Discard"))
+    def discard_chosen(self, request: HttpRequest, chosen: "QuerySet[DescriptionDraft]") -> None:
+        self._decide(request, chosen, drafts.discard_draft)
+
+    def _decide(self, request: HttpRequest, chosen: Any, decide: Callable[..., Any]) -> None:
+        """Oldest first: of several for one product the newest stays. Those that are decided about are passed over."""
+        done = refused = 0
+        for draft_id in chosen.order_by("created_at", "pk").values_list("pk", flat=True):
+            try:
+                decide(draft_id=draft_id, actor=_user(request), now=timezone.now())
+                done += 1
+            except ApiError:
+                refused += 1
+        if done:
+            self.message_user(request, now_translated("Drafts decided about: %(count)d") % {"count": done})
+        if refused:
+            words = now_translated("Drafts that were decided about before: %(count)d") % {"count": refused}
+            self.message_user(request, words, messages.WARNING)
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # noqa: S101 the admin lets nobody else in
+    return request.user

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from commerce.descriptions.plain_text import visible
+
 SYSTEM = "You write product descriptions for an online shop."
 # A small vocabulary takes up to two tokens a word; names and punctuation need some room beside.
 TOKENS_A_WORD = 2
@@ -55,5 +57,6 @@ def _length(words: int) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Line ends and runs of blanks as single blanks: a name cannot pass for another line of the request."""
-    return " ".join(text.split())
+    """Line ends and runs of blanks as single blanks, and nothing that cannot be seen: a name cannot pass for another
+    line of the request."""
+    return " ".join(visible(text).split())

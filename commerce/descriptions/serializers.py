@@ -1,21 +1,37 @@
-"""The wire shapes of POST /generate-descriptions."""
+"""The wire shapes of descriptions and their drafts."""
 
 from typing import Any
 
 from rest_framework import serializers
 
+from commerce.catalog.models import Product
+from commerce.descriptions.models import DescriptionDraft
 from commerce.descriptions.prompts import Brief
+from commerce.descriptions.services import LONGEST_TEXT
+from shared.api.fields import IdField
+from shared.api.relations import RelationsSerializer
+
+MOST_KEYWORDS = 20
+LONGEST_KEYWORD = 64
+LANGUAGE = r"\A[a-z]{2,3}(-[A-Za-z0-9]{2,8})?\Z"
 
 
-class DescriptionRequestSerializer(serializers.Serializer[Any]):
+class WishesSerializer(serializers.Serializer[Any]):
+    """How a description should be."""
+
+    keywords = serializers.ListField(
+        child=serializers.CharField(max_length=LONGEST_KEYWORD), max_length=MOST_KEYWORDS, default=list
+    )
+    tone = serializers.CharField(max_length=32, default="", allow_blank=True)
+    language = serializers.RegexField(LANGUAGE, default="en", help_text="As in en, pt-BR.")
+    max_words = serializers.IntegerField(min_value=10, max_value=200, required=False)
+
+
+class DescriptionRequestSerializer(WishesSerializer):
     """What is asked: a product's name, or in `prompt` a whole request in one's own words."""
 
     product_name = serializers.CharField(max_length=255, required=False, help_text="Required unless prompt is given.")
     prompt = serializers.CharField(max_length=1000, required=False, help_text="Used when product_name is absent.")
-    keywords = serializers.ListField(child=serializers.CharField(max_length=64), max_length=20, default=list)
-    tone = serializers.CharField(max_length=32, default="", allow_blank=True)
-    language = serializers.RegexField(r"\A[a-z]{2,3}(-[A-Za-z0-9]{2,8})?\Z", default="en", help_text="As in en, pt-BR.")
-    max_words = serializers.IntegerField(min_value=10, max_value=200, required=False)
     product_id = serializers.IntegerField(min_value=1, required=False, help_text="Saves the text as a draft of it.")
     stream = serializers.BooleanField(
         default=False, help_text="true: server-sent events with the text as it is written."
@@ -39,6 +55,19 @@ class DescriptionRequestSerializer(serializers.Serializer[Any]):
         )
 
 
+class AllowanceSerializer(serializers.Serializer[Any]):
+    """What a shop may still ask for today. `limit` and `left` are null where there is no limit."""
+
+    limit = serializers.IntegerField(allow_null=True)
+    used = serializers.IntegerField()
+    left = serializers.IntegerField(allow_null=True)
+    resets_at = serializers.DateTimeField()
+
+
+class AllowanceQuerySerializer(serializers.Serializer[Any]):
+    product_id = IdField(required=False, help_text="That of the shop of this product; else of your first shop.")
+
+
 class DescriptionSerializer(serializers.Serializer[Any]):
     """What is answered. `result` is the same text, under the name that older clients read."""
 
@@ -46,3 +75,34 @@ class DescriptionSerializer(serializers.Serializer[Any]):
     status = serializers.ChoiceField(choices=["success"])
     result = serializers.CharField()
     draft_id = serializers.IntegerField(required=False, help_text="Only when product_id was given.")
+
+
+class DraftProductSerializer(serializers.ModelSerializer[Product]):
+    class Meta:
+        model = Product
+        fields = ["id", "name", "slug", "description", "shop_id"]
+
+
+class DraftSerializer(RelationsSerializer):
+    """`written` is what the model wrote, `text` what became of it."""
+
+    keywords = serializers.ListField(child=serializers.CharField(), read_only=True)
+    product = DraftProductSerializer(read_only=True)
+
+    class Meta:
+        model = DescriptionDraft
+        fields = [
+            "id", "product_id", "author_id", "state", "text", "written", "model", "tone", "language", "keywords",
+            "max_words", "created_at", "edited_at", "decided_at", "decided_by_id", "product",
+        ]  # fmt: skip
+        relations = ["product"]
+
+
+class DraftTextSerializer(serializers.Serializer[Any]):
+    text = serializers.CharField(max_length=LONGEST_TEXT)
+
+
+class AcceptDraftSerializer(serializers.Serializer[Any]):
+    text = serializers.CharField(
+        max_length=LONGEST_TEXT, required=False, allow_blank=True, help_text="In place of the draft's own."
+    )

@@ -1,17 +1,27 @@
 """Writing a description: whose product it is for, what the provider makes of it, and the draft that is kept."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
 
 from commerce.catalog.models import Product
-from commerce.descriptions import prompts
+from commerce.descriptions import allowances, prompts
+from commerce.descriptions.allowances import Holder
 from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.plain_text import plain_text, visible
 from commerce.descriptions.prompts import Brief
-from commerce.descriptions.provider import Provider, ProviderBusy, ProviderError, provider_for
+from commerce.descriptions.provider import FAILED, Provider, ProviderBusy, ProviderError, provider_for
+from commerce.descriptions.threads import in_thread
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+
+LONGEST_TEXT = 20_000  # characters: as long as a product's description may be
+
+_giving_back: set["asyncio.Task[None]"] = set()
 
 
 class DescriptionFailed(ApiError):
@@ -28,48 +38,102 @@ class DescriptionsBusy(ApiError):
         super().__init__(503, "Too many descriptions are being written just now.", headers={"Retry-After": "5"})
 
 
-async def find_product(*, user: User, product_id: int) -> Product:
+def find_product(*, user: User, product_id: int) -> Product:
     """The product of a shop that this user owns or works in. Raises ApiError 404 for any other, known or not."""
-    product = await Product.objects.for_user(user).filter(pk=product_id).afirst()
+    product = Product.objects.for_user(user).filter(pk=product_id).first()
     if product is None:
         raise ApiError(404, "Your shops have no product with this id.")
     return product
 
 
-async def write_description(*, brief: Brief) -> str:
-    """A whole description, preferably one that names the product. Raises DescriptionFailed, DescriptionsBusy."""
-    try:
-        return await _provider().write(
+async def write_description(*, brief: Brief, holder: Holder, now: datetime) -> str:
+    """A whole description as plain text, preferably one that names the product. What fails is not counted in the
+    holder's allowance. Raises AllowanceSpent, DescriptionFailed, DescriptionsBusy."""
+    async with _counted(holder, now) as call:
+        text = await _provider().write(
             prompts.messages(brief),
             max_tokens=prompts.max_tokens(brief),
             accept=lambda text: prompts.names_product(text, brief),
         )
-    except ProviderError as error:
-        raise DescriptionFailed(str(error)) from None
-    except ProviderBusy:
-        raise DescriptionsBusy from None
+        text = _usable(text)
+        call.counts = True
+    return text
 
 
-async def stream_description(*, brief: Brief) -> AsyncGenerator[str, None]:
-    """The pieces of one description as they are written. Closing it ends the provider's work.
-    Raises DescriptionFailed, DescriptionsBusy, before the first piece or between two."""
-    pieces = _provider().stream(prompts.messages(brief), max_tokens=prompts.max_tokens(brief))
-    try:
-        async for piece in pieces:
-            yield piece
-    except ProviderError as error:
-        raise DescriptionFailed(str(error)) from None
-    except ProviderBusy:
-        raise DescriptionsBusy from None
-    finally:
-        await pieces.aclose()
+async def stream_description(*, brief: Brief, holder: Holder, now: datetime) -> AsyncGenerator[str, None]:
+    """The pieces of one description as they are written, without control characters; `plain_text` of the whole is what
+    may be kept. Closing it ends the provider's work, and counts if there was any. Raises as `write_description` does,
+    before the first piece or between two."""
+    async with _counted(holder, now) as call:
+        pieces = _provider().stream(prompts.messages(brief), max_tokens=prompts.max_tokens(brief))
+        written = ""
+        try:
+            async for piece in pieces:
+                call.counts = True
+                written += piece
+                if len(written) > LONGEST_TEXT:
+                    raise DescriptionFailed(FAILED)
+                yield visible(piece)
+        finally:
+            await pieces.aclose()
+        _usable(written)
 
 
-async def save_draft(*, product: Product, author: User, text: str, now: datetime) -> DescriptionDraft:
-    """Keeps the text for the product, word for word."""
-    return await DescriptionDraft.objects.acreate(
-        product=product, author=author, text=text, model=settings.DESCRIPTIONS_MODEL, created_at=now
+def save_draft(*, product: Product, author: User, brief: Brief, text: str, now: datetime) -> DescriptionDraft:
+    """Keeps the text for the product, with what was asked for."""
+    return DescriptionDraft.objects.create(
+        product=product,
+        author=author,
+        text=text,
+        written=text,
+        model=settings.DESCRIPTIONS_MODEL,
+        tone=brief.tone,
+        language=brief.language,
+        keywords=list(brief.keywords),
+        max_words=brief.max_words,
+        created_at=now,
     )
+
+
+@dataclass
+class _Call:
+    """`counts`: the allowance that it took is used."""
+
+    counts: bool = False
+
+
+@asynccontextmanager
+async def _counted(holder: Holder, now: datetime) -> AsyncIterator[_Call]:
+    """Around a call of the provider: takes from the allowance, and gives back what came to nothing. The provider's
+    errors become ours."""
+    taken = await in_thread(allowances.take, holder=holder, now=now)
+    call = _Call()
+    try:
+        yield call
+    except ProviderError as error:
+        call.counts = False
+        raise DescriptionFailed(str(error)) from None
+    except ProviderBusy:
+        call.counts = False
+        raise DescriptionsBusy from None
+    except DescriptionFailed:
+        call.counts = False
+        raise
+    finally:
+        if not call.counts:
+            # A task of its own: this one may be cancelled, as its client has left.
+            giving_back = asyncio.ensure_future(in_thread(allowances.give_back, taken=taken))
+            _giving_back.add(giving_back)
+            giving_back.add_done_callback(_giving_back.discard)
+            await asyncio.shield(giving_back)
+
+
+def _usable(text: str) -> str:
+    """As plain text. Raises DescriptionFailed for what has no words, or more than a description may have."""
+    plain = plain_text(text)
+    if not plain or len(plain) > LONGEST_TEXT:
+        raise DescriptionFailed(FAILED)
+    return plain
 
 
 def _provider() -> Provider:

@@ -10,8 +10,11 @@ from typing import Any
 
 import structlog
 
+from commerce.descriptions.plain_text import plain_text
 from shared.api.errors import ApiError, Problem
 from shared.observability.request_id import current_request_id
+
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +44,7 @@ class DescriptionEvents:
             async for piece in self._pieces:
                 text.append(piece)
                 yield _event({"text": piece})
-            yield _event({"done": True} | await self._finish("".join(text).strip()))
+            yield _event({"done": True} | await self._finish(plain_text("".join(text))))
         except ApiError as error:
             yield self._error(error.problem)
         except Exception as error:  # nothing else would tell the client that this is not the end of the text

@@ -1,7 +1,15 @@
-"""Where descriptions are asked for."""
+"""Where descriptions are asked for, and what becomes of them."""
 
 from django.urls import path
 
-from commerce.descriptions.views import GenerateDescriptionView
+from commerce.descriptions.draft_views import AcceptDraftView, DiscardDraftView, DraftListView, DraftView
+from commerce.descriptions.views import AllowanceView, GenerateDescriptionView
 
-urlpatterns = [path("generate-descriptions", GenerateDescriptionView.as_view())]
+urlpatterns = [
+    path("generate-descriptions", GenerateDescriptionView.as_view()),
+    path("description-allowance", AllowanceView.as_view()),
+    path("description-drafts", DraftListView.as_view()),
+    path("description-drafts/<id:pk>", DraftView.as_view()),
+    path("description-drafts/<id:pk>/accept", AcceptDraftView.as_view()),
+    path("description-drafts/<id:pk>/discard", DiscardDraftView.as_view()),
+]

@@ -147,6 +147,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://127.0.0.1:8001/v1")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL", default="stoa-describer")
+# How many descriptions a shop may ask for in a day of UTC; 0: any number.
+DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY", default=500)
 
 UNFOLD = {
     "SITE_TITLE": "Stoa commerce",

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from commerce.catalog.models import Product
 from commerce.descriptions import services
-from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.models import Allowance, DescriptionDraft
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from tests.commerce.catalog.goods import make_product
@@ -82,6 +82,56 @@ async def test_the_draft_is_saved_at_the_end(
     assert (draft.text, draft.product_id) == ("The Velmo lamp glows.", product.pk)
 
 
+async def test_what_comes_is_shown_without_control_characters_and_kept_as_plain_text(
+    headers: dict[str, str], product: Product, settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    provider_server.texts = ["<b>The</b> \x1b[31mlamp **glows**.\u202e"]
+    events = await events_of(await stream(headers, product_id=product.pk))
+
+    assert "".join(event["text"] for event in events[:-1]) == " <b>The</b> [31mlamp **glows**."
+    assert events[-1]["description"] == "The [31mlamp glows."
+    assert (await DescriptionDraft.objects.aget()).text == "The [31mlamp glows."
+
+
+@pytest.mark.parametrize("behaviour", ["cut_short", "error_event", "wordless", "error_500", "endless_line"])
+async def test_a_stream_that_fails_does_not_count(
+    headers: dict[str, str], shop: Shop, settings: Settings, provider_server: ProviderServer, behaviour: str
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url(behaviour)
+    answer = await stream(headers)
+    told = str(await events_of(answer)) if answer.streaming else answer.content.decode()
+
+    assert "ai_provider_error" in told
+    assert (await Allowance.objects.aget(shop=shop)).used == 0
+
+
+async def test_a_stream_that_is_left_counts_once_there_was_text(
+    headers: dict[str, str], shop: Shop, settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("endless_text")
+    answer = await stream(headers)
+    await asyncio.to_thread(answer.close)
+    assert await provider_server.client_left()
+    assert (await Allowance.objects.aget(shop=shop)).used == 1
+
+
+async def test_a_text_without_end_is_no_description(
+    headers: dict[str, str],
+    shop: Shop,
+    settings: Settings,
+    provider_server: ProviderServer,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(services, "LONGEST_TEXT", 100)
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("endless_text")
+    events = await events_of(await stream(headers))
+
+    assert events[-1]["error"]["code"] == "ai_provider_error"
+    assert await provider_server.client_left()
+    assert (await Allowance.objects.aget(shop=shop)).used == 0
+
+
 @pytest.mark.parametrize("behaviour", ["cut_short", "error_event"])
 async def test_a_failure_in_mid_stream_is_one_error_event_and_the_end(
     headers: dict[str, str], product: Product, settings: Settings, provider_server: ProviderServer, behaviour: str
@@ -106,7 +156,7 @@ async def test_a_draft_that_cannot_be_saved_is_an_error_event_too(
     provider_server: ProviderServer,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    async def stumble(**_: object) -> None:
+    def stumble(**_: object) -> None:
         raise RuntimeError("canary")
 
     monkeypatch.setattr(services, "save_draft", stumble)

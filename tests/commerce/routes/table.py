@@ -151,6 +151,12 @@ TABLE = [
     row("GET /api/top-rate-product",            "401 403 403 200 200 200 200 200"),
     # descriptions
     row("POST /api/generate-descriptions",      "401 403 403 200 200 200 200 403", {"product_name": "Velmo lamp"}),
+    row("GET /api/description-allowance",       "401 403 403 200 200 200 200 403"),
+    row("GET /api/description-drafts",          "401 403 403 200 200 200 200 200"),
+    row("GET /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200"),
+    row("PUT /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200", {"text": "A lamp of brass."}),
+    row("POST /api/description-drafts/{draft}/accept", "401 403 403 200 404 200 404 200", {"text": "Of brass."}),
+    row("POST /api/description-drafts/{draft}/discard", "401 403 403 200 404 200 404 200"),
     # about the service
     row("GET /api/schema",                      "200"),
     row("GET /api/docs",                        "200"),

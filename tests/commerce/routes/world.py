@@ -17,6 +17,8 @@ from django.utils import timezone
 from commerce.addresses.services import create_address
 from commerce.attributes.services import create_attribute
 from commerce.catalog.models import Category, Product, ProductType
+from commerce.descriptions.prompts import Brief
+from commerce.descriptions.services import save_draft
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.services import accept_report, file_report
 from commerce.orders.services import request_refund
@@ -107,12 +109,15 @@ def make_world() -> World:
     photo = make_photo(customer)
     invited = _invitation(shop)
     category = Category.objects.create(name="Lamps", slug="lamps", type=lamp.type)
+    asked = Brief(product_name=lamp.name, keywords=("brass",), tone="friendly")
+    draft = save_draft(product=lamp, author=shop.owner, brief=asked, text="The Velmo lamp glows.", now=now)
     world.names = {
         "shop": shop.pk,
         "product": lamp.pk,
         "product_type": lamp.type_id,
         "empty_type": ProductType.objects.create(name="Toys", slug="toys").pk,
         "category": category.pk,
+        "draft": draft.pk,
         "order": part.pk,
         "another_order": buy(customer, (lamp, 1)).children.get().pk,
         "refund": refund.pk,

@@ -1,0 +1,1 @@
+"""What the product form's template asks of descriptions."""

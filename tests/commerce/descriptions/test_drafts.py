@@ -1,0 +1,191 @@
+"""Drafts by the API: read, edited, accepted, discarded."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from commerce.catalog.models import Product
+from commerce.descriptions.drafts import accept_draft, discard_draft
+from commerce.descriptions.models import DescriptionDraft
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.api.errors import ApiError
+from shared.audit.models import AuditEntry
+from tests.commerce.catalog.goods import make_product
+from tests.commerce.conftest import ApiClient, make_user
+from tests.commerce.descriptions.writing import GLOWS, draft_for
+from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
+
+DRAFTS = "/api/description-drafts"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def product(shop: Shop) -> Product:
+    return make_product(shop, description="As it was.")
+
+
+@pytest.fixture
+def draft(product: Product, staff: User) -> DescriptionDraft:
+    return draft_for(product, staff, keywords=("brass", "warm"), tone="friendly", language="de", max_words=40)
+
+
+def send(client: Client, method: str, draft: DescriptionDraft, deed: str = "", **body: Any) -> Any:
+    return client.generic(method, f"{DRAFTS}/{draft.pk}{deed}", json.dumps(body), content_type="application/json")
+
+
+def test_a_draft_tells_what_was_asked_for_and_what_came_of_it(
+    client_of: ApiClient, owner: User, staff: User, draft: DescriptionDraft
+):
+    told = client_of(owner).get(f"{DRAFTS}/{draft.pk}", {"with": "product"}).json()
+
+    assert told.pop("created_at").endswith("Z")
+    assert told.pop("product") == {
+        "id": draft.product_id, "name": "Velmo lamp", "slug": "velmo-lamp", "description": "As it was.",
+        "shop_id": draft.product.shop_id,
+    }  # fmt: skip
+    assert told == {
+        "id": draft.pk, "product_id": draft.product_id, "author_id": staff.pk, "state": "open", "text": GLOWS,
+        "written": GLOWS, "model": "stoa-describer", "tone": "friendly", "language": "de",
+        "keywords": ["brass", "warm"], "max_words": 40, "edited_at": None, "decided_at": None, "decided_by_id": None,
+    }  # fmt: skip
+
+
+def test_the_list_is_a_products_history_newest_first(
+    client_of: ApiClient, owner: User, product: Product, shop: Shop, admin: User
+):
+    first, second, third = (draft_for(product, owner, f"Text {number}.") for number in range(3))
+    elsewhere = draft_for(make_product(shop, slug="other"), owner)
+    accept_draft(draft_id=first.pk, actor=owner, now=timezone.now())
+    discard_draft(draft_id=second.pk, actor=owner, now=timezone.now())
+    client = client_of(owner)
+
+    history = client.get(DRAFTS, {"product_id": product.pk}).json()["data"]
+    assert [(row["id"], row["state"]) for row in history] == [
+        (third.pk, "open"), (second.pk, "discarded"), (first.pk, "accepted"),
+    ]  # fmt: skip
+    assert [row["id"] for row in client.get(DRAFTS, {"state": "open"}).json()["data"]] == [elsewhere.pk, third.pk]
+    assert client.get(DRAFTS, {"shop_id": shop.pk + 1}).json()["data"] == []
+    assert client_of(admin).get(DRAFTS).json()["total"] == 4
+
+
+def test_another_shops_people_find_no_draft(client_of: ApiClient, draft: DescriptionDraft):
+    stranger = make_user(Role.STORE_OWNER, "other")
+    Shop.objects.create(owner=stranger, name="Other", slug="other")
+    client = client_of(stranger)
+
+    assert client.get(DRAFTS).json()["data"] == []
+    for method, deed in (("GET", ""), ("PUT", ""), ("POST", "/accept"), ("POST", "/discard")):
+        assert send(client, method, draft, deed, text="Theirs.").status_code == 404
+    draft.refresh_from_db()
+    assert (draft.state, draft.text) == ("open", GLOWS)
+
+
+def test_an_edit_leaves_what_the_model_wrote(client_of: ApiClient, staff: User, draft: DescriptionDraft):
+    answer = send(client_of(staff), "PUT", draft, text="It glows & <b>glows</b>.").json()
+
+    assert (answer["text"], answer["written"]) == ("It glows & <b>glows</b>.", GLOWS)
+    assert answer["edited_at"] is not None
+    for text in ("", "  ", None, "x" * 20_001):
+        assert send(client_of(staff), "PUT", draft, text=text).status_code == 422
+    assert DescriptionDraft.objects.get().text == "It glows & <b>glows</b>."
+
+
+@pytest.mark.parametrize(("sent", "used"), [({}, GLOWS), ({"text": "Mine."}, "Mine."), ({"text": ""}, GLOWS)])
+def test_accepting_changes_the_product_and_writes_down_what_was_there(
+    client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft, sent: dict[str, str], used: str
+):
+    answer = send(client_of(staff), "POST", draft, "/accept", **sent)
+
+    assert (answer.status_code, answer.json()["state"]) == (200, "accepted")
+    assert (answer.json()["text"], answer.json()["decided_by_id"]) == (used, staff.pk)
+    product.refresh_from_db()
+    assert product.description == used
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor, entry.target_type, entry.target_id) == (
+        "descriptions.accepted", staff, "Product", product.pk,
+    )  # fmt: skip
+    assert entry.details == {
+        "draft_id": draft.pk, "model": "stoa-describer", "replaced": "As it was.", "description": used,
+    }  # fmt: skip
+
+
+def test_discarding_leaves_the_product_and_the_draft_to_be_read(
+    client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft
+):
+    assert send(client_of(staff), "POST", draft, "/discard").json()["state"] == "discarded"
+    product.refresh_from_db()
+    assert product.description == "As it was."
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("first", ["/accept", "/discard"])
+def test_what_is_decided_about_is_not_decided_again(
+    client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft, first: str
+):
+    client = client_of(staff)
+    assert send(client, "POST", draft, first).status_code == 200
+    product.refresh_from_db()
+    before = product.description
+    for method, deed in (("PUT", ""), ("POST", "/accept"), ("POST", "/discard")):
+        answer = send(client, method, draft, deed, text="Later.")
+        assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    product.refresh_from_db()
+    assert product.description == before
+
+
+def test_the_draft_of_a_deleted_product_is_gone(
+    client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft
+):
+    Product.objects.filter(pk=product.pk).update(deleted_at=timezone.now())
+
+    assert send(client_of(staff), "POST", draft, "/accept").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"state": "half"},
+        {"state": "accepted"},
+        {"decided_at": timezone.now()},
+        {"text": ""},
+    ],
+    ids=str,
+)
+def test_the_database_holds_the_states(draft: DescriptionDraft, wrong: dict[str, Any]):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        DescriptionDraft.objects.filter(pk=draft.pk).update(**wrong)
+
+
+@pytest.mark.usefixtures("log_can_be_emptied")
+@pytest.mark.django_db(transaction=True)
+def test_of_ten_who_decide_at_once_one_counts(product: Product, draft: DescriptionDraft, staff: User):
+    together = threading.Barrier(10)
+
+    def decide(number: int) -> int:
+        deed = partial(accept_draft, text=f"Text {number}.") if number % 2 else discard_draft
+        together.wait(timeout=60)
+        try:
+            deed(draft_id=draft.pk, actor=staff, now=timezone.now())
+        except ApiError as error:
+            return error.problem.status
+        finally:
+            connection.close()
+        return 200
+
+    with ThreadPoolExecutor(10) as pool:
+        statuses = sorted(pool.map(decide, range(10)))
+    assert statuses == [200] + [409] * 9
+    product.refresh_from_db()
+    draft.refresh_from_db()
+    assert product.description == (draft.text if draft.state == "accepted" else "As it was.")
+    assert AuditEntry.objects.count() == (draft.state == "accepted")

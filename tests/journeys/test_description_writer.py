@@ -1,0 +1,41 @@
+"""Somebody who runs the platform has a description written on the product form, by our own model, and uses it."""
+
+import os
+
+import httpx2
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from tests.running_stoa import RunningStoa
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+PATIENCE_MS = 60_000
+
+
+@pytest.mark.skipif(not os.path.exists(CHROMIUM), reason="there is no Chromium here")
+@pytest.mark.timeout(600)
+def test_a_description_streams_into_the_product_form_and_becomes_the_products(stoa: RunningStoa):
+    product = httpx2.get(f"{stoa.commerce_url}/api/products", timeout=30).json()["data"][0]
+    user = next(user for user in stoa.users if user["role"] == "SUPER_ADMIN")
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(f"{stoa.commerce_url}/admin/login/?next=/admin/commerce_catalog/product/{product['id']}/change/")
+        page.fill("[name=username]", user["email"])
+        page.fill("[name=password]", user["password"])
+        page.click("[type=submit]")
+        page.evaluate(
+            "window.seen = new Set(); const text = document.getElementById('writer-text');"
+            "setInterval(() => window.seen.add(text.value.length), 5)"
+        )
+        page.locator("#writer-write").press("Enter")
+        expect(page.locator("#writer-use")).to_be_visible()
+        lengths = page.evaluate("window.seen.size")
+        page.locator("#writer-use").press("Enter")
+        expect(page.locator("#writer-status")).to_contain_text("It is saved.")
+        used = page.locator("#id_description").input_value()
+
+    assert lengths > 5  # it grew before the reader's eyes
+    shown = httpx2.get(f"{stoa.commerce_url}/api/products/{product['id']}", timeout=30).json()
+    assert shown["description"] == used != ""
