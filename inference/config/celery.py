@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import setup_logging, worker_ready
+from celery.signals import setup_logging, worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
@@ -19,7 +19,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base"
 ROUNDS = {
     "inference.batches.tasks.forget": 600.0,
     "inference.files.tasks.sweep": 600.0,
+    "inference.webhooks.tasks.forget": 600.0,
 }
+
+# Set once this worker is told to end: its tasks then give back what they hold, and end.
+ending = threading.Event()
 
 logger = structlog.get_logger(__name__)
 
@@ -44,6 +48,11 @@ def send(task: str, **ids: int) -> bool:
 @setup_logging.connect
 def _keep_our_logging(**kwargs: Any) -> None:
     """Connected, it keeps Celery from putting its own in place of what Django's settings say."""
+
+
+@worker_shutting_down.connect
+def _end_tasks(**kwargs: Any) -> None:
+    ending.set()
 
 
 @worker_ready.connect

@@ -81,6 +81,7 @@ class AttemptInline(Written, TabularInline):
     model = Attempt
     fields = readonly_fields = ["number", "started_at", "duration_ms", "status", "failure"]
     verbose_name_plural = "attempts"
+    hide_title = True
     extra = 0
 
 
@@ -89,8 +90,7 @@ class DeliveryAdmin(Written, ModelAdmin):
     list_display = [
         "public_id",
         "user",
-        "event",
-        "url",
+        "destination",
         "shown_state",
         "attempts",
         "last_result",

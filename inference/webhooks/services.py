@@ -116,7 +116,8 @@ def change_endpoint(
     with transaction.atomic():
         endpoint = own_endpoint(user=user, endpoint_id=endpoint_id)
         if endpoint.is_default and (url is not None or events is not None):
-            raise _wrong("url", "Your default webhook has no address or events of its own.")
+            field = "events" if url is None else "url"
+            raise _wrong(field, "Your default webhook has no address or events of its own.")
         if events is not None:
             endpoint.events = list(dict.fromkeys(events))
         if is_enabled is not None:

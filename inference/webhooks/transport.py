@@ -69,7 +69,7 @@ class Network:
     def __init__(self, *, allowed: frozenset[str], look_up: LookUp = look_up) -> None:
         self._allowed = allowed
         self._look_up = look_up
-        self._tls = ssl.create_default_context()
+        self._tls = httpcore2.default_ssl_context()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
         self.finished: queue.SimpleQueue[tuple[Parcel, Outcome]] = queue.SimpleQueue()
@@ -97,11 +97,10 @@ class Network:
         try:
             async with asyncio.timeout(ATTEMPT_S):
                 status, retry_after = await self._post(parcel)
-        except Exception as error:  # whatever a stranger's server made the client stumble over
-            failure = _failure_of(error)
-        else:
             failure = _failure_of_status(status)
             asked = read_retry_after(status, retry_after, datetime.now(UTC))
+        except Exception as error:  # whatever a stranger's server made the client stumble over
+            failure = _failure_of(error)
         outcome = Outcome(
             started_at=started_at,
             duration_ms=round((time.monotonic() - begun) * 1000),

@@ -1,0 +1,128 @@
+"""How long a webhook takes from what has happened to its receiver: among others that fare as well, and beside a user
+whose receivers do all that they can to hold up the sender. Ours is the second, theirs the first.
+"""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import django
+from django.core.management import call_command
+from django.utils import timezone
+
+from tests.benchmarks._table import Comparison, arguments, publish
+from tests.inference.webhooks import receivers
+
+GAP_S = 0.05
+LONGEST_S = 120
+HOSTILE: list[receivers.Answer] = [
+    receivers.dripping,
+    receivers.flooding,
+    receivers.chattering,
+    receivers.resetting,
+    receivers.answering(500),
+    lambda peer, request: time.sleep(40),
+]
+SEND = """
+import django
+django.setup()
+from inference.webhooks.sender import Sender
+ending = threading.Event()
+Sender(ending).start()
+input()
+ending.set()
+"""
+
+
+@contextlib.contextmanager
+def sender() -> Iterator[None]:
+    """A worker's sender, in a process of its own."""
+    process = subprocess.Popen([sys.executable, "-c", SEND], stdin=subprocess.PIPE)
+    try:
+        yield
+    finally:
+        process.communicate(b"\n", timeout=60)
+
+
+class Good:
+    """A receiver that notes when each message came, by its number."""
+
+    def __init__(self) -> None:
+        self.came: dict[int, float] = {}
+
+    def answer(self, peer: receivers.socket.socket, request: receivers.Received) -> None:
+        self.came[json.loads(request.body)["data"]["number"]] = time.monotonic()
+        receivers.answering(200)(peer, request)
+
+
+def waits(tell: Callable[[int], None], good: Good, numbers: range) -> list[float]:
+    """Milliseconds from each announcement to its arrival."""
+    told = {}
+    for number in numbers:
+        told[number] = time.monotonic()
+        tell(number)
+        time.sleep(GAP_S)
+    deadline = time.monotonic() + LONGEST_S
+    while len(good.came) < numbers.stop and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return [1000 * (good.came[number] - told[number]) for number in numbers]
+
+
+def main() -> None:
+    options = arguments(__doc__ or "")
+    count = 100 if options.quick else 600
+    good = Good()
+    with contextlib.ExitStack() as running, tempfile.TemporaryDirectory(prefix="stoa-bench") as home:
+        receiver = running.enter_context(receivers.receiving(good.answer))
+        hostile = [running.enter_context(receivers.receiving(answer)) for answer in HOSTILE]
+        allowed = ",".join(each.authority for each in (receiver, *hostile))
+        os.environ |= {"STOA_HOME": home, "STOA_WEBHOOK_ALLOW": allowed, "REDIS_URL": "", "STOA_LOG_LEVEL": "ERROR"}
+        os.environ["DATABASE_URL"] = f"sqlite:///{home}/stoa.sqlite3"
+        os.environ["DJANGO_SETTINGS_MODULE"] = "inference.config.settings.test"
+        publish(measured(good, receiver, hostile, count), options.json)
+
+
+def measured(
+    good: Good, receiver: receivers.Receiver, hostile: list[receivers.Receiver], count: int
+) -> list[Comparison]:
+    django.setup()
+    call_command("migrate", verbosity=0)
+    from inference.webhooks.services import announce  # they need what setup has made
+    from shared.accounts.roles import Role
+    from shared.accounts.services import create_user
+
+    users = [
+        create_user(email=f"{name}@example.com", name=name, password=None, role=Role.STAFF, now=timezone.now())
+        for name in ("good", "bad")
+    ]
+
+    def tell(number: int, user: int = 0, url: str = receiver.url) -> None:
+        earlier = timezone.now() - timedelta(seconds=user)  # the hostile ones have been due for longer
+        announce(user=users[user], url=url, event="batch.complete", data={"number": number}, now=earlier)
+
+    with sender():
+        waits(tell, good, range(20))
+        alone = waits(tell, good, range(20, 20 + count))
+        for number in range(300):
+            tell(number, 1, hostile[number % len(hostile)].url)
+        beside = waits(tell, good, range(20 + count, 20 + 2 * count))
+    return [
+        Comparison("median of a webhook's wait", statistics.median(beside), statistics.median(alone), "ms"),
+        Comparison("p95 of a webhook's wait", percentile(beside, 95), percentile(alone, 95), "ms"),
+        Comparison("longest wait", max(beside), max(alone), "ms"),
+    ]
+
+
+def percentile(values: list[float], share: int) -> float:
+    return sorted(values)[min(len(values) - 1, len(values) * share // 100)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The operators' pages of webhooks, in a browser where one is installed."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.inference.engine.processes import REPOSITORY
+from tests.inference.served import PASSWORD, ServedStoa
+
+ENDPOINTS, DELIVERIES = (f"/admin/inference_webhooks/{name}/" for name in ("endpoint", "delivery"))
+CHROMIUM = shutil.which("chromium")
+PUBLIC = "https://93.184.216.34"
+
+# Two deliveries to a user's endpoint: one has been given up.
+_FILL = """
+import django
+django.setup()
+from django.utils import timezone
+from inference.webhooks.models import Attempt, Delivery
+from inference.webhooks.services import announce
+from shared.accounts.models import User
+now = timezone.now()
+user = User.objects.get(email="store_owner@example.com")
+for number in range(2):
+    announce(user=user, url=None, event="batch.complete", data={"number": number}, now=now)
+given_up = Delivery.objects.order_by("pk")[0]
+for number in range(1, 8):
+    Attempt.objects.create(
+        delivery=given_up, number=number, started_at=now, duration_ms=7, status=500, failure="status"
+    )
+Delivery.objects.filter(pk=given_up.pk).update(state="failed", due_at=None, finished_at=now, attempts=7, tries=7)
+"""
+
+
+@pytest.fixture
+def filled(stoa: ServedStoa) -> Iterator[str]:
+    """The id of an endpoint with a delivery that waits and one that has been given up."""
+    headers = stoa.headers("STORE_OWNER")
+    made = httpx2.post(f"{stoa.url}/webhooks", json={"url": f"{PUBLIC}/hook"}, headers=headers, timeout=60).json()
+    subprocess.run([sys.executable, "-c", _FILL], cwd=REPOSITORY, env=stoa.environment, check=True, timeout=100)
+    yield made["id"]
+    httpx2.delete(f"{stoa.url}/webhooks/{made['id']}", headers=headers, timeout=60)
+
+
+@pytest.fixture
+def page(stoa: ServedStoa) -> Iterator[Page]:
+    """A browser in which the super admin has signed in."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium on the PATH: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        page.set_default_timeout(60_000)
+        page.goto(f"{stoa.url}/admin/")
+        page.fill("input[name=username]", "super_admin@example.com")
+        page.fill("input[name=password]", PASSWORD)
+        page.click("button[type=submit]")
+        yield page
+        browser.close()
+
+
+def choose(page: Page, action: str, row: str) -> None:
+    """Tick a row and carry out an action on it."""
+    page.locator("tr", has_text=row).locator("input.action-select").check()
+    page.select_option("select[name=action]", action)
+    page.locator("button[name=index]").click()
+
+
+def test_an_operator_sees_what_was_given_up_and_sends_it_again(stoa: ServedStoa, page: Page, filled: str):
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(stoa.url + DELIVERIES)
+    row = page.locator("tr", has_text="Given up")
+    expect(row).to_contain_text("store_owner@example.com")
+    expect(row).to_contain_text("500: The answer was no success")
+    row.locator("a").first.click()
+    expect(page.locator("body")).to_contain_text("batch.complete")
+    expect(page.locator("tr", has_text="The answer was no success")).to_have_count(7)
+
+    page.goto(stoa.url + DELIVERIES)
+    choose(page, "redeliver", "Given up")
+    expect(page.get_by_text("To be sent again: 1.")).to_be_visible()
+    expect(page.locator("tr", has_text="Waiting")).to_have_count(2)
+    assert faults == []
+
+
+def test_an_operator_disables_an_endpoint_and_what_waits_is_cancelled(stoa: ServedStoa, page: Page, filled: str):
+    page.goto(stoa.url + ENDPOINTS)
+    expect(page.locator("tr", has_text=filled)).to_contain_text("Enabled")
+    choose(page, "disable", filled)
+
+    expect(page.locator("tr", has_text=filled)).to_contain_text("An operator")
+    told = httpx2.get(f"{stoa.url}/webhooks/{filled}", headers=stoa.headers("STORE_OWNER"), timeout=60).json()
+    assert (told["enabled"], told["disabled_by"]) == (False, "operator")
+    page.goto(stoa.url + DELIVERIES)
+    expect(page.locator("tr", has_text="Cancelled")).to_have_count(1)
+    page.goto(f"{stoa.url}{ENDPOINTS}?q={filled}")
+    choose(page, "enable", filled)
+    expect(page.locator("tr", has_text=filled)).to_contain_text("Enabled")
+
+
+def test_no_page_shows_a_secret_or_lets_anything_be_written(stoa: ServedStoa, page: Page, filled: str):
+    page.goto(stoa.url + ENDPOINTS)
+    page.locator("tr", has_text=filled).locator("a").first.click()
+
+    expect(page.locator("body")).to_contain_text(f"{PUBLIC}/hook")
+    for text in ("whsec_", "gAAAA"):
+        assert text not in page.content()
+    assert page.locator("input[name=_save]").count() == 0
+    assert page.goto(f"{stoa.url}{ENDPOINTS}add/").status == 403  # type: ignore[union-attr]
+    assert page.goto(f"{stoa.url}{ENDPOINTS}?secret__startswith=g").status != 200 or "e=1" in page.url  # type: ignore[union-attr]
