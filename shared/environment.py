@@ -41,6 +41,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_EVICT",
         "STOA_FILES_BUCKET",
         "STOA_FILES_DIR",
+        "STOA_FILES_PER_USER",
         "STOA_HOME",
         "STOA_IDLE_UNLOAD",
         "STOA_JWT_KEY",

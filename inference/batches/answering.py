@@ -22,6 +22,7 @@ from inference.engine import (
     ModelNotLoaded,
     Usage,
 )
+from inference.generation.services import new_id
 from inference.protocol import native, openai, openai_completions, openai_embeddings
 from inference.protocol.batch import inference_body
 from inference.protocol.choices import Choice
@@ -86,7 +87,7 @@ async def _chat(job: Job, body: dict[str, Any], request_id: str) -> Made:
     asked = openai.parse_chat(body)
     choices, usage = await _generate(job, [asked.generation_request(request_id)])
     answer = openai.chat_completion(
-        completion_id=request_id,
+        completion_id=new_id("chatcmpl-"),
         created=int(time.time()),
         model=job.model_id,
         choices=choices,
@@ -100,7 +101,7 @@ async def _completion(job: Job, body: dict[str, Any], request_id: str) -> Made:
     asked = openai_completions.parse_completion(body)
     choices, usage = await _generate(job, asked.generation_requests(request_id))
     answer = openai_completions.text_completion(
-        completion_id=request_id,
+        completion_id=new_id("cmpl-"),
         created=int(time.time()),
         model=job.model_id,
         choices=choices,

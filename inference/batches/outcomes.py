@@ -4,15 +4,18 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import transaction
 from django.db.models import F
 
 from inference.batches.leases import LASTS
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
+from inference.config.celery import send
 from inference.protocol.errors import Code
 
 MOST_ATTEMPTS = 3
+FINISH = "inference.openai_batches.tasks.finish"
 CRASHED = "The model's process or the worker ended while it worked on this, each time that it was tried."
 EXPIRED = "The batch expired before this was done."
 
@@ -117,6 +120,8 @@ ENDING = ["status", "ended_at"]
 def end(batch: Batch, status: Batch.Status, now: datetime) -> None:
     """What happens when a batch ends, whatever ends it; in the caller's transaction, who saves `ENDING`."""
     batch.status, batch.ended_at = status, now
+    if batch.kind != Batch.Kind.NATIVE:
+        transaction.on_commit(partial(send, FINISH, batch_pk=batch.pk), robust=True)
 
 
 def _count_tokens(batch: Batch, written: Sequence[Outcome]) -> None:

@@ -20,6 +20,7 @@ ROUNDS = {
     "inference.batches.tasks.forget": 600.0,
     "inference.files.tasks.sweep": 600.0,
     "inference.webhooks.tasks.forget": 600.0,
+    "inference.openai_batches.tasks.sweep": 10.0,
 }
 
 # Set once this worker is told to end: its tasks then give back what they hold, and end.

@@ -77,6 +77,14 @@ REQUESTS: dict[str, dict[str, dict[str, Any]]] = {
         "Token ids": {"model": DESCRIBER, "prompt": [37, 1159, 298, 466, 752], "max_tokens": 8},
         "A prompt's own probabilities": _PROMPT | {"echo": True, "logprobs": 1, "max_tokens": 1},
     },
+    "POST /v1/batches": {
+        "A file": {
+            "input_file_id": "file-5b8d1f0c9a7e4d2b8c3f6a10",
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "metadata": {"for": "spring catalogue"},
+        },
+    },
     "/v1/embeddings": {
         "Texts": {"model": ENCODER, "input": ["a brass lamp", "a quiet kettle"]},
         "Fewer dimensions": {"model": ENCODER, "input": "a brass lamp", "dimensions": 64, "encoding_format": "float"},
@@ -147,6 +155,30 @@ _ANNOUNCED = {
     "event": "batch.complete",
     "timestamp": "2026-11-21T18:05:00.000Z",
     "data": {"batch_id": "batch_5f1ce2d76a2f7c1d9e4b8350", "status": "completed", "total": 3},
+}
+
+_OPENAI_BATCH = {
+    "id": "batch_7d0f6c1e5a9b4832f1e0d9c8",
+    "object": "batch",
+    "endpoint": "/v1/chat/completions",
+    "model": DESCRIBER,
+    "errors": None,
+    "input_file_id": _FILE["id"],
+    "completion_window": "24h",
+    "status": "in_progress",
+    "output_file_id": None,
+    "error_file_id": None,
+    "created_at": 1795276200,
+    "in_progress_at": 1795276200,
+    "expires_at": 1795362600,
+    "finalizing_at": None,
+    "completed_at": None,
+    "failed_at": None,
+    "expired_at": None,
+    "cancelling_at": None,
+    "cancelled_at": None,
+    "request_counts": {"total": 20, "completed": 4, "failed": 0},
+    "metadata": {"for": "spring catalogue"},
 }
 
 # Path, likewise, to what it answers to the first of these.
@@ -252,6 +284,17 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "POST /v1/files": _FILE,
     "GET /v1/files/{file_id}": _FILE,
+    "GET /v1/batches": {
+        "object": "list",
+        "data": [_OPENAI_BATCH],
+        "first_id": _OPENAI_BATCH["id"],
+        "last_id": _OPENAI_BATCH["id"],
+        "has_more": False,
+    },
+    "POST /v1/batches": _OPENAI_BATCH,
+    "/v1/batches/{batch_id}": _OPENAI_BATCH,
+    "/v1/batches/{batch_id}/cancel": _OPENAI_BATCH
+    | {"status": "cancelling", "cancelling_at": 1795276260, "finalizing_at": None},
     "DELETE /v1/files/{file_id}": {"id": _FILE["id"], "object": "file", "deleted": True},
     "/v1/models": {
         "object": "list",

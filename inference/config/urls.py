@@ -18,6 +18,7 @@ urlpatterns = [
     path("", include("inference.access.urls")),
     path("", include("inference.playground.urls")),
     path("", include("inference.batches.urls")),
+    path("", include("inference.openai_batches.urls")),
     path("livez", livez),
     path("readyz", readyz(database=check_database, model_host=check_models)),
     path("schema", SpectacularJSONAPIView.as_view(), name="schema"),

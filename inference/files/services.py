@@ -17,6 +17,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
+from django.db.models import Sum
 
 from inference.files.models import StoredFile
 from shared.accounts.models import User
@@ -32,10 +33,12 @@ logger = structlog.get_logger(__name__)
 def upload_file(
     *, owner: User, content: "UploadedFile[Any]", kept_for: timedelta | None = None, now: datetime
 ) -> StoredFile:
-    """Stores what somebody sent, for a batch. `kept_for`: other than the setting. Raises ApiError 413, 503."""
+    """Stores what somebody sent, for a batch. `kept_for`: other than the setting. Raises ApiError 413 for one that is
+    too large, or for which its owner has no room left, and 503."""
     if content.size is None or content.size > settings.MAX_FILE_BYTES:
         raise too_large()
     file = _begin(owner=owner, purpose=StoredFile.Purpose.BATCH, name=content.name or "", size=content.size, now=now)
+    _require_room(file)
     _store(file, content)
     finish_file(file=file, expires_at=now + (kept_for or settings.BATCH_KEPT_FOR))
     return file
@@ -59,6 +62,15 @@ def finish_file(*, file: StoredFile, expires_at: datetime) -> None:
     if not unfinished.update(status=StoredFile.Status.STORED, expires_at=expires_at):
         raise ApiError(503, "Storing the file took too long. Try again.", headers={"Retry-After": "1"})
     file.status, file.expires_at = StoredFile.Status.STORED, expires_at
+
+
+def _require_room(file: StoredFile) -> None:
+    """Counted with the file itself, so that uploads at the same time cannot all fit into the same room."""
+    theirs = StoredFile.objects.filter(owner=file.owner).exclude(status=StoredFile.Status.DELETED)
+    if theirs.aggregate(size=Sum("size"))["size"] > settings.FILES_BYTES_PER_USER:
+        file.delete()
+        message = f"Your files may have {settings.FILES_BYTES_PER_USER} bytes together: delete some, and send it again."
+        raise ApiError(413, message, details={"field": "file"})
 
 
 def too_large() -> ApiError:

@@ -30,6 +30,7 @@ INSTALLED_APPS = [
     "inference.registry",
     "inference.batches",
     "inference.files",
+    "inference.openai_batches",
     "inference.webhooks",
     "inference.playground",
 ]
@@ -75,6 +76,7 @@ BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_KEEP_DAYS", default=7.0))
 # Files of batches: in a folder of this machine, or in an S3 bucket that is nobody else's to read. Only the body of an
 # upload may be larger than MAX_BODY_BYTES.
 MAX_FILE_BYTES = byte_count("STOA_MAX_FILE_BYTES") or 200 * 1024 * 1024
+FILES_BYTES_PER_USER = byte_count("STOA_FILES_PER_USER") or 10 * 1024 * 1024 * 1024
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 1024 * 1024
 MEDIA_ROOT = env.str("STOA_FILES_DIR", default="") or VAR_DIR / "files"
 if FILES_BUCKET := env.str("STOA_FILES_BUCKET", default=""):

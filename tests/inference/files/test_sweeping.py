@@ -91,6 +91,19 @@ def test_u6_a_full_disk_leaves_neither_row_nor_file(owner: User, folder: Path, m
     assert names(folder) == set()
 
 
+def test_a_user_has_so_much_room_and_what_is_deleted_gives_it_back(owner: User, settings: Settings, folder: Path):
+    settings.FILES_BYTES_PER_USER = 6
+    first, _ = uploaded(owner), uploaded(owner)
+
+    with pytest.raises(ApiError, match="delete some") as refused:
+        uploaded(owner)
+
+    assert refused.value.problem.status == 413
+    assert StoredFile.objects.count() == len(names(folder)) == 2
+    delete_file(owner=owner, file_id=first.file_id, now=NOW)
+    uploaded(owner)
+
+
 def test_a_file_over_the_bound_is_refused(owner: User, settings: Settings, folder: Path):
     settings.MAX_FILE_BYTES = 2
 

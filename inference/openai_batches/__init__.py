@@ -1,0 +1,1 @@
+"""Batches in OpenAI's form: files in, the jobs of `inference.batches`, files out."""

@@ -1,0 +1,169 @@
+"""Making batches of files, and writing the files of batches that have ended."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.core.files.storage import default_storage
+from django.db import transaction
+from msgspec import to_builtins
+
+from inference.batches.models import Batch, new_batch_id
+from inference.batches.outcomes import FINISH
+from inference.batches.services import NewRequest, cancel_batch, create_batch
+from inference.config.celery import send
+from inference.files.models import StoredFile
+from inference.files.services import finish_file, no_such_file, write_file
+from inference.openai_batches.checking import CheckedFile, check_file, read_requests
+from inference.openai_batches.lines import error_lines, output_lines
+from inference.openai_batches.models import FileBatch
+from inference.protocol.openai_batches import BatchBody, BatchError
+from inference.registry.catalog import model_not_found, read_catalog
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+
+KINDS = {
+    "/v1/chat/completions": Batch.Kind.CHAT,
+    "/v1/completions": Batch.Kind.COMPLETION,
+    "/v1/embeddings": Batch.Kind.EMBEDDING,
+}
+MOST_A_ROUND = 20
+FINISHES_WITHIN = timedelta(minutes=2)
+
+logger = structlog.get_logger(__name__)
+
+
+def create_file_batch(*, user: User, body: BatchBody, now: datetime) -> FileBatch:
+    """Checks the whole file, and accepts the batch with all its requests; a batch that has failed, with what is wrong
+    by line, where a line is wrong. Raises ApiError 404, 400 for a file that is none of theirs, or not for batches."""
+    file = _input_file(user, body)
+    try:
+        content = default_storage.open(file.path)
+    except FileNotFoundError:  # deleted in between
+        raise no_such_file(file.file_id, field="input_file_id") from None
+    with content:
+        checked = check_file(content.chunks(), endpoint=body.endpoint, most=settings.BATCH_MOST_REQUESTS)
+        _check_model(checked)
+        if checked.errors or checked.model is None:
+            return FileBatch.objects.create(
+                batch_id=new_batch_id(), errors=to_builtins(checked.errors), finished_at=now, **_said(user, body, now)
+            )
+        return _accept(user, body, content, checked, now)
+
+
+def _input_file(user: User, body: BatchBody) -> StoredFile:
+    file = StoredFile.objects.for_user(user).filter(file_id=body.input_file_id).first()
+    if file is None:
+        raise no_such_file(body.input_file_id, field="input_file_id")
+    if file.purpose != StoredFile.Purpose.BATCH:
+        message = "input_file_id is wrong: it is what a batch has written; upload a file with the purpose batch."
+        raise ApiError(400, message, details={"field": "input_file_id"})
+    return file
+
+
+def _check_model(checked: CheckedFile) -> None:
+    catalog = read_catalog()
+    if checked.model is not None and checked.model not in catalog:
+        message = model_not_found(checked.model, catalog).problem.message
+        checked.errors.insert(0, BatchError("model_not_found", message, param="body.model"))
+
+
+def _said(user: User, body: BatchBody, now: datetime) -> dict[str, Any]:
+    return {
+        "user": user,
+        "endpoint": body.endpoint,
+        "input_file_id": body.input_file_id,
+        "metadata": body.metadata,
+        "output_kept_s": body.output_expires_after.seconds if body.output_expires_after else None,
+        "created_at": now,
+    }
+
+
+@transaction.atomic
+def _accept(user: User, body: BatchBody, content: Any, checked: CheckedFile, now: datetime) -> FileBatch:
+    job = create_batch(
+        user=user,
+        kind=KINDS[body.endpoint],
+        model_id=checked.model or "",
+        requests=(NewRequest(custom_id, text) for custom_id, text in read_requests(content.chunks())),
+        now=now,
+    )
+    return FileBatch.objects.create(batch_id=job.batch_id, job=job, **_said(user, body, now))
+
+
+def find_file_batch(*, user: User, batch_id: str, field: str = "id") -> FileBatch:
+    """Raises ApiError 404 for one that is not there or not theirs."""
+    made = FileBatch.objects.for_user(user).filter(batch_id=batch_id).first()
+    if made is None:
+        raise ApiError(404, f"There is no batch {batch_id[:100]!r} of yours.", details={"field": field})
+    return made
+
+
+def list_file_batches(*, user: User, after: str | None, limit: int) -> tuple[list[FileBatch], bool]:
+    """A page, newest first, that begins behind the batch `after`, and whether there is more. Raises ApiError 404."""
+    batches = FileBatch.objects.for_user(user)
+    if after is not None:
+        batches = batches.filter(pk__lt=find_file_batch(user=user, batch_id=after, field="after").pk)
+    page = list(batches[: limit + 1])
+    return page[:limit], len(page) > limit
+
+
+def cancel_file_batch(*, user: User, batch_id: str, now: datetime) -> FileBatch:
+    """Ends the batch with what it has; what was done is written to its files. Raises ApiError 404, and 400 for one that
+    has ended otherwise."""
+    made = find_file_batch(user=user, batch_id=batch_id)
+    if made.job is not None:
+        made.job = cancel_batch(batch_pk=made.job.pk, now=now)
+    if made.job is None or made.job.status != Batch.Status.CANCELLED:
+        raise ApiError(400, "The batch has ended: there is nothing to cancel.")
+    return made
+
+
+def finish_file_batch(*, batch_pk: int, now: datetime) -> bool:
+    """Writes the files of a batch whose job has ended. Says whether it did: not twice, whoever else tries."""
+    to_finish = FileBatch.objects.to_finish(now).filter(job=batch_pk)
+    made = to_finish.select_related("job", "user").first()
+    if made is None or made.job is None or not to_finish.update(finishing_until=now + FINISHES_WITHIN):
+        return False
+    try:
+        return _write_files(made, made.job, now)
+    except BaseException:
+        FileBatch.objects.filter(pk=made.pk).update(finishing_until=None)  # the next round tries again
+        raise
+
+
+def _write_files(made: FileBatch, job: Batch, now: datetime) -> bool:
+    output = _write(made, "output", output_lines(job), now) if job.completed else None
+    errors = _write(made, "errors", error_lines(job), now) if job.completed < job.total else None
+    return _finish(made, output, errors, now)
+
+
+def _write(made: FileBatch, what: str, lines: Iterator[bytes], now: datetime) -> StoredFile:
+    return write_file(owner=made.user, name=f"{made.batch_id}_{what}.jsonl", lines=lines, now=now)
+
+
+@transaction.atomic
+def _finish(made: FileBatch, output: StoredFile | None, errors: StoredFile | None, now: datetime) -> bool:
+    """Where that took so long that somebody else was first, what was written here is nobody's, and is swept."""
+    finished = FileBatch.objects.filter(pk=made.pk, finished_at=None).update(
+        finished_at=now,
+        output_file_id=output.file_id if output else "",
+        error_file_id=errors.file_id if errors else "",
+    )
+    if not finished:
+        return False
+    kept_for = timedelta(seconds=made.output_kept_s) if made.output_kept_s else settings.BATCH_KEPT_FOR
+    for file in (output, errors):
+        if file is not None:
+            finish_file(file=file, expires_at=now + kept_for)
+    return True
+
+
+def sweep_file_batches(*, now: datetime) -> int:
+    """Forgets the batches that never began, in time, and sends for those whose files nobody writes: a message may be
+    lost. Answers for how many it has sent."""
+    FileBatch.objects.filter(job=None, created_at__lte=now - settings.BATCH_KEPT_FOR).delete()
+    ended = list(FileBatch.objects.to_finish(now).values_list("job", flat=True)[:MOST_A_ROUND])
+    return sum(send(FINISH, batch_pk=batch_pk) for batch_pk in ended if batch_pk is not None)

@@ -1,0 +1,114 @@
+"""Batches of files through a real worker over a real model host, as clients see them."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.inference.batches.workers import RunningWorker, running_worker, status
+from tests.inference.served import ServedStoa
+
+CHAT, COMPLETION, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+BODIES: dict[str, dict[str, Any]] = {
+    CHAT: {"model": "talker", "messages": [{"role": "user", "content": "speak"}], "max_tokens": 3},
+    COMPLETION: {"model": "talker", "prompt": ["speak", "speak"], "max_tokens": 3, "n": 2},
+    EMBEDDINGS: {"model": "embedder", "input": ["a", "b"], "encoding_format": "float"},
+}
+VARYING = ("id", "created")
+LIMIT_S = 90
+
+
+@pytest.fixture(scope="module")
+def worker(stoa: ServedStoa) -> Iterator[RunningWorker]:
+    with running_worker(stoa) as worker:
+        yield worker
+
+
+def upload(stoa: ServedStoa, content: bytes) -> str:
+    answer = httpx2.post(
+        f"{stoa.url}/v1/files",
+        data={"purpose": "batch"},
+        files={"file": ("lines.jsonl", content)},
+        headers=stoa.headers(),
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
+
+
+def make(stoa: ServedStoa, endpoint: str, bodies: list[dict[str, Any]]) -> dict[str, Any]:
+    wanted = [
+        {"custom_id": f"r{place}", "method": "POST", "url": endpoint, "body": BODIES[endpoint] | body}
+        for place, body in enumerate(bodies)
+    ]
+    file_id = upload(stoa, b"\n".join(json.dumps(line).encode() for line in wanted))
+    body = {"input_file_id": file_id, "endpoint": endpoint, "completion_window": "24h"}
+    answer = httpx2.post(f"{stoa.url}/v1/batches", json=body, headers=stoa.headers(), timeout=60)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def ended(stoa: ServedStoa, batch_id: str) -> dict[str, Any]:
+    deadline = time.monotonic() + LIMIT_S
+    while (told := stoa.get(f"/v1/batches/{batch_id}").json())["status"] in ("in_progress", "finalizing"):
+        assert time.monotonic() < deadline, (told, stoa.log.with_name("worker.log").read_text()[-4000:])
+        time.sleep(0.1)
+    return dict(told)
+
+
+def lines_of(stoa: ServedStoa, file_id: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stoa.get(f"/v1/files/{file_id}/content").text.splitlines()]
+
+
+@pytest.mark.parametrize("endpoint", [CHAT, COMPLETION, EMBEDDINGS])
+def test_a_batch_of_a_file_answers_as_the_live_route_does(stoa: ServedStoa, worker: RunningWorker, endpoint: str):
+    live = stoa.post(endpoint, BODIES[endpoint]).json()
+    expected = {name: live[name] for name in live if name not in VARYING}
+
+    told = ended(stoa, make(stoa, endpoint, [{}] * 20)["id"])
+
+    assert (told["status"], told["error_file_id"]) == ("completed", None)
+    assert told["request_counts"] == {"total": 20, "completed": 20, "failed": 0}
+    lines = lines_of(stoa, told["output_file_id"])
+    assert [line["custom_id"] for line in lines] == [f"r{place}" for place in range(20)]
+    for line in lines:
+        body = line["response"]["body"]
+        assert {name: body[name] for name in body if name not in VARYING} == expected
+        assert body.get("id", "").partition("-")[0] == live.get("id", "").partition("-")[0]
+    native = status(stoa, told["id"])
+    assert (native["status"], native["completed"]) == ("completed", 20)
+
+
+def test_what_fails_is_in_the_error_file_with_the_live_routes_code(stoa: ServedStoa, worker: RunningWorker):
+    too_long = {"prompt": "long"}
+    live = httpx2.post(
+        f"{stoa.url}{COMPLETION}", json=BODIES[COMPLETION] | too_long, headers=stoa.headers(), timeout=30
+    )
+
+    told = ended(stoa, make(stoa, COMPLETION, [{}, too_long, {}])["id"])
+
+    assert told["request_counts"] == {"total": 3, "completed": 2, "failed": 1}
+    assert [line["custom_id"] for line in lines_of(stoa, told["output_file_id"])] == ["r0", "r2"]
+    (line,) = lines_of(stoa, told["error_file_id"])
+    assert line["custom_id"] == "r1"
+    assert line["response"]["status_code"] == live.status_code == 400
+    for name in ("code", "type", "message"):
+        assert line["response"]["body"]["error"][name] == live.json()["error"][name]
+
+
+def test_a_cancelled_batch_ends_with_what_it_has(stoa: ServedStoa, worker: RunningWorker):
+    told = make(stoa, CHAT, [{"max_tokens": 3000}] * 40)
+
+    answer = stoa.post(f"/v1/batches/{told['id']}/cancel")
+    assert answer.json()["status"] in ("cancelling", "cancelled")
+    deadline = time.monotonic() + LIMIT_S
+    while (told := stoa.get(f"/v1/batches/{told['id']}").json())["status"] != "cancelled":
+        assert time.monotonic() < deadline, told
+        time.sleep(0.1)
+
+    lines = lines_of(stoa, told["error_file_id"])
+    assert len(lines) + told["request_counts"]["completed"] == 40
+    assert {line["error"]["code"] for line in lines} == {"batch_cancelled"}
