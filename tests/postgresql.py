@@ -35,35 +35,54 @@ def _is_whole(folder: Path) -> bool:
 
 
 class LocalPostgresql:
-    """Started by `start`; `url` is its DATABASE_URL, of the database `postgres`."""
+    """Started by `start`; `url` is its DATABASE_URL, of the database `postgres`.
 
-    def __init__(self, binaries: Path) -> None:
+    outlives_crash: what was committed is there after `crash`, as it would be in production.
+    """
+
+    def __init__(self, binaries: Path, *, max_connections: int = 100, outlives_crash: bool = False) -> None:
         self._binaries = binaries
+        self._settings = [
+            "fsync=off",
+            "full_page_writes=off",
+            "listen_addresses=",
+            f"max_connections={max_connections}",
+        ]
+        self._settings.append(f"synchronous_commit={'on' if outlives_crash else 'off'}")
         self._folder = Path(tempfile.mkdtemp(prefix="stoa-pg-"))
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"postgres://postgres@/postgres?host={self._folder}"
 
     def start(self) -> None:
         """Returns once it answers."""
-        identity = _unprivileged(self._folder)
-        settings = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses="]
-        self._run_initdb(identity)
-        self._process = subprocess.Popen(
-            [
-                self._binaries / "postgres",
-                *("-D", self._folder / "data", "-k", self._folder),
-                *(word for setting in settings for word in ("-c", setting)),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=(self._folder / "log").open("wb"),
-            preexec_fn=dies_with_parent(),
-            **identity,
-        )
+        self._run_initdb(_unprivileged(self._folder))
+        self.launch()
+
+    def launch(self) -> None:
+        """Start it on the data that it has; returns once it answers."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    self._binaries / "postgres",
+                    *("-D", self._folder / "data", "-k", self._folder),
+                    *(word for setting in self._settings for word in ("-c", setting)),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                preexec_fn=dies_with_parent(),
+                **_unprivileged(self._folder),
+            )
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers():
             assert self._process.poll() is None, (self._folder / "log").read_text()
             assert time.monotonic() < deadline, (self._folder / "log").read_text()
             time.sleep(0.05)
+
+    def crash(self) -> None:
+        """End it at once, as if it had been killed; `launch` starts it again."""
+        assert self._process
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
 
     def stop(self) -> None:
         """Ends it, with all that is connected to it, and removes its folder."""
