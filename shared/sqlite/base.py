@@ -15,6 +15,8 @@ ASK_EVERY_S = (0.001, 0.005)  # at random in between, so that those who wait do 
 class DatabaseWrapper(base.DatabaseWrapper):
     """Waits for its turn no longer than the option `timeout` says, as Django's own."""
 
+    transaction_mode: str | None  # Django sets it, but its types do not say so
+
     def _start_transaction_under_autocommit(self) -> None:
         limit_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
         give_up_at = time.monotonic() + limit_s
