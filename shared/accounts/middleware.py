@@ -91,17 +91,20 @@ class Attendance:
         """Ends with the last who leaves."""
         while self._present:
             await asyncio.sleep(LOOKED_AFTER_EVERY_S)
-            if is_draining():
-                for attendant in list(self._present):
-                    attendant.on_drain()
             try:
-                lost = await _lost(list(self._present))
+                await self._look()
             except DatabaseError as error:  # as a request would be: not now
                 logger.warning("sockets_not_looked_after", reason=type(error).__name__)
-                continue
-            for attendant in lost & self._present:
-                self.leave(attendant)
-                attendant.on_lost()
+            except Exception:  # of this look; if it were the last, who lost their right would keep their sockets
+                logger.exception("sockets_not_looked_after")
+
+    async def _look(self) -> None:
+        if is_draining():
+            for attendant in list(self._present):
+                attendant.on_drain()
+        for attendant in await _lost(list(self._present)) & self._present:
+            self.leave(attendant)
+            attendant.on_lost()
 
 
 async def _lost(present: list[Attendant]) -> set[Attendant]:

@@ -104,6 +104,26 @@ def test_s9_those_whose_credential_ended_are_told_once_and_the_others_stay():
     assert numbers == [number for number, (_, _, ended) in enumerate(CASES) if ended]
 
 
+def test_s9_a_socket_that_cannot_be_closed_keeps_no_other_open(caplog: pytest.LogCaptureFixture):
+    stuck, other = by_key(1), by_key(2)
+
+    def fail(_: Principal) -> None:
+        raise LookupError("nobody thought of this")
+
+    async def attend() -> None:
+        attendance, lost = Attendance(most_of_a_user=2), asyncio.Event()
+        attendance.enter(attendant(stuck, fail))
+        attendance.enter(attendant(other, lambda _: lost.set()))
+        await asyncio.to_thread(revoke, stuck)
+        while "sockets_not_looked_after" not in caplog.text:  # noqa: ASYNC110 the log has no event
+            await asyncio.sleep(0.05)
+        await asyncio.to_thread(revoke, other)
+        async with asyncio.timeout(60):
+            await lost.wait()
+
+    asyncio.run(attend())
+
+
 def test_s8_a_user_has_so_many_places_and_one_who_leaves_makes_room():
     principal, other = by_key(1), by_key(2)
 
