@@ -184,8 +184,9 @@ async def _last_revision(model_id: str) -> int:
 
 async def _load_and_want(model_id: str, options: LoadOptions, actor: User | None, now: datetime) -> LoadReport:
     """Wanted only once it is loaded here: what cannot be loaded would be tried everywhere, again and again."""
-    report = await load_here(model_id=model_id, options=options)
-    await off_the_loop(want_model, model_id=model_id, options=options, actor=actor, now=now)
+    since = await _last_revision(model_id)
+    report = await load_here(model_id=model_id, options=options, revision=since)
+    await off_the_loop(want_model, model_id=model_id, options=options, actor=actor, now=now, since=since)
     return report
 
 

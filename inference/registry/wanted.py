@@ -52,8 +52,16 @@ def read_wish(model_id: str) -> Wish:
 
 
 @transaction.atomic
-def want_model(*, model_id: str, options: LoadOptions, actor: User | None, now: datetime) -> Wish:
-    """From now on the model should be loaded, with these options, on every machine."""
+def want_model(
+    *, model_id: str, options: LoadOptions, actor: User | None, now: datetime, since: int | None = None
+) -> Wish:
+    """From now on the model should be loaded, with these options, on every machine.
+
+    since: the revision when its load began; an operator who unloaded it after that has the last word.
+    """
+    row = WantedModel.objects.select_for_update().filter(model_id=model_id).first()
+    if since is not None and row and row.revision != since and not row.is_wanted:
+        return _wish(row)
     return _say(model_id, is_wanted=True, options=options, actor=actor, now=now)
 
 

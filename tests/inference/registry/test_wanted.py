@@ -39,6 +39,19 @@ def test_the_last_word_on_a_model_is_kept_with_who_said_it():
 
 
 @pytest.mark.django_db
+def test_m5_who_unloads_a_model_while_it_loads_has_the_last_word():
+    unwant_model(model_id="m", actor=None, now=NOW)
+    since = read_wish("m").revision
+    want_model(model_id="m", options=OPTIONS, actor=None, now=NOW, since=since)
+    want_model(model_id="m", options=LoadOptions(), actor=None, now=NOW, since=since)  # of two loads the later one
+    assert read_wish("m") == Wish(model_id="m", is_wanted=True, revision=3)
+
+    unwant_model(model_id="m", actor=None, now=NOW)
+    want_model(model_id="m", options=OPTIONS, actor=None, now=NOW, since=3)
+    assert not read_wish("m").is_wanted
+
+
+@pytest.mark.django_db
 def test_a_model_of_which_nobody_spoke_has_revision_0():
     assert read_wish("m") == Wish(model_id="m", is_wanted=False, options=LoadOptions(), revision=0)
     assert read_wishes() == {}
