@@ -2,53 +2,69 @@
 
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import typer
 
-from inference.engine import FinishReason, GenerationRequest, Usage
+from inference.engine import FinishReason, GenerationOutput, GenerationRequest, GenerationStream, Usage
 from inference.generation.services import stream
 from inference.protocol.errors import error_of
 
 
 @dataclass
 class Timing:
-    """When a generation began, spoke first and ended; `usage` once it has ended."""
+    """When a generation began, spoke first and ended (monotonic seconds); `usage` once it has ended."""
 
     began: float = field(default_factory=time.monotonic)
-    first_at: float | None = None
-    ended: float | None = None
-    usage: Usage | None = None
+    first_at: float = 0.0
+    ended: float = 0.0
+    usage: Usage = field(default_factory=lambda: Usage(0, 0))
+
+    @property
+    def to_first(self) -> float:
+        """Seconds to the first token."""
+        return self.first_at - self.began
+
+    @property
+    def between(self) -> float:
+        """Seconds from one token to the next, of two or more."""
+        return (self.ended - self.first_at) / (self.usage.completion_tokens - 1)
 
     def lines(self) -> list[str]:
         """For people. Empty while there is nothing to tell."""
-        if self.first_at is None or self.ended is None or self.usage is None:
+        if not self.ended:
             return []
-        written = self.usage.completion_tokens
         lines = [
             f"total duration:       {self.ended - self.began:.2f} s",
-            f"time to first token:  {self.first_at - self.began:.3f} s",
+            f"time to first token:  {self.to_first:.3f} s",
             f"prompt:               {self.usage.prompt_tokens} tokens, {self.usage.cached_tokens} of them cached",
-            f"output:               {written} tokens",
+            f"output:               {self.usage.completion_tokens} tokens",
         ]
-        if written > 1 and self.ended > self.first_at:
-            lines.append(f"rate:                 {(written - 1) / (self.ended - self.first_at):.1f} tokens/s")
+        if self.usage.completion_tokens > 1 and self.ended > self.first_at:
+            lines.append(f"rate:                 {1 / self.between:.1f} tokens/s")
         return lines
+
+
+async def timed(outputs: GenerationStream, timing: Timing) -> AsyncIterator[GenerationOutput]:
+    """The outputs, with their times noted. Raises what the generation breaks off with."""
+    async for output in outputs:
+        if output.finish_reason is FinishReason.ERROR:
+            raise error_of(output)
+        timing.first_at = timing.first_at or time.monotonic()
+        timing.usage = output.usage or timing.usage
+        yield output
+    timing.ended = time.monotonic()
 
 
 async def print_generation(model: str, request: GenerationRequest, *, verbose: bool) -> str:
     """Returns the text. Raises as `generation.services.stream` does, also when the generation breaks off."""
     timing, text = Timing(), []
     async with await stream(caller=None, model_id=model, request=request) as outputs:
-        async for output in outputs:
-            if output.finish_reason is FinishReason.ERROR:
-                raise error_of(output)
-            timing.first_at = timing.first_at or time.monotonic()
+        async for output in timed(outputs, timing):
             text.append(output.text)
             sys.stdout.write(_shown(output.text))
             sys.stdout.flush()
-            timing.usage = output.usage
-    timing.ended = time.monotonic()
     sys.stdout.write("\n")
     if verbose:
         typer.echo("\n".join(["", *timing.lines()]), err=True)

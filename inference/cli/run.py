@@ -55,12 +55,19 @@ def run(
                 fail("A chat goes through the chat template: with --raw, give a prompt.", WRONGLY_CALLED)
             Chat(model, messages, parameters, verbose=verbose).run()
             return
-        text = sys.stdin.read() if prompt in (None, "-") else prompt or ""
+        text = prompt if prompt is not None and prompt != "-" else _read_input()
         said = [*messages, {"role": "user", "content": text}]
         request = raw_request(model, parameters, text) if raw else chat_request(model, parameters, said)
         asyncio.run(_once(model, request, verbose))
     except (ApiError, EngineError) as error:
         fail(error)
+
+
+def _read_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        fail(f"The input is no text in {error.encoding} from byte {error.start} on.", WRONGLY_CALLED)
 
 
 async def _once(model: str, request: GenerationRequest, verbose: bool) -> None:

@@ -7,6 +7,7 @@ import typer
 from django.conf import settings
 
 from inference.cli import about, keys, models
+from inference.cli.bench import bench
 from inference.cli.run import run
 from inference.cli.running import ps
 from inference.cli.serve import serve
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(run)
 app.command()(ps)
+app.command()(bench)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.command()(about.version)

@@ -88,7 +88,8 @@ class ModelProcess:
 
 def describe_exit(exitcode: int | None) -> str:
     if exitcode is not None and exitcode < 0:
-        return f"killed by {signal.Signals(-exitcode).name}"
+        names = {known.value: known.name for known in signal.Signals}
+        return f"killed by {names.get(-exitcode, f'signal {-exitcode}')}"
     return f"exit status {exitcode}"
 
 

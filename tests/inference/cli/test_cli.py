@@ -51,6 +51,35 @@ def test_ctrl_c_ends_a_run_with_status_130_and_frees_its_place(stoa: ServedStoa)
         time.sleep(0.2)
 
 
+def test_i4_input_that_is_no_text_is_refused(stoa: ServedStoa):
+    command = [sys.executable, "manage_inference.py", "run", "talker"]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=stoa.environment | {"PYTHONIOENCODING": "utf-8"},
+        input=b"lamp \xff\xfe", capture_output=True, timeout=100,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"stoa: The input is no text in utf-8 from byte 5 on.\n"
+
+
+def test_bench_measures_a_model_at_several_numbers_of_requests(stoa: ServedStoa):
+    measured, unread, unknown = run_verbs(
+        stoa.environment,
+        ["bench", "talker", "--concurrency", "1,2", "--prompt-words", "2", "--max-tokens", "5", "--json"],
+        ["bench", "talker", "--concurrency", "1,none"],
+        ["bench", "nobody"],
+    )
+
+    assert measured.returncode == 0, measured.stderr
+    told = json.loads(measured.stdout)
+    assert [(one["concurrency"], one["prompt_tokens"]) for one in told] == [(1, 11), (2, 11)]  # the fake's are letters
+    for one in told:
+        assert one["between_tokens_p50_ms"] > 9  # the fake takes 10 ms
+        assert 0 < one["tokens_per_second"] < 100 * one["concurrency"]
+        assert 0 < one["first_token_p50_ms"] <= one["first_token_max_ms"]
+    assert [(done.returncode, done.stdout) for done in (unread, unknown)] == [(2, ""), (4, "")]
+
+
 def running(stoa: ServedStoa, model: str) -> int:
     """How many requests a model works for, as `ps` tells it."""
     listed = json.loads(run_manage(stoa.environment, "ps", "--json").stdout)
