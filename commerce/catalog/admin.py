@@ -1,11 +1,13 @@
 """Products, types and categories, for the people who run the platform."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.admin import TabularInline
@@ -16,6 +18,8 @@ from commerce.catalog import services
 from commerce.catalog.models import Category, Product, ProductType, Variation
 from commerce.catalog.variations import set_variations
 from commerce.config.fast_admin import FastAdmin, MoneyForm, format_money
+
+MOST_DESCRIBED = 200  # at once; of one more the next page tells that it is too many
 
 
 class LanguageFilter(admin.SimpleListFilter):
@@ -156,7 +160,7 @@ class ProductAdmin(FastAdmin):
         ("Figures", {"fields": [("sold_quantity", "stars", "rating_count"), ("created_at", "updated_at")]}),
     ]  # fmt: skip
     inlines = [VariationInline]
-    actions = ["publish", "reject", "delete_from_lists"]
+    actions = ["publish", "reject", "describe", "delete_from_lists"]
     search_help_text = "The beginning of a product's name, SKU or shop, or a product's id"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -206,6 +210,13 @@ class ProductAdmin(FastAdmin):
     @admin.action(description="Reject: take off sale until the shop has mended it")
     def reject(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
         self._set_status(request, products, Product.Status.REJECTED)
+
+    @admin.action(description="Write descriptions")
+    def describe(self, request: HttpRequest, products: "QuerySet[Product]") -> HttpResponse:
+        """Asks how they should be on a page of its own."""
+        chosen = products.filter(deleted_at=None).values_list("pk", flat=True)[: MOST_DESCRIBED + 1]
+        query = urlencode([("product", product_id) for product_id in chosen])
+        return HttpResponseRedirect(f"{reverse('admin:commerce_descriptions_new_job')}?{query}")
 
     @admin.action(description="Delete from every list; orders keep it")
     def delete_from_lists(self, request: HttpRequest, products: "QuerySet[Product]") -> None:

@@ -21,6 +21,7 @@ ROUNDS = {
     "commerce.moderation.tasks.send_notices": 30.0,
     "commerce.analytics.tasks.keep_up": 10.0,
     "commerce.analytics.tasks.reconcile": 600.0,
+    "commerce.descriptions.tasks.look_after_all": 5.0,
 }
 
 logger = structlog.get_logger(__name__)

@@ -1,4 +1,5 @@
-"""Drafts in the admin: read, edited, used and discarded, one or many. They are written on their product's page."""
+"""Drafts in the admin: read, edited, used and discarded, one or many. They are written on their product's page, or by
+jobs for many products."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,15 +9,18 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.text import Truncator
 from django.utils.translation import gettext as now_translated
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from commerce.config.fast_admin import FastAdmin
-from commerce.descriptions import admin_writer, drafts
-from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions import admin_jobs, admin_writer, drafts
+from commerce.descriptions.admin_words import JOB_STATES
+from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
@@ -47,6 +51,10 @@ class DescriptionDraftAdmin(FastAdmin):
             path("<int:draft_id>/discard/", admin_writer.discard, name="commerce_descriptions_discard"),
         ]
         return [*deeds, *super().get_urls()]
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Also those of one job, to which its page leads."""
+        return lookup == "item__job__id__exact" or super().lookup_allowed(lookup, value, request)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         names = [field.name for field in DescriptionDraft._meta.fields if field.name != "id"]
@@ -86,11 +94,11 @@ class DescriptionDraftAdmin(FastAdmin):
         answer: HttpResponse = super().response_change(request, obj)
         return answer
 
-    @action(description=_("Use as the description"))
+    @action(description=_("Use as the description"))  # type: ignore[untyped-decorator]
     def save_and_use(self, request: HttpRequest, obj: DescriptionDraft) -> None:
         drafts.accept_draft(draft_id=obj.pk, actor=_user(request), now=timezone.now())
 
-    @action(description=_("Discard"))
+    @action(description=_("Discard"))  # type: ignore[untyped-decorator]
     def save_and_discard(self, request: HttpRequest, obj: DescriptionDraft) -> None:
         drafts.discard_draft(draft_id=obj.pk, actor=_user(request), now=timezone.now())
 
@@ -116,6 +124,54 @@ class DescriptionDraftAdmin(FastAdmin):
         if refused:
             words = now_translated("Drafts that were decided about before: %(count)d") % {"count": refused}
             self.message_user(request, words, messages.WARNING)
+
+
+@admin.register(DescriptionJob)
+class DescriptionJobAdmin(FastAdmin):
+    """Begun by an action of the products' list; nothing of it is changed by hand."""
+
+    list_display = ["created_at", "author", "shown_state", "progress", "ended_at"]
+    list_select_related = ["author"]
+    list_filter = ["state"]
+    sortable_by = ()
+
+    def get_urls(self) -> list[URLPattern]:
+        """The list is Django's, the other pages are our own."""
+        pages: list[tuple[str, str, Callable[..., HttpResponse]]] = [
+            ("new/", "new_job", require_http_methods(["GET", "POST"])(admin_jobs.new_job)),
+            ("<int:job_id>/change/", "descriptionjob_change", require_GET(admin_jobs.show_job)),
+            ("<int:job_id>/progress/", "job_progress", require_GET(admin_jobs.progress)),
+            ("<int:job_id>/cancel/", "job_cancel", require_POST(admin_jobs.cancel)),
+        ]
+        return [
+            *(
+                path(route, admin.site.admin_view(view), name=f"commerce_descriptions_{name}")
+                for route, name, view in pages
+            ),
+            path(
+                "", admin.site.admin_view(self.changelist_view), name="commerce_descriptions_descriptionjob_changelist"
+            ),
+        ]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    @admin.display(description=_("state"))
+    def shown_state(self, job: DescriptionJob) -> str:
+        return str(JOB_STATES[job.state])
+
+    @admin.display(description=_("progress"))
+    def progress(self, job: DescriptionJob) -> str:
+        return format_html(
+            '<progress max="{}" value="{}"></progress> {}/{}',
+            job.total,
+            job.written + job.failed,
+            job.written + job.failed,
+            job.total,
+        )
 
 
 def _user(request: HttpRequest) -> User:

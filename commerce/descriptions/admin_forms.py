@@ -7,6 +7,7 @@ from django import forms
 from django.utils.translation import gettext as _
 
 from commerce.catalog.models import Product
+from commerce.descriptions.jobs import Wishes
 from commerce.descriptions.prompts import Brief
 from commerce.descriptions.services import LONGEST_TEXT
 
@@ -38,6 +39,18 @@ class WishesForm(forms.Form):
     def brief(self, product: Product) -> Brief:
         """What is asked for this product."""
         return Brief(product_name=product.name, **self.cleaned_data)
+
+
+class JobForm(WishesForm):
+    """The same for many products. Without a language each description is in its product's."""
+
+    language = forms.CharField(max_length=11, required=False)
+
+    def clean_language(self) -> str:
+        return super().clean_language() if self.cleaned_data["language"] else ""
+
+    def wishes(self) -> Wishes:
+        return Wishes(**self.cleaned_data)
 
 
 class TextForm(forms.Form):

@@ -1,7 +1,7 @@
 """What the product form in the admin asks for: a description as it is written, and what becomes of the draft. Answers
 are JSON and events for the page's script, by coroutines as the API's own: a description takes its time."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
 
@@ -20,7 +20,7 @@ from commerce.descriptions.threads import in_thread
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-Deed = Callable[..., Awaitable[HttpResponseBase]]
+Deed = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
 def for_admins(deed: Deed) -> Deed:

@@ -3,6 +3,7 @@ with its own condition takes from what is left, so that no number of requests at
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F
@@ -20,6 +21,10 @@ class Holder:
 
     shop_id: int | None = None
     user_id: int | None = None
+
+    def columns(self, now: datetime) -> dict[str, Any]:
+        """Those of its row for the day."""
+        return {"day": _day(now), "shop_id": self.shop_id, "user_id": self.user_id}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +69,7 @@ def holder_of(*, user: User, product: Product | None) -> Holder:
 
 def take(*, holder: Holder, now: datetime, count: int = 1) -> Taken:
     """Takes as many as that or, raising AllowanceSpent, none."""
-    row, _ = Allowance.objects.get_or_create(day=_day(now), shop_id=holder.shop_id, user_id=holder.user_id)
+    row, _ = Allowance.objects.get_or_create(**holder.columns(now))
     rows = Allowance.objects.filter(pk=row.pk)
     if settings.DESCRIPTIONS_A_DAY:
         rows = rows.filter(used__lte=settings.DESCRIPTIONS_A_DAY - count)
@@ -81,7 +86,7 @@ def give_back(*, taken: Taken) -> None:
 
 def read(*, holder: Holder, now: datetime) -> AllowanceState:
     """What is used and left."""
-    rows = Allowance.objects.filter(day=_day(now), shop_id=holder.shop_id, user_id=holder.user_id)
+    rows = Allowance.objects.filter(**holder.columns(now))
     used = rows.values_list("used", flat=True).first() or 0
     limit = settings.DESCRIPTIONS_A_DAY or None
     left = None if limit is None else max(0, limit - used)

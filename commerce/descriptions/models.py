@@ -1,13 +1,16 @@
-"""Drafts, which a model wrote and people use or leave; and how many a shop may ask for in a day."""
+"""Drafts, which a model wrote and people use or leave; how many a shop may ask for in a day; and jobs of many."""
 
+import uuid
+from datetime import datetime
 from typing import Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from commerce.catalog.models import Product
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.accounts.roles import Role
 
 
 class DraftQuerySet(models.QuerySet["DescriptionDraft"]):
@@ -93,3 +96,110 @@ class Allowance(models.Model):
 
     def __str__(self) -> str:
         return f"{self.used} on {self.day}"
+
+
+class JobQuerySet(models.QuerySet["DescriptionJob"]):
+    def for_user(self, user: User) -> Self:
+        """The jobs that this user has asked for; a super admin's are all."""
+        return self.all() if user.role == Role.SUPER_ADMIN else self.filter(author=user)
+
+    def due(self, now: datetime) -> Self:
+        """Those that somebody has to look after."""
+        return self.filter(ended_at=None, look_at__lte=now)
+
+
+class DescriptionJob(models.Model):
+    """Descriptions for many products, written by the model server as one batch (`batch_id`). Whoever looks after it
+    puts `look_at` off, so that nobody else does meanwhile; what a crash leaves is looked after from then on."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting"
+        RUNNING = "running"
+        COMPLETED = "completed"
+        CANCELLED = "cancelled"
+        FAILED = "failed"
+
+    author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
+    tone = models.CharField(max_length=32, blank=True)
+    language = models.CharField(max_length=16, blank=True, help_text="Empty: each product's own.")
+    keywords = models.JSONField(default=list, blank=True)
+    max_words = models.PositiveSmallIntegerField(null=True, blank=True)
+    model = models.CharField(max_length=255)
+    total = models.PositiveIntegerField()
+    written = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    error = models.CharField(max_length=255, blank=True, help_text="Why it failed as a whole.")
+    key = models.UUIDField(default=uuid.uuid4, editable=False, help_text="Sent again, it is the same batch.")
+    batch_id = models.CharField(max_length=64, blank=True, db_index=True)
+    created_at = models.DateTimeField()
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    look_at = models.DateTimeField()
+    setbacks = models.PositiveIntegerField(default=0, help_text="How often in a row the model server did not answer.")
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["waiting", "running", "completed", "cancelled", "failed"]),
+                name="commerce_description_job_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["waiting", "running"], ended_at__isnull=True)
+                | Q(state__in=["completed", "cancelled", "failed"], ended_at__isnull=False),
+                name="commerce_description_job_ended_or_not",
+            ),
+            models.CheckConstraint(
+                condition=Q(total__gte=F("written") + F("failed")), name="commerce_description_job_counts_within_total"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="completed") | Q(total=F("written") + F("failed")),
+                name="commerce_description_job_completed_whole",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["look_at"], name="commerce_description_jobs_open", condition=Q(ended_at=None)),
+        ]
+
+    def __str__(self) -> str:
+        return f"Job {self.pk}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.ended_at is None
+
+
+class JobItem(models.Model):
+    """One product of a job. `place` is its id in the batch; `allowance` is where it counts until it fails."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting"
+        WRITTEN = "written"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    job = models.ForeignKey(DescriptionJob, on_delete=models.CASCADE, related_name="items", db_index=False)
+    place = models.PositiveIntegerField()
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="+")
+    allowance = models.ForeignKey(Allowance, on_delete=models.CASCADE, related_name="+", db_index=False)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
+    draft = models.OneToOneField(DescriptionDraft, on_delete=models.CASCADE, null=True, blank=True, related_name="item")
+    error = models.CharField(max_length=64, blank=True, help_text="The model server's code for what went wrong.")
+
+    class Meta:
+        ordering = ["job", "place"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "place"], name="commerce_description_item_place_once"),
+            models.UniqueConstraint(fields=["job", "product"], name="commerce_description_item_product_once"),
+            models.CheckConstraint(
+                condition=Q(state="written", draft__isnull=False)
+                | Q(state__in=["waiting", "failed", "cancelled"], draft__isnull=True),
+                name="commerce_description_item_written_or_not",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.place} of {self.job_id}"

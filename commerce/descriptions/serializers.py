@@ -5,7 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from commerce.catalog.models import Product
-from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.jobs import MOST_PRODUCTS, Wishes
+from commerce.descriptions.models import DescriptionDraft, DescriptionJob, JobItem
 from commerce.descriptions.prompts import Brief
 from commerce.descriptions.services import LONGEST_TEXT
 from shared.api.fields import IdField
@@ -106,3 +107,51 @@ class AcceptDraftSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(
         max_length=LONGEST_TEXT, required=False, allow_blank=True, help_text="In place of the draft's own."
     )
+
+
+class NewJobSerializer(WishesSerializer):
+    """Without `language` each description is in its product's."""
+
+    product_ids = serializers.ListField(child=IdField(), min_length=1, max_length=MOST_PRODUCTS)
+    language = serializers.RegexField(LANGUAGE, required=False, help_text="As in en, pt-BR.")
+
+    def wishes(self) -> Wishes:
+        asked = self.validated_data
+        return Wishes(
+            keywords=tuple(asked["keywords"]),
+            tone=asked["tone"],
+            language=asked.get("language", ""),
+            max_words=asked.get("max_words"),
+        )
+
+
+class JobSerializer(RelationsSerializer):
+    """`written` and `failed` only grow, and are `total` when it is completed. `error`: why it failed as a whole."""
+
+    keywords = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = DescriptionJob
+        fields = [
+            "id", "author_id", "state", "total", "written", "failed", "error", "tone", "language", "keywords",
+            "max_words", "model", "created_at", "cancelled_at", "ended_at",
+        ]  # fmt: skip
+
+
+class JobItemSerializer(serializers.ModelSerializer[JobItem]):
+    class Meta:
+        model = JobItem
+        fields = ["product_id", "state", "draft_id", "error"]
+
+
+class JobRecordSerializer(JobSerializer):
+    items = JobItemSerializer(many=True, read_only=True)
+
+    class Meta(JobSerializer.Meta):
+        fields = [*JobSerializer.Meta.fields, "items"]
+
+
+class BatchToldSerializer(serializers.Serializer[Any]):
+    """What is looked at in a message of the model server."""
+
+    data = serializers.DictField(help_text="With `batch_id`.")  # type: ignore[assignment]

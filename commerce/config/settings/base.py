@@ -72,6 +72,9 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "ENUM_NAME_OVERRIDES": {
         "ProductStatus": "commerce.catalog.models.Product.Status",
         "ProductKind": "commerce.catalog.models.Product.Kind",
+        "DescriptionDraftState": "commerce.descriptions.models.DescriptionDraft.State",
+        "DescriptionJobState": "commerce.descriptions.models.DescriptionJob.State",
+        "DescriptionJobItemState": "commerce.descriptions.models.JobItem.State",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
@@ -149,6 +152,10 @@ DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL", default="stoa-describer")
 # How many descriptions a shop may ask for in a day of UTC; 0: any number.
 DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY", default=500)
+# Where the model server tells the shop that a batch has ended, and the secret that it signs this with. Without them
+# the shop asks every few seconds.
+DESCRIPTIONS_WEBHOOK_URL = env.str("STOA_DESCRIPTIONS_WEBHOOK_URL", default="")
+DESCRIPTIONS_WEBHOOK_SECRET = env.str("STOA_DESCRIPTIONS_WEBHOOK_SECRET", default="")
 
 UNFOLD = {
     "SITE_TITLE": "Stoa commerce",

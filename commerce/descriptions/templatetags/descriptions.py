@@ -4,24 +4,14 @@ from typing import Any
 
 from django import template
 from django.utils import timezone
-from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy as _
 
 from commerce.catalog.models import Product
 from commerce.descriptions import allowances
+from commerce.descriptions.admin_words import LENGTHS, TONES
 from commerce.descriptions.allowances import Holder
 from commerce.descriptions.models import DescriptionDraft
 
 SHOWN_DRAFTS = 5
-# What the built-in model knows; another model may be asked for any by the API.
-TONES: dict[str, str | Promise] = {
-    "": _("Plain"),
-    "friendly": _("Friendly"),
-    "formal": _("Formal"),
-    "playful": _("Playful"),
-    "luxurious": _("Luxurious"),
-}
-LENGTHS: dict[int, str | Promise] = {40: _("Short"), 80: _("Medium"), 150: _("Long")}
 
 register = template.Library()
 

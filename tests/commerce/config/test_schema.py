@@ -107,5 +107,6 @@ def test_a_post_takes_an_idempotency_key_unless_it_answers_credentials_or_stream
         "post /api/verify-email",
         "post /api/accept-invitation",
         "post /api/generate-descriptions",
+        "post /api/descriptions/webhook",
     }
     assert takes < posts

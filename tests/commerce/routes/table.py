@@ -156,6 +156,11 @@ TABLE = [
     row("GET /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200"),
     row("PUT /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200", {"text": "A lamp of brass."}),
     row("POST /api/description-drafts/{draft}/accept", "401 403 403 200 404 200 404 200", {"text": "Of brass."}),
+    row("GET /api/description-jobs",            "401 403 403 200 200 200 200 200"),
+    row("POST /api/description-jobs",           "401 403 403 201 422 201 422 201", {"product_ids": ["{product}"]}),
+    row("GET /api/description-jobs/{job}",      "401 403 403 404 404 200 404 200"),
+    row("POST /api/description-jobs/{job}/cancel", "401 403 403 404 404 200 404 200"),
+    row("POST /api/descriptions/webhook",       "400", {"data": {"batch_id": "batch_1"}}),
     row("POST /api/description-drafts/{draft}/discard", "401 403 403 200 404 200 404 200"),
     # about the service
     row("GET /api/schema",                      "200"),

@@ -17,6 +17,7 @@ from django.utils import timezone
 from commerce.addresses.services import create_address
 from commerce.attributes.services import create_attribute
 from commerce.catalog.models import Category, Product, ProductType
+from commerce.descriptions.jobs import Wishes, create_job
 from commerce.descriptions.prompts import Brief
 from commerce.descriptions.services import save_draft
 from commerce.moderation.appeals import file_appeal
@@ -118,6 +119,7 @@ def make_world() -> World:
         "empty_type": ProductType.objects.create(name="Toys", slug="toys").pk,
         "category": category.pk,
         "draft": draft.pk,
+        "job": create_job(author=shop.owner, product_ids=[lamp.pk], wishes=Wishes(), now=now).pk,
         "order": part.pk,
         "another_order": buy(customer, (lamp, 1)).children.get().pk,
         "refund": refund.pk,
