@@ -17,6 +17,7 @@ if _ENV_FILE.is_file():
 # Every name of both projects: one machine often carries one environment file for both.
 KNOWN_STOA_NAMES = frozenset(
     {
+        "STOA_ADDRESS_REQUEST_LIMIT",
         "STOA_ALLOWED_HOSTS",
         "STOA_AUTOLOAD",
         "STOA_ANALYTICS_TIME_ZONE",
@@ -47,6 +48,9 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_HOME",
         "STOA_IDLE_UNLOAD",
         "STOA_JWT_KEY",
+        "STOA_KEY_CONCURRENCY_LIMIT",
+        "STOA_KEY_REQUEST_LIMIT",
+        "STOA_KEY_TOKEN_LIMIT",
         "STOA_LOAD",
         "STOA_LOGIN_LIMIT",
         "STOA_LOG_FORMAT",
@@ -78,6 +82,9 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_TRUSTED_PROXIES",
         "STOA_UPLOAD_LIMIT",
         "STOA_WEBHOOK_ALLOW",
+        "STOA_USER_CONCURRENCY_LIMIT",
+        "STOA_USER_REQUEST_LIMIT",
+        "STOA_USER_TOKEN_LIMIT",
     }
 )
 

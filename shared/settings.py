@@ -118,7 +118,8 @@ EMAIL_LINKS = env.str("STOA_EMAIL_LINKS", default="http://localhost:3000")
 EMAIL_LIMIT = env.int("STOA_EMAIL_LIMIT", default=5)
 # Sign-ins a minute: for one address, and for one account.
 LOGIN_LIMIT = env.int("STOA_LOGIN_LIMIT", default=10)
-# Requests a minute, where `count_request` stands in front: for one user, and for one address where nobody is signed in.
+# Requests a minute: of the shop, for one user, and for one address where nobody is signed in; of the model server, for
+# one address that looks at its pages.
 REQUEST_LIMIT = env.int("STOA_REQUEST_LIMIT", default=600)
 
 # What money is in unless its owner says otherwise: ISO 4217.

@@ -15,12 +15,14 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
+from inference.access.idempotency import answer_once, has_key
 from inference.engine import DeadlineExceeded, EngineError, HostUnavailable, ModelLoadFailed
 from inference.protocol.errors import code_and_status
 from inference.protocol.parameters import parse
 from shared.accounts.authentication import Principal, aauthenticate, credential_from_headers
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, Problem, problem_response
+from shared.api.idempotent_requests import HEADER
 from shared.api.json import LARGEST_CREDENTIALS_BYTES, parse_json
 from shared.observability.request_id import current_request_id
 
@@ -58,7 +60,8 @@ class Call(Generic[BodyT]):
 @dataclass(frozen=True, kw_only=True)
 class Operation:
     """What one route takes and gives. `permission` None: public. `answer`: its JSON; `events`: what it streams;
-    `content`: the type of what else it gives out. `form`: the schema of a multipart form that it reads itself."""
+    `content`: the type of what else it gives out. `form`: the schema of a multipart form that it reads itself. `keyed`:
+    it heeds an Idempotency-Key."""
 
     method: str
     summary: str
@@ -71,6 +74,11 @@ class Operation:
     answer: type[Any] | None
     events: tuple[type[Any], ...]
     content: str | None
+    keyed: bool
+
+    def streams(self, body: object) -> bool:
+        """Whether a request with this body is answered by a stream."""
+        return bool(self.events) and (self.answer is None or getattr(body, "stream", None) is True)
 
 
 Handler = Callable[..., Awaitable[msgspec.Struct | HttpResponseBase]]
@@ -91,12 +99,15 @@ def operation(
     answer: type[Any] | None = None,
     events: tuple[type[Any], ...] = (),
     content: str | None = None,
+    keyed: bool = False,
 ) -> Callable[[Handler], View]:
     """Make a view of `async handler(call, **from_the_path)`, which answers a wire struct or a response.
 
     body: the wire struct that the JSON body becomes, through `parser` when it needs more than its type; None: no body.
     reader: makes what is needed of a long body's bytes by itself, in a thread.
     query: the wire struct that the query string becomes; None: it is not looked at.
+    keyed: a POST of which whole answers are kept for an Idempotency-Key: see `idempotency`. Not where an answer holds
+        a secret.
     """
 
     def decorate(handler: Handler) -> View:
@@ -112,21 +123,29 @@ def operation(
             answer=answer,
             events=events,
             content=content,
+            keyed=keyed,
         )
+
+        async def carry_out(
+            request: HttpRequest, principal: Principal | None, path: dict[str, Any]
+        ) -> HttpResponseBase:
+            value = await _body(request, declared, parser, reader)
+            asked = parse(request.GET.dict(), query, strict=False) if query else None
+            if keyed and has_key(request) and declared.streams(value):
+                raise ApiError(400, f"A stream cannot be sent again: leave out {HEADER}, or ask for a whole answer.")
+            result = await handler(Call(request, principal, value, asked), **path)
+            return result if isinstance(result, HttpResponseBase) else json_response(result)
 
         async def view(request: HttpRequest, **from_the_path: Any) -> HttpResponseBase:
             try:
                 _check_method(request, method)
                 principal = await _authorised(request, permission) if permission else None
-                value = await _body(request, declared, parser, reader)
-                asked = parse(request.GET.dict(), query, strict=False) if query else None
-                result = await handler(Call(request, principal, value, asked), **from_the_path)
+                if keyed and principal and has_key(request):
+                    return await answer_once(request, principal, lambda: carry_out(request, principal, from_the_path))
+                return await carry_out(request, principal, from_the_path)
             except (ApiError, EngineError) as error:
                 problem = error.problem if isinstance(error, ApiError) else engine_problem(error)
                 return problem_response(problem, path=request.path, request_id=current_request_id())
-            if isinstance(result, HttpResponseBase):
-                return result
-            return json_response(result)
 
         view.operations = (declared,)  # type: ignore[attr-defined]
         view.__name__, view.__doc__, view.__module__ = handler.__name__, handler.__doc__, handler.__module__

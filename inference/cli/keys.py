@@ -53,7 +53,7 @@ def list_(
     if as_json:
         print_json(found)
     else:
-        shown = ("id", "name", "key", "user", "permissions", "last used", "state")
+        shown = ("id", "name", "key", "user", "permissions", "limits", "last used", "state")
         print_list(shown, (_row(key) for key in found))
 
 
@@ -76,6 +76,11 @@ def _told(key: ApiKey) -> dict[str, Any]:
         "user_id": key.user_id,
         "user": key.user.email,
         "permissions": key.permissions,
+        "limits": {
+            "requests_per_minute": key.request_limit,
+            "tokens_per_minute": key.token_limit,
+            "concurrent_requests": key.concurrency_limit,
+        },
         "created_at": _iso(key.created_at),
         "last_used_at": _iso(key.last_used_at),
         "expires_at": _iso(key.expires_at),
@@ -91,5 +96,7 @@ def _row(key: dict[str, Any]) -> tuple[object, ...]:
     permissions = "all of the user's" if key["permissions"] is None else ", ".join(key["permissions"])
     ended = f"revoked {key['revoked_at']}" if key["revoked_at"] else ""
     ends = f"until {key['expires_at']}" if key["expires_at"] else "valid"
-    shown = (key["id"], key["name"], f"{key['prefix']}...", key["user"], permissions)
+    own = [one for one in key["limits"].values() if one is not None]
+    limits = "/".join("default" if one is None else str(one) for one in key["limits"].values()) if own else "default"
+    shown = (key["id"], key["name"], f"{key['prefix']}...", key["user"], permissions, limits)
     return (*shown, key["last_used_at"] or "never", ended or ends)

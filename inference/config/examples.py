@@ -181,6 +181,24 @@ _OPENAI_BATCH = {
     "metadata": {"for": "spring catalogue"},
 }
 
+_USED = {
+    "requests": 210,
+    "prompt_tokens": 18_900,
+    "cached_tokens": 12_400,
+    "completion_tokens": 25_200,
+    "total_tokens": 44_100,
+}
+
+
+def _limits(scope: str, requests: int, tokens: int, concurrent: int) -> dict[str, Any]:
+    return {
+        "scope": scope,
+        "requests_per_minute": {"limit": requests, "remaining": requests - 7, "reset_after": 41},
+        "tokens_per_minute": {"limit": tokens, "remaining": tokens - 1710, "reset_after": 38},
+        "concurrent_requests": {"limit": concurrent, "remaining": concurrent - 1},
+    }
+
+
 # Path, likewise, to what it answers to the first of these.
 ANSWERS: dict[str, dict[str, Any]] = {
     "/health": {"status": "healthy", "version": "0.1.0", "uptime_seconds": 210, "models_loaded": 2},
@@ -242,6 +260,14 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "/webhooks/{webhook_id}/deliveries/{delivery_id}": _DELIVERY | {"body": _ANNOUNCED, "attempts": [_ATTEMPT]},
     "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _DELIVERY
     | {"state": "pending", "next_attempt_at": "2026-11-21T18:07:00Z", "finished_at": None},
+    "/usage": {
+        "from": "2026-10-23",
+        "to": "2026-11-21",
+        "group_by": "day",
+        "data": [_USED | {"day": "2026-11-20"}, _USED | {"day": "2026-11-21"}],
+        "total": {name: 2 * count for name, count in _USED.items()},
+        "limits": [_limits("key", 600, 200_000, 16), _limits("user", 1200, 400_000, 32)],
+    },
     "/v1/chat/completions": {
         "id": "chatcmpl-a522548d6a61ca775954345a",
         "object": "chat.completion",

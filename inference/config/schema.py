@@ -12,11 +12,25 @@ from inference.access.versioning import HEADER
 from inference.config.examples import ANSWERS, REQUESTS
 from inference.protocol.native import Error
 from inference.protocol.openai import OpenAIError
+from shared.api.idempotency import LONGEST_KEY
+from shared.serving.asgi import PROBE_PATHS
 
 REF = "#/components/schemas/{name}"
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An access token, or an API key (stoa_...)."},
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same request with the same key is answered again, and not done again. Not for streams.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[ -~]+$"},
+}
+RATE_LIMIT_HEADERS = {
+    "X-RateLimit-Limit": "What may come in a minute.",
+    "X-RateLimit-Remaining": "What is left of it.",
+    "X-RateLimit-Reset": "When there is more: Unix time.",
+    "X-RateLimit-Reset-After": "The same in seconds from now.",
 }
 _PARAMETER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 
@@ -61,7 +75,8 @@ def _described(path: str, declared: Operation, schemas: Schemas) -> dict[str, An
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in re.findall(r"{(\w+)}", path)
         ]
-        + _query_parameters(declared),
+        + _query_parameters(declared)
+        + ([IDEMPOTENCY_KEY] if declared.keyed and declared.answer else []),
         "responses": {"200": _answer(path, declared, schemas)},
         "security": [{name: []} for name in SECURITY_SCHEMES] if declared.permission else [{}],
     }
@@ -110,7 +125,11 @@ def _answer(path: str, declared: Operation, schemas: Schemas) -> dict[str, Any]:
         content["text/event-stream"] = {"schema": _event(path, [schemas[kind] for kind in declared.events])}
     if declared.content is not None:
         content[declared.content] = {"schema": {"type": "string", "format": "binary"}}
-    return {"description": "Success.", "headers": {HEADER: {"schema": {"type": "string"}}}, "content": content}
+    headers: dict[str, Any] = {HEADER: {"schema": {"type": "string"}}}
+    if path not in PROBE_PATHS:
+        for name, meaning in RATE_LIMIT_HEADERS.items():
+            headers[name] = {"description": meaning, "schema": {"type": "integer"}}
+    return {"description": "Success.", "headers": headers, "content": content}
 
 
 def _event(path: str, kinds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -131,6 +150,9 @@ def _error_statuses(declared: Operation, path: str) -> dict[str, str]:
         meanings["404"] = "What the path, the query or the body names is not there."
     if declared.body or declared.form:
         meanings |= {"413": "The body is too large.", "415": "The body is of another type."}
-        meanings |= {"429": "Too many requests: wait as Retry-After says."}
+    if declared.keyed:
+        meanings["409"] = "A request with this Idempotency-Key still runs."
+    if path not in PROBE_PATHS:
+        meanings["429"] = "Too many requests or tokens: wait as Retry-After says."
     meanings["503"] = "Not now: try again as Retry-After says."
     return meanings

@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("inference.files.urls")),
     path("", include("inference.webhooks.urls")),
     path("", include("inference.access.urls")),
+    path("", include("inference.usage.urls")),
     path("", include("inference.playground.urls")),
     path("", include("inference.batches.urls")),
     path("", include("inference.openai_batches.urls")),

@@ -6,17 +6,24 @@ from array import array
 
 from msgspec.structs import replace
 
-from inference.engine import EmbeddingRequest, EmbeddingResult, InvalidRequest
+from inference.engine import EmbeddingRequest, EmbeddingResult, InvalidRequest, Usage
 from inference.registry.engines import engine_for
+from inference.usage.services import admit, tokens_of_texts
+from shared.accounts.authentication import Principal
 
 
-async def embed(*, model_id: str, request: EmbeddingRequest, dimensions: int | None = None) -> EmbeddingResult:
-    """Vectors in the order of the texts. ApiError MODEL_NOT_FOUND; ModelNotLoaded, InvalidRequest: the model makes no
-    embeddings, or none with so many dimensions, ContextLengthExceeded: a text is too long.
+async def embed(
+    *, caller: Principal, model_id: str, request: EmbeddingRequest, dimensions: int | None = None
+) -> EmbeddingResult:
+    """Vectors in the order of the texts. ApiError MODEL_NOT_FOUND, RATE_LIMIT_EXCEEDED; ModelNotLoaded,
+    InvalidRequest: the model makes no embeddings, or none with so many dimensions, ContextLengthExceeded: a text is too
+    long.
 
     dimensions: so many of a vector's first numbers, at length one again; None is all of them.
     """
-    result = await engine_for(model_id).embed(model_id, request)
+    with await admit(caller=caller, model_id=model_id, tokens=tokens_of_texts(request)) as admission:
+        result = await engine_for(model_id).embed(model_id, request)
+        admission.use(Usage(result.prompt_tokens, 0))
     if dimensions is None or dimensions == result.dimensions:
         return result
     if dimensions > result.dimensions:

@@ -17,11 +17,12 @@ from shared.observability.request_id import current_request_id
     permission=Permission.RUN_INFERENCE,
     body=native.EmbeddingsBody,
     answer=native.EmbeddingsAnswer,
+    keyed=True,
 )
 async def embeddings(call: Call[native.EmbeddingsBody]) -> native.EmbeddingsAnswer:
     """One vector a text, in the order of the input."""
     request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
-    result = await services.embed(model_id=call.body.model, request=request)
+    result = await services.embed(caller=call.caller, model_id=call.body.model, request=request)
     return native.EmbeddingsAnswer(
         model=call.body.model,
         data=[
@@ -38,11 +39,14 @@ async def embeddings(call: Call[native.EmbeddingsBody]) -> native.EmbeddingsAnsw
     permission=Permission.RUN_INFERENCE,
     body=OpenAIEmbeddingsBody,
     answer=OpenAIEmbeddingsAnswer,
+    keyed=True,
 )
 async def openai_embeddings(call: Call[OpenAIEmbeddingsBody]) -> OpenAIEmbeddingsAnswer:
     """One vector a text, in the order of the input. Token ids are taken as they stand."""
     request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
-    result = await services.embed(model_id=call.body.model, request=request, dimensions=call.body.dimensions)
+    result = await services.embed(
+        caller=call.caller, model_id=call.body.model, request=request, dimensions=call.body.dimensions
+    )
     return OpenAIEmbeddingsAnswer(
         object="list",
         data=[

@@ -49,7 +49,8 @@ class GenerationStream:
         self._outputs: deque[tuple[int, GenerationOutput]] = deque()
         self._unread_bytes = 0
         self._tokens = 0
-        self._finished = False
+        self._usage: Usage | None = None  # once nothing more will come
+        self._told: list[Callable[[Usage], None]] = []
         self._changed = asyncio.Event()
 
     def __aiter__(self) -> Self:
@@ -57,7 +58,7 @@ class GenerationStream:
 
     async def __anext__(self) -> GenerationOutput:
         while not self._outputs:
-            if self._finished:
+            if self._usage is not None:
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
@@ -67,17 +68,25 @@ class GenerationStream:
 
     async def peek(self) -> GenerationOutput | None:
         """The next output, which stays the next one; None at the end."""
-        while not self._outputs and not self._finished:
+        while not self._outputs and self._usage is None:
             self._changed.clear()
             await self._changed.wait()
         return self._outputs[0][1] if self._outputs else None
 
     async def close(self) -> None:
         """Cancel unless it is finished; what was not read is dropped. Never waits, so a cancelled task may call it."""
-        if not self._finished:
+        if self._usage is None:
             self._abandon()
         self._outputs.clear()
-        self._finish()
+        self._finish(Usage(self.prompt_tokens, self._tokens))
+
+    def when_finished(self, tell: Callable[[Usage], None]) -> None:
+        """Calls `tell` once, with the usage, when nothing more will come; at once, if that is so. Of a stream that was
+        closed, or whose process ended, it is what had come until then."""
+        if self._usage is None:
+            self._told.append(tell)
+        else:
+            tell(self._usage)
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,7 +98,7 @@ class GenerationStream:
 
     def push(self, output: StepOutput) -> None:
         """Take an output that came over the socket."""
-        if self._finished:
+        if self._usage is not None:
             return
         size = _size(output)
         self._unread_bytes += size
@@ -101,23 +110,28 @@ class GenerationStream:
         self._tokens += output.finish_reason not in _NOT_SAMPLED
         self._changed.set()
         if output.usage is not None:
-            self._finish()
+            self._finish(output.usage)
 
     def fail(self, message: str) -> None:
         """End with finish_reason `error` after what has come so far."""
+        usage = Usage(self.prompt_tokens, self._tokens)
         last = GenerationOutput(
             request_id=self._request_id,
             index=self._tokens,
             text="",
             finish_reason=FinishReason.ERROR,
-            usage=Usage(self.prompt_tokens, self._tokens),
+            usage=usage,
             error=message,
         )
         self._outputs.append((0, last))
-        self._finish()
+        self._finish(usage)
 
-    def _finish(self) -> None:
-        self._finished = True
+    def _finish(self, usage: Usage) -> None:
+        """The first time counts."""
+        if self._usage is None:
+            self._usage = usage
+            for tell in self._told:
+                tell(usage)
         self._changed.set()
 
 

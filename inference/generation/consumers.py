@@ -28,12 +28,13 @@ from inference.protocol.websocket import (
     id_of,
     parse_frame,
 )
+from inference.usage.limits import count_request, scopes_of_principal
 from shared.accounts.authentication import NotAuthenticated, Principal
 from shared.accounts.middleware import Attendance, Attendant, authenticate_alone
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, Problem, error_body_bytes
 from shared.api.json import parse_json
-from shared.api.rate_limits import ahit, require
+from shared.api.rate_limits import require
 from shared.observability.health import is_draining
 from shared.observability.request_id import bound_request_id, current_request_id
 from shared.serving.websockets import MAX_MESSAGE_BYTES
@@ -135,7 +136,8 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._attendant, self._credential = attendant, frame.token
         self._door.close()
         user = principal.user
-        limits = SocketLimits(MAX_INFERENCES, MAX_MESSAGE_BYTES, settings.REQUEST_LIMIT)
+        own = scopes_of_principal(principal)[0]
+        limits = SocketLimits(MAX_INFERENCES, MAX_MESSAGE_BYTES, own.requests, own.tokens, own.concurrency)
         told = SocketUser(user.pk, user.email, user.role)
         self._outbox.put(AuthOk(user=told, limits=limits, server_version=settings.VERSION))
 
@@ -182,7 +184,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _caller(self) -> Principal:
         """Who asks, as of now. Raises ApiError 401, 403, 429."""
         principal = await authenticate_alone(self._credential)
-        require(await ahit("requests", f"user:{principal.user.pk}", limit=settings.REQUEST_LIMIT))
+        require(await count_request(scopes_of_principal(principal)))
         if not principal.may(Permission.RUN_INFERENCE):
             needed = Permission.RUN_INFERENCE
             raise ApiError(403, f"This needs the permission {needed}, which your user or key does not have.")

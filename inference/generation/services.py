@@ -20,6 +20,7 @@ from inference.generation.merging import Merging
 from inference.protocol.choices import Choice
 from inference.protocol.errors import error_of
 from inference.registry.engines import engine_for
+from inference.usage.services import admit, tokens_of
 from shared.accounts.authentication import Principal
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
@@ -44,13 +45,13 @@ def new_id(prefix: str) -> str:
 async def stream(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
     """Returns once the engine has begun to answer, or is slow to; who reads it must close it. Leaving cancels it.
 
-    caller: None is the operator at this machine's command line.
+    caller: None is the operator at this machine's command line, who has no limits.
 
-    ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED; ModelNotLoaded, InvalidRequest, ContextLengthExceeded,
-    EngineOverloaded, EngineDied, DeadlineExceeded, HostUnavailable.
+    ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED, RATE_LIMIT_EXCEEDED; ModelNotLoaded, InvalidRequest,
+    ContextLengthExceeded, EngineOverloaded, EngineDied, DeadlineExceeded, HostUnavailable.
     """
-    _check_priority(caller, request)
-    return await _begun(await _submit(caller, model_id, request))
+    [outputs] = await _let_in(caller, model_id, [request])
+    return await _begun(outputs)
 
 
 async def stream_all(
@@ -60,8 +61,7 @@ async def stream_all(
     first = requests[0]
     if len(requests) == 1:
         return await stream(caller=caller, model_id=model_id, request=first)
-    _check_priority(caller, first)
-    streams = await _submit_all(caller, model_id, requests)
+    streams = await _let_in(caller, model_id, requests)
     return await _begun(Merging(streams, request_id=first.request_id, n=first.n).merged)
 
 
@@ -81,6 +81,19 @@ def _check_priority(caller: Principal | None, request: GenerationRequest) -> Non
         raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
 
 
+async def _let_in(
+    caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
+) -> list[GenerationStream]:
+    """Submitted within the caller's limits, as one request. What it reserves is settled when all streams have ended."""
+    _check_priority(caller, requests[0])
+    if caller is None:
+        return await _submit_all(caller, model_id, requests)
+    with await admit(caller=caller, model_id=model_id, tokens=sum(map(tokens_of, requests))) as admission:
+        streams = await _submit_all(caller, model_id, requests)
+        admission.follow(*streams)
+    return streams
+
+
 async def _submit(caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
     user = str(caller.user.pk) if caller is not None else ""
     return await engine_for(model_id).generate(model_id, replace(request, user=user))
@@ -90,6 +103,8 @@ async def _submit_all(
     caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
 ) -> list[GenerationStream]:
     """All of them, or none: when one is refused, the others are cancelled."""
+    if len(requests) == 1:
+        return [await _submit(caller, model_id, requests[0])]
     tasks = [
         asyncio.create_task(_submit_one_of_many(caller, model_id, request, place))
         for place, request in enumerate(requests)

@@ -20,6 +20,7 @@ from shared.accounts.roles import Permission
     body=native.InferenceBody,
     answer=native.InferenceResult,
     events=native.STREAM_EVENTS,
+    keyed=True,
 )
 async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | EventStream:
     """With `stream: true`, the answer is that of /inference/stream."""
@@ -46,6 +47,7 @@ async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | Ev
     permission=Permission.RUN_INFERENCE,
     body=native.InferenceBody,
     events=native.STREAM_EVENTS,
+    keyed=True,
 )
 async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
     """One event a token, then one with `done`; a failure in mid stream is an event with `error` and the end."""
@@ -64,6 +66,7 @@ async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
     parser=openai.parse_chat,
     answer=openai.ChatCompletion,
     events=(openai.ChatChunk, openai.OpenAIErrorEvent),
+    keyed=True,
 )
 async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStream:
     """With `stream: true`, chunks as OpenAI's clients expect them, and `[DONE]`."""
@@ -100,6 +103,7 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
     parser=openai_completions.parse_completion,
     answer=openai_completions.TextCompletion,
     events=(openai_completions.CompletionChunk, openai.OpenAIErrorEvent),
+    keyed=True,
 )
 async def completions(
     call: Call[openai_completions.CompletionBody],

@@ -118,11 +118,13 @@ class SocketUser(Struct):
 
 
 class SocketLimits(Struct):
-    """What one socket, and its user, may do."""
+    """What one socket may do, and what its key, or its user, may do over all doors together."""
 
     inferences: int
     message_bytes: int
     requests_per_minute: int
+    tokens_per_minute: int
+    concurrent_requests: int
 
 
 class AuthOk(Struct, kw_only=True, tag_field="type", tag="auth"):

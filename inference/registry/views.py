@@ -27,6 +27,7 @@ async def models(call: Call[None]) -> native.ModelList:
     body=native.LoadBody,
     body_required=False,
     answer=native.LoadAnswer,
+    keyed=True,
 )
 async def load(call: Call[native.LoadBody], model_id: str) -> native.LoadAnswer:
     """Answers when it is loaded, with the options in effect; goes on when the client leaves."""

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 
 from shared.accounts import services
-from shared.accounts.forms import ApiKeyForm, NewUserForm, PasswordForm, UserForm
+from shared.accounts.forms import ApiKeyForm, KeyLimitsForm, NewUserForm, PasswordForm, UserForm
 from shared.accounts.models import ApiKey, User
 from shared.api.errors import ValidationFailed
 
@@ -79,23 +79,47 @@ class UserAdmin(KeptForever, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-
 @admin.register(ApiKey)
 class ApiKeyAdmin(KeptForever, ModelAdmin):
     form = ApiKeyForm
-    list_display = ["name", "prefix", "user", "created_at", "last_used_at", "expires_at", "revoked_at"]
+    list_display = ["name", "prefix", "user", "limits", "created_at", "last_used_at", "expires_at", "revoked_at"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), "user__role"]
     list_select_related = ["user"]
     search_fields = ["name", "key_id", "user__email"]
     autocomplete_fields = ["user"]
-    fields = ["user", "name", "permissions", "expires_at"]
+    fieldsets = [
+        (None, {"fields": ["user", "name", "permissions", "expires_at"]}),
+        ("Limits of the model server", {"fields": ["request_limit", "token_limit", "concurrency_limit"]}),
+    ]
+    add_fieldsets = [(None, {"fields": ["user", "name", "permissions", "expires_at"]})]
     actions = ["revoke"]
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         return not lookup.startswith("secret_hash") and super().lookup_allowed(lookup, value, request)
 
-    def has_change_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        """A key never changes once it is made; the list, with its actions, stays open."""
-        return obj is None and super().has_change_permission(request)
+    @admin.display(description="Limits")
+    def limits(self, key: ApiKey) -> str:
+        """Requests and tokens a minute, and requests at once, where they are not the defaults."""
+        own = (key.request_limit, key.token_limit, key.concurrency_limit)
+        return " / ".join("default" if one is None else f"{one:,}" for one in own) if key.has_own_limits else ""
+
+    def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
+        return self.fieldsets if obj else self.add_fieldsets
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
+        """A key never changes once it is made, but for its limits."""
+        return ["user", "name", "permissions", "expires_at"] if obj else []
+
+    def get_form(self, request: HttpRequest, obj: ApiKey | None = None, change: bool = False, **kwargs: Any) -> Any:
+        return super().get_form(request, obj, change, form=KeyLimitsForm if obj else ApiKeyForm, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: "ModelForm[ApiKey]", change: bool) -> None:
         given = form.cleaned_data
+        if change:
+            services.set_key_limits(
+                api_key=obj,
+                requests=given["request_limit"],
+                tokens=given["token_limit"],
+                concurrency=given["concurrency_limit"],
+            )
+            return
         key, raw = services.create_api_key(
             user=given["user"],
             name=given["name"],

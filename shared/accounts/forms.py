@@ -73,3 +73,14 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         if user and set(given.get("permissions") or ()) - ROLE_PERMISSIONS[Role(user.role)]:
             self.add_error("permissions", "This user's role does not have all of these.")
         return given
+
+
+class KeyLimitsForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = ApiKey
+        fields = ["request_limit", "token_limit", "concurrency_limit"]
+        help_texts = {
+            "request_limit": "Of the model server. Empty: its default. A key with limits of its own counts by itself, "
+            "and not among its user's.",
+            "token_limit": "Prompt and output together.",
+        }

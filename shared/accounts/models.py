@@ -93,6 +93,10 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(null=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, editable=False)
+    # What the model server lets this key do. Empty: its default. With any of them the key is counted by itself alone.
+    request_limit = models.PositiveIntegerField("requests a minute", null=True, blank=True)
+    token_limit = models.PositiveIntegerField("tokens a minute", null=True, blank=True)
+    concurrency_limit = models.PositiveIntegerField("requests at once", null=True, blank=True)
 
     class Meta:
         verbose_name = "API key"
@@ -105,6 +109,10 @@ class ApiKey(models.Model):
     def prefix(self) -> str:
         """What may be shown of the key, to tell it from others."""
         return f"stoa_{self.key_id}_"
+
+    @property
+    def has_own_limits(self) -> bool:
+        return (self.request_limit, self.token_limit, self.concurrency_limit) != (None, None, None)
 
 
 class SignIn(models.Model):

@@ -205,6 +205,14 @@ def create_api_key(
     return key, f"{KEY_MARK}{key_id}_{secret}"
 
 
+def set_key_limits(*, api_key: ApiKey, requests: int | None, tokens: int | None, concurrency: int | None) -> None:
+    """What the model server lets the key do from now on, within a minute; None: its default."""
+    ApiKey.objects.filter(pk=api_key.pk).update(
+        request_limit=requests, token_limit=tokens, concurrency_limit=concurrency
+    )
+    api_key.refresh_from_db(fields=["request_limit", "token_limit", "concurrency_limit"])
+
+
 def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
     """Refuses the key from the next request on."""
     ApiKey.objects.filter(pk=api_key.pk, revoked_at=None).update(revoked_at=now)

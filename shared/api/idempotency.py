@@ -24,6 +24,7 @@ KEPT_FOR = timedelta(hours=24)
 LONGEST_RUN = timedelta(minutes=2)  # after it, whoever claimed the key counts as dead
 LONGEST_WAIT_S = 5.0
 LOOK_EVERY_S = 0.05
+RETRY_S = 5
 FORGOTTEN_AT_ONCE = 100
 KEPT_REFUSALS = frozenset({404, 409, 422})  # what was understood, looked at, and refused
 
@@ -49,20 +50,34 @@ def claim(*, scope: str, fingerprint: str, now: datetime) -> KeyedRequest:
 
     Raises ValidationFailed for a key that came with another body, and ApiError 409 when the other takes too long.
     """
-    _forget(scope, now)
+    forget(scope=scope, now=now)
     until = time.monotonic() + LONGEST_WAIT_S
-    while True:
-        mine = {"fingerprint": fingerprint, "owner": uuid.uuid4(), "claimed_at": now, "created_at": now}
-        row, made = KeyedRequest.objects.get_or_create(scope=scope, defaults=mine)
-        if row.fingerprint != fingerprint:
-            raise ValidationFailed({"Idempotency-Key": ["This key came with another body before. Send a new key."]})
-        if made or row.status is not None or _takes_over(row, now):
-            return row
+    while (row := try_to_claim(scope=scope, fingerprint=fingerprint, now=now)) is None:
         if time.monotonic() >= until:
-            raise ApiError(
-                409, "A request with this Idempotency-Key still runs. Send it again.", headers={"Retry-After": "5"}
-            )
+            raise still_runs()
         time.sleep(LOOK_EVERY_S)
+    return row
+
+
+def try_to_claim(*, scope: str, fingerprint: str, now: datetime) -> KeyedRequest | None:
+    """`claim` that does not wait: None while another runs."""
+    mine = {"fingerprint": fingerprint, "owner": uuid.uuid4(), "claimed_at": now, "created_at": now}
+    row, made = KeyedRequest.objects.get_or_create(scope=scope, defaults=mine)
+    if row.fingerprint != fingerprint:
+        raise ValidationFailed({"Idempotency-Key": ["This key came with another body before. Send a new key."]})
+    return row if made or row.status is not None or _takes_over(row, now) else None
+
+
+def still_runs() -> ApiError:
+    """409: another request with the same key has not ended."""
+    return ApiError(
+        409, "A request with this Idempotency-Key still runs. Send it again.", headers={"Retry-After": str(RETRY_S)}
+    )
+
+
+def renew(*, row: KeyedRequest, now: datetime) -> None:
+    """The caller's run takes longer than LONGEST_RUN, and is not dead."""
+    KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(claimed_at=now)
 
 
 def keep(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
@@ -99,7 +114,7 @@ def _takes_over(row: KeyedRequest, now: datetime) -> bool:
     return bool(taken)
 
 
-def _forget(scope: str, now: datetime) -> None:
+def forget(*, scope: str, now: datetime) -> None:
     """Forgets this key if its day is over, and some others whose day is."""
     old = KeyedRequest.objects.filter(created_at__lte=now - KEPT_FOR)
     ids = [*old.filter(scope=scope).values_list("pk", flat=True), *old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE]]

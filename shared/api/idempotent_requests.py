@@ -64,8 +64,7 @@ class IdempotencyMiddleware:
         scope = scope_of(who=name_of(principal), method="POST", path=request.path, key=request.headers[HEADER])
         row = claim(scope=scope, fingerprint=fingerprint(request), now=timezone.now())
         if row.status is not None:
-            headers = {REPLAYED: "true"}
-            return HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type, headers=headers)
+            return replayed(row)
         kept = False
         try:
             if manner == Idempotency.AFTERWARDS:
@@ -85,6 +84,12 @@ class IdempotencyMiddleware:
             if not kept:
                 transaction.set_rollback(True)
         return response, kept
+
+
+def replayed(row: KeyedRequest) -> HttpResponse:
+    """The answer that was kept."""
+    headers = {REPLAYED: "true"}
+    return HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type, headers=headers)
 
 
 def _manner_of(path: str) -> Idempotency:

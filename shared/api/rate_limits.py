@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,22 +28,29 @@ logger = structlog.get_logger("stoa.limits")
 STORE_TIMEOUT_S = 0.5
 STORE_PAUSE_S = 1.0  # after a failure the store is left alone for so long
 
-# KEYS[1] the counter; ARGV limit, window in microseconds, a name for this hit.
-# Answers: allowed (0 or 1), hits in the window, microseconds until the oldest of them leaves it.
+# KEYS the counters; ARGV window in microseconds, a name for this hit ("" to look only), then a limit for each counter.
+# Answers: allowed (0 or 1), then for each counter its hits in the window and the microseconds until the oldest of them
+# leaves it. A hit is counted in all of them or in none.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - window)
-local count = redis.call('ZCARD', KEYS[1])
-local allowed = 0
-if count < limit then
-  redis.call('ZADD', KEYS[1], now, ARGV[3])
-  redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000))
-  allowed, count = 1, count + 1
+local window, hit = tonumber(ARGV[1]), ARGV[2]
+local allowed = 1
+for i, key in ipairs(KEYS) do
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', now - window)
+  if redis.call('ZCARD', key) >= tonumber(ARGV[i + 2]) then allowed = 0 end
 end
-local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-return {allowed, count, oldest and oldest + window - now or window}
+local answer = {allowed}
+for _, key in ipairs(KEYS) do
+  if allowed == 1 and hit ~= '' then
+    redis.call('ZADD', key, now, hit)
+    redis.call('PEXPIRE', key, math.ceil(window / 1000))
+  end
+  local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+  answer[#answer + 1] = redis.call('ZCARD', key)
+  answer[#answer + 1] = oldest and oldest + window - now or window
+end
+return answer
 """
 
 
@@ -58,30 +66,63 @@ class Decision:
     reset_after: int
 
 
+@dataclass(frozen=True)
+class Counter:
+    """What counts hits: whose they are, and how many of them are let through in a window."""
+
+    key: str
+    limit: int
+
+
 def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool = False) -> Decision:
     """Counts one hit of `key` in `bucket`; at most `limit` are let through in any `window_s` seconds.
 
     When the store is down, counts in this process; or, where `strict`, raises ApiError 503.
     """
-    digest = hashlib.sha256(key.encode(errors="replace")).hexdigest()[:32]
-    name = f"stoa:limit:{bucket}:{digest}"
-    if not settings.REDIS_URL:
-        return _local.hit(name, limit=limit, window_s=window_s)
     try:
-        return _store(settings.REDIS_URL).hit(name, limit=limit, window_s=window_s)
+        return tightest(_ask(bucket, [Counter(key, limit)], window_s=window_s, counts=True, strict=strict))
     except redis.RedisError as error:
-        if strict:
-            raise ApiError(
-                503, "Sign-ins are paused for a moment. Try again shortly.", headers={"Retry-After": "5"}
-            ) from error
-        return _local.hit(name, limit=limit, window_s=window_s)
+        raise ApiError(
+            503, "Sign-ins are paused for a moment. Try again shortly.", headers={"Retry-After": "5"}
+        ) from error
 
 
-async def ahit(bucket: str, key: str, *, limit: int, window_s: int = 60) -> Decision:
-    """`hit` for the event loop: the store is asked in a thread."""
+async def ahit(bucket: str, *counters: Counter, window_s: int = 60) -> Decision:
+    """`hit` for the event loop: the store is asked in a thread. Several counters count the hit all or none; the answer
+    is of the one that has least left."""
     if not settings.REDIS_URL:
-        return hit(bucket, key, limit=limit, window_s=window_s)
-    return await asyncio.to_thread(hit, bucket, key, limit=limit, window_s=window_s)
+        return tightest(_ask(bucket, counters, window_s=window_s, counts=True))
+    return tightest(await asyncio.to_thread(_ask, bucket, counters, window_s=window_s, counts=True))
+
+
+async def alook(bucket: str, *counters: Counter, window_s: int = 60) -> list[Decision]:
+    """What each counter would say to a hit, which is not counted."""
+    return await asyncio.to_thread(_ask, bucket, counters, window_s=window_s, counts=False)
+
+
+def tightest(decisions: Sequence[Decision]) -> Decision:
+    """The one that a client has to know of: of those that refused, who has room last, else who has least left."""
+    return max(decisions, key=lambda one: (not one.allowed, -one.remaining, one.reset_after))
+
+
+def _ask(
+    bucket: str, counters: Sequence[Counter], *, window_s: int, counts: bool, strict: bool = False
+) -> list[Decision]:
+    """Raises redis.RedisError where `strict` and the store is down."""
+    names = [f"stoa:limit:{bucket}:{_digest(counter.key)}" for counter in counters]
+    limits = [counter.limit for counter in counters]
+    if not settings.REDIS_URL:
+        return _local.hit_all(names, limits, window_s=window_s, counts=counts)
+    try:
+        return _store(settings.REDIS_URL).hit_all(names, limits, window_s=window_s, counts=counts)
+    except redis.RedisError:
+        if strict:
+            raise
+        return _local.hit_all(names, limits, window_s=window_s, counts=counts)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="replace")).hexdigest()[:32]
 
 
 def require(decision: Decision) -> None:
@@ -117,10 +158,11 @@ def address_key(address: str) -> str:
     return str(parsed)
 
 
-def _decision(*, allowed: bool, limit: int, count: int, reset_s: float) -> Decision:
+def _decision(*, limit: int, count: int, reset_s: float, was_counted: bool) -> Decision:
+    """`count` has this hit in it if it was counted."""
     reset_after = max(1, math.ceil(reset_s))
     return Decision(
-        allowed=allowed,
+        allowed=was_counted or count < limit,
         limit=limit,
         remaining=max(0, limit - count),
         reset_at=math.ceil(time.time()) + reset_after,
@@ -141,16 +183,25 @@ class RedisWindow:
         self._paused_until = 0.0
 
     def hit(self, name: str, *, limit: int, window_s: int) -> Decision:
+        return self.hit_all([name], [limit], window_s=window_s)[0]
+
+    def hit_all(
+        self, names: Sequence[str], limits: Sequence[int], *, window_s: int, counts: bool = True
+    ) -> list[Decision]:
         if time.monotonic() < self._paused_until:
             raise redis.ConnectionError("the limit store did not answer a moment ago")
+        hit = secrets.token_hex(8) if counts else ""
         try:
-            answer = self._script(keys=[name], args=[limit, window_s * 1_000_000, secrets.token_hex(8)])
+            allowed, *counted = self._script(keys=names, args=[window_s * 1_000_000, hit, *limits])
         except redis.RedisError as error:
             self._paused_until = time.monotonic() + STORE_PAUSE_S
             logger.warning("limit_store_unavailable", reason=type(error).__name__)
             raise
-        allowed, count, reset_us = answer
-        return _decision(allowed=bool(allowed), limit=limit, count=count, reset_s=reset_us / 1e6)
+        was_counted = counts and bool(allowed)
+        return [
+            _decision(limit=limit, count=count, reset_s=reset_us / 1e6, was_counted=was_counted)
+            for limit, count, reset_us in zip(limits, counted[::2], counted[1::2], strict=True)
+        ]
 
 
 class LocalWindow:
@@ -164,21 +215,39 @@ class LocalWindow:
         self._until_sweep = self.SWEEP_EVERY
 
     def hit(self, name: str, *, limit: int, window_s: int) -> Decision:
+        return self.hit_all([name], [limit], window_s=window_s)[0]
+
+    def hit_all(
+        self, names: Sequence[str], limits: Sequence[int], *, window_s: int, counts: bool = True
+    ) -> list[Decision]:
         now = time.monotonic()
         with self._lock:
             self._sweep(now)
-            _, times = self._hits.get(name, (0.0, deque[float]()))
-            while times and times[0] <= now - window_s:
-                times.popleft()
-            if allowed := len(times) < limit:
-                times.append(now)
-                self._hits[name] = (now + window_s, times)
-            reset_s = times[0] + window_s - now if times else window_s
-            return _decision(allowed=allowed, limit=limit, count=len(times), reset_s=reset_s)
+            windows = [self._window(name, now - window_s) for name in names]
+            is_counted = counts and all(len(times) < limit for times, limit in zip(windows, limits, strict=True))
+            for name, times in zip(names, windows, strict=True):
+                if is_counted:
+                    times.append(now)
+                    self._hits[name] = (now + window_s, times)
+            return [
+                _decision(
+                    limit=limit,
+                    count=len(times),
+                    reset_s=times[0] + window_s - now if times else window_s,
+                    was_counted=is_counted,
+                )
+                for times, limit in zip(windows, limits, strict=True)
+            ]
 
     def clear(self) -> None:
         with self._lock:
             self._hits.clear()
+
+    def _window(self, name: str, since: float) -> deque[float]:
+        _, times = self._hits.get(name, (0.0, deque[float]()))
+        while times and times[0] <= since:
+            times.popleft()
+        return times
 
     def _sweep(self, now: float) -> None:
         self._until_sweep -= 1

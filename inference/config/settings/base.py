@@ -28,6 +28,7 @@ ASGI_APPLICATION = "inference.config.asgi.application"
 INSTALLED_APPS = [
     *SHARED_APPS,
     "inference.registry",
+    "inference.usage",
     "inference.batches",
     "inference.files",
     "inference.openai_batches",
@@ -120,5 +121,14 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_keepalive": not REDIS_URL.startswith("unix:"),
     "health_check_interval": 25,
 }
+# A minute: what one API key may do, what all that speaks for one user may do together, and what comes from one address
+# without a credential. Tokens are those of prompts and outputs. At once: requests that something is generated for.
+KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUEST_LIMIT", default=600)
+KEY_TOKEN_LIMIT = env.int("STOA_KEY_TOKEN_LIMIT", default=200_000)
+KEY_CONCURRENCY_LIMIT = env.int("STOA_KEY_CONCURRENCY_LIMIT", default=16)
+USER_REQUEST_LIMIT = env.int("STOA_USER_REQUEST_LIMIT", default=1200)
+USER_TOKEN_LIMIT = env.int("STOA_USER_TOKEN_LIMIT", default=400_000)
+USER_CONCURRENCY_LIMIT = env.int("STOA_USER_CONCURRENCY_LIMIT", default=32)
+ADDRESS_REQUEST_LIMIT = env.int("STOA_ADDRESS_REQUEST_LIMIT", default=60)
 
 UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}

@@ -21,6 +21,7 @@ ROUTES: list[tuple[str, str, object, set[str]]] = [
     ("POST", "/inference/stream", TALK, USERS),
     ("POST", "/v1/chat/completions", CHAT, USERS),
     ("POST", "/embeddings", EMBED, USERS),
+    ("GET", "/usage", None, USERS),
 ]
 
 

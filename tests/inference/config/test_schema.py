@@ -48,6 +48,7 @@ OPERATIONS = {
     ("get", "/webhooks/{webhook_id}/deliveries"),
     ("get", "/webhooks/{webhook_id}/deliveries/{delivery_id}"),
     ("post", "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver"),
+    ("get", "/usage"),
 }
 
 
@@ -83,6 +84,18 @@ def test_bounds_and_defaults_of_a_generation_are_told(schema: dict[str, Any]):
 def test_public_routes_need_no_credential_and_others_say_which(schema: dict[str, Any]):
     assert schema["paths"]["/health"]["get"]["security"] == [{}]
     assert schema["paths"]["/inference"]["post"]["security"] == [{"bearer": []}, {"apiKey": []}]
+
+
+def test_limits_and_keys_are_told(schema: dict[str, Any]):
+    asked = schema["paths"]["/usage"]["get"]
+    assert {parameter["name"] for parameter in asked["parameters"]} == {"from", "to", "group_by", "user"}
+    assert "429" in asked["responses"]
+    assert "X-RateLimit-Remaining" in asked["responses"]["200"]["headers"]
+    inference = schema["paths"]["/inference"]["post"]
+    assert [(one["name"], one["in"]) for one in inference["parameters"]] == [("Idempotency-Key", "header")]
+    assert "409" in inference["responses"]
+    assert schema["paths"]["/inference/stream"]["post"]["parameters"] == []
+    assert "429" not in schema["paths"]["/health"]["get"]["responses"]
 
 
 def test_every_operation_of_ours_with_a_body_has_examples_and_what_it_answers_is_of_its_shape(schema: dict[str, Any]):

@@ -3,8 +3,8 @@
 The model folder's name says how it loads: `slow...` takes a second, `broken...` is refused, `crashing...` dies,
 `embedder...` embeds. Every load adds a line to `loads` in the folder; a number in `memory` is what it says it takes. A
 prompt says what its generation does: `die`
-kills the process, `shout` makes 64 KiB a token, `long` and `bug` are refused, `introduce` says who asked for what,
-`silence` says nothing before its time limit, anything else is spoken to.
+kills the process, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for
+what, `silence` says nothing before its time limit, anything else is spoken to.
 """
 
 import os
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
+from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest, ModelLoadFailed
 from inference.engine.request import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -63,6 +63,8 @@ class FakeEngine:
     def submit(self, request: GenerationRequest) -> Usage:
         if request.prompt == "long":
             raise ContextLengthExceeded("Too long.", context_size=8, prompt_tokens=9, max_tokens=1)
+        if request.prompt == "full":
+            raise EngineOverloaded("Too many wait.", retry_after=7, reason="queue_full")
         if request.prompt == "bug":
             raise TypeError("a bug")
         with self._lock:

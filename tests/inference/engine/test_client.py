@@ -252,3 +252,28 @@ async def test_two_models_are_apart(host: RunningHost) -> None:
     os.kill(await host.pid("n"), signal.SIGKILL)
     assert (await read(lost))[-1].finish_reason is FinishReason.ERROR
     assert (await read(kept))[-1].finish_reason is FinishReason.LENGTH
+
+
+async def test_who_asks_is_told_the_usage_once_however_a_stream_ends(host: RunningHost) -> None:
+    told: list[Usage] = []
+    whole = await host.engine.generate("m", request(prompt="four", max_tokens=3, request_id="whole"))
+    whole.when_finished(told.append)
+    await read(whole)
+    await whole.close()
+    assert told == [Usage(4, 3, cached_tokens=2)]
+    whole.when_finished(told.append)
+    assert told == [Usage(4, 3, cached_tokens=2)] * 2
+
+    left = await host.engine.generate("m", request(prompt="four", max_tokens=ENDLESS, request_id="left"))
+    left.when_finished(told.append)
+    for _ in range(5):
+        await anext(left)
+    await left.close()
+    assert (told[2].prompt_tokens, told[2].completion_tokens >= 5) == (4, True)
+
+    died = await host.engine.generate("m", request(prompt="four", max_tokens=ENDLESS, request_id="died"))
+    died.when_finished(told.append)
+    await anext(died)
+    os.kill(await host.pid("m"), signal.SIGKILL)
+    outputs = await read(died)
+    assert told[3:] == [outputs[-1].usage]

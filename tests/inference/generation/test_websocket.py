@@ -46,7 +46,13 @@ async def test_auth_and_inferences_can_be_sent_without_waiting(stoa: ServedStoa)
         "type": "auth",
         "status": "ok",
         "user": frames[0]["user"],
-        "limits": {"inferences": 16, "message_bytes": 2**20, "requests_per_minute": 600},
+        "limits": {
+            "inferences": 16,
+            "message_bytes": 2**20,
+            "requests_per_minute": 100_000,
+            "tokens_per_minute": 1_000_000_000,
+            "concurrent_requests": 10_000,
+        },
         "server_version": stoa.get("/health").json()["version"],
     }
     assert (frames[0]["user"]["username"], frames[0]["user"]["role"]) == ("staff@example.com", "STAFF")

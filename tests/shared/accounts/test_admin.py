@@ -220,14 +220,29 @@ def test_a_key_of_more_than_its_owner_may_is_refused_in_the_form(site: Client, u
     assert not ApiKey.objects.exists()
 
 
-def test_keys_are_revoked_in_the_list_and_never_edited(site: Client, user: User) -> None:
+def test_keys_are_revoked_in_the_list(site: Client, user: User) -> None:
     key, raw = create_api_key(user=user, name="k", now=timezone.now())
     site.post("/admin/accounts/apikey/", {"action": "revoke", "_selected_action": [key.pk]})
     assert not is_accepted(raw)
-    answer = site.post(f"/admin/accounts/apikey/{key.pk}/change/", {"name": "other", "user": user.pk})
-    assert answer.status_code == 403
+
+
+def test_of_a_key_only_its_limits_are_edited(site: Client, user: User) -> None:
+    key, raw = create_api_key(user=user, name="k", permissions=[], now=timezone.now())
+    page = f"/admin/accounts/apikey/{key.pk}/change/"
+    edited = {"name": "other", "user": user.pk, "permissions": ["run_inference"]}
+    answer = site.post(page, edited | {"request_limit": "7", "token_limit": "9000", "concurrency_limit": ""})
+    assert answer.status_code == 302
     key.refresh_from_db()
-    assert key.name == "k"
+    assert (key.name, key.permissions) == ("k", [])
+    assert (key.request_limit, key.token_limit, key.concurrency_limit) == (7, 9000, None)
+    assert key.has_own_limits
+    assert "7 / 9,000 / default" in site.get("/admin/accounts/apikey/").text
+    assert is_accepted(raw)
+
+    assert site.post(page, {"request_limit": "-1"}).status_code == 200
+    assert site.post(page, {"request_limit": "", "token_limit": "", "concurrency_limit": ""}).status_code == 302
+    key.refresh_from_db()
+    assert not key.has_own_limits
 
 
 def test_djangos_createsuperuser_makes_one_who_signs_in(db: None) -> None:

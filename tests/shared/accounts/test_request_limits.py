@@ -199,8 +199,8 @@ def test_a_key_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> No
     user = make_user()
     raw = create_api_key(user=user, name="k", now=timezone.now())[1]
     asked: list[str] = []
-    look_up = request_limits._owner_id
-    monkeypatch.setattr(request_limits, "_owner_id", lambda key: asked.append(key) or look_up(key))
+    look_up = request_limits._owner
+    monkeypatch.setattr(request_limits, "_owner", lambda key: asked.append(key) or look_up(key))
 
     assert asyncio.run(statuses(headers={"x-api-key": raw})) == [200, 200, 200, 429, 429]
     assert asked == [raw]

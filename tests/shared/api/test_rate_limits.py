@@ -18,6 +18,7 @@ from shared.api.rate_limits import (
     hit,
     rate_limit_headers,
     require,
+    tightest,
 )
 
 WINDOWS = ["redis", "local"]
@@ -65,6 +66,23 @@ def test_keys_do_not_share_a_window(window: LocalWindow | RedisWindow) -> None:
     assert window.hit("a", limit=1, window_s=60).allowed
     assert window.hit("b", limit=1, window_s=60).allowed
     assert not window.hit("a", limit=1, window_s=60).allowed
+
+
+def test_several_counters_count_a_hit_all_or_none(window: LocalWindow | RedisWindow) -> None:
+    both = {"names": ["a", "b"], "limits": [3, 2], "window_s": 60}
+    assert [[one.remaining for one in window.hit_all(**both)] for _ in range(2)] == [[2, 1], [1, 0]]
+    refused = window.hit_all(**both)
+    assert [(one.allowed, one.remaining) for one in refused] == [(True, 1), (False, 0)]
+    assert tightest(refused) == refused[1]
+    assert window.hit("a", limit=3, window_s=60).allowed
+    assert [one.remaining for one in window.hit_all(**both)] == [0, 0]
+
+
+def test_a_look_counts_nothing(window: LocalWindow | RedisWindow) -> None:
+    looked = [window.hit_all(["a"], [1], window_s=60, counts=False)[0] for _ in range(3)]
+    assert [(one.allowed, one.remaining) for one in looked] == [(True, 1)] * 3
+    assert window.hit("a", limit=1, window_s=60).allowed
+    assert not window.hit_all(["a"], [1], window_s=60, counts=False)[0].allowed
 
 
 def test_a_decision_says_what_is_left_and_until_when(window: LocalWindow | RedisWindow) -> None:

@@ -1,0 +1,96 @@
+"""Idempotency-Key for operations: a POST that is sent again with its key is answered again, and not done again.
+
+The house's own mechanism (`shared.api.idempotency`) for views that hold no thread. Answers are kept after the work, for
+a day; only successes are, since what was refused costs nothing to refuse again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+import structlog
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+
+from inference.registry.wanted import off_the_loop
+from shared.accounts.authentication import Principal
+from shared.api import idempotency
+from shared.api.fingerprints import fingerprint
+from shared.api.idempotent_requests import HEADER, name_of, replayed
+from shared.api.models import KeyedRequest
+
+LARGEST_KEPT = 4 * 1024 * 1024
+LOOKS_AFTER_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)  # while another runs; then 409
+RENEWED_EVERY: timedelta = idempotency.LONGEST_RUN / 4
+
+logger = structlog.get_logger(__name__)
+_going_on: set[asyncio.Task[None]] = set()  # keys that are given back for clients who have left
+
+
+def has_key(request: HttpRequest) -> bool:
+    return HEADER in request.headers
+
+
+async def answer_once(
+    request: HttpRequest, principal: Principal, run: Callable[[], Awaitable[HttpResponseBase]]
+) -> HttpResponseBase:
+    """What `run` answers, or has answered to the same request before.
+
+    ApiError 400: the key is none, or came with another body; 409: the first request with it still runs. An answer of
+    more than LARGEST_KEPT bytes is not kept.
+    """
+    scope = idempotency.scope_of(who=name_of(principal), method="POST", path=request.path, key=request.headers[HEADER])
+    row = await _claim(scope, await asyncio.to_thread(fingerprint, request))
+    if row.status is not None:
+        return replayed(row)
+    async with _claimed(row):
+        response = await run()
+        if response.status_code < 300 and isinstance(response, HttpResponse) and len(response.content) <= LARGEST_KEPT:
+            try:
+                await off_the_loop(idempotency.keep, row=row, response=response)
+            except DatabaseError as error:  # the client has its answer, and need not ask again
+                logger.warning("answer_not_kept", reason=type(error).__name__)
+        return response
+
+
+async def _claim(scope: str, digest: str) -> KeyedRequest:
+    await off_the_loop(idempotency.forget, scope=scope, now=timezone.now())
+    for wait_s in (*LOOKS_AFTER_S, None):
+        row = await off_the_loop(idempotency.try_to_claim, scope=scope, fingerprint=digest, now=timezone.now())
+        if row is not None:
+            return row
+        if wait_s is not None:
+            await asyncio.sleep(wait_s)
+    raise idempotency.still_runs()
+
+
+@contextlib.asynccontextmanager
+async def _claimed(row: KeyedRequest) -> AsyncIterator[None]:
+    """The key is ours for as long as this lasts, and given back at the end unless an answer was kept."""
+    renewing = asyncio.create_task(_renew(row))
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        task = asyncio.create_task(_release(row))
+        _going_on.add(task)
+        task.add_done_callback(_going_on.discard)
+        await asyncio.shield(task)
+
+
+async def _renew(row: KeyedRequest) -> None:
+    while True:
+        await asyncio.sleep(RENEWED_EVERY.total_seconds())
+        with contextlib.suppress(DatabaseError):
+            await off_the_loop(idempotency.renew, row=row, now=timezone.now())
+
+
+async def _release(row: KeyedRequest) -> None:
+    """A row that has its answer stays."""
+    try:
+        await off_the_loop(idempotency.release, row=row)
+    except DatabaseError as error:  # then it runs out by itself
+        logger.warning("key_not_released", reason=type(error).__name__)

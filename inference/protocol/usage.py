@@ -1,0 +1,88 @@
+"""GET /usage: what was used, and what may still be used."""
+
+from datetime import date
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+GroupBy = Literal["day", "model", "key"]
+
+
+class UsageQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Both days are included; without them, the last 30 days. Days are UTC's."""
+
+    first: date | UnsetType = field(default=UNSET, name="from")
+    last: date | UnsetType = field(default=UNSET, name="to")
+    group_by: GroupBy = "day"
+    user: Annotated[int, Meta(ge=1, le=2**63 - 1, description="Whose; others' need manage_models.")] | UnsetType = UNSET
+
+
+class UsageTotal(Struct, kw_only=True):
+    """Sums. `cached_tokens` are those of the prompt tokens that were not computed again."""
+
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+    @classmethod
+    def of(cls, *, requests: int, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> "UsageTotal":
+        return cls(
+            requests=requests,
+            prompt_tokens=prompt_tokens,
+            cached_tokens=cached_tokens,
+            completion_tokens=completion_tokens,
+            total_tokens=prompt_tokens + completion_tokens,
+        )
+
+
+class UsageKey(Struct):
+    """A key, and what may be shown of it."""
+
+    id: int
+    name: str
+    prefix: str
+
+
+class UsageRow(UsageTotal, kw_only=True):
+    """Sums of a day, of a model, or of a key, whichever was asked for. `key` null: sessions."""
+
+    day: date | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    key: UsageKey | UnsetType | None = UNSET
+
+
+class Left(Struct):
+    """A limit a minute, what is left of it, and seconds until there is more."""
+
+    limit: int
+    remaining: int
+    reset_after: int
+
+
+class Places(Struct):
+    """How many at once, and how many more may come now."""
+
+    limit: int
+    remaining: int
+
+
+class ScopeLimits(Struct):
+    """What one key, or all keys and sessions of a user together, may do."""
+
+    scope: Literal["key", "user"]
+    requests_per_minute: Left
+    tokens_per_minute: Left
+    concurrent_requests: Places
+
+
+class UsageAnswer(Struct, kw_only=True):
+    """What was used from one day to another, and what is left of the limits just now."""
+
+    first: date = field(name="from")
+    last: date = field(name="to")
+    group_by: GroupBy
+    data: list[UsageRow]
+    total: UsageTotal
+    limits: list[ScopeLimits]

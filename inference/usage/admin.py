@@ -1,0 +1,60 @@
+"""The ledger for operators: read only, with the sums of what is shown."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from unfold.admin import ModelAdmin
+
+from inference.usage.models import DailyUsage
+
+
+@admin.register(DailyUsage)
+class DailyUsageAdmin(ModelAdmin):
+    list_display = ["day", "user", "key", "model_id", "requests", "prompt", "cached", "completion", "total"]
+    list_display_links = None
+    list_select_related = ["user", "api_key"]
+    list_filter = ["model_id"]
+    list_before_template = "inference_usage/sums.html"
+    date_hierarchy = "day"
+    search_fields = ["user__email", "api_key__name", "api_key__key_id", "model_id"]
+    search_help_text = "A user's e-mail, a key's name or prefix, a model"
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:
+        """With the sums over all pages of what was searched and filtered."""
+        page: Any = super().changelist_view(request, extra_context)
+        if changelist := (getattr(page, "context_data", None) or {}).get("cl"):
+            sums = changelist.queryset.order_by().sums()
+            page.context_data["sums"] = {name: f"{count:,}" for name, count in sums.items()}
+        return page
+
+    @admin.display(description="API key", ordering="api_key")
+    def key(self, row: DailyUsage) -> str:
+        return str(row.api_key) if row.api_key else "sessions"
+
+    @admin.display(description="Prompt tokens", ordering="prompt_tokens")
+    def prompt(self, row: DailyUsage) -> str:
+        return f"{row.prompt_tokens:,}"
+
+    @admin.display(description="Of them cached", ordering="cached_tokens")
+    def cached(self, row: DailyUsage) -> str:
+        return f"{row.cached_tokens:,}"
+
+    @admin.display(description="Output tokens", ordering="completion_tokens")
+    def completion(self, row: DailyUsage) -> str:
+        return f"{row.completion_tokens:,}"
+
+    @admin.display(description="Tokens")
+    def total(self, row: DailyUsage) -> str:
+        return f"{row.total_tokens:,}"

@@ -1,0 +1,21 @@
+"""How many requests may come, counted in front of Django: `wrap(application, limit=count_request)`."""
+
+from django.conf import settings
+
+from inference.usage import limits
+from shared.accounts.request_limits import address_of, is_counted, owner_of
+from shared.api.middleware import PAGES
+from shared.api.rate_limits import Counter, Decision, ahit
+from shared.serving.asgi_types import Scope
+
+
+async def count_request(scope: Scope) -> Decision | None:
+    """Counts this request for the key and the user that its credential names, or else for its address. None: it is not
+    limited. The pages of people with a browser, who send a session's cookie, count by address apart from the API."""
+    if not is_counted(scope):
+        return None
+    if any(scope["path"] == page or scope["path"].startswith(f"{page}/") for page in PAGES):
+        return await ahit(f"{limits.BUCKET}-pages", Counter(address_of(scope), settings.REQUEST_LIMIT))
+    if owner := await owner_of(scope):
+        return await limits.count_request(limits.scopes_of(owner.user_id, owner.api_key))
+    return await ahit(limits.BUCKET, Counter(address_of(scope), settings.ADDRESS_REQUEST_LIMIT))

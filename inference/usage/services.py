@@ -1,0 +1,141 @@
+"""Letting requests in within the limits, and what they have used."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from math import ceil
+
+from django.utils import timezone
+
+from inference.engine import EmbeddingRequest, GenerationRequest, Usage
+from inference.protocol import usage as wire
+from inference.registry.wanted import off_the_loop
+from inference.usage import ledger, limits
+from inference.usage.budgets import Refusal, retry_after
+from inference.usage.metering import Admission, Refused, bookkeeper, line_of
+from inference.usage.models import DailyUsage
+from inference.usage.reports import report
+from shared.accounts.authentication import Principal
+from shared.accounts.models import User
+from shared.accounts.roles import Permission
+from shared.api.errors import ApiError
+from shared.api.rate_limits import Decision, rate_limit_headers
+
+# Before a text is read by its model. English has four bytes a token and more, most other languages less.
+BYTES_A_TOKEN = 4
+MESSAGE_TOKENS = 8  # of a chat template around one message
+# What a request reserves for each text where it says no max_tokens: it may take all of the context, and seldom does.
+ASSUMED_TOKENS = 1024
+
+DAYS, MOST_DAYS = 30, 366  # of GET /usage
+
+
+async def admit(*, caller: Principal, model_id: str, tokens: int) -> Admission:
+    """Lets a request in that may take so many tokens, and reserves them. Use it `with`: see `Admission`.
+
+    Raises ApiError 429: too many tokens this minute, or too many requests at once, of the key or of its user.
+    """
+    key_id = caller.api_key.pk if caller.api_key else None
+    line = line_of(user_id=caller.user.pk, api_key_id=key_id, model_id=model_id, now=timezone.now())
+    try:
+        return await bookkeeper.admit(scopes=limits.scopes_of_principal(caller), tokens=tokens, line=line)
+    except Refused as refused:
+        raise _too_much(refused.refusal, refused.tokens) from None
+
+
+def tokens_of(request: GenerationRequest) -> int:
+    """How many tokens a generation may take, about: prompts are estimated."""
+    texts = [request.prompt or "", *(message.content for message in request.messages or ())]
+    texts += [call.arguments for message in request.messages or () for call in message.tool_calls]
+    prompt = len(request.prompt_ids or ()) + sum(map(_estimate, texts)) + MESSAGE_TOKENS * len(request.messages or ())
+    most = ASSUMED_TOKENS if request.sampling.max_tokens is None else request.sampling.max_tokens
+    return max(1, prompt + most * request.n)
+
+
+def tokens_of_texts(request: EmbeddingRequest) -> int:
+    """How many tokens texts to embed have, about."""
+    return max(1, sum(_estimate(text) if isinstance(text, str) else len(text) for text in request.texts))
+
+
+def record_usage(
+    *, user_id: int, api_key_id: int | None, model_id: str, usage: Usage, requests: int = 1, now: datetime
+) -> None:
+    """Adds to the ledger at once, in the caller's transaction if there is one: what was not let in by `admit`, as the
+    requests of a batch."""
+    line = line_of(user_id=user_id, api_key_id=api_key_id, model_id=model_id, now=now)
+    ledger.write({line: ledger.Amount(requests, usage)})
+
+
+async def read_usage(
+    *, caller: Principal, first: date | None, last: date | None, group_by: wire.GroupBy, user_id: int | None
+) -> wire.UsageAnswer:
+    """What the caller has used and may use; of `user_id` for who manages models. The last 30 days unless it is said.
+
+    Raises ApiError 400, 403.
+    """
+    first, last = _days(first, last, timezone.now().date())
+    rows, total = await off_the_loop(_read, caller, user_id, first, last, group_by)
+    is_own = user_id is None or user_id == caller.user.pk
+    told = limits.scopes_of_principal(caller) if is_own else limits.scopes_of(user_id or 0, None)
+    return wire.UsageAnswer(
+        first=first, last=last, group_by=group_by, data=rows, total=total, limits=await _limits_left(told)
+    )
+
+
+def _read(
+    caller: Principal, user_id: int | None, first: date, last: date, group_by: wire.GroupBy
+) -> tuple[list[wire.UsageRow], wire.UsageTotal]:
+    bookkeeper.buffer.flush()  # what this process knows is in the answer
+    rows = DailyUsage.objects.for_principal(caller)
+    if user_id is not None and user_id != caller.user.pk:
+        if not caller.may(Permission.MANAGE_MODELS):
+            raise ApiError(403, f"The usage of others needs the permission {Permission.MANAGE_MODELS}.")
+        if not User.objects.filter(pk=user_id).exists():
+            raise ApiError(400, f"user is wrong: there is no user {user_id}.", details={"field": "user"})
+        rows = DailyUsage.objects.filter(user=user_id)
+    return report(rows.between(first, last), group_by)
+
+
+def _days(first: date | None, last: date | None, today: date) -> tuple[date, date]:
+    last = last or today
+    first = first or date.fromordinal(max(1, last.toordinal() - DAYS + 1))
+    if first > last:
+        raise ApiError(400, "from is wrong: it is after to.", details={"field": "from"})
+    if (last - first).days >= MOST_DAYS:
+        raise ApiError(400, f"from is wrong: at most {MOST_DAYS} days are told at once.", details={"field": "from"})
+    return first, last
+
+
+async def _limits_left(scopes: Sequence[limits.Scope]) -> list[wire.ScopeLimits]:
+    requests = await limits.requests_left(scopes)
+    states = await bookkeeper.state(scopes)
+    return [
+        wire.ScopeLimits(
+            scope=scope.kind,
+            requests_per_minute=wire.Left(scope.requests, decision.remaining, decision.reset_after),
+            tokens_per_minute=wire.Left(scope.tokens, max(0, scope.tokens - state.tokens), ceil(state.reset_s)),
+            concurrent_requests=wire.Places(scope.concurrency, max(0, scope.concurrency - state.running)),
+        )
+        for scope, decision, state in zip(scopes, requests, states, strict=True)
+    ]
+
+
+def _estimate(text: str) -> int:
+    return ceil(len(text.encode(errors="replace")) / BYTES_A_TOKEN)
+
+
+def _too_much(refusal: Refusal, tokens: int) -> ApiError:
+    scope, wait = refusal.scope, retry_after(refusal)
+    whose = "this key" if scope.kind == "key" else "your user"
+    if refusal.is_tokens:
+        limit = scope.tokens
+        message = (
+            f"At most {limit} tokens a minute are for {whose}: {refusal.used} count now, and this request may take "
+            f"{tokens}. Try again in {wait} seconds, or ask for fewer tokens."
+        )
+    else:
+        limit = scope.concurrency
+        message = f"At most {limit} requests of {whose} run at once. Wait for one of them to end."
+    now = ceil(timezone.now().timestamp())
+    remaining = max(0, limit - refusal.used)
+    decision = Decision(allowed=False, limit=limit, remaining=remaining, reset_at=now + wait, reset_after=wait)
+    return ApiError(429, message, headers=rate_limit_headers(decision))

@@ -1,0 +1,158 @@
+"""A request that is sent again with its Idempotency-Key is answered again, and not done again."""
+
+import asyncio
+import uuid
+from collections import Counter
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.inference.engine.processes import eventually_idle
+from tests.inference.served import ServedStoa, eventually_running
+
+BODY = {"model": "talker", "prompt": "speak", "max_tokens": 3}
+CHAT = {"model": "talker", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2}
+EMBED = {"model": "embedder", "input": "x"}
+POSTS = [
+    ("/inference", BODY),
+    ("/v1/chat/completions", CHAT),
+    ("/v1/completions", BODY),
+    ("/embeddings", EMBED),
+    ("/v1/embeddings", EMBED),
+    ("/models/talker/load", {}),
+]
+
+
+def new_key() -> str:
+    return f"key-{uuid.uuid4()}"
+
+
+def post(stoa: ServedStoa, path: str, body: object, key: str, role: str = "SUPER_ADMIN") -> httpx2.Response:
+    headers = stoa.headers(role) | {"Idempotency-Key": key}
+    return httpx2.post(stoa.url + path, json=body, headers=headers, timeout=60)
+
+
+def told(answer: httpx2.Response) -> Any:
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(("path", "body"), POSTS, ids=[path for path, _ in POSTS])
+def test_the_second_time_the_first_answer_comes_again(stoa: ServedStoa, path: str, body: object):
+    key = new_key()
+    first, second = post(stoa, path, body, key), post(stoa, path, body, key)
+
+    assert first.status_code == second.status_code == 200, first.text
+    assert first.content == second.content
+    assert second.headers["content-type"] == "application/json"
+    assert (first.headers.get("idempotent-replayed"), second.headers["idempotent-replayed"]) == (None, "true")
+    assert int(second.headers["x-ratelimit-remaining"]) == int(first.headers["x-ratelimit-remaining"]) - 1
+
+
+def test_another_key_another_route_and_another_user_have_answers_of_their_own(stoa: ServedStoa):
+    key = new_key()
+    ids = [
+        told(post(stoa, "/inference", BODY, key))["id"],
+        told(post(stoa, "/inference", BODY, new_key()))["id"],
+        told(post(stoa, "/inference", BODY, key, "STAFF"))["id"],
+        told(post(stoa, "/v1/completions", BODY, key))["id"],
+        told(post(stoa, "/inference", BODY, key))["id"],
+    ]
+    assert len(set(ids)) == 4
+    assert ids[-1] == ids[0]
+
+
+def test_another_body_with_the_same_key_is_refused(stoa: ServedStoa):
+    key = new_key()
+    assert post(stoa, "/inference", BODY, key).status_code == 200
+    refused = post(stoa, "/inference", BODY | {"max_tokens": 4}, key)
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert "another body" in refused.json()["error"]["message"]
+    openai = post(stoa, "/v1/completions", BODY, key)
+    assert openai.status_code == 200
+    assert "another body" in post(stoa, "/v1/completions", CHAT, key).json()["error"]["message"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "\u00e9".encode().decode("latin-1")])
+def test_what_is_no_key_is_refused(stoa: ServedStoa, key: str):
+    headers = {b"authorization": stoa.headers()["Authorization"].encode(), b"idempotency-key": key.encode("latin-1")}
+    answer = httpx2.post(f"{stoa.url}/inference", json=BODY, headers=headers, timeout=30)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/inference", BODY | {"stream": True}),
+        ("/inference/stream", BODY),
+        ("/v1/chat/completions", CHAT | {"stream": True}),
+        ("/v1/completions", BODY | {"stream": True}),
+    ],
+)
+def test_a_stream_with_a_key_is_refused_before_it_begins(stoa: ServedStoa, path: str, body: object):
+    answer = post(stoa, path, body, new_key())
+
+    assert answer.status_code == 400
+    assert "leave out Idempotency-Key" in answer.json()["error"]["message"]
+
+
+def test_a_refusal_is_not_kept(stoa: ServedStoa):
+    key = new_key()
+    body = BODY | {"model": "nobody"}
+    assert [post(stoa, "/inference", body, key).status_code for _ in range(2)] == [404, 404]
+    assert post(stoa, "/inference", BODY, key).status_code == 200
+
+
+async def test_b4_of_fifty_at_once_one_is_generated(stoa: ServedStoa):
+    async with stoa.client() as client:
+        headers = {"Idempotency-Key": new_key()}
+        before = await requests_of(client)
+        body = BODY | {"max_tokens": 50}
+        answers = await asyncio.gather(*(client.post("/inference", json=body, headers=headers) for _ in range(50)))
+        assert {answer.status_code for answer in answers} <= {200, 409}
+        assert len({answer.json()["id"] for answer in answers if answer.status_code == 200}) == 1
+        again = await client.post("/inference", json=body, headers=headers)
+        assert again.json()["id"] in {answer.json().get("id") for answer in answers}
+        assert (
+            Counter(answer.headers.get("idempotent-replayed") for answer in answers if answer.status_code == 200)[None]
+            == 1
+        )
+        assert await requests_of(client) == before + 1
+
+
+async def test_while_the_first_runs_others_are_told_to_wait(stoa: ServedStoa):
+    async with stoa.client() as client:
+        headers = {"Idempotency-Key": new_key()}
+        body = BODY | {"max_tokens": 3000}
+        running = asyncio.create_task(client.post("/inference", json=body, headers=headers))
+        await eventually_running(stoa, "talker")
+        second = await client.post("/inference", json=body, headers=headers)
+        assert (second.status_code, second.headers["retry-after"]) == (409, "5")
+        other = await client.post("/inference", json=BODY, headers=headers)
+        assert other.status_code == 400
+        running.cancel()
+        await asyncio.wait({running})
+    await eventually_idle(stoa.engine, "talker", seconds=10)
+    await stoa.engine.close()
+
+
+async def test_of_who_leaves_the_key_can_be_used_again_at_once(stoa: ServedStoa):
+    async with stoa.client() as client:
+        headers = {"Idempotency-Key": new_key()}
+        body = BODY | {"max_tokens": 300}
+        running = asyncio.create_task(client.post("/inference", json=body, headers=headers))
+        await eventually_running(stoa, "talker")
+        running.cancel()
+        await asyncio.wait({running})
+        again = await client.post("/inference", json=body, headers=headers)
+        assert again.json()["usage"]["completion_tokens"] == 300
+    await stoa.engine.close()
+
+
+async def requests_of(client: httpx2.AsyncClient) -> int:
+    answer = await client.get("/usage")
+    counted: int = answer.json()["total"]["requests"]
+    return counted
