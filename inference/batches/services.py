@@ -29,6 +29,7 @@ from shared.api.errors import ApiError
 
 ACCEPTED_FOR = timedelta(hours=24)
 WRITTEN_AT_ONCE = 1000
+LARGEST_PIECE = 4 * 1024 * 1024  # characters of requests
 FORGOTTEN_AT_ONCE = 20
 
 
@@ -157,10 +158,24 @@ def _write_requests(batch: Batch, requests: Iterable[NewRequest]) -> int:
     """Answers how many there were; one more than there may be is enough to know."""
     rows = _rows(batch, itertools.islice(requests, settings.BATCH_MOST_REQUESTS + 1))
     written = 0
-    while some := list(itertools.islice(rows, WRITTEN_AT_ONCE)):
+    for some in _pieces(rows):
         BatchRequest.objects.bulk_create(some)
         written += len(some)
     return written
+
+
+def _pieces(rows: Iterable[BatchRequest]) -> Iterator[list[BatchRequest]]:
+    """What is written with one statement: so many rows, or fewer large ones."""
+    some: list[BatchRequest] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += len(row.body)
+        if len(some) == WRITTEN_AT_ONCE or size >= LARGEST_PIECE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _rows(batch: Batch, requests: Iterable[NewRequest]) -> Iterator[BatchRequest]:

@@ -19,6 +19,7 @@ from shared.api.json import parse_json
 MOST_ERRORS = 100
 LONGEST_CUSTOM_ID = 256
 LONGEST_LINE = 10 * 1024 * 1024  # what the live routes take
+MOST_LINES = 1_000_000  # empty ones included
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # A field of a line to the code of what is wrong with it.
@@ -34,14 +35,21 @@ class CheckedFile:
     errors: list[BatchError] = field(default_factory=list)
 
 
+class TooManyLines(Exception):
+    """Most of them must be empty."""
+
+
 def read_lines(chunks: Iterable[bytes], *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes | None]]:
-    """The lines that are not empty, with their numbers from 1; None for one that is too long, which is not held."""
+    """The lines that are not empty, with their numbers from 1; None for one that is too long, which is not held.
+    Raises TooManyLines."""
     number, held, size = 1, list[bytes](), 0
     for chunk in chunks:
         for place, piece in enumerate(chunk.split(b"\n")):
             if place:  # the line before this piece has ended
                 yield from _line(number, held, size, longest)
                 number, held, size = number + 1, [], 0
+                if number > MOST_LINES:
+                    raise TooManyLines
             size += len(piece)
             held.append(piece)
             if size > longest:
@@ -62,7 +70,19 @@ def _line(number: int, held: list[bytes], size: int, longest: int) -> Iterator[t
 
 def check_file(chunks: Iterable[bytes], *, endpoint: str, most: int) -> CheckedFile:
     """Reads it to its end, or to its hundredth mistake."""
-    checked, seen = CheckedFile(), dict[str, int]()
+    checked = CheckedFile()
+    try:
+        _check_lines(chunks, endpoint, most, checked)
+    except TooManyLines:
+        message = f"A file has at most {MOST_LINES} lines, empty ones included."
+        checked.errors.append(BatchError("too_many_lines", message))
+    if not checked.total and not checked.errors:
+        checked.errors.append(BatchError("empty_file", "The file has no requests: send a line for each."))
+    return checked
+
+
+def _check_lines(chunks: Iterable[bytes], endpoint: str, most: int, checked: CheckedFile) -> None:
+    seen: dict[str, int] = {}
     for number, line in read_lines(chunks):
         checked.total += 1
         if checked.total > most:
@@ -75,9 +95,6 @@ def check_file(chunks: Iterable[bytes], *, endpoint: str, most: int) -> CheckedF
             checked.errors.append(BatchError(wrong.code, wrong.message, number, wrong.param))
             if len(checked.errors) == MOST_ERRORS:
                 break
-    if not checked.total:
-        checked.errors.append(BatchError("empty_file", "The file has no requests: send a line for each."))
-    return checked
 
 
 class _WrongLine(Exception):

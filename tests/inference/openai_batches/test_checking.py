@@ -115,6 +115,12 @@ def test_one_request_more_than_fits_is_refused():
     assert [error.code for error in checked.errors] == ["too_many_requests"]
 
 
+def test_a_file_of_empty_lines_is_not_read_for_long():
+    checked = check_file(itertools.chain([line() + b"\n"], itertools.repeat(b"\n" * 2**16)), endpoint=CHAT)
+
+    assert [(error.code, error.line) for error in checked.errors] == [("too_many_lines", None)]
+
+
 def test_the_first_hundred_mistakes_are_told_and_no_more_is_read():
     endless = itertools.repeat(b"{\n")
 
