@@ -31,6 +31,7 @@ HOSTILE: list[receivers.Answer] = [
     lambda peer, request: time.sleep(40),
 ]
 SEND = """
+import threading
 import django
 django.setup()
 from inference.webhooks.sender import Sender
