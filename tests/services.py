@@ -59,7 +59,15 @@ def _nothing_counted_before() -> None:
         store.flushdb()
 
 
+@pytest.fixture(scope="session")
+def whole() -> bool:
+    """Whether the whole counts of the acceptance page are asked for, by STOA_TEST_WHOLE=1; they are small every day."""
+    return "WHOLE_COUNTS" in os.environ
+
+
 def _start(database: str, store: str) -> None:
+    if os.environ.get("STOA_TEST_WHOLE", "") == "1":
+        os.environ["WHOLE_COUNTS"] = "1"  # under a name that no settings refuse
     for name in [name for name in os.environ if name.startswith("STOA_")] + ["DATABASE_URL", "REDIS_URL"]:
         os.environ.pop(name, None)  # a developer's own settings are no part of a test
     home = Path(tempfile.mkdtemp(prefix="stoa-test-"))

@@ -1,6 +1,5 @@
 """What the tests of webhooks share."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -13,12 +12,6 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from tests.inference.webhooks.receivers import Answer, Receiver, receiving
-
-
-@pytest.fixture(scope="session")
-def whole() -> bool:
-    """Whether the rows' whole counts are asked for."""
-    return os.environ.get("STOA_TEST_WHOLE", "") == "1"
 
 
 @pytest.fixture
