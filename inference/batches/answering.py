@@ -24,7 +24,7 @@ from inference.engine import (
 )
 from inference.generation.services import new_id
 from inference.protocol import native, openai, openai_completions, openai_embeddings
-from inference.protocol.batch import inference_body
+from inference.protocol.batch import in_conversation, inference_body
 from inference.protocol.choices import Choice
 from inference.protocol.errors import error_of
 from inference.protocol.parameters import parse
@@ -78,7 +78,7 @@ Made = tuple[Any, Usage]
 
 async def _native(job: Job, body: dict[str, Any], request_id: str) -> Made:
     asked = inference_body(body, model_id=job.model_id, parameters=job.parameters)
-    choices, usage = await _generate(job, [asked.generation_request(request_id)])
+    choices, usage = await _generate(job, [in_conversation(asked.generation_request(request_id), body)])
     told = native.inference_choices(choices, with_logprobs=asked.logprobs is True)
     return {"choices": told, "usage": native.Usage.of(usage)}, usage
 

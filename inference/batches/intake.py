@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from inference.batches.services import NewRequest
 from inference.engine import EngineError, InvalidRequest
-from inference.protocol.batch import BatchHead, BatchRequestBody, inference_body, split
+from inference.protocol.batch import BatchHead, BatchRequestBody, in_conversation, inference_body, split
 from inference.protocol.parameters import parse
 from shared.api.errors import ApiError
 from shared.api.json import parse_json
@@ -72,7 +72,8 @@ def _read_requests(
 
 def _check(request: dict[str, Any], model_id: str, parameters: dict[str, Any]) -> None:
     """Parameters may each be right, and yet contradict each other."""
-    inference_body(request, model_id=model_id, parameters=parameters).generation_request("")
+    asked = inference_body(request, model_id=model_id, parameters=parameters)
+    in_conversation(asked.generation_request(""), request)
 
 
 def _placed(error: ApiError | EngineError, place: int) -> InvalidRequest:

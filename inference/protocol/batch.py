@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
-from inference.engine import InvalidRequest
+from inference.engine import GenerationRequest, InvalidRequest
 from inference.protocol import native
 from inference.protocol.errors import Code
+from inference.protocol.openai import ChatMessage
 from inference.protocol.parameters import (
     Choices,
     MaxTokens,
@@ -58,10 +60,32 @@ class BatchParameters(FurtherSampling, kw_only=True, forbid_unknown_fields=True)
 
 
 class BatchRequestBody(BatchParameters, kw_only=True, forbid_unknown_fields=True):
-    """One generation; `id` is its own in the batch."""
+    """One generation from raw text or, with `messages` in place of `prompt`, through the model's chat template; `id` is
+    its own in the batch."""
 
     id: RequestId
-    prompt: str
+    prompt: str | UnsetType = UNSET
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)] | UnsetType = UNSET
+
+
+class _Conversation(Struct):
+    messages: list[ChatMessage]
+
+
+def in_conversation(asked: GenerationRequest, request: Mapping[str, Any]) -> GenerationRequest:
+    """What the engine is asked for, with the messages that the request of a batch has in place of a prompt."""
+    if "messages" not in request:
+        return asked
+    messages = parse({"messages": request["messages"]}, _Conversation).messages
+    return replace(asked, prompt=None, messages=tuple(message.message() for message in messages))
+
+
+def _with_prompt(fields: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+    if "messages" not in request:
+        return fields
+    if "prompt" in request:
+        raise InvalidRequest("prompt and messages exclude each other: send one of them.", field="messages")
+    return fields | {"prompt": ""}
 
 
 class BatchHead(BatchParameters, kw_only=True, forbid_unknown_fields=True):
@@ -92,7 +116,7 @@ def split(body: bytes) -> tuple[bytes, list[Raw]]:
 
 def inference_body(request: Mapping[str, Any], *, model_id: str, parameters: Mapping[str, Any]) -> native.InferenceBody:
     """The POST /inference that a request of a batch amounts to. InvalidRequest names the field that is wrong."""
-    own = {name: value for name, value in request.items() if name != "id"}
+    own = _with_prompt({name: value for name, value in request.items() if name not in ("id", "messages")}, request)
     return parse({"model": model_id, **parameters, **own}, native.InferenceBody)
 
 
