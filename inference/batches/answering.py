@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from inference.batches.models import Batch
-from inference.embeddings.services import embed, read_vector
+from inference.embeddings.services import embed_for_batch, read_vector
 from inference.engine import (
     DeadlineExceeded,
     EmbeddingRequest,
@@ -115,7 +115,7 @@ async def _embedding(job: Job, body: dict[str, Any], request_id: str) -> Made:
     asked = parse(body, openai_embeddings.OpenAIEmbeddingsBody)
     request = EmbeddingRequest(request_id=request_id, texts=asked.texts())
     async with _in_time(None):
-        result = await embed(model_id=job.model_id, request=request, dimensions=asked.dimensions)
+        result = await embed_for_batch(model_id=job.model_id, request=request, dimensions=asked.dimensions)
     is_packed = asked.encoding_format == "base64"
     answer = openai_embeddings.OpenAIEmbeddingsAnswer(
         object="list",

@@ -24,6 +24,17 @@ async def embed(
     with await admit(caller=caller, model_id=model_id, tokens=tokens_of_texts(request)) as admission:
         result = await engine_for(model_id).embed(model_id, request)
         admission.use(Usage(result.prompt_tokens, 0))
+    return _of_dimensions(result, model_id, dimensions)
+
+
+async def embed_for_batch(
+    *, model_id: str, request: EmbeddingRequest, dimensions: int | None = None
+) -> EmbeddingResult:
+    """As `embed`, without the limits of a moment: what a batch uses is counted with its results."""
+    return _of_dimensions(await engine_for(model_id).embed(model_id, request), model_id, dimensions)
+
+
+def _of_dimensions(result: EmbeddingResult, model_id: str, dimensions: int | None) -> EmbeddingResult:
     if dimensions is None or dimensions == result.dimensions:
         return result
     if dimensions > result.dimensions:
