@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
 from unfold.admin import ModelAdmin
 
 from inference.usage.models import DailyUsage
@@ -31,9 +30,9 @@ class DailyUsageAdmin(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """With the sums over all pages of what was searched and filtered."""
-        page: Any = super().changelist_view(request, extra_context)
+        page = super().changelist_view(request, extra_context)
         if changelist := (getattr(page, "context_data", None) or {}).get("cl"):
             sums = changelist.queryset.order_by().sums()
             page.context_data["sums"] = {name: f"{count:,}" for name, count in sums.items()}

@@ -67,7 +67,7 @@ def write(amounts: Mapping[Line, Amount]) -> None:
             )
 
 
-def _values(line: Line, amount: Amount) -> tuple[object, ...]:
+def _values(line: Line, amount: Amount) -> tuple[str | int | None, ...]:
     usage = amount.usage
     prompt_tokens = max(0, usage.prompt_tokens)  # what another server tells may not add up
     cached_tokens = min(max(0, usage.cached_tokens), prompt_tokens)

@@ -1,5 +1,5 @@
 """From a request's admission to its end: what it reserved is settled and what it used goes into the ledger, however it
-ends. One thread a process does that, so that no request waits for it.
+ends. Two threads a process do that, so that no request waits for it.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -25,6 +25,7 @@ from inference.usage.limits import Scope
 from inference.usage.local_budget import local_budget
 from inference.usage.models import LONGEST_MODEL_ID
 
+SETTLE_EVERY_S = 1.0  # and as soon as something has ended
 WRITE_EVERY_S = 1.0
 RENEW_EVERY_S = LEASE_S / 3
 SETTLED_AT_ONCE = 1000
@@ -95,7 +96,7 @@ class Bookkeeper:
         self._held: dict[str, Admission] = {}
         self._ended: deque[tuple[Budget, Settlement]] = deque(maxlen=MOST_UNSETTLED)
         self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     async def admit(self, *, scopes: Sequence[Scope], tokens: int, line: Line) -> Admission:
         """Raises Refused."""
@@ -162,26 +163,32 @@ class Bookkeeper:
 
     def _start(self) -> None:
         with self._starting:
-            if self._thread is None or not self._thread.is_alive():  # as in a process that was forked
-                self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
-                self._thread.start()
-                atexit.register(self.close)
+            if self._threads and all(thread.is_alive() for thread in self._threads):
+                return
+            # None yet, or none any more, as in a process that was forked.
+            work = {"usage-settling": self._settle_on, "usage-writing": self._write_on}
+            self._threads = [threading.Thread(target=on, name=name, daemon=True) for name, on in work.items()]
+            for thread in self._threads:
+                thread.start()
+            atexit.register(self.close)
 
-    def _run(self) -> None:
-        write_at = renew_at = time.monotonic()
+    def _settle_on(self) -> None:
+        renew_at = time.monotonic() + RENEW_EVERY_S
         while True:
-            self._wake.wait(WRITE_EVERY_S)
+            self._wake.wait(SETTLE_EVERY_S)
             self._wake.clear()
-            try:
+            with _every_failure_told():
                 self.settle()
-                if (now := time.monotonic()) >= write_at:
-                    write_at = now + WRITE_EVERY_S
-                    self.buffer.flush()
-                if now >= renew_at:
-                    renew_at = now + RENEW_EVERY_S
+                if time.monotonic() >= renew_at:
+                    renew_at = time.monotonic() + RENEW_EVERY_S
                     self._renew()
-            except Exception:  # of this round; without the thread nothing would ever be settled again
-                logger.exception("usage_not_kept")
+
+    def _write_on(self) -> None:
+        """Apart from the settling: a database may let one wait."""
+        while True:
+            time.sleep(WRITE_EVERY_S)
+            with _every_failure_told():
+                self.buffer.flush()
 
     def _renew(self) -> None:
         held = list(self._held.values())
@@ -190,6 +197,15 @@ class Bookkeeper:
                 budget.renew([one.held for one in held if one.budget is budget])
             except redis.RedisError:
                 return  # the next time is long before the leases end
+
+
+@contextlib.contextmanager
+def _every_failure_told() -> Iterator[None]:
+    """Of one round; if its thread ended, nothing would ever be settled or written again."""
+    try:
+        yield
+    except Exception:
+        logger.exception("usage_not_kept")
 
 
 def line_of(*, user_id: int, api_key_id: int | None, model_id: str, now: datetime) -> Line:

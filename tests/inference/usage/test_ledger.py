@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import UTC, date, datetime
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -148,4 +149,6 @@ def this_database() -> str:
     """The URL of the database that this test has."""
     name = connection.settings_dict["NAME"]
     given = os.environ.get("DATABASE_URL", "")
-    return f"{given.rpartition('/')[0]}/{name}" if given.startswith("postgres") else f"sqlite:///{name}"
+    return (
+        urlunsplit(urlsplit(given)._replace(path=f"/{name}")) if given.startswith("postgres") else f"sqlite:///{name}"
+    )
