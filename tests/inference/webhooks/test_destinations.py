@@ -1,15 +1,18 @@
 """Row W1: where a webhook may go, and where it may not."""
 
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 from concurrent.futures import Future
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from inference.webhooks.destinations import (
     BadDestination,
@@ -76,6 +79,27 @@ def test_what_is_connected_to_is_what_other_readers_of_addresses_see_too():
     for url in ("http://example.com:80/x", "https://hooks.example.com/?a=b", "http://[2606:2800:220:1::1]:443/"):
         destination = parse_destination(url, allowed=NOBODY)
         assert urlsplit(url).hostname == destination.host
+
+
+@given(st.text(alphabet="htps:/@[]\\.-#?%:127x0ae \t\uff0e\u3002\u212a", max_size=40).map("http://".__add__))
+@settings(max_examples=2000, deadline=None)
+def test_w1_no_spelling_is_read_in_two_ways(url: str):
+    try:
+        destination = parse_destination(url, allowed=NOBODY)
+    except BadDestination:
+        return
+    other = urlsplit(url)
+    assert other.hostname is not None
+    assert other.username is None
+    assert destination.port == (other.port or 80)
+    assert destination.host in (other.hostname, str(as_address(other.hostname)))
+    assert as_address(destination.host) is None or is_public(ip_address(destination.host))
+
+
+def as_address(host: str) -> IPv4Address | IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ip_address(host)
+    return None
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "172.32.0.1", "2606:2800:220:1::1", "2a00:1450::1"])
