@@ -160,6 +160,9 @@ class Demo:
         with step("Starting the model server"):
             serve = [PYTHON, "manage_inference.py", "serve", "--port", str(port), "--drain", "10"]
             supervisor.add("inference", serve, self.env, signal.SIGKILL)
+            if self.env.get("REDIS_URL"):
+                worker = [PYTHON, "manage_inference.py", "worker"]
+                supervisor.add("inference-worker", worker, self.env, signal.SIGTERM)
             supervisor.wait_until(lambda: answers(f"{self.inference_url}/readyz"), limit_s=120, what="Starting")
         admin = next(user for user in self.users if user["role"] == "SUPER_ADMIN")
         self.api_key = self.key_for(admin["id"], "demo")

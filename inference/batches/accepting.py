@@ -5,11 +5,14 @@ from datetime import datetime
 import msgspec
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from inference.batches.intake import ReadBatch
 from inference.batches.models import Batch
 from inference.batches.services import create_batch
 from inference.protocol.batch import BatchAccepted, BatchState
+from inference.webhooks.services import prepare_one_off
 from shared.accounts.authentication import Principal
 from shared.api.fingerprints import fingerprint
 from shared.api.idempotency import claim, keep, release, scope_of
@@ -17,36 +20,56 @@ from shared.api.idempotent_requests import HEADER, REPLAYED, name_of
 
 
 def accept_batch(*, request: HttpRequest, caller: Principal, asked: ReadBatch, now: datetime) -> HttpResponse:
-    """The batch and, with a key, the answer to be given again, in one transaction."""
+    """The batch and, with a key, the answer to be given again, in one transaction. What is given again has no secret
+    in it: that is shown once."""
     if HEADER not in request.headers:
-        return _accept(caller, asked, now)
+        return _response(_accept(caller, asked, now))
     scope = scope_of(who=name_of(caller), method="POST", path=request.path, key=request.headers[HEADER])
     row = claim(scope=scope, fingerprint=fingerprint(request), now=now)
     if row.status is not None:
         headers = {REPLAYED: "true"}
         return HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type, headers=headers)
     try:
+        secret = _prepare_webhook(caller, asked, now)
         with transaction.atomic():
-            response = _accept(caller, asked, now)
-            keep(row=row, response=response)
+            accepted = _create(caller, asked, now)
+            keep(row=row, response=_response(accepted))
     finally:
         release(row=row)  # unless it has an answer now
-    return response
+    return _response(_with_secret(accepted, secret))
 
 
-def _accept(caller: Principal, asked: ReadBatch, now: datetime) -> HttpResponse:
+def _accept(caller: Principal, asked: ReadBatch, now: datetime) -> BatchAccepted:
+    secret = _prepare_webhook(caller, asked, now)
+    return _with_secret(_create(caller, asked, now), secret)
+
+
+def _prepare_webhook(caller: Principal, asked: ReadBatch, now: datetime) -> str | None:
+    """The user's secret, where this is their first webhook. ApiError 400 for an address that is no good."""
+    return prepare_one_off(user=caller.user, url=asked.webhook_url, now=now) if asked.webhook_url else None
+
+
+def _create(caller: Principal, asked: ReadBatch, now: datetime) -> BatchAccepted:
     batch = create_batch(
         user=caller.user,
         kind=Batch.Kind.NATIVE,
         model_id=asked.model_id,
         parameters=asked.parameters,
         requests=asked.requests,
+        webhook_url=asked.webhook_url or "",
         now=now,
     )
-    answer = BatchAccepted(
+    return BatchAccepted(
         batch_id=batch.batch_id,
         status=BatchState(batch.status),
         total_requests=batch.total,
         created=int(batch.created_at.timestamp()),
     )
-    return HttpResponse(msgspec.json.encode(answer), content_type="application/json")
+
+
+def _with_secret(accepted: BatchAccepted, secret: str | None) -> BatchAccepted:
+    return replace(accepted, webhook_secret=secret or UNSET)
+
+
+def _response(accepted: BatchAccepted) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(accepted), content_type="application/json")

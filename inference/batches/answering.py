@@ -44,6 +44,7 @@ class Answer:
     json: str
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int
     processing_time_ms: int
 
 
@@ -69,6 +70,7 @@ class Job:
             json=_encoder.encode(answer).decode(),
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
             processing_time_ms=round((time.monotonic() - began) * 1000),
         )
 

@@ -23,7 +23,7 @@ def batch_status(batch: Batch) -> wire.BatchStatus:
         completed=batch.completed,
         failed=batch.failed,
         total=batch.total,
-        results_url=f"/batch/{batch.batch_id}/results",
+        results_url=wire.results_url(batch.batch_id),
         model=batch.model_id,
         created=int(batch.created_at.timestamp()),
         expires=int(batch.expires_at.timestamp()),

@@ -100,6 +100,7 @@ def _answered(request: Claimed, answer: Answer) -> Outcome:
         answer=answer.json,
         prompt_tokens=answer.prompt_tokens,
         completion_tokens=answer.completion_tokens,
+        cached_tokens=answer.cached_tokens,
         processing_time_ms=answer.processing_time_ms,
     )
 

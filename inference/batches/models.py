@@ -54,6 +54,7 @@ class Batch(models.Model):
     failed = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)
+    webhook_url = models.TextField(blank=True)  # told once of the end, beside the user's endpoints
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)

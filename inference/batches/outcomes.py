@@ -12,7 +12,11 @@ from django.db.models import F
 from inference.batches.leases import LASTS
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.config.celery import send
+from inference.engine import Usage
+from inference.protocol.batch import results_url
 from inference.protocol.errors import Code
+from inference.usage.services import record_usage
+from inference.webhooks.services import BATCH_COMPLETE, announce
 
 MOST_ATTEMPTS = 3
 FINISH = "inference.openai_batches.tasks.finish"
@@ -30,6 +34,7 @@ class Outcome:
     error_message: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     processing_time_ms: int = 0
 
 
@@ -108,7 +113,7 @@ def _write(batch: Batch, outcomes: Iterable[Outcome], lease_id: uuid.UUID, now: 
     batch.completed += len(answered)
     batch.failed += len(failed)
     batch.setbacks = 0
-    _count_tokens(batch, written)
+    _count_tokens(batch, answered, now)
     if batch.completed + batch.failed == batch.total:
         end(batch, Batch.Status.COMPLETED if batch.completed else Batch.Status.FAILED, now)
     batch.save(update_fields=["completed", "failed", "setbacks", "prompt_tokens", "completion_tokens", *ENDING])
@@ -122,12 +127,38 @@ def end(batch: Batch, status: Batch.Status, now: datetime) -> None:
     batch.status, batch.ended_at = status, now
     if batch.kind != Batch.Kind.NATIVE:
         transaction.on_commit(partial(send, FINISH, batch_pk=batch.pk), robust=True)
+    told = {
+        "batch_id": batch.batch_id,
+        "model": batch.model_id,
+        "status": str(status),
+        "total": batch.total,
+        "completed": batch.completed,
+        "failed": batch.failed,
+        "tokens_generated": batch.completion_tokens,
+        "duration_ms": round((now - batch.created_at).total_seconds() * 1000),
+        "results_url": results_url(batch.batch_id),
+    }
+    announce(user=batch.user, url=batch.webhook_url or None, event=BATCH_COMPLETE, data=told, now=now)
 
 
-def _count_tokens(batch: Batch, written: Sequence[Outcome]) -> None:
-    """The one place where a batch's work is counted."""
-    batch.prompt_tokens += sum(outcome.prompt_tokens for outcome in written)
-    batch.completion_tokens += sum(outcome.completion_tokens for outcome in written)
+def _count_tokens(batch: Batch, answered: Sequence[Outcome], now: datetime) -> None:
+    """For the batch, and for the ledger of what its user used."""
+    usage = Usage(
+        sum(outcome.prompt_tokens for outcome in answered),
+        sum(outcome.completion_tokens for outcome in answered),
+        sum(outcome.cached_tokens for outcome in answered),
+    )
+    batch.prompt_tokens += usage.prompt_tokens
+    batch.completion_tokens += usage.completion_tokens
+    if answered:
+        record_usage(
+            user_id=batch.user_id,
+            api_key_id=None,
+            model_id=batch.model_id,
+            usage=usage,
+            requests=len(answered),
+            now=now,
+        )
 
 
 def _result(outcome: Outcome, now: datetime) -> BatchResult:

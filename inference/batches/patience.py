@@ -20,6 +20,10 @@ PAUSE_S = 1.0
 logger = structlog.get_logger(__name__)
 
 
+def _close() -> None:
+    connection.close()  # looked up where it runs: each thread has its own
+
+
 class DatabaseThread:
     """For the time of a block. Whatever is asked is one transaction, or can be done again."""
 
@@ -33,7 +37,7 @@ class DatabaseThread:
                 return await self._run(partial(work, *args, **kwargs))
             except (OperationalError, InterfaceError) as error:
                 logger.warning("batch_database_unavailable", reason=type(error).__name__, tries_left=left)
-                await self._run(connection.close)
+                await self._run(_close)
                 if not left:
                     raise
             await asyncio.sleep(PAUSE_S)
@@ -48,5 +52,5 @@ class DatabaseThread:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._run(connection.close)
+        await self._run(_close)
         self._thread.shutdown()

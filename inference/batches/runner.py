@@ -27,7 +27,7 @@ CLAIMS_FOR_S = (45.0, 60.0)  # at random in between, so that turns at one batch 
 SHARES_EVERY_S = 5.0
 LOOKS_EVERY_S = 0.2
 RENEWS_EVERY_S = 5.0
-WRITES_AT = 64  # results; fewer are written when a look is due
+A_PART = 4  # of the room is claimed at once, and written at once; less when a look is due
 
 
 def run_batch(*, batch_pk: int, worker: str, ending: threading.Event) -> None:
@@ -49,7 +49,8 @@ async def _run(batch_pk: int, worker: str, ending: threading.Event) -> None:
 
 
 class Turn:
-    """One lease, from its opening to its end."""
+    """One lease, from its opening to its end. What is claimed and not yet written is never more than there is room for:
+    so much is done again when the worker dies."""
 
     def __init__(self, batch: Batch, lease_id: uuid.UUID, database: DatabaseThread) -> None:
         self._batch = batch
@@ -87,11 +88,12 @@ class Turn:
 
     async def _fill(self) -> None:
         """Claim what there is room for. What was running in a crash comes last, one at a time."""
-        if not self._claims or self._endings.pause is not None or len(self._running) > self._room * 3 // 4:
+        free = self._room - len(self._running) - len(self._done)
+        if not self._claims or self._endings.pause is not None or free * A_PART < self._room:
             return
         claimed: list[Claimed] = []
         if not self._is_lonely:
-            claimed = await self._database.ask(leases.claim, **self._mine, most=self._room - len(self._running))
+            claimed = await self._database.ask(leases.claim, **self._mine, most=free)
         if not claimed and not self._running:
             await self._write()  # what is lonely may be what ends processes
             claimed = await self._database.ask(leases.claim_lonely, **self._mine, model_id=self._job.model_id)
@@ -123,7 +125,7 @@ class Turn:
     async def _keep_up(self) -> None:
         """What is due: results to write, a sign of life, a call for others to help."""
         now = time.monotonic()
-        if len(self._done) >= WRITES_AT or (self._done and now > self._renewed + LOOKS_EVERY_S):
+        if len(self._done) * A_PART >= self._room or (self._done and now > self._renewed + LOOKS_EVERY_S):
             await self._write()
         elif now > self._renewed + RENEWS_EVERY_S:
             await self._renew()

@@ -50,13 +50,17 @@ def create_batch(
     requests: Iterable[NewRequest],
     now: datetime,
     parameters: Mapping[str, Any] | None = None,
+    webhook_url: str = "",
 ) -> Batch:
-    """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice."""
+    """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice.
+
+    webhook_url: one that `webhooks.services.prepare_one_off` has checked."""
     batch = Batch.objects.create(
         user=user,
         kind=kind,
         model_id=model_id,
         parameters=dict(parameters or {}),
+        webhook_url=webhook_url,
         created_at=now,
         expires_at=now + ACCEPTED_FOR,
         resume_at=now,

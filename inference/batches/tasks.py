@@ -3,19 +3,20 @@
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
 from inference.batches import dispatch, services
 from inference.batches.runner import run_batch
 from inference.batches.worker import this_worker
+from inference.config.celery import ending
 
 
 @shared_task
 def run(*, batch_pk: int) -> None:
     """A turn at this batch, unless the message came twice."""
     if dispatch.take_message(batch_pk=batch_pk):
-        run_batch(batch_pk=batch_pk, worker=this_worker.name, ending=this_worker.ending)
+        run_batch(batch_pk=batch_pk, worker=this_worker.name, ending=ending)
 
 
 @shared_task
@@ -28,11 +29,6 @@ def forget() -> None:
 @worker_ready.connect
 def _start(**kwargs: Any) -> None:
     this_worker.start()
-
-
-@worker_shutting_down.connect
-def _end_turns(**kwargs: Any) -> None:
-    this_worker.end_turns()
 
 
 @worker_shutdown.connect

@@ -9,6 +9,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from inference.batches.sweeping import sweep
+from inference.config.celery import ending
 from inference.registry.processes import Keeper
 from inference.registry.reconciling import Reconciler
 
@@ -18,11 +19,10 @@ logger = structlog.get_logger(__name__)
 
 
 class Worker:
-    """This process. `ending` tells the turns of its tasks to end."""
+    """This process."""
 
     def __init__(self) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.ending = threading.Event()
         self._keeper = Keeper(Reconciler().reconcile)
         self._thread = threading.Thread(target=self._sweep, name="batch-sweeper", daemon=True)
 
@@ -31,17 +31,12 @@ class Worker:
         self._keeper.start()
         self._thread.start()
 
-    def end_turns(self) -> None:
-        """Running requests are handed back, and the tasks end."""
-        self.ending.set()
-
     def end(self) -> None:
         """Once all tasks have ended: a host that is ours ends as well."""
-        self.ending.set()
         self._keeper.end()
 
     def _sweep(self) -> None:
-        while not self.ending.wait(SWEEPS_EVERY_S):
+        while not ending.wait(SWEEPS_EVERY_S):
             try:
                 sweep(now=timezone.now())
             except DatabaseError as error:

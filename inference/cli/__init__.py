@@ -7,7 +7,7 @@ import sys
 import django
 from django.core.management import execute_from_command_line
 
-SERVERS = ("serve", "host")
+SERVERS = ("serve", "host", "worker")
 
 
 def main() -> None:

@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 from django.conf import settings
 
-from inference.cli import about, keys, models
+from inference.cli import about, batch, keys, models
 from inference.cli.bench import bench
 from inference.cli.run import run
 from inference.cli.running import ps
 from inference.cli.serve import serve
+from inference.cli.worker import worker
 from inference.registry.processes import host_command
 
 app = typer.Typer(
@@ -21,11 +22,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(serve)
+app.command()(worker)
 app.command()(run)
 app.command()(ps)
 app.command()(bench)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
+app.add_typer(batch.app, name="batch")
 app.command()(about.version)
 app.command()(about.info)
 

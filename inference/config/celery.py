@@ -13,6 +13,8 @@ from celery import Celery
 from celery.signals import setup_logging, worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
+from shared.serving.lost_broker import outlive_the_broker
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
 
 # What every worker sends, and every how many seconds.
@@ -28,6 +30,7 @@ ending = threading.Event()
 
 logger = structlog.get_logger(__name__)
 
+outlive_the_broker()
 app = Celery("inference")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

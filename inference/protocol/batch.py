@@ -120,6 +120,11 @@ def inference_body(request: Mapping[str, Any], *, model_id: str, parameters: Map
     return parse({"model": model_id, **parameters, **own}, native.InferenceBody)
 
 
+def results_url(batch_id: str) -> str:
+    """Where the results of a batch are, from the root of this server."""
+    return f"/batch/{batch_id}/results"
+
+
 class BatchAccepted(Struct):
     """What POST /batch answers. `webhook_secret`: of this user's webhooks, with the first of them alone."""
 

@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
                 ('failed', models.PositiveIntegerField(default=0)),
                 ('prompt_tokens', models.PositiveBigIntegerField(default=0)),
                 ('completion_tokens', models.PositiveBigIntegerField(default=0)),
+                ('webhook_url', models.TextField(blank=True)),
                 ('created_at', models.DateTimeField()),
                 ('expires_at', models.DateTimeField()),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),

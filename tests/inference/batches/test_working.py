@@ -27,3 +27,14 @@ def test_a_batch_is_done_and_its_results_are_in_order(stoa: ServedStoa, worker: 
     assert results[7]["choices"] == [{"text": "w0 w1 w2 w3 w4 ", "index": 0, "finish_reason": "length"}]
     assert results[7]["usage"]["total_tokens"] == 10
     assert (results[7]["status"], results[7]["error"]) == ("completed", None)
+
+
+def test_a_batchs_tokens_are_in_its_users_ledger(stoa: ServedStoa, worker: RunningWorker):
+    def used() -> tuple[int, int, int]:
+        total = stoa.get("/usage").json()["total"]
+        return total["requests"], total["prompt_tokens"], total["completion_tokens"]
+
+    before = used()
+    ended(stoa, submit(stoa, "speak", "long", "speak", max_tokens=3))
+
+    assert [now - then for now, then in zip(used(), before, strict=True)] == [2, 10, 6]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 
 from tests.inference.engine.processes import REPOSITORY
 from tests.inference.served import ServedStoa
@@ -55,6 +57,25 @@ def running_worker(stoa: ServedStoa, *options: str) -> Iterator[RunningWorker]:
             worker.kill()
 
 
+def stored(stoa: ServedStoa, query: str) -> list[Any]:
+    """The first column of what another program reads from the server's database."""
+    url = stoa.environment["DATABASE_URL"]
+    if url.startswith("sqlite"):
+        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30)) as database:
+            return [row[0] for row in database.execute(query)]
+    with psycopg.connect(url, autocommit=True) as connection:
+        return [row[0] for row in connection.execute(query.encode())]
+
+
+def attempts(stoa: ServedStoa, batch_id: str) -> list[int]:
+    """How often each request was begun and not handed back, in order."""
+    return stored(
+        stoa,
+        "SELECT attempts FROM inference_batches_batchrequest WHERE batch_id = "  # noqa: S608 an id of ours
+        f"(SELECT id FROM inference_batches_batch WHERE batch_id = '{batch_id}') ORDER BY \"index\"",
+    )
+
+
 def submit(stoa: ServedStoa, *prompts: str, **more: Any) -> str:
     """The id of a batch of these prompts, whose requests are `r0`, `r1` and so on."""
     requests = [{"id": f"r{place}", "prompt": prompt} for place, prompt in enumerate(prompts)]
@@ -82,7 +103,7 @@ def ended(stoa: ServedStoa, batch_id: str, seconds: float = LIMIT_S) -> dict[str
         if told["status"] != "processing":
             return told
         before = now
-        assert time.monotonic() < deadline, (told, stoa.log.with_name("worker.log").read_text()[-4000:])
+        assert time.monotonic() < deadline, (told, stoa.log.with_name("worker.log").read_text()[-60000:])
         time.sleep(0.1)
 
 
