@@ -26,6 +26,7 @@ CONTENT_TYPE = "application/octet-stream"
     permission=Permission.RUN_INFERENCE,
     form=openai_files.UPLOAD_FORM,
     answer=openai_files.FileObject,
+    keyed=True,
 )
 async def upload_file(call: Call[None]) -> openai_files.FileObject:
     """JSON lines, a request each; they are checked when a batch is made of them."""

@@ -16,6 +16,7 @@ from shared.accounts.roles import Permission
     permission=Permission.RUN_INFERENCE,
     body=openai_batches.BatchBody,
     answer=openai_batches.OpenAIBatch,
+    keyed=True,
 )
 async def create_batch(call: Call[openai_batches.BatchBody]) -> openai_batches.OpenAIBatch:
     """The whole file is checked first: `failed`, with `errors` by line, or `in_progress`, and then it is kept."""

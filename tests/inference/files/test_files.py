@@ -285,6 +285,21 @@ def test_a_file_in_pieces_of_undeclared_length_is_stored(stoa: ServedStoa):
     assert stored(stoa, answer.json()["id"]).stat().st_size == 12_000 * len(line)
 
 
+def test_an_upload_that_is_sent_again_with_its_key_is_one_file(stoa: ServedStoa):
+    key = {"Idempotency-Key": "one upload"}
+
+    def again(content: bytes) -> httpx2.Response:
+        form: dict[str, Any] = {"data": {"purpose": "batch"}, "files": {"file": ("a.jsonl", content)}}
+        headers = stoa.headers("STAFF") | key
+        return httpx2.post(f"{stoa.url}/v1/files", headers=headers, timeout=30, **form)
+
+    first, second = again(LINES), again(LINES)
+
+    assert second.json() == first.json()
+    assert second.headers["idempotent-replayed"] == "true"
+    assert again(LINES + b"{}\n").status_code == 400
+
+
 def test_methods_that_are_not_there_are_told(stoa: ServedStoa):
     answer = httpx2.put(f"{stoa.url}/v1/files", headers=stoa.headers("STAFF"), timeout=30)
 

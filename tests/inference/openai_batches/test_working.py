@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -97,6 +98,25 @@ def test_what_fails_is_in_the_error_file_with_the_live_routes_code(stoa: ServedS
     assert line["response"]["status_code"] == live.status_code == 400
     for name in ("code", "type", "message"):
         assert line["response"]["body"]["error"][name] == live.json()["error"][name]
+
+
+def test_b4_a_batch_that_is_sent_many_times_with_its_key_is_made_once(stoa: ServedStoa):
+    file_id = upload(stoa, json.dumps({"custom_id": "a", "method": "POST", "url": CHAT, "body": BODIES[CHAT]}).encode())
+    body = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h"}
+    headers = stoa.headers() | {"Idempotency-Key": "one batch"}
+
+    def send(number: int) -> httpx2.Response:
+        return httpx2.post(f"{stoa.url}/v1/batches", json=body, headers=headers, timeout=60)
+
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(send, range(10)))
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    made = [one for one in stoa.get("/v1/batches").json()["data"] if one["input_file_id"] == file_id]
+    assert len(made) == 1
+    other = httpx2.post(f"{stoa.url}/v1/batches", json=body | {"metadata": {}}, headers=headers, timeout=60)
+    assert other.status_code == 400
 
 
 def test_a_cancelled_batch_ends_with_what_it_has(stoa: ServedStoa, worker: RunningWorker):
