@@ -7,7 +7,7 @@ and writes. A slow receiver holds a few places, never all.
 
 import queue
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Event
@@ -26,7 +26,8 @@ from inference.webhooks.signing import signature_headers
 from inference.webhooks.transport import ATTEMPT_S, Network, Outcome, Parcel
 
 AT_ONCE = 128  # in one process
-PER_DESTINATION = 4
+PER_DESTINATION = 4  # of one user
+PER_DESTINATION_OF_ALL = 16
 PER_USER = 16
 LOOKED_AT = 1000
 LEASE = timedelta(seconds=2 * ATTEMPT_S)
@@ -94,8 +95,8 @@ def settle(*, parcel: Parcel, outcome: Outcome, now: datetime) -> bool:
             failure=outcome.failure,
         )
         if delivery.attempts == parcel.attempt:  # else another took it over, as this took too long
-            _conclude(delivery, outcome, now)
-    if outcome.status == GONE and not delivery.endpoint.is_default:  # of one address it says nothing of the others
+            _conclude(delivery, outcome, is_gone=outcome.status == GONE and parcel.url == delivery.url, now=now)
+    if outcome.status == GONE and parcel.url == delivery.endpoint.url:  # of one address it says nothing of another
         disable_endpoint(endpoint=delivery.endpoint, by=Endpoint.DisabledBy.RECEIVER, now=now)
     if outcome.failure:
         logger.info("webhook_not_delivered", delivery=delivery.public_id, reason=outcome.failure, status=outcome.status)
@@ -127,20 +128,48 @@ def _ended(network: Network, wait_s: float) -> Iterator[tuple[Parcel, Outcome]]:
 
 def _chosen(limit: int, now: datetime) -> list[int]:
     """The longest due, but few for each destination and each user."""
-    sending = list(Delivery.objects.in_flight(now).values_list("destination", "endpoint__user"))
-    to_destination = Counter(destination for destination, _ in sending)
-    of_user = Counter(user for _, user in sending)
-    full = [destination for destination, count in to_destination.items() if count >= PER_DESTINATION]
-    busy = [user for user, count in of_user.items() if count >= PER_USER]
-    due = Delivery.objects.to_send(now).exclude(destination__in=full).exclude(endpoint__user__in=busy)
+    places = _Places(Delivery.objects.in_flight(now).values_list("destination", "endpoint__user"))
+    due = Delivery.objects.to_send(now).exclude(destination__in=places.full).exclude(endpoint__user__in=places.busy)
     candidates = due.fair(PER_DESTINATION).order_by("due_at", "pk").values_list("pk", "destination", "endpoint__user")
     chosen: list[int] = []
     for pk, destination, user in candidates[:LOOKED_AT]:
-        if to_destination[destination] < PER_DESTINATION and of_user[user] < PER_USER and len(chosen) < limit:
-            to_destination[destination] += 1
-            of_user[user] += 1
+        if len(chosen) < limit and places.take(destination, user):
             chosen.append(pk)
     return chosen
+
+
+class _Places:
+    """Who holds places: one user no more than a few for a destination, so that another finds some there too."""
+
+    def __init__(self, sending: Iterable[tuple[str, int]]) -> None:
+        self._of_pair = Counter(sending)
+        self._to_destination, self._of_user = Counter[str](), Counter[int]()
+        for (destination, user), count in self._of_pair.items():
+            self._to_destination[destination] += count
+            self._of_user[user] += count
+
+    @property
+    def full(self) -> list[str]:
+        """The destinations to which no more may go."""
+        return [destination for destination, held in self._to_destination.items() if held >= PER_DESTINATION_OF_ALL]
+
+    @property
+    def busy(self) -> list[int]:
+        """The users of whom no more may go."""
+        return [user for user, held in self._of_user.items() if held >= PER_USER]
+
+    def take(self, destination: str, user: int) -> bool:
+        """Whether there was a place, which is taken now."""
+        if (
+            self._of_pair[destination, user] >= PER_DESTINATION
+            or self._to_destination[destination] >= PER_DESTINATION_OF_ALL
+            or self._of_user[user] >= PER_USER
+        ):
+            return False
+        self._of_pair[destination, user] += 1
+        self._to_destination[destination] += 1
+        self._of_user[user] += 1
+        return True
 
 
 def _begin(delivery: Delivery, now: datetime) -> Parcel | None:
@@ -181,13 +210,14 @@ def _secrets(endpoint: Endpoint, now: datetime) -> list[str]:
     return [unseal(secret) for secret in sealed]
 
 
-def _conclude(delivery: Delivery, outcome: Outcome, now: datetime) -> None:
+def _conclude(delivery: Delivery, outcome: Outcome, *, is_gone: bool, now: datetime) -> None:
+    """is_gone: it is never taken at the address that the delivery has now."""
     wait = wait_after(delivery.tries, outcome.asked)
     if not outcome.failure:
         _finish(delivery, State.DELIVERED, now)
     elif not delivery.endpoint.is_enabled:
         _finish(delivery, State.CANCELLED, now)
-    elif outcome.status == GONE or wait is None:
+    elif is_gone or wait is None:
         _finish(delivery, State.FAILED, now)
     else:
         delivery.state, delivery.due_at = State.PENDING, now + wait

@@ -25,8 +25,9 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         return self.filter(user=user)
 
     def wanting(self, user: User, event: str) -> "list[Endpoint]":
-        """Those of the user that are to be told of this event."""
-        enabled = self.for_user(user).filter(is_enabled=True, is_default=False)
+        """Those of the user that are to be told of this event. Until the transaction ends none of them can be deleted:
+        that would undo whatever is told of."""
+        enabled = self.for_user(user).filter(is_enabled=True, is_default=False).select_for_update(no_key=True)
         return [endpoint for endpoint in enabled if event in endpoint.events]
 
 
@@ -90,8 +91,11 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return self.filter(state=Delivery.State.SENDING, due_at__gt=now)
 
     def fair(self, per_destination: int) -> Self:
-        """The first few of each destination, so that a long queue for one hides no other's."""
-        place = Window(RowNumber(), partition_by=[F("destination")], order_by=[F("due_at"), F("pk")])
+        """The first few of each user for each destination, so that a long queue hides no other: not for another
+        destination, and not of another user for the same one."""
+        place = Window(
+            RowNumber(), partition_by=[F("endpoint__user"), F("destination")], order_by=[F("due_at"), F("pk")]
+        )
         return self.annotate(place=place).filter(place__lte=per_destination)
 
 

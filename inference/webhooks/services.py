@@ -42,6 +42,7 @@ class Issued:
     secret: str
 
 
+@transaction.atomic(savepoint=False)
 def announce(*, user: User, url: str | None, event: str, data: dict[str, Any], now: datetime) -> None:
     """Tell the user's endpoints that want this event, and `url`, which `prepare_one_off` has checked, where there is
     one. Call it in the transaction of what has happened: the messages are there when it is, and only then."""
@@ -125,16 +126,20 @@ def change_endpoint(
         endpoint.updated_at = now
         if url is not None:
             endpoint.url = url
-            waiting = endpoint.deliveries.filter(state=State.PENDING)
-            waiting.update(url=url, destination=_destination(url))
+            endpoint.deliveries.unfinished().update(url=url, destination=_destination(url))
         _save_new_address(endpoint)
     return endpoint
 
 
 def delete_endpoint(*, user: User, endpoint_id: str) -> None:
-    """It goes with its deliveries; nothing is sent to it any more. Raises ApiError 404."""
+    """It goes with its deliveries; nothing is sent to it any more. Raises ApiError 404; 400 where an operator has
+    disabled it, since who deleted it could make it anew."""
     with transaction.atomic():
-        own_endpoint(user=user, endpoint_id=endpoint_id).delete()
+        endpoint = own_endpoint(user=user, endpoint_id=endpoint_id)
+        if endpoint.disabled_by == DisabledBy.OPERATOR:
+            raise _wrong("id", "An operator has disabled this webhook: ask them to enable it.")
+        list(endpoint.deliveries.unfinished().select_for_update())  # who sends one just now writes its attempt before
+        endpoint.delete()
 
 
 def rotate_secret(*, user: User, endpoint_id: str, now: datetime) -> Issued:
@@ -150,16 +155,22 @@ def rotate_secret(*, user: User, endpoint_id: str, now: datetime) -> Issued:
 
 
 def redeliver(*, delivery: Delivery, now: datetime) -> Delivery:
-    """Sends it again, now, with its id and its body, and once more by the whole schedule where that fails. Raises
-    ApiError 400: it is being sent, or its endpoint is disabled."""
+    """Sends it again, now, with its id and its body, and once more by the whole schedule where that fails; to the
+    address that its endpoint has now. Raises ApiError 404: it is gone; 400: it is being sent, or its endpoint is
+    disabled."""
     with transaction.atomic():
-        row = Delivery.objects.select_related("endpoint").select_for_update(of=("self",)).get(pk=delivery.pk)
+        rows = Delivery.objects.filter(pk=delivery.pk).select_related("endpoint")
+        row = rows.select_for_update(of=("self",)).first()
+        if row is None:
+            raise ApiError(404, f"The delivery {delivery.public_id} is gone.")
         if row.state == State.SENDING:
             raise ApiError(400, "It is being sent just now. Look again in a moment.")
         if not row.endpoint.is_enabled:
             raise ApiError(400, "Its webhook is disabled: enable it first.")
         row.state, row.tries, row.due_at, row.finished_at = State.PENDING, 0, now, None
-        row.save(update_fields=["state", "tries", "due_at", "finished_at"])
+        row.url = row.endpoint.url or row.url
+        row.destination = _destination(row.url)
+        row.save(update_fields=["state", "tries", "due_at", "finished_at", "url", "destination"])
     return row
 
 
@@ -169,9 +180,12 @@ def redeliver_own(*, user: User, endpoint_id: str, delivery_id: str, now: dateti
 
 
 def disable_endpoint(*, endpoint: Endpoint, by: Endpoint.DisabledBy, now: datetime) -> None:
-    """Nothing is sent there from now on; what waits is cancelled, and can be sent again when it is enabled."""
+    """Nothing is sent there from now on; what waits is cancelled, and can be sent again when it is enabled. What an
+    operator has disabled stays the operator's to enable."""
     with transaction.atomic():
-        row = Endpoint.objects.select_for_update().get(pk=endpoint.pk)
+        row = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).first()
+        if row is None or row.disabled_by == DisabledBy.OPERATOR:
+            return
         row.is_enabled, row.disabled_by, row.updated_at = False, by, now
         row.save(update_fields=["is_enabled", "disabled_by", "updated_at"])
         _cancel_waiting(row, now)

@@ -18,9 +18,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from inference.webhooks import delivery as delivering
-from inference.webhooks.delivery import deliver_due, forget_old, take
-from inference.webhooks.models import Attempt, Delivery
+from inference.webhooks.delivery import deliver_due, forget_old, settle, take
+from inference.webhooks.models import Attempt, Delivery, Endpoint
 from inference.webhooks.services import change_endpoint, disable_endpoint, redeliver, rotate_secret
+from inference.webhooks.transport import Outcome
 from shared.accounts.models import User
 from shared.accounts.services import deactivate_user
 from tests.inference.webhooks.conftest import make_user
@@ -287,6 +288,47 @@ def test_what_waits_goes_to_a_new_address(user: User, receive: Receive):
     assert after.received[0].headers["webhook-id"] == delivery.public_id
 
 
+def outcome_of(status: int) -> Outcome:
+    return Outcome(started_at=timezone.now(), duration_ms=5, status=status, failure="status")
+
+
+def move(endpoint: Endpoint, url: str) -> None:
+    change_endpoint(
+        user=endpoint.user,
+        endpoint_id=endpoint.public_id,
+        url=url,
+        events=None,
+        is_enabled=None,
+        now=timezone.now(),
+    )
+
+
+@pytest.mark.parametrize("status", [500, 410])
+def test_what_is_on_its_way_when_the_address_changes_is_tried_again_at_the_new_one(user: User, status: int):
+    endpoint, _ = endpoint_at(user, "https://93.184.216.34/old")
+    announced(user)
+    (parcel,) = take(limit=1, now=timezone.now())
+    move(endpoint, "https://93.184.216.35/new")
+    settle(parcel=parcel, outcome=outcome_of(status), now=timezone.now())
+    (again,) = take(limit=1, now=timezone.now() + timedelta(minutes=1))
+
+    assert (parcel.url, again.url) == ("https://93.184.216.34/old", "https://93.184.216.35/new")
+    assert Delivery.objects.get().destination == "93.184.216.35:443"
+    endpoint.refresh_from_db()
+    assert endpoint.is_enabled
+
+
+def test_what_an_operator_has_disabled_a_receiver_does_not_give_back_to_its_owner(user: User):
+    endpoint, _ = endpoint_at(user, "https://93.184.216.34/")
+    announced(user)
+    (parcel,) = take(limit=1, now=timezone.now())
+    disable_endpoint(endpoint=endpoint, by=Endpoint.DisabledBy.OPERATOR, now=timezone.now())
+    settle(parcel=parcel, outcome=outcome_of(410), now=timezone.now())
+
+    endpoint.refresh_from_db()
+    assert endpoint.disabled_by == "operator"
+
+
 def test_an_address_that_the_operator_allows_no_more_is_refused_when_it_is_sent_to(
     user: User, receive: Receive, settings: Settings
 ):
@@ -409,6 +451,28 @@ def test_a_user_with_many_destinations_has_a_share_of_the_places(user: User):
 
     assert len(parcels) == delivering.PER_USER + 1
     assert parcels[-1].url == "https://hooks.example.com/"
+
+
+def test_who_fills_a_destination_delays_no_other_user_of_it(user: User):
+    for number in range(40):
+        announced(user, f"https://hooks.example.com/{number}")
+    announced(make_user("other"), "https://hooks.example.com/theirs")
+    now = timezone.now()
+    parcels = take(limit=delivering.AT_ONCE, now=now)
+
+    assert len(parcels) == delivering.PER_DESTINATION + 1
+    assert parcels[-1].url == "https://hooks.example.com/theirs"
+    assert take(limit=delivering.AT_ONCE, now=now) == []
+
+
+def test_all_users_together_hold_a_share_of_the_places_at_one_destination(db: None):
+    for number in range(6):
+        one = make_user(f"user{number}")
+        for place in range(5):
+            announced(one, f"https://hooks.example.com/{place}")
+
+    assert len(take(limit=delivering.AT_ONCE, now=timezone.now())) == delivering.PER_DESTINATION_OF_ALL
+    assert take(limit=delivering.AT_ONCE, now=timezone.now()) == []
 
 
 def test_what_ended_a_week_ago_is_forgotten(user: User, receive: Receive):

@@ -11,8 +11,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from inference.webhooks import services
-from inference.webhooks.models import Delivery, Endpoint
+from inference.webhooks.delivery import settle, take
+from inference.webhooks.models import Attempt, Delivery, Endpoint
 from inference.webhooks.sealing import unseal
+from inference.webhooks.transport import Outcome
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from tests.inference.webhooks.conftest import make_user
@@ -176,6 +178,37 @@ def test_what_an_operator_has_disabled_its_owner_cannot_enable(user: User):
     assert change(user, endpoint, is_enabled=True).is_enabled
 
 
+def test_what_an_operator_has_disabled_its_owner_cannot_delete_and_make_anew(user: User):
+    prepare(user)
+    default = Endpoint.objects.get()
+    services.disable_endpoint(endpoint=default, by=Endpoint.DisabledBy.OPERATOR, now=NOW)
+
+    assert refused(lambda: services.delete_endpoint(user=user, endpoint_id=default.public_id)) == (400, "id")
+    services.enable_endpoint(endpoint=default, now=NOW)
+    services.delete_endpoint(user=user, endpoint_id=default.public_id)
+    assert not Endpoint.objects.exists()
+
+
+def test_what_is_sent_again_goes_to_the_address_that_its_endpoint_has_now(user: User):
+    endpoint, _ = endpoint_at(user, f"{PUBLIC}/old")
+    (own,) = announced(user)
+    (one_off,) = announced(user, f"{PUBLIC}/one-off")[1:]
+    Delivery.objects.update(state="delivered", due_at=None, finished_at=NOW)
+    change(user, endpoint, url="https://93.184.216.35/new")
+
+    again = services.redeliver(delivery=own, now=NOW)
+    assert (again.url, again.destination) == ("https://93.184.216.35/new", "93.184.216.35:443")
+    assert services.redeliver(delivery=one_off, now=NOW).url == f"{PUBLIC}/one-off"
+
+
+def test_a_delivery_that_is_gone_cannot_be_sent_again(user: User):
+    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
+    (delivery,) = announced(user)
+    services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
+
+    assert refused(lambda: services.redeliver(delivery=delivery, now=NOW)) == (404, None)
+
+
 def test_a_default_endpoint_that_is_disabled_takes_no_one_off_addresses(user: User):
     prepare(user)
     services.disable_endpoint(endpoint=Endpoint.objects.get(), by=Endpoint.DisabledBy.OPERATOR, now=NOW)
@@ -235,3 +268,52 @@ def at_once(work: list[Callable[[], None]]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def beside(work: Callable[[], object], other: Callable[[], None]) -> list[BaseException]:
+    """Does `other` in a thread while what `work` has done is not committed; it may wait for that. What it raised."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            other()
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    with transaction.atomic():
+        work()
+        thread.start()
+        thread.join(1)
+    thread.join()
+    return raised
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_endpoint_that_is_deleted_just_now_undoes_nothing_of_what_is_told():
+    user = make_user("owner")
+    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
+
+    def delete() -> None:
+        services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
+
+    assert beside(lambda: announced(user), delete) == []
+    assert not Endpoint.objects.exists()
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_endpoint_can_be_deleted_while_an_attempt_is_written_down():
+    user = make_user("owner")
+    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
+    announced(user)
+    (parcel,) = take(limit=1, now=timezone.now())
+    failed = Outcome(started_at=NOW, duration_ms=5, status=500, failure="status")
+
+    def delete() -> None:
+        services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
+
+    assert beside(lambda: settle(parcel=parcel, outcome=failed, now=timezone.now()), delete) == []
+    assert not Attempt.objects.exists()
