@@ -1,6 +1,7 @@
 """What the figures of the shops cost at 10,000, 100,000 and 1,000,000 orders, on SQLite and PostgreSQL: beside the
-smallest size, beside the same figures straight from the orders, and beside writes without triggers. Sixteen writers and
-sixteen readers at once come last. BENCH_ORDERS=10000,10000000 names other sizes, BENCH_DATABASES=sqlite one database.
+smallest size, beside the same figures straight from the orders, beside the first page of django-oscar's dashboard over
+the same orders, and beside writes without triggers. Sixteen writers and sixteen readers at once come last.
+BENCH_ORDERS=10000,10000000 names other sizes, BENCH_DATABASES=sqlite one database.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from tests.postgresql import LocalPostgresql, find_binaries
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SIZES = [10_000, 100_000, 1_000_000]
+OSCARS_MOST = 1_000_000
 LOCK_WAIT_MS = 50
 
 
@@ -73,9 +75,13 @@ def compared(kind: str, sizes: list[int], times: int) -> Iterator[Comparison]:
         is_last = size == sizes[-1]
         with database(kind) as shop:
             told = shop.run("_analytics_shop", str(size), "--times", str(times), *(["--writes"] if is_last else []))
+            oscar = shop.run("_analytics_oscar", str(times)) if size <= OSCARS_MOST else {}
             crowd = shop.run("_analytics_crowd") if is_last else {}
             waits = shop.lock_waits()
-        print(json.dumps({"database": kind, "orders": size, **told, **crowd, "lock waits": waits}), file=sys.stderr)
+        print(
+            json.dumps({"database": kind, "orders": size, **told, "oscar": oscar, **crowd, "lock waits": waits}),
+            file=sys.stderr,
+        )
         smallest = smallest or told["reads"]
         where = f"{size:,} orders, {kind}"
         for name, taken in told["reads"].items():
@@ -84,6 +90,8 @@ def compared(kind: str, sizes: list[int], times: int) -> Iterator[Comparison]:
                     yield Comparison(f"{name}, {part}: {where}", taken[part], smallest[name][part], "ms, the smallest")
         overview, sales = told["reads"]["GET /analytics, platform"], told["reads"][SALES]
         yield Comparison(f"GET /analytics: {where}", overview["p50"], told["live"]["p50"], "ms, from the orders")
+        if oscar:
+            yield Comparison(f"GET /analytics: {where}", overview["p50"], oscar["p50"], "ms, django-oscar's dashboard")
         yield Comparison(f"GET {SALES[4:]}: {where}", sales["p50"], told["live sales"]["p50"], "ms, from the orders")
         for name in ("an order", "in bulk") if is_last else ():
             writes = told["writes"]
