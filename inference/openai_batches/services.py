@@ -1,6 +1,6 @@
 """Making batches of files, and writing the files of batches that have ended."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,6 +8,7 @@ import structlog
 from django.conf import settings
 from django.core.files.storage import default_storage
 from django.db import transaction
+from django.utils import timezone
 from msgspec import to_builtins
 
 from inference.batches.models import Batch, new_batch_id
@@ -30,7 +31,10 @@ KINDS = {
     "/v1/embeddings": Batch.Kind.EMBEDDING,
 }
 MOST_A_ROUND = 20
-FINISHES_WITHIN = timedelta(minutes=2)
+FINISHES_WITHIN = timedelta(minutes=2)  # from the last sign of life of who writes the files
+SAYS_SO_EVERY = timedelta(seconds=20)
+SLOWEST_STORAGE = 1024 * 1024  # bytes a second
+TRIES_AGAIN_AFTER = timedelta(seconds=30)  # meanwhile others have their turn
 
 logger = structlog.get_logger(__name__)
 
@@ -121,27 +125,45 @@ def cancel_file_batch(*, user: User, batch_id: str, now: datetime) -> FileBatch:
     return made
 
 
-def finish_file_batch(*, batch_pk: int, now: datetime) -> bool:
-    """Writes the files of a batch whose job has ended. Says whether it did: not twice, whoever else tries."""
+def finish_file_batch(*, batch_pk: int, now: datetime, clock: Callable[[], datetime] = timezone.now) -> bool:
+    """Writes the files of a batch whose job has ended. Says whether it did: not twice, whoever else tries. Others wait
+    for as long as it takes."""
     to_finish = FileBatch.objects.to_finish(now).filter(job=batch_pk)
     made = to_finish.select_related("job", "user").first()
     if made is None or made.job is None or not to_finish.update(finishing_until=now + FINISHES_WITHIN):
         return False
     try:
-        return _write_files(made, made.job, now)
+        return _write_files(made, made.job, clock)
     except BaseException:
-        FileBatch.objects.filter(pk=made.pk).update(finishing_until=None)  # the next round tries again
+        FileBatch.objects.filter(pk=made.pk).update(finishing_until=clock() + TRIES_AGAIN_AFTER)
         raise
 
 
-def _write_files(made: FileBatch, job: Batch, now: datetime) -> bool:
-    output = _write(made, "output", output_lines(job), now) if job.completed else None
-    errors = _write(made, "errors", error_lines(job), now) if job.completed < job.total else None
-    return _finish(made, output, errors, now)
+def _write_files(made: FileBatch, job: Batch, clock: Callable[[], datetime]) -> bool:
+    output = _write(made, "output", output_lines(job), clock) if job.completed else None
+    errors = _write(made, "errors", error_lines(job), clock) if job.completed < job.total else None
+    return _finish(made, output, errors, clock())
 
 
-def _write(made: FileBatch, what: str, lines: Iterator[bytes], now: datetime) -> StoredFile:
-    return write_file(owner=made.user, name=f"{made.batch_id}_{what}.jsonl", lines=lines, now=now)
+def _write(made: FileBatch, what: str, lines: Iterator[bytes], clock: Callable[[], datetime]) -> StoredFile:
+    kept = _while_written(made, lines, clock)
+    return write_file(owner=made.user, name=f"{made.batch_id}_{what}.jsonl", lines=kept, now=clock())
+
+
+def _while_written(made: FileBatch, lines: Iterator[bytes], clock: Callable[[], datetime]) -> Iterator[bytes]:
+    """The lines; nobody else begins while they come, nor while the storage takes them afterwards."""
+    said, size = clock(), 0
+    for line in lines:
+        if clock() >= said + SAYS_SO_EVERY:
+            said = clock()
+            _hold(made, said + FINISHES_WITHIN)
+        size += len(line)
+        yield line
+    _hold(made, clock() + FINISHES_WITHIN + timedelta(seconds=size / SLOWEST_STORAGE))
+
+
+def _hold(made: FileBatch, until: datetime) -> None:
+    FileBatch.objects.filter(pk=made.pk).update(finishing_until=until)
 
 
 @transaction.atomic

@@ -1,9 +1,11 @@
 """/v1/batches: a file becomes a job that is there as soon as it is answered, and what came of it becomes files."""
 
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from inference.batches.models import Batch, BatchRequest
@@ -18,11 +20,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 DAY = timedelta(days=1)
 
 
-def finish() -> None:
+def finish(now: datetime | None = None) -> None:
     """What a worker does, where a batch has ended."""
-    (job,) = FileBatch.objects.to_finish(timezone.now()).values_list("job", flat=True)
+    now = now or timezone.now()
+    (job,) = FileBatch.objects.to_finish(now).values_list("job", flat=True)
     assert job is not None
-    assert services.finish_file_batch(batch_pk=job, now=timezone.now())
+    assert services.finish_file_batch(batch_pk=job, now=now)
 
 
 def read(asker: Asker, batch_id: str) -> dict[str, Any]:
@@ -190,7 +193,7 @@ def test_files_are_written_once_whoever_else_tries(asker: Asker, monkeypatch: py
         if others.pop():
             others.append(False)
             assert not services.finish_file_batch(batch_pk=job.pk, now=timezone.now())
-            later = timezone.now() + services.FINISHES_WITHIN  # as if we had died
+            later = timezone.now() + services.FINISHES_WITHIN + timedelta(seconds=1)  # as if we had died
             assert services.finish_file_batch(batch_pk=job.pk, now=later)
         return file
 
@@ -217,8 +220,35 @@ def test_files_that_could_not_be_written_are_written_the_next_time(asker: Asker,
         with pytest.raises(ConnectionError):
             finish()
     assert read(asker, told["id"])["status"] == "finalizing"
+    assert not FileBatch.objects.to_finish(timezone.now()).exists()  # others have their turn first
 
-    finish()
+    finish(timezone.now() + services.TRIES_AGAIN_AFTER)
+    assert read(asker, told["id"])["status"] == "completed"
+
+
+def test_who_writes_for_long_is_let_finish(asker: Asker, monkeypatch: pytest.MonkeyPatch):
+    told = asker.make(chat_lines("a", "b"))
+    job = work(told["id"], ANSWERED, ANSWERED)
+    now, passed = timezone.now(), [timedelta()]
+    read_lines, save = services.output_lines, default_storage.save
+
+    def time_passes(most: timedelta) -> None:
+        passed[0] += most * 0.9
+        assert not FileBatch.objects.to_finish(now + passed[0]).exists()
+
+    def slow_lines(job: Batch) -> Iterator[bytes]:
+        for line in read_lines(job):
+            time_passes(services.FINISHES_WITHIN)
+            yield line
+
+    def slow_save(name: str, content: Any) -> str:
+        time_passes(services.FINISHES_WITHIN + timedelta(seconds=content.size / services.SLOWEST_STORAGE))
+        return str(save(name, content))
+
+    monkeypatch.setattr(services, "SLOWEST_STORAGE", 0.5)
+    monkeypatch.setattr(services, "output_lines", slow_lines)
+    monkeypatch.setattr(default_storage, "save", slow_save)
+    assert services.finish_file_batch(batch_pk=job.pk, now=now, clock=lambda: now + passed[0])
     assert read(asker, told["id"])["status"] == "completed"
 
 
