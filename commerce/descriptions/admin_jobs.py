@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from commerce.catalog.models import Product
 from commerce.descriptions import allowances, jobs
 from commerce.descriptions.admin_forms import JobForm, first_error
-from commerce.descriptions.admin_words import ITEM_ERRORS, ITEM_STATES, JOB_STATES, LENGTHS, TONES
+from commerce.descriptions.admin_words import ITEM_ERRORS, ITEM_STATES, JOB_STATES, LENGTHS, TONES, told
 from commerce.descriptions.allowances import Holder
 from commerce.descriptions.models import DescriptionJob
 from shared.accounts.models import User
@@ -66,7 +66,7 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
     try:
         job = jobs.cancel_job(author=user_of(request), job_id=job_id, now=timezone.now())
     except ApiError as error:
-        messages.error(request, _(error.problem.message))
+        messages.error(request, told(error))
         return HttpResponseRedirect(reverse("admin:commerce_descriptions_descriptionjob_changelist"))
     return HttpResponseRedirect(_url_of(job))
 
@@ -87,7 +87,7 @@ def _begin(request: HttpRequest, product_ids: list[int]) -> DescriptionJob | Non
             author=user_of(request), product_ids=product_ids, wishes=form.wishes(), now=timezone.now()
         )
     except ApiError as error:
-        messages.error(request, _(error.problem.message))
+        messages.error(request, told(error))
         return None
 
 
@@ -102,9 +102,9 @@ def _job(request: HttpRequest, job_id: int) -> DescriptionJob:
 def _words(job: DescriptionJob) -> dict[str, Any]:
     """What the job's state is called, and how far it is, in words."""
     counts = {"written": job.written, "failed": job.failed, "total": job.total}
-    told = _("%(written)d of %(total)d written, %(failed)d failed") % counts
+    so_far = _("%(written)d of %(total)d written, %(failed)d failed") % counts
     is_ending = job.is_open and job.cancelled_at
-    return {"state": str(_("Is being cancelled") if is_ending else JOB_STATES[job.state]), "told": told}
+    return {"state": str(_("Is being cancelled") if is_ending else JOB_STATES[job.state]), "told": so_far}
 
 
 def _left(products: list[Product]) -> int | None:

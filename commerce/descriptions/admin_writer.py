@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from commerce.catalog.models import Product
 from commerce.descriptions import allowances, drafts, services
 from commerce.descriptions.admin_forms import TextForm, WishesForm, first_error
+from commerce.descriptions.admin_words import told
 from commerce.descriptions.allowances import holder_of
 from commerce.descriptions.streaming import STREAM_HEADERS, DescriptionEvents
 from commerce.descriptions.threads import in_thread
@@ -35,8 +36,8 @@ def for_admins(deed: Deed) -> Deed:
         try:
             return await deed(request, user, **path)
         except ApiError as error:
-            told = error.problem
-            return JsonResponse({"message": _(told.message)}, status=told.status, headers=told.headers)
+            problem = error.problem
+            return JsonResponse({"message": told(error)}, status=problem.status, headers=problem.headers)
 
     return answer
 

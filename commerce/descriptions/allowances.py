@@ -49,6 +49,7 @@ class AllowanceSpent(ApiError):
     """Less is left for today than was asked for."""
 
     def __init__(self, state: AllowanceState, now: datetime) -> None:
+        self.state = state
         seconds = max(1, int((state.resets_at - now).total_seconds()))
         super().__init__(
             429,

@@ -8,7 +8,7 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx2
 import msgspec
@@ -16,9 +16,11 @@ import msgspec
 from commerce.descriptions.transport import AnswerTooLarge, http_client
 
 T = TypeVar("T")
+# What is written down, or becomes part of an address.
+Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z")]
 
 CALL_S = 20.0
-PAGE = 100  # results
+PAGE = 25  # results: of the longest texts that may be asked for they are far from the most that is read
 REFUSED = "The model server refused the batch: look whether the model is loaded and the key may use it."
 UNKNOWN = "The model server does not know the batch, or runs none."
 NO_SENSE = "The model server's answer makes no sense."
@@ -33,7 +35,7 @@ class BatchServerAway(Exception):
 
 
 class _Accepted(msgspec.Struct):
-    batch_id: str
+    batch_id: Name
 
 
 class _Choice(msgspec.Struct):
@@ -41,7 +43,7 @@ class _Choice(msgspec.Struct):
 
 
 class _Error(msgspec.Struct):
-    code: str
+    code: Name
 
 
 class Result(msgspec.Struct):

@@ -5,6 +5,8 @@ stored in one transaction that holds the job's row, and a result for which there
 server's webhook only hastens the next look: without it, jobs are looked at every few seconds.
 """
 
+import json
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -16,9 +18,16 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from commerce.catalog.models import Product
 from commerce.descriptions import allowances, prompts
 from commerce.descriptions.allowances import Taken
-from commerce.descriptions.batch_server import BatchServer, BatchServerAway, BatchServerError, Result
+from commerce.descriptions.batch_server import (
+    NO_SENSE,
+    BatchServer,
+    BatchServerAway,
+    BatchServerError,
+    Result,
+)
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob, JobItem
 from commerce.descriptions.plain_text import plain_text
 from commerce.descriptions.prompts import Brief
@@ -32,6 +41,7 @@ LONGEST_ROUND = timedelta(minutes=1)
 LONGEST_TEXT = 20_000
 NOT_DONE = "NOT_DONE"
 NO_TEXT = "NO_TEXT"
+PRODUCT_GONE = "PRODUCT_GONE"
 AWAY = "The model server did not answer for a day."
 
 # As the chat of a single description has it: the native form's own defaults are others.
@@ -72,11 +82,21 @@ def _move_on(job: DescriptionJob, now: datetime) -> None:
     if not job.batch_id and job.cancelled_at:
         _end(job.pk, State.CANCELLED, now)
     elif not job.batch_id:
-        _put_off(job, now, state=State.RUNNING, batch_id=server.submit(_batch(job), key=str(job.key)))
+        _send(server, job, now)
     else:
         if job.cancelled_at:
             server.cancel(job.batch_id)
         _read(server, job, now)
+
+
+def _send(server: BatchServer, job: DescriptionJob, now: datetime) -> None:
+    """As one batch, however often it is sent: its key is of the job and of what is asked, for a product may have got
+    another name since, and a server takes a key for one body alone."""
+    batch = _batch(job)
+    key = uuid.uuid5(job.key, json.dumps(batch, sort_keys=True))
+    batch_id = server.submit(batch, key=str(key))
+    if not _put_off(job, now, state=State.RUNNING, batch_id=batch_id):
+        server.cancel(batch_id)  # somebody has cancelled the job meanwhile
 
 
 def _read(server: BatchServer, job: DescriptionJob, now: datetime) -> None:
@@ -91,6 +111,8 @@ def _read(server: BatchServer, job: DescriptionJob, now: datetime) -> None:
         if not page.results:
             _put_off(job, now)
             return
+        if page.next <= after:
+            raise BatchServerError(NO_SENSE)
         after = page.next
 
 
@@ -126,17 +148,22 @@ def brief_of(job: DescriptionJob, item: JobItem) -> Brief:
 
 @transaction.atomic
 def _store(job_id: int, results: Iterable[Result], now: datetime) -> None:
-    """Drafts of what is new among these results. A job that has ended stays as it is."""
+    """Drafts of what is new among these results, for products that the author may still change. A job that has ended
+    stays as it is."""
     job = DescriptionJob.objects.select_for_update().get(pk=job_id)
     if not job.is_open:
         return
     waiting = {str(item.place): item for item in _waiting(job).select_related("product")}
+    products = {item.product_id for item in waiting.values()}
+    ours = set(Product.objects.managed_by(job.author).filter(pk__in=products).values_list("pk", flat=True))
     for result in results:
         item = waiting.get(result.id)
-        if item and result.status == "completed":
+        if item and item.product_id not in ours:
+            item.state, item.error = JobItem.State.FAILED, PRODUCT_GONE
+        elif item and result.status == "completed":
             _write(job, item, plain_text(result.text), now)
         elif item and result.status == "failed":
-            item.state, item.error = JobItem.State.FAILED, (result.error.code if result.error else NOT_DONE)[:64]
+            item.state, item.error = JobItem.State.FAILED, result.error.code if result.error else NOT_DONE
     _save([item for item in waiting.values() if item.state != JobItem.State.WAITING])
     _count(job)
 
@@ -195,11 +222,13 @@ def _waiting(job: DescriptionJob) -> "QuerySet[JobItem]":
     return job.items.filter(state=JobItem.State.WAITING).order_by("place")
 
 
-def _put_off(job: DescriptionJob, now: datetime, **values: Any) -> None:
-    """The next look is in a few seconds; unless one was asked for meanwhile, by a webhook or because of a cancel."""
+def _put_off(job: DescriptionJob, now: datetime, **values: Any) -> bool:
+    """The next look is in a few seconds; unless one was asked for meanwhile, by a webhook or because of a cancel. False
+    for a job that has ended meanwhile, which stays as it is."""
     open_jobs = DescriptionJob.objects.filter(pk=job.pk, ended_at=None)
-    open_jobs.update(setbacks=0, **values)
+    is_open = bool(open_jobs.update(setbacks=0, **values))
     open_jobs.filter(look_at=now + LOOKED_AFTER_WITHIN).update(look_at=now + LOOK_AGAIN_AFTER)
+    return is_open
 
 
 def _wait(job: DescriptionJob, now: datetime) -> None:

@@ -24,6 +24,8 @@ _EMPTY_LINES = re.compile(r"\n{3,}")
 _KEPT = frozenset("\n\u200c\u200d")
 _STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _ROUNDS = 3  # what is left of a mark may be another mark: `<b<b>>`
+# And of many, of those without an end, and of tags around other marks: what a browser would still take for a tag.
+_OPENED = re.compile(r"<(?=[A-Za-z/!?|])")
 
 
 def plain_text(text: str) -> str:
@@ -37,6 +39,7 @@ def plain_text(text: str) -> str:
         (_STARS, r"\2"), (_UNDERSCORES, r"\2"), (_STRUCK, r"\1"), (_CODE, r"\1"), (_BLANK_END, ""),
     ):  # fmt: skip
         text = mark.sub(kept, text)
+    text = _OPENED.sub("< ", text)
     return _EMPTY_LINES.sub("\n\n", text).strip()
 
 

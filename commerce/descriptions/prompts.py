@@ -35,7 +35,7 @@ def messages(brief: Brief) -> list[dict[str, str]]:
     if brief.tone:
         lines.append(f"Tone: {_one_line(brief.tone)}")
     if brief.language != "en":
-        lines.append(f"Language: {brief.language}")
+        lines.append(f"Language: {_one_line(brief.language)}")
     if brief.max_words:
         lines.append(f"Length: {_length(brief.max_words)} ({brief.max_words} words)")
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n".join(lines)}]

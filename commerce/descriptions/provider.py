@@ -48,6 +48,10 @@ class CutShort(Exception):
     """The provider's stream ended before it said that the text is complete."""
 
 
+class NoDescription(Exception):
+    """The provider ended as it meant to, without words or by its own filter: the next request may fare better."""
+
+
 class Provider:
     """One provider and one model of it. Used within one event loop at a time."""
 
@@ -105,10 +109,14 @@ class Provider:
         try:
             yield
             verdict = self._breaker.succeeded
-        except openai.BadRequestError as error:
-            # A provider that refuses one request is well: it must not be shut off for everybody else's.
+        # A provider that refuses one request, or has nothing to say to it, is well: whoever sends such requests must
+        # not have it shut off for everybody else.
+        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             verdict = self._breaker.succeeded
             raise self._error(error, REFUSED) from None
+        except NoDescription as error:
+            verdict = self._breaker.succeeded
+            raise self._error(error, FAILED) from None
         except Exception as error:  # whatever the provider made the client stumble over
             verdict = self._breaker.failed
             raise self._error(error, FAILED) from None
@@ -135,7 +143,7 @@ class Provider:
                         written = written or not piece.isspace()
                         yield piece
                 if not written:
-                    raise CutShort
+                    raise NoDescription
                 return
             except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
                 if written or not tries_left:
@@ -159,8 +167,10 @@ class Provider:
                     finish_reason = choice.finish_reason or finish_reason
                     if choice.delta.content:
                         yield choice.delta.content
-        if finish_reason not in ("stop", "length"):
+        if finish_reason is None:
             raise CutShort
+        if finish_reason not in ("stop", "length"):
+            raise NoDescription
 
     @cached_property
     def _ssl_context(self) -> ssl.SSLContext:

@@ -6,6 +6,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 
 from commerce.config.settings.s3 import s3_storage
+from commerce.config.settings.webhook_secrets import webhook_secret
 from commerce.config.settings.zones import time_zone
 from shared.environment import env
 from shared.serving.broker import broker_url
@@ -155,7 +156,7 @@ DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY", default=500)
 # Where the model server tells the shop that a batch has ended, and the secret that it signs this with. Without them
 # the shop asks every few seconds.
 DESCRIPTIONS_WEBHOOK_URL = env.str("STOA_DESCRIPTIONS_WEBHOOK_URL", default="")
-DESCRIPTIONS_WEBHOOK_SECRET = env.str("STOA_DESCRIPTIONS_WEBHOOK_SECRET", default="")
+DESCRIPTIONS_WEBHOOK_SECRET = webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
 
 UNFOLD = {
     "SITE_TITLE": "Stoa commerce",

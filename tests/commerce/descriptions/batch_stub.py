@@ -14,19 +14,22 @@ SECRET_WORD = "a word of the model server's own"
 
 class BatchStub(ThreadingHTTPServer):
     """`batches` by id: requests, and how many of them are done. `failing`: the status of every answer, if any; `cut`:
-    drop the connection in place of an answer, after the deed is done. `page`: results a page at most."""
+    drop the connection in place of an answer, after the deed is done. `page`: results a page at most; `stuck`: each
+    page leads to itself. A key that comes again with another body is refused."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.batches: dict[str, dict[str, Any]] = {}
-        self.keys: dict[str, str] = {}
+        self.keys: dict[str, tuple[str, dict[str, Any]]] = {}
         self.asked: list[str] = []
         self.failing = 0
         self.garbage = False
         self.cut = False
         self.page = 100
+        self.stuck = False
+        self.batch_name = "batch"
         self.texts: dict[str, str] = {}
         self.broken: set[str] = set()
 
@@ -77,9 +80,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def _submit(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _submit(self, body: dict[str, Any]) -> dict[str, Any] | None:
         key = self.headers["Idempotency-Key"]
-        batch_id = self.server.keys.setdefault(key, f"batch_{len(self.server.keys)}")
+        batch_id, first = self.server.keys.setdefault(key, (f"{self.server.batch_name}_{len(self.server.keys)}", body))
+        if body != first:
+            return None
         made = {"requests": body["requests"], "done": 0, "status": "processing", "body": body}
         self.server.batches.setdefault(batch_id, made | {"authorization": self.headers.get("Authorization", "")})
         return {"batch_id": batch_id, "status": "processing", "total_requests": len(body["requests"]), "created": 1}
@@ -99,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         rest = [(index, request) for index, request in done if index > after]
         shown = rest[: min(self.server.page, int(query["limit"][0]))]
         is_last = batch["status"] != "processing" and len(shown) == len(rest)
-        following = None if is_last else shown[-1][0] if shown else after
+        following = after if self.server.stuck else None if is_last else shown[-1][0] if shown else after
         results = [self._result(index, request) for index, request in shown]
         return {"batch_id": batch_id, "status": batch["status"], "results": results, "next": following}
 

@@ -180,6 +180,14 @@ async def wordless(server: ProviderServer, writer: asyncio.StreamWriter) -> None
     writer.write(STREAM_HEAD + chunk(" ") + chunk(None, "stop") + b"data: [DONE]\n\n")
 
 
+async def filtered(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD + chunk(" The Velmo") + chunk(None, "content_filter") + b"data: [DONE]\n\n")
+
+
+async def refusal_422(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(answer("422 No", b'{"error": {"message": "not this"}}', Content_Type="application/json"))
+
+
 async def endless_line(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     writer.write(STREAM_HEAD + b"data: ")
     for _ in range(1024):
@@ -218,6 +226,8 @@ BEHAVIOURS: dict[str, Behaviour] = {
         error_event,
         cut_short,
         wordless,
+        filtered,
+        refusal_422,
         endless_line,
         compressed,
         redirect,

@@ -121,6 +121,25 @@ def test_more_than_is_left_is_told_and_nothing_begins(desk: Client, products: li
     assert not DescriptionJob.objects.exists()
 
 
+def test_what_goes_wrong_is_told_in_german_too(
+    desk: Client, products: list[Product], stub: BatchStub, settings: Settings
+):
+    german = {"Accept-Language": "de"}
+    job = begin(desk, products)
+    stub.failing = 401
+    job_rounds.look_after(job_id=job.pk, now=timezone.now())
+    settings.DESCRIPTIONS_A_DAY = 2
+    chosen = {"product": [product.pk for product in products], "max_words": "40"}
+
+    assert "Der Modellserver hat den Auftrag abgelehnt" in desk.get(f"{JOBS}{job.pk}/change/", headers=german).text
+    assert (
+        "Dieser Auftrag ist schon gescheitert."
+        in desk.post(f"{JOBS}{job.pk}/cancel/", headers=german, follow=True).text
+    )
+    spent = desk.post(f"{JOBS}new/", chosen, headers=german).text
+    assert "Von den 2 Beschreibungen, die dieser Laden heute verlangen darf, sind noch 2 übrig." in spent
+
+
 def test_no_products_lead_back_to_the_list(desk: Client):
     assert desk.get(f"{JOBS}new/", {"product": ["x", "999"]}).headers["Location"] == PRODUCTS
 

@@ -13,9 +13,10 @@ from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 from commerce.catalog.models import Product
 from commerce.descriptions import job_rounds
 from commerce.descriptions.allowances import AllowanceSpent
+from commerce.descriptions.batch_server import BatchServer
 from commerce.descriptions.jobs import MOST_PRODUCTS, Wishes, cancel_job, create_job
 from commerce.descriptions.models import Allowance, DescriptionDraft, DescriptionJob, JobItem
-from commerce.shops.models import Shop
+from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError, ValidationFailed
@@ -159,6 +160,49 @@ def test_a_worker_that_dies_after_the_batch_was_sent_sends_no_second_one(
     assert (job.state, job.written) == ("completed", 5)
 
 
+def test_a_product_that_gets_another_name_before_the_batch_is_sent_again_is_described_by_it(
+    staff: User, products: list[Product], stub: BatchStub
+):
+    job = begin(staff, products)
+    stub.cut = True
+    look(job, NOON)
+    stub.cut = False
+    Product.objects.filter(pk=products[0].pk).update(name="Lantern")
+    look(job, NOON + 5 * MINUTE)
+    stub.finish()
+    look(job, NOON + 6 * MINUTE)
+
+    assert (job.state, job.written) == ("completed", 5)
+    assert "Lantern" in stub.batches[job.batch_id]["requests"][0]["messages"][1]["content"]
+
+
+def test_what_becomes_of_products_meanwhile_is_looked_at_again(staff: User, products: list[Product], stub: BatchStub):
+    other = Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Other", slug="other")
+    job = look(begin(staff, products), NOON)
+    Product.objects.filter(pk=products[0].pk).update(deleted_at=NOON)
+    Product.objects.filter(pk=products[1].pk).update(shop=other)
+    stub.finish()
+    look(job, NOON + 10 * SECOND)
+
+    assert (job.state, job.written, job.failed) == ("completed", 3, 2)
+    errors = list(job.items.order_by("place").values_list("error", flat=True))
+    assert errors == ["PRODUCT_GONE", "PRODUCT_GONE", "", "", ""]
+    assert set(DescriptionDraft.objects.values_list("product_id", flat=True)) == {p.pk for p in products[2:]}
+    assert used() == 3
+
+
+def test_whoever_no_longer_works_in_the_shop_gets_no_drafts_into_it(
+    staff: User, products: list[Product], stub: BatchStub
+):
+    job = look(begin(staff, products), NOON)
+    ShopStaff.objects.filter(user=staff).delete()
+    stub.finish()
+    look(job, NOON + 10 * SECOND)
+
+    assert (job.state, job.failed, used()) == ("completed", 5, 0)
+    assert not DescriptionDraft.objects.exists()
+
+
 def test_a_worker_that_dies_while_it_reads_writes_no_draft_twice(
     staff: User, products: list[Product], stub: BatchStub, monkeypatch: pytest.MonkeyPatch
 ):
@@ -254,6 +298,46 @@ def test_what_is_cancelled_before_it_was_sent_is_never_sent(staff: User, product
     look(job, NOON)
 
     assert (job.state, used(), stub.asked) == ("cancelled", 0, [])
+
+
+def test_a_batch_whose_job_is_cancelled_while_it_is_sent_is_cancelled_too(
+    staff: User, products: list[Product], stub: BatchStub, monkeypatch: pytest.MonkeyPatch
+):
+    job = begin(staff, products)
+    submit = BatchServer.submit
+
+    def slow(server: BatchServer, body: dict[str, Any], *, key: str) -> str:
+        batch_id = submit(server, body, key=key)
+        cancel_job(author=staff, job_id=job.pk, now=NOON + SECOND)
+        job_rounds.look_after(job_id=job.pk, now=NOON + SECOND)
+        return batch_id
+
+    monkeypatch.setattr(BatchServer, "submit", slow)
+    look(job, NOON)
+
+    assert (job.state, job.batch_id, used()) == ("cancelled", "", 0)
+    assert stub.batches["batch_0"]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("name", ["batch/../keys?x=", "b" * 65, "batch\x00"], ids=["an address", "long", "nul"])
+def test_a_batch_with_a_name_that_is_none_ends_the_job(
+    staff: User, products: list[Product], stub: BatchStub, name: str
+):
+    stub.batch_name = name
+    job = look(begin(staff, products), NOON)
+
+    assert (job.state, used()) == ("failed", 0)
+    assert "makes no sense" in job.error
+
+
+def test_pages_that_lead_nowhere_end_the_job(staff: User, products: list[Product], stub: BatchStub):
+    job = look(begin(staff, products), NOON)
+    stub.finish(2)
+    stub.stuck = True
+    look(job, NOON + 10 * SECOND)
+
+    assert (job.state, job.written, used()) == ("failed", 2, 2)
+    assert "makes no sense" in job.error
 
 
 def test_a_job_of_more_than_is_left_takes_nothing(staff: User, products: list[Product], settings: Settings):

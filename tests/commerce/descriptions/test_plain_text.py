@@ -31,6 +31,10 @@ from commerce.descriptions.plain_text import plain_text, visible
         ("\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e", "\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e"),
         ("a\tb", "a b"),
         ("<br><br/>", ""),
+        ("<img src=x<b<b<b<b>>>> onerror=alert(1)>", "< img src=x< b> onerror=alert(1)>"),
+        ("<img src=x onerror=alert(1)//", "< img src=x onerror=alert(1)//"),
+        ("<**img src=x onerror=alert(1)**>", "< img src=x onerror=alert(1)>"),
+        ("<|" + "x" * 65 + "|>", "< |" + "x" * 65 + "|>"),
     ],
 )
 def test_words_stay_and_marks_go(written: str, kept: str):

@@ -70,6 +70,8 @@ BAD = [
     "error_event",
     "cut_short",
     "wordless",
+    "filtered",
+    "refusal_422",
     "endless_line",
     "compressed",
     "redirect",
@@ -133,10 +135,19 @@ async def test_c6_after_five_failures_the_provider_is_left_alone(provider_server
     assert len(provider_server.asked) == asked == 5
 
 
-async def test_refused_requests_do_not_open_the_breaker_for_everybody_else(provider_server: ProviderServer):
-    provider = provider_at(provider_server.url("refusal_400"))
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        ("refusal_400", "refused the request"), ("refusal_422", "refused the request"),
+        ("wordless", "did not give"), ("filtered", "did not give"),
+    ],
+)  # fmt: skip
+async def test_requests_that_come_to_nothing_do_not_open_the_breaker_for_everybody_else(
+    provider_server: ProviderServer, behaviour: str, told: str
+):
+    provider = provider_at(provider_server.url(behaviour))
     for _ in range(6):
-        with pytest.raises(ProviderError, match="refused the request"):
+        with pytest.raises(ProviderError, match=told):
             await written_by(provider)
 
     assert len(provider_server.asked) == 6

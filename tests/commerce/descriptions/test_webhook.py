@@ -8,12 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.utils import timezone
+from environ import Env
 from pytest_django import Settings
 from standardwebhooks import Webhook
 
 from commerce.catalog.models import Product
+from commerce.config.settings.webhook_secrets import webhook_secret
 from commerce.descriptions import job_rounds
 from commerce.descriptions.jobs import Wishes, create_job
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
@@ -147,6 +150,23 @@ def test_without_a_secret_nothing_is_believed(job: DescriptionJob, settings: Set
     settings.DESCRIPTIONS_WEBHOOK_SECRET = ""
     assert send(message(), signed(new_secret(), message())) == 400
     assert not is_due(job)
+
+
+@pytest.mark.parametrize(
+    "given", ["whsec_", "whsec_!!!!", "whsec_YQ==", "secret", base64.b64encode(b"k" * 32).decode()], ids=str
+)
+def test_w5_a_secret_that_could_be_guessed_stops_the_start(given: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("STOA_DESCRIPTIONS_WEBHOOK_SECRET", given)
+    with pytest.raises(ImproperlyConfigured, match="STOA_DESCRIPTIONS_WEBHOOK_SECRET is no webhook secret"):
+        webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
+
+
+def test_w5_a_secret_of_the_model_servers_or_none_is_taken(monkeypatch: pytest.MonkeyPatch):
+    given = new_secret()
+    monkeypatch.setenv("STOA_DESCRIPTIONS_WEBHOOK_SECRET", given)
+    assert webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == given
+    monkeypatch.delenv("STOA_DESCRIPTIONS_WEBHOOK_SECRET")
+    assert webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == ""
 
 
 def test_w5_a_thousand_signed_messages_are_all_taken(job: DescriptionJob, secret: str):
