@@ -31,7 +31,6 @@ PER_DESTINATION_OF_ALL = 16
 PER_USER = 16
 LOOKED_AT = 1000
 LEASE = timedelta(seconds=2 * ATTEMPT_S)
-TAKES_FOR = timedelta(seconds=40)  # then a round ends what it has begun, within a minute: the next goes on
 LOOKS_EVERY_S = 0.5
 FORGOTTEN_AT_ONCE = 500
 GONE = 410
@@ -43,15 +42,15 @@ logger = structlog.get_logger("stoa.webhooks")
 def deliver_due(
     *, clock: Callable[[], datetime] = timezone.now, stopping: Event | None = None, look_up: LookUp = look_up
 ) -> int:
-    """Send what is due, and what comes to be due meanwhile, for a minute at most. Answers how many arrived. Several may
+    """Send what is due, and what comes to be due while something is on its way. Answers how many arrived. Several may
     run at once, on any number of machines. stopping: once it is set nothing more is begun, and what is on its way is
     given back."""
-    until, arrived, sending = clock() + TAKES_FOR, 0, set[Parcel]()
+    arrived, sending = 0, set[Parcel]()
     if not Delivery.objects.to_send(clock()).exists():
         return 0
     with Network(allowed=settings.WEBHOOK_ALLOW, look_up=look_up) as network:
         while not (stopping and stopping.is_set()):
-            parcels = take(limit=AT_ONCE - len(sending), now=clock()) if clock() < until else []
+            parcels = take(limit=AT_ONCE - len(sending), now=clock())
             for parcel in parcels:
                 network.send(parcel)
             sending.update(parcels)
