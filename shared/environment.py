@@ -21,6 +21,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_ALLOWED_HOSTS",
         "STOA_AUTOLOAD",
         "STOA_ANALYTICS_TIME_ZONE",
+        "STOA_BATCHES_PER_USER",
         "STOA_BATCH_KEEP_DAYS",
         "STOA_BATCH_REQUESTS",
         "STOA_CLAMD",

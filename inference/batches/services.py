@@ -19,7 +19,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 
 from inference.batches import dispatch, outcomes
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
@@ -30,6 +30,7 @@ from shared.api.errors import ApiError
 ACCEPTED_FOR = timedelta(hours=24)
 WRITTEN_AT_ONCE = 1000
 LARGEST_PIECE = 4 * 1024 * 1024  # characters of requests
+ROW_BYTES = 512  # what a request takes beside its body: its row, the entries of its indexes, the row of its result
 FORGOTTEN_AT_ONCE = 20
 
 
@@ -52,9 +53,11 @@ def create_batch(
     parameters: Mapping[str, Any] | None = None,
     webhook_url: str = "",
 ) -> Batch:
-    """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice.
+    """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice; 413:
+    the user's batches have no room for it.
 
     webhook_url: one that `webhooks.services.prepare_one_off` has checked."""
+    _require_room(user, 1)  # else who has none could have much written all the same
     batch = Batch.objects.create(
         user=user,
         kind=kind,
@@ -66,12 +69,14 @@ def create_batch(
         resume_at=now,
     )
     try:
-        batch.total = _write_requests(batch, requests)
+        batch.total, batch.size = _write_requests(batch, requests)
     except IntegrityError as error:
         raise ApiError(400, "Two requests of the batch have the same id: give each an id of its own.") from error
     if not 0 < batch.total <= settings.BATCH_MOST_REQUESTS:
         raise ApiError(400, f"A batch has 1 to {settings.BATCH_MOST_REQUESTS} requests.")
-    batch.save(update_fields=["total"])
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)  # so that their batches are counted one after the other
+    _require_room(user, batch.size)
+    batch.save(update_fields=["total", "size"])
     transaction.on_commit(partial(dispatch.wake, batch_pk=batch.pk, now=now), robust=True)
     return batch
 
@@ -158,14 +163,24 @@ def _unfinished(batch: Batch) -> "QuerySet[BatchRequest]":
     )
 
 
-def _write_requests(batch: Batch, requests: Iterable[NewRequest]) -> int:
-    """Answers how many there were; one more than there may be is enough to know."""
+def _require_room(user: User, size: int) -> None:
+    """Requests are kept for as long as their batches are: they are not to fill the disk."""
+    kept = Batch.objects.filter(user=user).aggregate(size=Sum("size"))["size"] or 0
+    if kept + size > settings.BATCHES_BYTES_PER_USER:
+        most, days = settings.BATCHES_BYTES_PER_USER, settings.BATCH_KEPT_FOR.total_seconds() / 86400
+        message = f"Your batches may take {most} bytes together: wait until others go, {days:g} days after their end."
+        raise ApiError(413, message)
+
+
+def _write_requests(batch: Batch, requests: Iterable[NewRequest]) -> tuple[int, int]:
+    """Answers how many there were and what they take; one more than there may be is enough to know."""
     rows = _rows(batch, itertools.islice(requests, settings.BATCH_MOST_REQUESTS + 1))
-    written = 0
+    written, size = 0, 0
     for some in _pieces(rows):
         BatchRequest.objects.bulk_create(some)
         written += len(some)
-    return written
+        size += sum(ROW_BYTES + len(row.body.encode()) for row in some)
+    return written, size
 
 
 def _pieces(rows: Iterable[BatchRequest]) -> Iterator[list[BatchRequest]]:

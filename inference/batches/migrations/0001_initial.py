@@ -49,6 +49,7 @@ class Migration(migrations.Migration):
                 ('model_id', models.CharField(max_length=255)),
                 ('parameters', models.JSONField(blank=True, default=dict)),
                 ('status', models.CharField(choices=[('processing', 'Processing'), ('completed', 'Completed'), ('failed', 'Failed'), ('cancelled', 'Cancelled'), ('expired', 'Expired')], default='processing', max_length=16)),
+                ('size', models.PositiveBigIntegerField(default=0)),
                 ('total', models.PositiveIntegerField(default=0)),
                 ('completed', models.PositiveIntegerField(default=0)),
                 ('failed', models.PositiveIntegerField(default=0)),

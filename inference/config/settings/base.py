@@ -96,6 +96,7 @@ SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER", default=20)
 
 # How large a batch may be. Its body may be larger than MAX_BODY_BYTES, from who is signed in.
 BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS", default=50_000)
+BATCHES_BYTES_PER_USER = byte_count("STOA_BATCHES_PER_USER") or 10 * 1024 * 1024 * 1024
 MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES") or 128 * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = max(MAX_BODY_BYTES, MAX_BATCH_BYTES)  # the cap in front is the only one
 

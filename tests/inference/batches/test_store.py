@@ -1,6 +1,7 @@
 """The queue of record: what is accepted, claimed, written and counted, and what the database itself refuses."""
 
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -56,6 +57,34 @@ def test_a_batch_is_accepted_whole_or_not_at_all(user: User):
 
     assert not Batch.objects.exists()
     assert not BatchRequest.objects.exists()
+
+
+def test_the_batches_of_a_user_have_so_much_room_together(user: User, settings):
+    settings.BATCHES_BYTES_PER_USER = 4 * (services.ROW_BYTES + 2)
+
+    def make(count: int) -> Batch:
+        requests = [NewRequest(str(number), "{}") for number in range(count)]
+        return create_batch(user=user, kind=Batch.Kind.NATIVE, model_id="m", requests=requests, now=NOW)
+
+    first = make(3)
+    assert first.size == 3 * (services.ROW_BYTES + 2)
+    with pytest.raises(ApiError) as refused:
+        make(2)
+    assert refused.value.problem.status == 413
+    assert Batch.objects.get() == first
+    assert BatchRequest.objects.count() == 3
+
+    make(1)
+    with pytest.raises(ApiError):
+        create_batch(user=user, kind=Batch.Kind.NATIVE, model_id="m", requests=unread(), now=NOW)
+    services.cancel_batch(batch_pk=first.pk, now=NOW)
+    services.forget_batches(now=NOW + timedelta(days=8))
+    assert make(3).total == 3
+
+
+def unread() -> Iterator[NewRequest]:
+    raise AssertionError("nothing is written for who has no room at all")
+    yield
 
 
 @pytest.mark.parametrize("ids", [[], ["a", "b", "a"], ["a", "b", "c", "d"]])
