@@ -96,9 +96,9 @@ class ApiKeyAdmin(KeptForever, ModelAdmin):
 
     @admin.display(description="Limits")
     def limits(self, key: ApiKey) -> str:
-        """Requests and tokens a minute, and requests at once, where they are not the defaults."""
-        own = (key.request_limit, key.token_limit, key.concurrency_limit)
-        return " / ".join("default" if one is None else f"{one:,}" for one in own) if key.has_own_limits else ""
+        """Those that are not the defaults: requests and tokens are of a minute."""
+        own = {"requests": key.request_limit, "tokens": key.token_limit, "at once": key.concurrency_limit}
+        return ", ".join(f"{limit:,} {what}" for what, limit in own.items() if limit is not None)
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         return self.fieldsets if obj else self.add_fieldsets

@@ -10,13 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
 from websockets.asyncio.client import connect
 
 from shared.serving.local_redis import LocalRedis
 from tests.inference.engine.processes import eventually_idle, running_host
-from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, run_manage, served_stoa
+from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, run_manage, served_stoa, start_server
 from tests.inference.sockets import hear_until, say, server_process
 from tests.inference.usage.conftest import Limited, make_keys
 
@@ -215,6 +216,23 @@ async def test_at_sigterm_nothing_of_the_ledger_is_lost_and_places_are_free(tmp_
             assert sums_in_the_database(stoa.environment) == (
                 '{"requests": 1, "prompt_tokens": 5, "cached_tokens": 2, "completion_tokens": 100}'
             )
+
+
+async def test_of_a_server_that_is_killed_the_places_come_back(limited: Limited, tmp_path: Path, whole: bool):
+    if not whole:
+        pytest.skip("takes half a minute: STOA_TEST_WHOLE=1 runs it")
+    process, url = start_server(limited.stoa.environment, tmp_path / "killed.log")
+    async with httpx2.AsyncClient(base_url=url, headers=limited.headers("two"), timeout=60) as client:
+        for _ in range(2):
+            await client.send(client.build_request("POST", "/inference/stream", json=LONG), stream=True)
+        process.kill()
+        process.wait(30)
+        assert limited.post("/inference", "two", BODY).status_code == 429
+        began = time.monotonic()
+        while limited.post("/inference", "two", BODY).status_code == 429:
+            assert time.monotonic() < began + 60
+            await asyncio.sleep(1)
+        assert time.monotonic() > began + 15
 
 
 def server_process_ended(stoa: Any) -> None:

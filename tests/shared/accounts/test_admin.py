@@ -236,7 +236,7 @@ def test_of_a_key_only_its_limits_are_edited(site: Client, user: User) -> None:
     assert (key.name, key.permissions) == ("k", [])
     assert (key.request_limit, key.token_limit, key.concurrency_limit) == (7, 9000, None)
     assert key.has_own_limits
-    assert "7 / 9,000 / default" in site.get("/admin/accounts/apikey/").text
+    assert "7 requests, 9,000 tokens<" in site.get("/admin/accounts/apikey/").text
     assert is_accepted(raw)
 
     assert site.post(page, {"request_limit": "-1"}).status_code == 200
