@@ -36,9 +36,9 @@ class DescriptionDraftAdmin(FastAdmin):
     search_help_text: Any = _("The beginning of a product's name, or a draft's id")
     fieldsets = [
         (None, {"fields": ["product", "state", "text"]}),
-        (_("As it was written"), {"fields": ["written", ("model", "author", "created_at")]}),
+        (_("As it was written"), {"fields": ["written", "model", "author", "created_at"]}),
         (_("What was asked for"), {"fields": [("tone", "language", "max_words"), "keywords"]}),
-        (_("What became of it"), {"fields": [("edited_at", "decided_by", "decided_at")]}),
+        (_("What became of it"), {"fields": ["edited_at", "decided_by", "decided_at"]}),
     ]
     actions = ["use_chosen", "discard_chosen"]
     actions_submit_line = ["save_and_use", "save_and_discard"]
@@ -168,8 +168,8 @@ class DescriptionJobAdmin(FastAdmin):
         return format_html(
             '<progress max="{}" value="{}"></progress> {}/{}',
             job.total,
-            job.written + job.failed,
-            job.written + job.failed,
+            job.progress,
+            job.progress,
             job.total,
         )
 

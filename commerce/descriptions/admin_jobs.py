@@ -59,7 +59,7 @@ def show_job(request: HttpRequest, job_id: int) -> HttpResponse:
 def progress(request: HttpRequest, job_id: int) -> JsonResponse:
     """How far it is, for the page's script."""
     job = _job(request, job_id)
-    return JsonResponse({"done": job.written + job.failed, "is_open": job.is_open, **_words(job)})
+    return JsonResponse({"done": job.progress, "is_open": job.is_open, **_words(job)})
 
 
 def cancel(request: HttpRequest, job_id: int) -> HttpResponse:

@@ -171,6 +171,11 @@ class DescriptionJob(models.Model):
     def is_open(self) -> bool:
         return self.ended_at is None
 
+    @property
+    def progress(self) -> int:
+        """Of how many it is known what became of them; once it has ended, of how many there is a draft."""
+        return self.written + self.failed if self.is_open else self.written
+
 
 class JobItem(models.Model):
     """One product of a job. `place` is its id in the batch; `allowance` is where it counts until it fails."""

@@ -131,6 +131,7 @@ def test_what_goes_wrong_is_told_in_german_too(
     settings.DESCRIPTIONS_A_DAY = 2
     chosen = {"product": [product.pk for product in products], "max_words": "40"}
 
+    assert '<progress max="3" value="0">' in desk.get(JOBS).text
     assert "Der Modellserver hat den Auftrag abgelehnt" in desk.get(f"{JOBS}{job.pk}/change/", headers=german).text
     assert (
         "Dieser Auftrag ist schon gescheitert."
