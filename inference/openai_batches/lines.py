@@ -62,10 +62,8 @@ def _name(job: Batch, request: BatchRequest, kind: str) -> str:
 
 
 def _results(job: Batch, statuses: list[Any]) -> Iterator[tuple[BatchRequest, BatchResult | None]]:
-    """Page by page behind an index: nothing is held open while files are written."""
-    requests = BatchRequest.objects.filter(batch=job, status__in=statuses).defer("body").order_by("index")
-    behind = -1
-    while page := list(requests.filter(index__gt=behind).select_related("result")[:A_PAGE]):
-        for request in page:
+    """Page by page of the input: nothing is held open while files are written, and every database takes its index."""
+    requests = BatchRequest.objects.filter(batch=job, status__in=statuses).defer("body").select_related("result")
+    for start in range(0, job.total, A_PAGE):
+        for request in requests.filter(index__gte=start, index__lt=start + A_PAGE).order_by("index"):
             yield request, getattr(request, "result", None)
-        behind = page[-1].index

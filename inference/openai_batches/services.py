@@ -39,9 +39,12 @@ TRIES_AGAIN_AFTER = timedelta(seconds=30)  # meanwhile others have their turn
 logger = structlog.get_logger(__name__)
 
 
-def create_file_batch(*, user: User, body: BatchBody, now: datetime) -> FileBatch:
+def create_file_batch(
+    *, user: User, body: BatchBody, now: datetime, with_it: Callable[[FileBatch], None] = lambda made: None
+) -> FileBatch:
     """Checks the whole file, and accepts the batch with all its requests; a batch that has failed, with what is wrong
-    by line, where a line is wrong. Raises ApiError 404, 400 for a file that is none of theirs, or not for batches."""
+    by line, where a line is wrong. `with_it` is done in the transaction that makes it. Raises ApiError 404, 400 for a
+    file that is none of theirs, or not for batches."""
     file = _input_file(user, body)
     try:
         content = default_storage.open(file.path)
@@ -50,11 +53,10 @@ def create_file_batch(*, user: User, body: BatchBody, now: datetime) -> FileBatc
     with content:
         checked = check_file(content.chunks(), endpoint=body.endpoint, most=settings.BATCH_MOST_REQUESTS)
         _check_model(checked)
-        if checked.errors or checked.model is None:
-            return FileBatch.objects.create(
-                batch_id=new_batch_id(), errors=to_builtins(checked.errors), finished_at=now, **_said(user, body, now)
-            )
-        return _accept(user, body, content, checked, now)
+        with transaction.atomic():
+            made = _make(user, body, content, checked, now)
+            with_it(made)
+        return made
 
 
 def _input_file(user: User, body: BatchBody) -> StoredFile:
@@ -85,12 +87,15 @@ def _said(user: User, body: BatchBody, now: datetime) -> dict[str, Any]:
     }
 
 
-@transaction.atomic
-def _accept(user: User, body: BatchBody, content: Any, checked: CheckedFile, now: datetime) -> FileBatch:
+def _make(user: User, body: BatchBody, content: Any, checked: CheckedFile, now: datetime) -> FileBatch:
+    if checked.errors or checked.model is None:
+        return FileBatch.objects.create(
+            batch_id=new_batch_id(), errors=to_builtins(checked.errors), finished_at=now, **_said(user, body, now)
+        )
     job = create_batch(
         user=user,
         kind=KINDS[body.endpoint],
-        model_id=checked.model or "",
+        model_id=checked.model,
         requests=(NewRequest(custom_id, text) for custom_id, text in read_requests(content.chunks())),
         now=now,
     )
@@ -179,7 +184,7 @@ def _finish(made: FileBatch, output: StoredFile | None, errors: StoredFile | Non
     kept_for = timedelta(seconds=made.output_kept_s) if made.output_kept_s else settings.BATCH_KEPT_FOR
     for file in (output, errors):
         if file is not None:
-            finish_file(file=file, expires_at=now + kept_for)
+            finish_file(file=file, expires_at=file.created_at + kept_for)
     return True
 
 

@@ -1,10 +1,12 @@
 """Routes of OpenAI's batches."""
 
 from asgiref.sync import sync_to_async
+from django.http import HttpResponse
 from django.utils import timezone
 
 from inference.access.operations import Call, operation
 from inference.openai_batches import services
+from inference.openai_batches.accepting import accept_file_batch
 from inference.openai_batches.wire import wire_batch
 from inference.protocol import openai_batches
 from shared.accounts.roles import Permission
@@ -16,12 +18,12 @@ from shared.accounts.roles import Permission
     permission=Permission.RUN_INFERENCE,
     body=openai_batches.BatchBody,
     answer=openai_batches.OpenAIBatch,
-    keyed=True,
 )
-async def create_batch(call: Call[openai_batches.BatchBody]) -> openai_batches.OpenAIBatch:
-    """The whole file is checked first: `failed`, with `errors` by line, or `in_progress`, and then it is kept."""
-    return wire_batch(
-        await sync_to_async(services.create_file_batch)(user=call.caller.user, body=call.body, now=timezone.now())
+async def create_batch(call: Call[openai_batches.BatchBody]) -> HttpResponse:
+    """The whole file is checked first: `failed`, with `errors` by line, or `in_progress`, and then it is kept. With an
+    `Idempotency-Key`, the same body again within a day is answered with the same batch."""
+    return await sync_to_async(accept_file_batch)(
+        request=call.request, caller=call.caller, body=call.body, now=timezone.now()
     )
 
 

@@ -30,7 +30,7 @@ class Asker:
     def __init__(self, email: str) -> None:
         self.user = create_user(email=email, name="A", password="a lamp for every room", role=Role.STAFF, now=NOW)
         key = create_api_key(user=self.user, name="test", now=NOW)[1]
-        self._client = Client(headers={"Authorization": f"Bearer {key}"})
+        self._client = Client(raise_request_exception=False, headers={"Authorization": f"Bearer {key}"})
 
     def upload(self, content: bytes) -> str:
         form = {"purpose": "batch", "file": SimpleUploadedFile("lines.jsonl", content)}
@@ -38,8 +38,8 @@ class Asker:
         assert answer.status_code == 200, answer.content
         return str(answer.json()["id"])
 
-    def post(self, path: str, body: object = None) -> Any:
-        return self._client.post(path, json.dumps(body or {}), content_type="application/json")
+    def post(self, path: str, body: object = None, headers: dict[str, str] | None = None) -> Any:
+        return self._client.post(path, json.dumps(body or {}), content_type="application/json", headers=headers)
 
     def get(self, path: str) -> Any:
         return self._client.get(path)

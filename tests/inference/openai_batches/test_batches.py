@@ -12,7 +12,7 @@ from inference.batches.models import Batch, BatchRequest
 from inference.batches.services import expire_batches, forget_batches
 from inference.files.models import StoredFile
 from inference.files.services import sweep_files
-from inference.openai_batches import services
+from inference.openai_batches import accepting, services
 from inference.openai_batches.models import FileBatch
 from tests.inference.openai_batches.conftest import ANSWERED, CHAT, MODEL, TOO_LONG, Asker, chat_lines, work
 
@@ -111,6 +111,26 @@ def test_one_of_which_nothing_worked_is_completed_with_an_error_file_alone(asker
 
     assert (batch["status"], batch["output_file_id"]) == ("completed", None)
     assert len(asker.read_lines(batch["error_file_id"])) == 1
+
+
+def test_b4_a_crash_leaves_neither_a_batch_nor_an_answer(asker: Asker, monkeypatch: pytest.MonkeyPatch):
+    file_id = asker.upload(chat_lines("a"))
+    body = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h"}
+    key = {"Idempotency-Key": "mine"}
+
+    def broken(**options: Any) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(accepting, "keep", broken)
+        assert asker.post("/v1/batches", body, key).status_code == 500
+    assert not Batch.objects.exists()
+    assert not FileBatch.objects.exists()
+
+    first, second = asker.post("/v1/batches", body, key), asker.post("/v1/batches", body, key)
+    assert first.status_code == second.status_code == 200
+    assert first.json() == second.json()
+    assert Batch.objects.count() == 1
 
 
 def test_a_wrong_file_is_a_failed_batch_and_no_job(asker: Asker):
