@@ -37,7 +37,7 @@ class DescriptionDraftAdmin(FastAdmin):
     fieldsets = [
         (None, {"fields": ["product", "state", "text"]}),
         (_("As it was written"), {"fields": ["written", "model", "author", "created_at"]}),
-        (_("What was asked for"), {"fields": [("tone", "language", "max_words"), "keywords"]}),
+        (_("What was asked for"), {"fields": ["tone", "language", "max_words", "shown_keywords"]}),
         (_("What became of it"), {"fields": ["edited_at", "decided_by", "decided_at"]}),
     ]
     actions = ["use_chosen", "discard_chosen"]
@@ -58,7 +58,7 @@ class DescriptionDraftAdmin(FastAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         names = [field.name for field in DescriptionDraft._meta.fields if field.name != "id"]
-        return [name for name in names if not (name == "text" and obj and obj.is_open)]
+        return ["shown_keywords", *(name for name in names if not (name == "text" and obj and obj.is_open))]
 
     def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
         is_open = DescriptionDraft.objects.open().filter(pk=object_id).exists()
@@ -74,6 +74,10 @@ class DescriptionDraftAdmin(FastAdmin):
     @admin.display(description=_("text"))
     def beginning(self, draft: DescriptionDraft) -> str:
         return Truncator(draft.text).chars(SHOWN_CHARACTERS)
+
+    @admin.display(description=_("Keywords"))
+    def shown_keywords(self, draft: DescriptionDraft) -> str:
+        return ", ".join(draft.keywords)
 
     def save_model(self, request: HttpRequest, obj: DescriptionDraft, form: Any, change: bool) -> None:
         """Through the services alone. What they refuse is told by `response_change`."""

@@ -33,7 +33,7 @@ from commerce.descriptions.plain_text import plain_text
 from commerce.descriptions.prompts import Brief
 from commerce.descriptions.provider import SAMPLING
 
-LOOKED_AFTER_WITHIN = timedelta(minutes=2)  # after it, whoever looked after a job counts as dead
+LOOKED_AFTER_WITHIN = timedelta(seconds=30)  # after it, whoever looked after a job counts as dead
 LOOK_AGAIN_AFTER = timedelta(seconds=3)
 LONGEST_PAUSE = timedelta(minutes=1)
 GIVEN_UP_AFTER = timedelta(hours=25)  # the model server gives a batch a day

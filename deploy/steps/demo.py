@@ -85,6 +85,7 @@ class Demo:
         self.commerce_url = f"http://127.0.0.1:{commerce_port}"
         self.inference_url = f"http://127.0.0.1:{inference_port}"
         self.env = self.environment()
+        self.env.setdefault("STOA_WEBHOOK_ALLOW", f"127.0.0.1:{commerce_port}")
         self.start_model_host(supervisor)  # first: while the data is prepared, it imports torch
         self.prepare_data()
         self.start_redis(supervisor)
@@ -190,14 +191,26 @@ class Demo:
         env = {
             "STOA_DESCRIPTIONS_BASE_URL": f"{self.inference_url}/v1",
             "STOA_DESCRIPTIONS_API_KEY": self.shop_key,
+            "STOA_DESCRIPTIONS_WEBHOOK_SECRET": self.webhook_secret(),
         }
         with step("Starting the shop"):
             serve = [PYTHON, "manage_commerce.py", "serve", "--port", str(port), "--drain", "10"]
             supervisor.add("commerce", serve, env | self.env, signal.SIGKILL)
             if self.env.get("REDIS_URL"):
                 worker = [PYTHON, "-m", "celery", "-A", "commerce.config.celery", "worker", "--concurrency", "1"]
-                supervisor.add("commerce-worker", worker, self.env, signal.SIGTERM)
+                supervisor.add("commerce-worker", worker, env | self.env, signal.SIGTERM)
             supervisor.wait_until(lambda: answers(f"{self.commerce_url}/readyz"), limit_s=120, what="Starting")
+
+    def webhook_secret(self) -> str:
+        """What the model server signs its word to the shop with: that of the last start, or of a new webhook. Empty
+        where there is none to be had: then the shop asks."""
+        url = f"{self.commerce_url}/api/descriptions/webhook"
+        kept: dict[str, str] = self.read_notes().get("webhooks", {})
+        if url not in kept:
+            wanted = {"url": url, "events": ["batch.complete"]}
+            kept[url] = fetch(f"{self.inference_url}/webhooks", self.api_key, wanted)[1].get("secret", "")
+            self.write_notes(webhooks=kept)
+        return kept[url]
 
     def tell(self) -> None:
         say(DEMO_TEXT.format(**self.words(), seconds=time.monotonic() - self.began))
@@ -260,9 +273,11 @@ Ctrl-C ends it all.
 """
 
 
-def fetch(url: str, key: str = "") -> tuple[int, dict[str, Any]]:
-    """Status and JSON body; status 0 when nobody answers."""
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - ours
+def fetch(url: str, key: str = "", body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+    """Status and JSON body; status 0 when nobody answers. With a body it is a POST."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    sent = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, sent, headers | {"Content-Type": "application/json"})  # noqa: S310 - ours
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(request, timeout=5) as answer:

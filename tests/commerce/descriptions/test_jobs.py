@@ -219,7 +219,7 @@ def test_a_worker_that_dies_while_it_reads_writes_no_draft_twice(
     with pytest.raises(KeyboardInterrupt):
         look(job, NOON + 10 * SECOND)
     monkeypatch.undo()
-    assert look(job, NOON + 20 * SECOND).state == "running"  # whoever died is given two minutes
+    assert look(job, NOON + 20 * SECOND).state == "running"  # whoever died is given half a minute
     look(job, NOON + 5 * MINUTE)
 
     assert (job.state, job.written) == ("completed", 5)

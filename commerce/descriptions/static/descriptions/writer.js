@@ -66,8 +66,9 @@
       say(asking.signal.aborted ? panel.dataset.stopped : panel.dataset.cut, !asking.signal.aborted);
     }
     asking = null;
-    if (draftId === null) write.focus();
-    else text.focus();
+    if (draftId === null) return write.focus();
+    text.focus({ preventScroll: true });
+    use.scrollIntoView({ block: "center" }); // not behind the buttons at the foot of the page
   }
 
   async function read(signal) {
