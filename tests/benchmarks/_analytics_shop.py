@@ -38,6 +38,7 @@ from shared.accounts.services import create_api_key  # noqa: E402
 
 SHOPS, PRODUCTS_EACH, CATEGORIES, OWNED, DAYS = 1000, 5, 20, 3, 1095
 STATUSES = ["complete"] * 17 + ["refunded", "cancelled", "processing"]
+DASHBOARD = "/admin/dashboard/"
 READS = {
     "GET /analytics": "/api/analytics",
     "GET /analytics of 90 days": "/api/analytics?from={first}&to={last}&compare=previous",
@@ -111,6 +112,10 @@ def measure_reads(people: dict[str, User], times: int) -> dict[str, Any]:
             for _ in range(3):
                 assert client.get(url).status_code == 200
             measured[f"{read}, {name}"] = timed(lambda client=client, url=url: client.get(url), times)  # type: ignore[misc]
+        browser = Client(headers={"Host": "localhost"})
+        browser.force_login(user, "django.contrib.auth.backends.ModelBackend")
+        assert browser.get(DASHBOARD).status_code == 200
+        measured[f"the dashboard, {name}"] = timed(lambda browser=browser: browser.get(DASHBOARD), times)  # type: ignore[misc]
     return measured
 
 
