@@ -4,7 +4,7 @@ import errno
 from typing import Any
 
 import structlog
-from django.core.exceptions import TooManyFilesSent
+from django.core.exceptions import RequestDataTooBig, TooManyFilesSent
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest
 from django.http.multipartparser import MultiPartParserError
@@ -18,13 +18,19 @@ logger = structlog.get_logger(__name__)
 
 
 def read_form(request: HttpRequest) -> "tuple[dict[str, str], UploadedFile[Any]]":
-    """Raises ApiError 415, 400 for what is no form, InvalidRequest where it has not one file that is not empty."""
+    """Raises ApiError 415, 413, 400 for what is no form, InvalidRequest where it has not one file that is not empty."""
     if request.content_type != "multipart/form-data":
         raise ApiError(415, "Send the file as a form, with `Content-Type: multipart/form-data`.")
+    if (request.content_params or {}).get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise ApiError(415, "Send the form in UTF-8; leave charset out of Content-Type.")
     try:
         fields, files = request.POST.dict(), request.FILES.getlist(FIELD)
     except MultiPartParserError as error:
         raise ApiError(400, f"The form cannot be read: {error}.") from None
+    except RequestDataTooBig:
+        raise ApiError(
+            413, "The fields of the form are too long: send the file as a part that has a file name."
+        ) from None
     except TooManyFilesSent:
         raise _one_file() from None
     if len(files) != 1:

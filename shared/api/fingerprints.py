@@ -40,7 +40,12 @@ def _parts_digest(request: HttpRequest, body: IO[bytes]) -> bytes:
     files = DigestingHandler()
     try:
         fields, _ = MultiPartParser(request.META, cast(Any, body), [files], request.encoding or "utf-8").parse()
-    except (MultiPartParserError, SuspiciousOperation, BadRequest):
+    except (
+        MultiPartParserError,
+        SuspiciousOperation,
+        BadRequest,
+        LookupError,
+    ):  # the last: of a charset that is no text
         body.seek(0)
         return hashlib.file_digest(body, "sha256").digest()  # type: ignore[arg-type]  # the view says what is wrong
     values = [(name, value) for name, values in fields.lists() for value in values]

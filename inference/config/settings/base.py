@@ -11,7 +11,6 @@ from shared.s3 import s3_options
 from shared.serving.broker import broker_url
 from shared.settings import *  # noqa: F403
 from shared.settings import (
-    MAX_BODY_BYTES,
     MIDDLEWARE,
     REDIS_URL,
     SHARED_APPS,
@@ -98,7 +97,6 @@ SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER", default=20)
 BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS", default=50_000)
 BATCHES_BYTES_PER_USER = byte_count("STOA_BATCHES_PER_USER") or 10 * 1024 * 1024 * 1024
 MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES") or 128 * 1024 * 1024
-DATA_UPLOAD_MAX_MEMORY_SIZE = max(MAX_BODY_BYTES, MAX_BATCH_BYTES)  # the cap in front is the only one
 
 # Celery, on the server of REDIS_URL; without one batches are accepted, and wait for a worker that has one. A worker's
 # tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from their process.

@@ -114,6 +114,18 @@ def test_a_model_that_is_not_there_is_told_at_once(stoa: ServedStoa):
     assert answer.json()["error"]["code"] == "MODEL_NOT_FOUND"
 
 
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "one large batch"}])
+def test_a_batch_may_be_longer_than_other_bodies(stoa: ServedStoa, key: dict[str, str]):
+    body = json.dumps(requests(*({"prompt": "x" * 30_000} for _ in range(400)))).encode()
+    headers = stoa.headers("STAFF") | key | {"Content-Type": "application/json"}
+    answer = httpx2.post(f"{stoa.url}/batch", content=body, headers=headers, timeout=100)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["total_requests"] == 400
+    other = httpx2.post(f"{stoa.url}/inference", content=body, headers=headers, timeout=100)
+    assert other.status_code == 413
+
+
 def test_a_priority_above_0_needs_the_right_to_manage_models(stoa: ServedStoa):
     asked = requests({}, {"priority": 3})
 

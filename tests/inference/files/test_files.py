@@ -214,6 +214,23 @@ def test_what_is_no_form_of_one_file_is_refused(stoa: ServedStoa):
     assert send(stoa, files={"file": one}).json()["error"]["param"] == "purpose"
 
 
+@pytest.mark.parametrize("charset", ["zlib", "latin-1", "nonsense"])
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "a form that is no text"}])
+def test_a_form_is_in_utf_8(stoa: ServedStoa, charset: str, key: dict[str, str]):
+    content = b'--x\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--x--\r\n'
+    content_type = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+    headers = stoa.headers("STAFF") | content_type | key
+    answer = httpx2.post(f"{stoa.url}/v1/files", content=content, headers=headers, timeout=30)
+
+    assert answer.status_code == 415, answer.text
+
+
+def test_u4_the_fields_of_a_form_are_no_place_for_a_file(stoa: ServedStoa):
+    answer = send(stoa, data={"purpose": "batch", "other": "x" * (11 * 1024 * 1024)}, files={"file": ("a", LINES)})
+
+    assert answer.status_code == 413, answer.text
+
+
 @pytest.mark.parametrize(
     "content_type", ["multipart/form-data", "multipart/form-data; boundary=é", "multipart/form-data; boundary=x"]
 )
