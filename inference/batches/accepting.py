@@ -12,7 +12,7 @@ from inference.batches.intake import ReadBatch
 from inference.batches.models import Batch
 from inference.batches.services import create_batch
 from inference.protocol.batch import BatchAccepted, BatchState
-from inference.webhooks.services import prepare_one_off
+from inference.webhooks.services import check_one_off, default_secret
 from shared.accounts.authentication import Principal
 from shared.api.fingerprints import fingerprint
 from shared.api.idempotency import claim, keep, release, scope_of
@@ -23,33 +23,33 @@ def accept_batch(*, request: HttpRequest, caller: Principal, asked: ReadBatch, n
     """The batch and, with a key, the answer to be given again, in one transaction. What is given again has no secret
     in it: that is shown once."""
     if HEADER not in request.headers:
-        return _response(_accept(caller, asked, now))
+        _check_webhook(asked)
+        with transaction.atomic():
+            accepted, secret = _create(caller, asked, now)
+        return _response(_with_secret(accepted, secret))
     scope = scope_of(who=name_of(caller), method="POST", path=request.path, key=request.headers[HEADER])
     row = claim(scope=scope, fingerprint=fingerprint(request), now=now)
     if row.status is not None:
         headers = {REPLAYED: "true"}
         return HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type, headers=headers)
     try:
-        secret = _prepare_webhook(caller, asked, now)
+        _check_webhook(asked)
         with transaction.atomic():
-            accepted = _create(caller, asked, now)
+            accepted, secret = _create(caller, asked, now)
             keep(row=row, response=_response(accepted))
     finally:
         release(row=row)  # unless it has an answer now
     return _response(_with_secret(accepted, secret))
 
 
-def _accept(caller: Principal, asked: ReadBatch, now: datetime) -> BatchAccepted:
-    secret = _prepare_webhook(caller, asked, now)
-    return _with_secret(_create(caller, asked, now), secret)
+def _check_webhook(asked: ReadBatch) -> None:
+    """ApiError 400 for an address that is no good. It may take a moment: not in the transaction."""
+    if asked.webhook_url:
+        check_one_off(url=asked.webhook_url)
 
 
-def _prepare_webhook(caller: Principal, asked: ReadBatch, now: datetime) -> str | None:
-    """The user's secret, where this is their first webhook. ApiError 400 for an address that is no good."""
-    return prepare_one_off(user=caller.user, url=asked.webhook_url, now=now) if asked.webhook_url else None
-
-
-def _create(caller: Principal, asked: ReadBatch, now: datetime) -> BatchAccepted:
+def _create(caller: Principal, asked: ReadBatch, now: datetime) -> tuple[BatchAccepted, str | None]:
+    """The answer, and the user's secret where this is their first webhook."""
     batch = create_batch(
         user=caller.user,
         kind=Batch.Kind.NATIVE,
@@ -59,12 +59,13 @@ def _create(caller: Principal, asked: ReadBatch, now: datetime) -> BatchAccepted
         webhook_url=asked.webhook_url or "",
         now=now,
     )
-    return BatchAccepted(
+    accepted = BatchAccepted(
         batch_id=batch.batch_id,
         status=BatchState(batch.status),
         total_requests=batch.total,
         created=int(batch.created_at.timestamp()),
     )
+    return accepted, default_secret(user=caller.user, now=now) if asked.webhook_url else None
 
 
 def _with_secret(accepted: BatchAccepted, secret: str | None) -> BatchAccepted:

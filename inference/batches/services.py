@@ -56,7 +56,7 @@ def create_batch(
     """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice; 413:
     the user's batches have no room for it.
 
-    webhook_url: one that `webhooks.services.prepare_one_off` has checked."""
+    webhook_url: one that `webhooks.services.check_one_off` has checked."""
     _require_room(user, 1)  # else who has none could have much written all the same
     batch = Batch.objects.create(
         user=user,

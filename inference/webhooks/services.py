@@ -44,7 +44,7 @@ class Issued:
 
 @transaction.atomic(savepoint=False)
 def announce(*, user: User, url: str | None, event: str, data: dict[str, Any], now: datetime) -> None:
-    """Tell the user's endpoints that want this event, and `url`, which `prepare_one_off` has checked, where there is
+    """Tell the user's endpoints that want this event, and `url`, which `check_one_off` has checked, where there is
     one. Call it in the transaction of what has happened: the messages are there when it is, and only then."""
     at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     body = json.dumps({"type": event, "event": event, "timestamp": at, "data": data}, ensure_ascii=False)
@@ -66,13 +66,16 @@ def announce(*, user: User, url: str | None, event: str, data: dict[str, Any], n
     )
 
 
-def prepare_one_off(*, user: User, url: str, now: datetime) -> str | None:
-    """Check the `webhook_url` of a request. Answers the secret that signs what goes there, when it was made just now:
-    the request's answer has to show it, for nobody ever sees it again. Raises ApiError 400.
-
-    It may look a name up, for LOOK_UP_S: call it before the transaction that writes.
-    """
+def check_one_off(*, url: str) -> None:
+    """Check the `webhook_url` of a request. Raises ApiError 400. It may look a name up, for LOOK_UP_S: call it before
+    the transaction that writes."""
     _check_address(url, "webhook_url")
+
+
+def default_secret(*, user: User, now: datetime) -> str | None:
+    """The secret that signs what goes to the user's `webhook_url`s, when it was made just now: the request's answer has
+    to show it, for nobody ever sees it again. Call it in the transaction that accepts the request, so that what is
+    refused makes no secret. Raises ApiError 400: the user's default endpoint is disabled."""
     endpoint, secret = _default_endpoint(user, now)
     if not endpoint.is_enabled:
         raise _wrong("webhook_url", "Your default webhook is disabled: enable it, or leave webhook_url out.")

@@ -201,3 +201,26 @@ def test_a_method_that_is_not_there_is_told_with_those_that_are(stoa: ServedStoa
     assert {method.strip() for method in answer.headers["allow"].split(",")} == {"GET", "HEAD", "POST"}
     assert json.loads(answer.text)["error"]["code"] == "INVALID_REQUEST"
     assert httpx2.head(f"{stoa.url}/webhooks", headers=stoa.headers("STAFF"), timeout=60).status_code == 200
+
+
+def test_the_first_webhook_url_of_an_accepted_batch_shows_the_secret_once(stoa: ServedStoa):
+    batch = {"model": "talker", "requests": [{"id": "a", "prompt": "x"}], "webhook_url": f"{PUBLIC}/one-off"}
+    wrong = batch | {"requests": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}
+
+    def post(body: object, **headers: str) -> httpx2.Response:
+        return httpx2.post(f"{stoa.url}/batch", json=body, headers=stoa.headers("STAFF") | headers, timeout=60)
+
+    assert post(batch | {"webhook_url": "http://127.0.0.1/"}).status_code == 400
+    assert post(wrong).status_code == 400
+    assert ask(stoa, "GET", "").json() == {"webhooks": []}
+    first = post(batch, **{"Idempotency-Key": "first"})
+    assert first.json()["webhook_secret"].startswith("whsec_")
+    replayed = post(batch, **{"Idempotency-Key": "first"})
+    assert replayed.json()["batch_id"] == first.json()["batch_id"]
+    assert "webhook_secret" not in replayed.json()
+    assert "webhook_secret" not in post(batch).json()
+
+    (default,) = ask(stoa, "GET", "").json()["webhooks"]
+    assert (default["url"], default["events"]) == (None, [])
+    refused = ask(stoa, "PATCH", f"/{default['id']}", {"url": f"{PUBLIC}/x"})
+    assert refused.json()["error"]["details"]["field"] == "url"

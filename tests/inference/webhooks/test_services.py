@@ -37,7 +37,8 @@ def change(user: User, endpoint: Endpoint, **changes: Any) -> Endpoint:
 
 
 def prepare(user: User, url: str = f"{PUBLIC}/one-off") -> str | None:
-    return services.prepare_one_off(user=user, url=url, now=NOW)
+    services.check_one_off(url=url)
+    return services.default_secret(user=user, now=NOW)
 
 
 def test_every_endpoint_that_wants_an_event_is_told_of_it_and_the_one_off_address(user: User):
@@ -85,6 +86,14 @@ def test_the_default_secret_is_answered_once_and_is_kept_sealed(user: User):
     endpoint = Endpoint.objects.get()
     assert secret.removeprefix("whsec_") not in endpoint.secret
     assert unseal(endpoint.secret) == secret
+
+
+def test_a_request_that_is_refused_makes_no_secret(user: User):
+    with transaction.atomic():
+        assert prepare(user) is not None
+        transaction.set_rollback(True)
+
+    assert prepare(user) is not None
 
 
 def test_a_user_whose_default_endpoint_was_deleted_is_told_all_the_same(user: User):
