@@ -1,0 +1,57 @@
+"""The `webhook_url` of a batch: its secret is shown once, to who gets the batch."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from inference.batches.models import Batch
+from inference.webhooks.models import Endpoint
+from inference.webhooks.sealing import unseal
+from shared.accounts.roles import Role
+from shared.accounts.services import create_api_key, create_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BODY = {
+    "model": "stoa-describer",
+    "requests": [{"id": "a", "prompt": "x"}],
+    "webhook_url": "https://93.184.216.34/hook",
+}
+
+
+@pytest.fixture
+def client(db: None) -> Client:
+    now = timezone.now()
+    user = create_user(email="a@example.com", name="A", password=None, role=Role.STAFF, now=now)
+    return Client(headers={"Authorization": f"Bearer {create_api_key(user=user, name='test', now=now)[1]}"})
+
+
+def submit(client: Client, status: int = 200, key: str = "", **other: Any) -> dict[str, Any]:
+    headers = {"Idempotency-Key": key} if key else {}
+    answer = client.post("/batch", BODY | other, content_type="application/json", headers=headers)
+    assert answer.status_code == status, answer.content
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def test_the_secret_is_in_the_answer_to_the_first_webhook_url_and_in_no_other(client: Client):
+    first = submit(client, key="one")
+    assert first["webhook_secret"] == unseal(Endpoint.objects.get().secret)
+
+    again = submit(client, key="one")
+    assert again == {name: value for name, value in first.items() if name != "webhook_secret"}
+    assert "webhook_secret" not in submit(client)
+    assert set(Batch.objects.values_list("webhook_url", flat=True)) == {BODY["webhook_url"]}
+
+
+@pytest.mark.parametrize("key", ["", "one"])
+def test_a_batch_that_is_refused_uses_up_no_secret(client: Client, settings: Settings, key: str):
+    room, settings.BATCHES_BYTES_PER_USER = settings.BATCHES_BYTES_PER_USER, 100
+    submit(client, 413, key)
+    submit(client, 400, key, webhook_url="http://127.0.0.1/")
+    assert not Endpoint.objects.exists()
+
+    settings.BATCHES_BYTES_PER_USER = room
+    assert submit(client, key=key)["webhook_secret"].startswith("whsec_")
