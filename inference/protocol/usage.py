@@ -46,7 +46,7 @@ class UsageKey(Struct):
 
 
 class UsageRow(UsageTotal, kw_only=True):
-    """Sums of a day, of a model, or of a key, whichever was asked for. `key` null: sessions."""
+    """Sums of a day, of a model, or of a key, whichever was asked for. `key` null: sessions, and batches."""
 
     day: date | UnsetType = UNSET
     model: str | UnsetType = UNSET

@@ -40,7 +40,7 @@ class DailyUsageAdmin(ModelAdmin):
 
     @admin.display(description="API key", ordering="api_key")
     def key(self, row: DailyUsage) -> str:
-        return str(row.api_key) if row.api_key else "sessions"
+        return str(row.api_key) if row.api_key else "none: sessions, batches"
 
     @admin.display(description="Prompt tokens", ordering="prompt_tokens")
     def prompt(self, row: DailyUsage) -> str:

@@ -30,7 +30,7 @@ class DailyUsageQuerySet(models.QuerySet["DailyUsage"]):
 
 
 class DailyUsage(models.Model):
-    """What one user took of one model on one day, by one key or, without one, by sessions.
+    """What one user took of one model on one day, by one key or, without one, by sessions and batches.
 
     Of the prompt tokens, `cached_tokens` were not computed again. Rows only grow, and only `ledger.write` writes them.
     """
