@@ -203,10 +203,12 @@ def _parcel(delivery: Delivery, headers: dict[str, str]) -> Parcel:
 
 
 def _secrets(endpoint: Endpoint, now: datetime) -> list[str]:
-    sealed = [endpoint.secret]
+    """Raises SecretLost where the present one is; one that was rotated because it is lost signs nothing any more."""
+    secrets = [unseal(endpoint.secret)]
     if endpoint.previous_secret_until and now < endpoint.previous_secret_until:
-        sealed.append(endpoint.previous_secret)
-    return [unseal(secret) for secret in sealed]
+        with suppress(SecretLost):
+            secrets.append(unseal(endpoint.previous_secret))
+    return secrets
 
 
 def _conclude(delivery: Delivery, outcome: Outcome, *, is_gone: bool, now: datetime) -> None:

@@ -141,7 +141,9 @@ def delete_endpoint(*, user: User, endpoint_id: str) -> None:
         endpoint = own_endpoint(user=user, endpoint_id=endpoint_id)
         if endpoint.disabled_by == DisabledBy.OPERATOR:
             raise _wrong("id", "An operator has disabled this webhook: ask them to enable it.")
-        list(endpoint.deliveries.unfinished().select_for_update())  # who sends one just now writes its attempt before
+        list(
+            endpoint.deliveries.unfinished().select_for_update().values_list("pk")
+        )  # who sends one just now writes its attempt before
         endpoint.delete()
 
 

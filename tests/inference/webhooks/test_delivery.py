@@ -351,6 +351,12 @@ def test_a_secret_that_cannot_be_read_any_more_is_told_in_the_ledger(user: User,
     assert ledger(delivery) == [(1, None, "secret_lost")]
     assert receiver.connections == 0
 
+    secret = rotate_secret(user=user, endpoint_id=delivery.endpoint.public_id, now=timezone.now()).secret
+    assert deliver_at(timezone.now() + timedelta(minutes=1)) == 1
+    signed = receiver.received[0]
+    assert len(signed.headers["webhook-signature"].split(" ")) == 1
+    assert standardwebhooks.Webhook(secret).verify(signed.body, signed.headers)["type"] == "batch.complete"
+
 
 def test_two_senders_never_take_the_same_delivery(user: User):
     for number in range(10):
