@@ -208,9 +208,10 @@ class Demo:
         kept: dict[str, str] = self.read_notes().get("webhooks", {})
         if url not in kept:
             wanted = {"url": url, "events": ["batch.complete"]}
-            kept[url] = fetch(f"{self.inference_url}/webhooks", self.api_key, wanted)[1].get("secret", "")
+            secret = fetch(f"{self.inference_url}/webhooks", self.api_key, wanted)[1].get("secret", "")
+            kept |= {url: secret} if secret else {}
             self.write_notes(webhooks=kept)
-        return kept[url]
+        return kept.get(url, "")
 
     def tell(self) -> None:
         say(DEMO_TEXT.format(**self.words(), seconds=time.monotonic() - self.began))
@@ -280,7 +281,7 @@ def fetch(url: str, key: str = "", body: dict[str, Any] | None = None) -> tuple[
     request = urllib.request.Request(url, sent, headers | {"Content-Type": "application/json"})  # noqa: S310 - ours
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with direct.open(request, timeout=5) as answer:
+        with direct.open(request, timeout=5 if body is None else 30) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, {}
