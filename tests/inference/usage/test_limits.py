@@ -104,7 +104,7 @@ def test_what_a_request_may_take_is_reserved_and_what_it_took_counts(limited: Li
     assert refused.status_code == 429
     assert "At most 100 tokens a minute are for this key: 55 count now" in refused.json()["error"]["message"]
     assert left(refused) == (100, 45)
-    assert 30 < int(refused.headers["retry-after"]) <= 60
+    assert 0 < int(refused.headers["retry-after"]) <= 60
     assert limited.post("/inference", "tokens", BODY | {"max_tokens": 40}, place=2).status_code == 200
     assert limited.get("/models", "tokens").status_code == 200
 

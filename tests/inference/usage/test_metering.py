@@ -114,10 +114,10 @@ async def test_d6_what_ended_while_redis_was_paused_is_settled_after_it(store: L
 async def test_what_runs_keeps_its_lease(store: LocalRedis, book: Bookkeeper, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metering, "RENEW_EVERY_S", 0.2)
     monkeypatch.setattr(metering, "SETTLE_EVERY_S", 0.1)
-    short = RedisBudget(store.url, lease_s=1.5)
+    short = RedisBudget(store.url, lease_s=3.0)
     monkeypatch.setattr(metering, "redis_budget", lambda url: short)
     admission = await book.admit(scopes=SCOPES, tokens=60, line=LINE)
-    await asyncio.sleep(3)
+    await asyncio.sleep(5)
     assert await counts(book) == (60, 1)
     admission.give_back()
     assert await counts(book) == (0, 0)
