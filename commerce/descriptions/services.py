@@ -19,6 +19,7 @@ from commerce.descriptions.threads import in_thread
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
+NO_PRODUCT = "Your shops have no product with this id."
 LONGEST_TEXT = 20_000  # characters: as long as a product's description may be
 
 _giving_back: set["asyncio.Task[None]"] = set()
@@ -42,7 +43,7 @@ def find_product(*, user: User, product_id: int) -> Product:
     """The product of a shop that this user owns or works in. Raises ApiError 404 for any other, known or not."""
     product = Product.objects.for_user(user).filter(pk=product_id).first()
     if product is None:
-        raise ApiError(404, "Your shops have no product with this id.")
+        raise ApiError(404, NO_PRODUCT)
     return product
 
 
@@ -80,7 +81,10 @@ async def stream_description(*, brief: Brief, holder: Holder, now: datetime) -> 
 
 
 def save_draft(*, product: Product, author: User, brief: Brief, text: str, now: datetime) -> DescriptionDraft:
-    """Keeps the text for the product, with what was asked for."""
+    """Keeps the text for the product, with what was asked for. Raises ApiError 404 if by now the product is deleted or
+    not the author's to change: writing takes a while."""
+    if not Product.objects.managed_by(author).filter(pk=product.pk).exists():
+        raise ApiError(404, NO_PRODUCT)
     return DescriptionDraft.objects.create(
         product=product,
         author=author,

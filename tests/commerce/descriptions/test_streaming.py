@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
 from django.test import AsyncClient
+from django.utils import timezone
 from pytest_django import Settings
 
 from commerce.catalog.models import Product
@@ -92,6 +93,18 @@ async def test_what_comes_is_shown_without_control_characters_and_kept_as_plain_
     assert "".join(event["text"] for event in events[:-1]) == " <b>The</b> [31mlamp **glows**."
     assert events[-1]["description"] == "The [31mlamp glows."
     assert (await DescriptionDraft.objects.aget()).text == "The [31mlamp glows."
+
+
+async def test_a_product_that_is_deleted_meanwhile_gets_no_draft(
+    headers: dict[str, str], product: Product, settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    answer = await stream(headers, product_id=product.pk)
+    await Product.objects.filter(pk=product.pk).aupdate(deleted_at=timezone.now())
+    events = await events_of(answer)
+
+    assert events[-1]["error"]["code"] == "not_found"
+    assert not await DescriptionDraft.objects.aexists()
 
 
 @pytest.mark.parametrize("behaviour", ["cut_short", "error_event", "wordless", "error_500", "endless_line"])
