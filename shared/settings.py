@@ -172,6 +172,10 @@ X_FRAME_OPTIONS = "DENY"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
+# Where the processes of this machine count together, and whether anybody may read what they counted.
+METRICS_DIR = Path(env.str("STOA_METRICS_DIR", default=str(VAR_DIR / "metrics")))
+METRICS_PUBLIC = env.bool("STOA_METRICS_PUBLIC", default=False)
+
 LOG_FORMAT = env.str("STOA_LOG_FORMAT", default="json")
 LOG_LEVEL = env.str("STOA_LOG_LEVEL", default="INFO")
 LOGGING_CONFIG = "shared.observability.logging.configure_logging"

@@ -10,8 +10,11 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import setup_logging, worker_ready
+from celery.signals import setup_logging, worker_init, worker_ready
+from django.conf import settings
 from kombu.exceptions import OperationalError
+
+from shared.observability import metrics
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 
@@ -44,6 +47,12 @@ def send(task: str, **ids: int) -> bool:
 @setup_logging.connect
 def _keep_our_logging(**kwargs: Any) -> None:
     """Connected, it keeps Celery from putting its own in place of what Django's settings say."""
+
+
+@worker_init.connect
+def _count_together(**kwargs: Any) -> None:
+    """Before it starts processes of its own, if it does."""
+    metrics.share(settings.METRICS_DIR / settings.PROJECT)
 
 
 @worker_ready.connect

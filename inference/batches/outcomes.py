@@ -17,6 +17,10 @@ from inference.protocol.batch import results_url
 from inference.protocol.errors import Code
 from inference.usage.services import record_usage
 from inference.webhooks.services import BATCH_COMPLETE, announce
+from shared.observability.metrics import Counter
+
+RESULTS = Counter("stoa_batch_results_total", "Results of batches' requests that were written.", "outcome")
+ENDED = Counter("stoa_batches_ended_total", "Batches that ended, by how they did.", "status")
 
 MOST_ATTEMPTS = 3
 FINISH = "inference.openai_batches.tasks.finish"
@@ -114,6 +118,8 @@ def _write(batch: Batch, outcomes: Iterable[Outcome], lease_id: uuid.UUID, now: 
     batch.failed += len(failed)
     batch.setbacks = 0
     _count_tokens(batch, answered, now)
+    for outcome, ended in (("completed", answered), ("failed", failed)):
+        transaction.on_commit(partial(RESULTS.add, len(ended), outcome), robust=True)
     if batch.completed + batch.failed == batch.total:
         end(batch, Batch.Status.COMPLETED if batch.completed else Batch.Status.FAILED, now)
     batch.save(update_fields=["completed", "failed", "setbacks", "prompt_tokens", "completion_tokens", *ENDING])
@@ -125,6 +131,7 @@ ENDING = ["status", "ended_at"]
 def end(batch: Batch, status: Batch.Status, now: datetime) -> None:
     """What happens when a batch ends, whatever ends it; in the caller's transaction, who saves `ENDING`."""
     batch.status, batch.ended_at = status, now
+    transaction.on_commit(partial(ENDED.add, 1, str(status)), robust=True)
     if batch.kind != Batch.Kind.NATIVE:
         transaction.on_commit(partial(send, FINISH, batch_pk=batch.pk), robust=True)
     told = {

@@ -10,9 +10,11 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import setup_logging, worker_ready, worker_shutting_down
+from celery.signals import setup_logging, worker_init, worker_ready, worker_shutting_down
+from django.conf import settings
 from kombu.exceptions import OperationalError
 
+from shared.observability import metrics
 from shared.serving.lost_broker import outlive_the_broker
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
@@ -57,6 +59,12 @@ def _keep_our_logging(**kwargs: Any) -> None:
 @worker_shutting_down.connect
 def _end_tasks(**kwargs: Any) -> None:
     ending.set()
+
+
+@worker_init.connect
+def _count_together(**kwargs: Any) -> None:
+    """Before it starts processes of its own, if it does."""
+    metrics.share(settings.METRICS_DIR / settings.PROJECT)
 
 
 @worker_ready.connect

@@ -41,6 +41,10 @@ REQUESTS: dict[str, dict[str, dict[str, Any]]] = {
         "Texts": {"model": ENCODER, "input": ["a brass lamp", "a quiet kettle"]},
         "Small on the wire": {"model": ENCODER, "input": "a brass lamp", "encoding_format": "base64"},
     },
+    "/metrics/custom": {
+        "How many there are": {"name": "carts_open", "value": 12, "type": "gauge", "labels": {"shop": "north"}},
+        "One more": {"name": "carts_paid_total", "value": 1, "type": "counter"},
+    },
     "/tokenize": {"A prompt": {"model": DESCRIBER, "prompt": "A lamp for every room"}},
     "/detokenize": {"Tokens": {"model": DESCRIBER, "tokens": [37, 1159, 298, 466, 752]}},
     "POST /batch": {
@@ -260,6 +264,13 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "/webhooks/{webhook_id}/deliveries/{delivery_id}": _DELIVERY | {"body": _ANNOUNCED, "attempts": [_ATTEMPT]},
     "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _DELIVERY
     | {"state": "pending", "next_attempt_at": "2026-11-21T18:07:00Z", "finished_at": None},
+    "/metrics/custom": {
+        "status": "ok",
+        "name": "carts_open",
+        "type": "gauge",
+        "value": 12.0,
+        "labels": {"shop": "north"},
+    },
     "/usage": {
         "from": "2026-10-23",
         "to": "2026-11-21",

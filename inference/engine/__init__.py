@@ -22,6 +22,7 @@ from inference.engine.hosting import run_host
 from inference.engine.inspection import ModelFacts, fingerprint, inspect_model
 from inference.engine.policy import Policy
 from inference.engine.request import (
+    QUEUE_SECONDS,
     EmbeddingRequest,
     EmbeddingResult,
     EngineStats,
@@ -44,6 +45,7 @@ from inference.engine.request import (
 )
 
 __all__ = [
+    "QUEUE_SECONDS",
     "ContextLengthExceeded",
     "DeadlineExceeded",
     "EmbeddingRequest",

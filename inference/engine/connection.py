@@ -51,6 +51,7 @@ class GenerationStream:
         self._tokens = 0
         self._usage: Usage | None = None  # once nothing more will come
         self._told: list[Callable[[Usage], None]] = []
+        self._watch: Callable[[GenerationOutput], None] | None = None
         self._changed = asyncio.Event()
 
     def __aiter__(self) -> Self:
@@ -88,6 +89,12 @@ class GenerationStream:
         else:
             tell(self._usage)
 
+    def watch(self, watch: Callable[[GenerationOutput], None]) -> None:
+        """Calls `watch` with each output when it comes, whether or not it is read; at once with those that wait."""
+        self._watch = watch
+        for _, output in self._outputs:
+            watch(output)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -106,7 +113,7 @@ class GenerationStream:
             self._abandon()
             self.fail(UNREAD)
             return
-        self._outputs.append((size, output.output(self._request_id)))
+        self._append(size, output.output(self._request_id))
         self._tokens += output.finish_reason not in _NOT_SAMPLED
         self._changed.set()
         if output.usage is not None:
@@ -123,8 +130,13 @@ class GenerationStream:
             usage=usage,
             error=message,
         )
-        self._outputs.append((0, last))
+        self._append(0, last)
         self._finish(usage)
+
+    def _append(self, size: int, output: GenerationOutput) -> None:
+        self._outputs.append((size, output))
+        if self._watch:
+            self._watch(output)
 
     def _finish(self, usage: Usage) -> None:
         """The first time counts."""

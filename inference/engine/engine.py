@@ -143,6 +143,8 @@ class Engine:
                 prefix_hit=counts.prefix_hit,
                 preemptions=counts.preemptions,
                 generated_tokens=counts.generated_tokens,
+                queue_counts=tuple(counts.queue_counts),
+                queue_seconds=counts.queue_seconds,
             )
 
     @torch.inference_mode()

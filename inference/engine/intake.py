@@ -50,6 +50,7 @@ class Intake:
             user=request.user,
             batch=request.batch,
             priority=request.priority,
+            asked_at=now,
             deadline=inf if request.timeout is None else now + request.timeout,
             scored=request.echo and request.sampling.logprobs is not None,
             echo=self._prompt_text(request, prompt_ids) if request.echo else None,

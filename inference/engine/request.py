@@ -284,13 +284,18 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     retry_after: float | None = None
 
 
+QUEUE_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
 class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
-    """One model process at one moment; the last four count from its start.
+    """One model process at one moment; the last six count from its start.
 
     running, waiting: choices of requests with a slot, and without one. slots: how many can run at once.
     cache_tokens: places of the cache that running requests fill, of `cache_capacity`.
     prefix_queried, prefix_hit: prompt tokens that came, and those that were found in the cache.
     preemptions: how often one that ran had to make room. generated_tokens: sampled.
+    queue_counts: requests by how long they waited for their first slot: up to each of QUEUE_SECONDS, and longer.
+    queue_seconds: how long all of them waited.
     """
 
     running: int
@@ -302,3 +307,5 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     prefix_hit: int = 0
     preemptions: int = 0
     generated_tokens: int = 0
+    queue_counts: tuple[int, ...] = ()
+    queue_seconds: float = 0.0

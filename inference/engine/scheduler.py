@@ -1,5 +1,6 @@
 """Who runs, who waits, and what a step computes. Plain Python, no tensor."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -9,6 +10,7 @@ from operator import attrgetter
 from inference.engine.errors import EngineOverloaded
 from inference.engine.fairness import Turns
 from inference.engine.prefix_cache import Copy, PrefixCache
+from inference.engine.request import QUEUE_SECONDS
 from inference.engine.sequence import Generation, Sequence
 
 # Logits of every token of a prompt are large, so that such prompts come in small pieces.
@@ -56,6 +58,17 @@ class Counts:
     prefix_hit: int = 0
     preemptions: int = 0
     generated_tokens: int = 0
+    queue_counts: list[int] = field(default_factory=lambda: [0] * (len(QUEUE_SECONDS) + 1))
+    queue_seconds: float = 0.0
+
+    def note_start(self, generation: Generation) -> None:
+        """Its first choice has a slot."""
+        assert generation.started_at is not None
+        waited = generation.started_at - generation.asked_at
+        self.prefix_queried += len(generation.prompt_ids)
+        self.prefix_hit += generation.cached_tokens
+        self.queue_counts[bisect_left(QUEUE_SECONDS, waited)] += 1
+        self.queue_seconds += waited
 
 
 class Scheduler:
@@ -168,8 +181,7 @@ class Scheduler:
             plan.copies.append(copy)
         if generation.started_at is None:
             generation.started_at, generation.cached_tokens = now, sequence.computed
-            self.counts.prefix_queried += len(generation.prompt_ids)
-            self.counts.prefix_hit += sequence.computed
+            self.counts.note_start(generation)
         if generation.needs_scores:
             del generation.prompt_logprobs[1:]
         if sequence.admitted_at is None:

@@ -12,7 +12,7 @@ from inference.engine.writer import Writer
 class Generation:
     """One accepted request: what its choices share.
 
-    deadline: on the monotonic clock. order: when it came, among all. choices: those that have not ended.
+    asked_at, deadline: on the monotonic clock. order: when it came, among all. choices: those that have not ended.
     echo: the prompt's text, if outputs are to begin with it.
     scored: the request wants log probabilities of its prompt, so all of it is computed, at least once.
     prompt_logprobs: they, as far as the prompt is computed; the first token has none from the beginning.
@@ -24,6 +24,7 @@ class Generation:
     user: str = ""
     batch: bool = False
     priority: int = 0
+    asked_at: float = 0.0
     deadline: float = inf
     echo: str | None = None
     scored: bool = False

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from django.conf import settings
 
@@ -14,6 +14,7 @@ from inference.engine import (
     GenerationStream,
     ModelNotLoaded,
 )
+from inference.registry.measuring import Engine, MeasuredEngine
 from inference.registry.processes import engine, remote
 from inference.registry.services import ensure_loaded, find_card
 
@@ -23,21 +24,9 @@ R = TypeVar("R")
 TRIED_FOR_S = 60.0
 
 
-class Engine(Protocol):
-    """What answers for models, wherever they run. EngineClient says what each call returns and raises.
-
-    Beside that, every call raises ApiError MODEL_NOT_FOUND, and ModelNotLoaded only where asking cannot load it.
-    """
-
-    async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream: ...
-    async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult: ...
-    async def tokenize(self, model_id: str, text: str) -> list[int]: ...
-    async def detokenize(self, model_id: str, ids: list[int]) -> str: ...
-
-
 def engine_for(model_id: str) -> Engine:
     """The engine to ask; whether it knows the model is found out by asking."""
-    return remote() if model_id in settings.REMOTE_MODELS else _local
+    return MeasuredEngine(remote()) if model_id in settings.REMOTE_MODELS else _measured
 
 
 class LocalEngine:
@@ -68,4 +57,4 @@ class LocalEngine:
                 await ensure_loaded(model_id=model_id)
 
 
-_local = LocalEngine()
+_measured = MeasuredEngine(LocalEngine())

@@ -11,6 +11,7 @@ from django.db import DatabaseError
 from msgspec.structs import replace
 
 from inference.engine import (
+    EngineError,
     HostUnavailable,
     InvalidRequest,
     LoadOptions,
@@ -25,6 +26,9 @@ from inference.registry.processes import host, remote
 from inference.registry.wanted import off_the_loop, read_wish, read_wishes, unwant_model, want_model
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.observability.metrics import Counter
+
+LOADS = Counter("stoa_model_loads_total", "Loads of models that were asked for, by outcome.", "model", "outcome")
 
 logger = structlog.get_logger(__name__)
 _started_at = time.monotonic()
@@ -105,7 +109,12 @@ async def load_here(
         )
     if revision is None:
         revision = await _last_revision(model_id)
-    report = await host().load(model_id, path, options, revision=revision, background=background)
+    try:
+        report = await host().load(model_id, path, options, revision=revision, background=background)
+    except EngineError:
+        LOADS.add(1, model_id, "failed")
+        raise
+    LOADS.add(1, model_id, "loaded")
     logger.info("model_loaded", model=model_id, load_time_ms=report.load_time_ms)
     return report
 

@@ -24,6 +24,10 @@ from inference.webhooks.sealing import SecretLost, unseal
 from inference.webhooks.services import disable_endpoint
 from inference.webhooks.signing import signature_headers
 from inference.webhooks.transport import ATTEMPT_S, Network, Outcome, Parcel
+from shared.observability import metrics
+
+ATTEMPTS = metrics.Counter("stoa_webhook_attempts_total", "Attempts at webhooks, by what became of them.", "outcome")
+ATTEMPT_SECONDS = metrics.Histogram("stoa_webhook_attempt_duration_seconds", "How long attempts at webhooks took.")
 
 AT_ONCE = 128  # in one process
 PER_DESTINATION = 4  # of one user
@@ -95,6 +99,8 @@ def settle(*, parcel: Parcel, outcome: Outcome, now: datetime) -> bool:
         )
         if delivery.attempts == parcel.attempt:  # else another took it over, as this took too long
             _conclude(delivery, outcome, is_gone=outcome.status == GONE and parcel.url == delivery.url, now=now)
+    ATTEMPTS.add(1, outcome.failure or "delivered")
+    ATTEMPT_SECONDS.observe(outcome.duration_ms / 1000)
     if outcome.status == GONE and parcel.url == delivery.endpoint.url:  # of one address it says nothing of another
         disable_endpoint(endpoint=delivery.endpoint, by=Endpoint.DisabledBy.RECEIVER, now=now)
     if outcome.failure:

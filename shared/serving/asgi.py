@@ -19,6 +19,7 @@ from shared.observability.request_id import bound_request_id
 from shared.serving.answers import Answer
 from shared.serving.asgi_types import Application, Headers, Receive, Scope, Send
 from shared.serving.bodies import SpooledBody, TimedBody, too_large
+from shared.serving.metrics import IN_PROGRESS, note_request
 from shared.serving.requests import check_request, header, trusted_scope
 from shared.serving.sockets import Sockets
 
@@ -58,10 +59,14 @@ def wrap(
             origin = header(scope["headers"], b"origin").decode("latin-1")
             answer = Answer(send, path=scope["path"], request_id=request_id, origin=origin)
             began = time.monotonic()
+            IN_PROGRESS.add(1)
             try:
                 await _answer(application, scope, receive, answer, limit, body_cap)
             finally:
-                _log(scope, answer.status, time.monotonic() - began)
+                IN_PROGRESS.add(-1)
+                took_s = time.monotonic() - began
+                note_request(scope, answer.status, took_s)
+                _log(scope, answer.status, took_s)
 
     return door
 

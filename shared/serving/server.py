@@ -19,6 +19,7 @@ import uvicorn
 from django.conf import settings
 from uvicorn.supervisors import ChangeReload
 
+from shared.observability import metrics
 from shared.observability.health import is_draining, start_draining
 from shared.serving.http import HttpProtocol
 from shared.serving.websockets import WebSocketProtocol
@@ -91,6 +92,7 @@ class DrainingServer(uvicorn.Server):
         self._drained_at = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        metrics.share(settings.METRICS_DIR / settings.PROJECT)
         await super().startup(sockets)
         logger.info("serving", urls=[_url_of(listener) for listener in sockets or []], pid=os.getpid())
 

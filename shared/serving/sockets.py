@@ -18,6 +18,7 @@ from shared.observability.health import is_draining
 from shared.observability.request_id import bound_request_id
 from shared.serving.answers import problem_answer
 from shared.serving.asgi_types import Application, Event, Headers, Receive, Scope, Send
+from shared.serving.metrics import SOCKETS, SOCKETS_OPEN
 from shared.serving.requests import check_request, header, trusted_scope
 
 DRAIN_RETRY_S = 5
@@ -64,10 +65,13 @@ class Sockets:
             await channel.send({"type": "websocket.close", "code": OVERLOADED, "reason": "too many connections"})
             return
         self.open += 1
+        SOCKETS.add(1)
+        SOCKETS_OPEN.add(1)
         try:
             await application(scope, channel.receive, channel.send)
         finally:
             self.open -= 1
+            SOCKETS_OPEN.add(-1)
 
 
 def admitted(scope: Scope) -> Scope:

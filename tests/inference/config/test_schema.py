@@ -49,6 +49,8 @@ OPERATIONS = {
     ("get", "/webhooks/{webhook_id}/deliveries/{delivery_id}"),
     ("post", "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver"),
     ("get", "/usage"),
+    ("get", "/metrics"),
+    ("post", "/metrics/custom"),
 }
 
 

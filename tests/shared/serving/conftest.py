@@ -55,7 +55,7 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
 
     def start(**given: Any) -> Served:
         log = tmp_path / f"server-{len(started)}.log"
-        environment = os.environ | {"SERVED": json.dumps(given)}
+        environment = os.environ | {"SERVED": json.dumps(given), "STOA_METRICS_DIR": str(tmp_path)}
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.shared.serving.served"], cwd=CHECKOUT, stderr=output, env=environment

@@ -7,6 +7,7 @@ and `most_sockets`.
 import asyncio
 import json
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from shared.serving import bodies, http, websockets
 from shared.serving.server import serve
 
 left: list[str] = []
+urlpatterns: list[Any] = []  # every path is `other` in the metrics
 
 
 def error_body(problem: Any, *, path: str, request_id: str) -> dict[str, Any]:
@@ -151,6 +153,9 @@ def configure(given: dict[str, Any]) -> None:
             "TRUSTED_PROXIES": 0,
             "ALLOWED_HOSTS": ["127.0.0.1", "localhost"],
             "CORS_ALLOWED_ORIGINS": ["https://shop.example"],
+            "ROOT_URLCONF": "tests.shared.serving.served",
+            "PROJECT": "served",
+            "METRICS_DIR": Path(os.environ.get("STOA_METRICS_DIR", tempfile.gettempdir())) / "stoa-served",
         }
         | given.get("settings", {})
     )

@@ -1,0 +1,37 @@
+"""What /metrics tells, for tests to look things up in."""
+
+from collections.abc import Iterable
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Scrape:
+    """Every series of one answer, by name and labels."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.types: dict[str, str] = {}
+        self.series: dict[tuple[str, Labels], float] = {}
+        for family in text_string_to_metric_families(text):
+            self.types[family.name] = family.type
+            for sample in family.samples:
+                key = sample.name, tuple(sorted(sample.labels.items()))
+                assert key not in self.series, key
+                self.series[key] = sample.value
+
+    def value(self, name: str, **labels: str) -> float:
+        """0 for a series that is not there, as Prometheus' increase() has it."""
+        return self.series.get((name, tuple(sorted(labels.items()))), 0.0)
+
+    def named(self, name: str) -> dict[Labels, float]:
+        return {labels: value for (other, labels), value in self.series.items() if other == name}
+
+    def labels(self, label: str) -> set[str]:
+        return {value for _, labels in self.series for name, value in labels if name == label}
+
+
+def grown(after: Scrape, before: Scrape, names: Iterable[str], **labels: str) -> list[float]:
+    """By how much each of these has grown."""
+    return [after.value(name, **labels) - before.value(name, **labels) for name in names]

@@ -1,0 +1,282 @@
+"""GET /metrics of a running server over fake models: exact after known traffic."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from tests.inference.engine.processes import running_host
+from tests.inference.metrics.scraped import Scrape, grown
+from tests.inference.served import (
+    EMBEDDER_CONFIG,
+    TALKER_CONFIG,
+    ServedStoa,
+    add_model,
+    served_stoa,
+    start_server,
+)
+from tests.inference.sockets import hear_until, say, signed_in
+
+CANARY = "canary" + secrets.token_hex(8)
+SPOKEN = {"model": "talker", "prompt": "hello", "max_tokens": 4}
+GENERATED = [
+    "stoa_inference_requests_total",
+    "stoa_inference_duration_seconds_count",
+    "stoa_e2e_request_latency_seconds_count",
+    "stoa_time_to_first_token_seconds_count",
+    "stoa_inter_token_latency_seconds_count",
+    "stoa_prompt_tokens_total",
+    "stoa_prompt_tokens_cached_total",
+    "stoa_generation_tokens_total",
+]
+
+
+@pytest.fixture(scope="module")
+def counted() -> Iterator[ServedStoa]:
+    """A server of its own: nobody else moves its metrics."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as folder, running_host() as host:
+        home = Path(folder)
+        add_model(home / "models", "talker", dict(TALKER_CONFIG))
+        add_model(home / "models", "embedder", dict(EMBEDDER_CONFIG))
+        with served_stoa(home, host.run_dir, home / "models", load=["talker", "embedder"]) as stoa:
+            yield stoa
+
+
+@contextlib.contextmanager
+def another(stoa: ServedStoa, **extra: str) -> Iterator[tuple[psutil.Process, str]]:
+    """A second server over the same models, database and metrics."""
+    process, url = start_server(stoa.environment | extra, stoa.log.with_suffix(".second"))
+    try:
+        yield psutil.Process(process.pid), url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def scrape(stoa: ServedStoa, url: str = "") -> Scrape:
+    answer = httpx2.get((url or stoa.url) + "/metrics", headers=stoa.headers(), timeout=30)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return Scrape(answer.text)
+
+
+def eventually(stoa: ServedStoa, holds: Callable[[Scrape], bool]) -> Scrape:
+    deadline = time.monotonic() + 60
+    while not holds(told := scrape(stoa)):
+        assert time.monotonic() < deadline, told.text
+        time.sleep(0.05)
+    return told
+
+
+def test_every_generation_is_counted_once_and_exactly(counted: ServedStoa) -> None:
+    before = scrape(counted)
+    for _ in range(3):
+        assert counted.post("/inference", SPOKEN).status_code == 200
+    assert counted.post("/inference/stream", SPOKEN).text.count("data:") == 5
+    assert counted.post("/v1/completions", SPOKEN | {"n": 2}).status_code == 200
+    after = scrape(counted)
+    assert grown(after, before, GENERATED, model="talker") == [5, 5, 5, 5, 18, 25, 10, 24]
+    ended = before.value("stoa_request_success_total", model="talker", finished_reason="length")
+    assert after.value("stoa_request_success_total", model="talker", finished_reason="length") - ended == 5
+    bucket = "stoa_inference_duration_seconds_bucket"
+    assert after.value(bucket, model="talker", le="+Inf") - before.value(bucket, model="talker", le="+Inf") == 5
+
+
+def test_the_contracts_two_metrics_have_their_types(counted: ServedStoa) -> None:
+    assert counted.post("/inference", SPOKEN).status_code == 200
+    told = scrape(counted)
+    assert "# TYPE stoa_inference_requests_total counter\n" in told.text
+    assert "# TYPE stoa_inference_duration_seconds histogram\n" in told.text
+
+
+def test_embeddings_and_sockets_are_counted_as_well(counted: ServedStoa) -> None:
+    before = scrape(counted)
+    assert counted.post("/embeddings", {"model": "embedder", "input": ["a", "bc"]}).status_code == 200
+
+    async def talk() -> Scrape:
+        async with signed_in(counted) as client:
+            await say(client, {"type": "inference", "id": "1", **SPOKEN})
+            await hear_until(client, "complete")
+            return await asyncio.to_thread(scrape, counted)
+
+    during = asyncio.run(talk())
+    assert during.value("stoa_websocket_connections") == 1
+    after = eventually(counted, lambda told: told.value("stoa_websocket_connections") == 0)
+    assert grown(after, before, GENERATED[:1], model="embedder") == [1]
+    assert grown(after, before, GENERATED[:1], model="talker") == [1]
+    assert grown(after, before, ["stoa_websocket_connections_total"]) == [1]
+
+
+def test_http_is_counted_by_route_method_and_status(counted: ServedStoa) -> None:
+    health = {"method": "GET", "route": "/health", "status": "200"}
+    lost = {"method": "GET", "route": "/batch/<batch_id>", "status": "404"}
+    wrong = {"method": "DELETE", "route": "/models", "status": "405"}
+    named = "stoa_http_requests_total"
+    before = scrape(counted)
+    for number in range(4):
+        counted.get("/health")
+        counted.get(f"/batch/batch_{number}")
+    httpx2.delete(f"{counted.url}/models", headers=counted.headers(), timeout=30)
+    after = eventually(counted, lambda told: grown(told, before, [named], **wrong) == [1])
+    assert grown(after, before, [named], **health) == [4]
+    assert grown(after, before, [named], **lost) == [4]
+    assert after.value("stoa_http_requests_in_progress") == 1  # the one that asks
+
+
+def test_gauges_are_back_at_zero_after_clients_have_left(counted: ServedStoa) -> None:
+    before = scrape(counted)
+    gone = {"model": "talker", "finished_reason": "cancelled"}
+
+    async def leave() -> Scrape:
+        body = {"model": "talker", "prompt": "go on", "max_tokens": 4000}
+        async with counted.client() as client, client.stream("POST", "/inference/stream", json=body) as answer:
+            lines = answer.aiter_lines()  # which ends the answer when nobody holds it
+            assert '"token"' in await anext(lines)
+            return await asyncio.to_thread(scrape, counted)
+
+    during = asyncio.run(leave())
+    assert during.value("stoa_num_requests_running", model="talker") == 1
+    assert during.value("stoa_http_requests_in_progress") == 2
+    after = eventually(counted, lambda told: grown(told, before, ["stoa_request_success_total"], **gone) == [1])
+    after = eventually(counted, lambda told: told.value("stoa_num_requests_running", model="talker") == 0)
+    after = eventually(counted, lambda told: told.value("stoa_http_requests_in_progress") == 1)
+    assert after.value("stoa_num_requests_waiting", model="talker") == 0
+
+
+def test_two_servers_tell_the_same_and_a_killed_one_leaves_its_counts_and_no_gauges(counted: ServedStoa) -> None:
+    with another(counted) as (process, url):
+        before = scrape(counted)
+        for _ in range(3):
+            assert httpx2.post(f"{url}/inference", json=SPOKEN, headers=counted.headers()).status_code == 200
+        assert counted.post("/inference", SPOKEN).status_code == 200
+        for told in (scrape(counted), scrape(counted, url)):
+            assert grown(told, before, GENERATED[:1], model="talker") == [4]
+
+        async def die_with_a_socket_open() -> None:
+            async with signed_in(replaced(counted, url)) as client:
+                assert (await asyncio.to_thread(scrape, counted)).value("stoa_websocket_connections") == 1
+                process.kill()
+                await client.wait_closed()
+
+        asyncio.run(die_with_a_socket_open())
+        process.wait()
+        after = scrape(counted)
+        assert grown(after, before, GENERATED[:1], model="talker") == [4]
+        assert after.value("stoa_websocket_connections") == 0
+
+
+def replaced(stoa: ServedStoa, url: str) -> ServedStoa:
+    return ServedStoa(url, stoa.keys, stoa.host, stoa.engine, stoa.environment, stoa.models_dir, stoa.log)
+
+
+def test_a_model_process_that_dies_leaves_no_gauge_and_comes_back(counted: ServedStoa) -> None:
+    before = scrape(counted)
+    assert counted.post("/inference", SPOKEN | {"prompt": "die"}).status_code == 500
+    after = eventually(counted, lambda told: told.value("stoa_model_loaded", model="talker") == 1)
+    assert grown(after, before, GENERATED[:1], model="talker") == [1]
+    assert grown(after, before, ["stoa_request_success_total"], model="talker", finished_reason="error") == [1]
+    assert after.named("stoa_num_requests_running")[(("model", "talker"),)] == 0
+
+
+def test_o1_unknown_models_and_paths_share_one_series(counted: ServedStoa) -> None:
+    counted.post("/inference", {"model": "nobody", "prompt": "x"})
+    counted.get("/nowhere")
+    before = scrape(counted)
+    with httpx2.Client(base_url=counted.url, headers=counted.headers(), timeout=30) as client:
+        for _ in range(150):
+            name = secrets.token_hex(6)
+            assert client.post("/inference", json={"model": name, "prompt": "x"}).status_code == 404
+            assert client.get(f"/{name}").status_code == 404
+            assert client.request(f"X{name[:4].upper()}", "/models").status_code in (400, 405)
+    after = eventually(
+        counted, lambda told: grown(told, before, ["stoa_inference_requests_total"], model="other") == [150]
+    )
+    assert len(after.series) - len(before.series) <= 50
+    assert len(after.text) < 2 * 1024 * 1024
+    assert after.labels("model") == {"talker", "embedder", "other"}
+
+
+def test_o2_who_has_not_the_right_reads_and_sends_nothing(counted: ServedStoa) -> None:
+    sent = {"name": "cups", "value": 1}
+    for role, status in {"": 401, "CUSTOMER": 403, "STAFF": 403, "STORE_OWNER": 403, "READER": 403}.items():
+        headers = counted.headers(role) if role else {}
+        for answer in (
+            httpx2.get(f"{counted.url}/metrics", headers=headers, timeout=30),
+            httpx2.post(f"{counted.url}/metrics/custom", json=sent, headers=headers, timeout=30),
+        ):
+            assert answer.status_code == status, role
+            assert "stoa_" not in answer.text
+    assert "cups" not in scrape(counted).text
+
+
+def test_o2_metrics_are_for_everybody_where_the_operator_says_so(counted: ServedStoa) -> None:
+    with another(counted, STOA_METRICS_PUBLIC="true") as (_, url):
+        answer = httpx2.get(f"{url}/metrics", timeout=30)
+        assert answer.status_code == 200
+        assert "# TYPE stoa_inference_requests_total counter" in answer.text
+        sent = {"name": "cups", "value": 1}
+        assert httpx2.post(f"{url}/metrics/custom", json=sent, timeout=30).status_code == 401
+
+
+def test_o3_nothing_that_was_said_is_in_a_label(counted: ServedStoa) -> None:
+    counted.post("/inference", SPOKEN | {"prompt": CANARY})
+    counted.post("/inference", {"model": CANARY, "prompt": CANARY})
+    counted.post("/auth/login", {"username": f"{CANARY}@example.com", "password": CANARY})
+    counted.get(f"/{CANARY}?q={CANARY}")
+    counted.post("/batch", {"model": "talker", "requests": [{"id": CANARY, "prompt": CANARY}]})
+    httpx2.get(f"{counted.url}/models", headers={"Authorization": f"Bearer {CANARY}"}, timeout=30)
+    told = scrape(counted).text
+    assert CANARY not in told
+    assert counted.keys["SUPER_ADMIN"] not in told
+
+
+def test_what_waits_in_the_database_is_told(counted: ServedStoa) -> None:
+    """No worker runs here, so that a batch stays where it is."""
+    before = scrape(counted)
+    batch = {"model": "talker", "requests": [{"id": f"r{number}", "prompt": "x"} for number in range(5)]}
+    made = counted.post("/batch", batch).json()
+    after = scrape(counted)
+    assert grown(after, before, ["stoa_batches_processing", "stoa_batch_requests_open"]) == [1, 5]
+    assert after.value("stoa_batch_oldest_age_seconds") > 0
+    assert counted.post(f"/batch/{made['batch_id']}/cancel").status_code == 200
+    ended = scrape(counted)
+    assert grown(ended, before, ["stoa_batches_processing", "stoa_batch_requests_open"]) == [0, 0]
+    assert grown(ended, before, ["stoa_batches_ended_total"], status="cancelled") == [1]
+
+
+def test_loads_are_counted_by_outcome(counted: ServedStoa) -> None:
+    add_model(counted.models_dir, "broken-model", dict(TALKER_CONFIG))
+    before = scrape(counted)
+    assert counted.post("/models/broken-model/load", {}).status_code >= 400
+    assert counted.post("/models/talker/load", {}).status_code == 200
+    after = scrape(counted)
+    assert grown(after, before, ["stoa_model_loads_total"], model="broken-model", outcome="failed") == [1]
+    assert grown(after, before, ["stoa_model_loads_total"], model="talker", outcome="loaded") == [1]
+    assert after.value("stoa_model_loaded", model="talker") == 1
+
+
+def test_custom_metrics_are_told_with_the_others(counted: ServedStoa) -> None:
+    labels = {"room": 'the "blue" one'}
+    sent = {"name": "cups_in_use", "value": 3, "type": "gauge", "labels": labels}
+    answer = counted.post("/metrics/custom", sent)
+    assert (answer.status_code, answer.json()) == (200, sent | {"status": "ok", "value": 3.0})
+    assert (
+        counted.post("/metrics/custom", {"name": "cups_made_total", "value": 2, "type": "counter"}).json()["value"] == 2
+    )
+    assert (
+        counted.post("/metrics/custom", {"name": "cups_made_total", "value": 5, "type": "counter"}).json()["value"] == 7
+    )
+    told = scrape(counted)
+    assert told.value("cups_in_use", **labels) == 3
+    assert told.value("cups_made_total") == 7
+    refused = counted.post("/metrics/custom", {"name": "stoa_inference_requests_total", "value": 1})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert json.loads(refused.text)["error"]["details"] == {"field": "name"}
