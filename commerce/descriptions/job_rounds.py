@@ -124,10 +124,7 @@ def batch_server() -> BatchServer:
 
 def _batch(job: DescriptionJob) -> dict[str, Any]:
     items = job.items.select_related("product").order_by("place")
-    body: dict[str, Any] = {"model": job.model, "requests": [_request(job, item) for item in items], **SAME_SAMPLING}
-    if settings.DESCRIPTIONS_WEBHOOK_URL:
-        body["webhook_url"] = settings.DESCRIPTIONS_WEBHOOK_URL
-    return body
+    return {"model": job.model, "requests": [_request(job, item) for item in items], **SAME_SAMPLING}
 
 
 def _request(job: DescriptionJob, item: JobItem) -> dict[str, Any]:

@@ -153,9 +153,7 @@ DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL", default="stoa-describer")
 # How many descriptions a shop may ask for in a day of UTC; 0: any number.
 DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY", default=500)
-# Where the model server tells the shop that a batch has ended, and the secret that it signs this with. Without them
-# the shop asks every few seconds.
-DESCRIPTIONS_WEBHOOK_URL = env.str("STOA_DESCRIPTIONS_WEBHOOK_URL", default="")
+# With what the model server signs its word that a batch has ended. Without it the shop asks every few seconds.
 DESCRIPTIONS_WEBHOOK_SECRET = webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
 
 UNFOLD = {

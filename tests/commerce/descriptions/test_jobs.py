@@ -65,9 +65,8 @@ def states(job: DescriptionJob) -> list[str]:
 
 
 def test_a_job_is_one_batch_and_its_drafts_come_as_they_are_written(
-    staff: User, products: list[Product], stub: BatchStub, settings: Settings
+    staff: User, products: list[Product], stub: BatchStub
 ):
-    settings.DESCRIPTIONS_WEBHOOK_URL = "http://127.0.0.1:9/api/descriptions/webhook"
     job = begin(staff, products, tone="friendly", keywords=("brass",), max_words=40)
     assert (look(job, NOON).state, job.batch_id) == ("running", "batch_0")
     stub.finish(2)
@@ -87,7 +86,6 @@ def test_a_job_is_one_batch_and_its_drafts_come_as_they_are_written(
     }
     (batch,) = stub.batches.values()
     assert batch["authorization"] == "Bearer sk-canary-key"
-    assert batch["body"]["webhook_url"] == settings.DESCRIPTIONS_WEBHOOK_URL
     assert batch["requests"][3]["id"] == "3"
     assert batch["requests"][3]["messages"][1]["content"] == (
         "Write a product description.\nProduct name: Lamp 3\nKeywords: brass\nTone: friendly\nLength: short (40 words)"
