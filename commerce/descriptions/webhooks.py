@@ -21,13 +21,17 @@ LARGEST_BODY = 64 * 1024
 NOT_SIGNED = "The message is not signed by the model server, or is older than five minutes."
 
 
-@transaction.atomic
 def receive(*, body: bytes, headers: Mapping[str, str], now: datetime) -> None:
     """Has the job looked after whose batch the message is about. Raises ApiError 400 for a message that is not signed
-    with our secret, that somebody has changed, or that is not of these five minutes."""
-    batch_id = _verified(body, headers)
+    with our secret, that somebody has changed, or that is not of these five minutes; the database hears of none."""
+    if batch_id := _verified(body, headers):
+        _hasten(batch_id, now)
+
+
+@transaction.atomic
+def _hasten(batch_id: str, now: datetime) -> None:
     job = DescriptionJob.objects.select_for_update().filter(batch_id=batch_id, ended_at=None).first()
-    if not batch_id or job is None:
+    if job is None:
         return  # another's batch, or a job that has ended
     DescriptionJob.objects.filter(pk=job.pk).update(look_at=now)
     transaction.on_commit(partial(jobs.wake, job_id=job.pk, now=now), robust=True)

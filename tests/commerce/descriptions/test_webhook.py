@@ -12,16 +12,17 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.utils import timezone
 from environ import Env
-from pytest_django import Settings
+from pytest_django import DjangoAssertNumQueries, Settings
 from standardwebhooks import Webhook
 
 from commerce.catalog.models import Product
 from commerce.config.settings.webhook_secrets import webhook_secret
-from commerce.descriptions import job_rounds
+from commerce.descriptions import job_rounds, webhooks
 from commerce.descriptions.jobs import Wishes, create_job
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.api.errors import ApiError
 from tests.commerce.catalog.goods import make_product
 from tests.commerce.descriptions.batch_stub import BatchStub, running_stub
 
@@ -167,6 +168,13 @@ def test_w5_a_secret_of_the_model_servers_or_none_is_taken(monkeypatch: pytest.M
     assert webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == given
     monkeypatch.delenv("STOA_DESCRIPTIONS_WEBHOOK_SECRET")
     assert webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == ""
+
+
+def test_w5_what_is_not_signed_costs_the_database_nothing(
+    job: DescriptionJob, secret: str, django_assert_num_queries: DjangoAssertNumQueries
+):
+    with django_assert_num_queries(0), pytest.raises(ApiError):
+        webhooks.receive(body=message(), headers=signed(new_secret(), message()), now=timezone.now())
 
 
 def test_w5_a_thousand_signed_messages_are_all_taken(job: DescriptionJob, secret: str):
