@@ -32,6 +32,7 @@ urlpatterns = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", include("commerce.analytics.dashboard_urls")),
     path("admin/", admin.site.urls),
+    path("", include("commerce.metrics.urls")),
     path("livez", livez),
     path("readyz", readyz(database=check_database)),
 ]

@@ -19,6 +19,7 @@ from openai import AsyncOpenAI
 
 from commerce.descriptions.breaker import BreakerOpen, CircuitBreaker
 from commerce.descriptions.transport import http_client
+from shared.observability.metrics import Counter
 
 DEADLINE_S = 19.5  # the answer to our own client is out within 20
 DRAWS = 3
@@ -28,6 +29,8 @@ REST_S = 30.0
 AT_ONCE = 32  # calls of one process: a slow provider must not hold everything else up
 LONGEST_PAUSE_S = 5.0
 SAMPLING = {"temperature": 0.7, "top_p": 0.9}
+
+CALLS = Counter("stoa_provider_calls_total", "Texts that were asked of the text provider, by outcome.", "outcome")
 
 FAILED = "The text provider did not give a description. Try again in a moment."
 REFUSED = "The text provider refused the request: it is too long for the model, or the model is not loaded."
@@ -105,24 +108,25 @@ class Provider:
         except BreakerOpen:
             raise ProviderError(RESTING) from None
         self._running += 1
-        verdict = self._breaker.abandoned
+        verdict, outcome = self._breaker.abandoned, "left"
         try:
             yield
-            verdict = self._breaker.succeeded
+            verdict, outcome = self._breaker.succeeded, "answered"
         # A provider that refuses one request, or has nothing to say to it, is well: whoever sends such requests must
         # not have it shut off for everybody else.
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            verdict = self._breaker.succeeded
+            verdict, outcome = self._breaker.succeeded, "refused"
             raise self._error(error, REFUSED) from None
         except NoDescription as error:
-            verdict = self._breaker.succeeded
+            verdict, outcome = self._breaker.succeeded, "empty"
             raise self._error(error, FAILED) from None
         except Exception as error:  # whatever the provider made the client stumble over
-            verdict = self._breaker.failed
+            verdict, outcome = self._breaker.failed, "failed"
             raise self._error(error, FAILED) from None
         finally:
             self._running -= 1
             verdict()
+            CALLS.add(1, outcome)
 
     def _error(self, error: Exception, told: str) -> ProviderError:
         """Logs a failure by its kind and status, never its text, which quotes the provider."""

@@ -68,6 +68,7 @@ API_ERROR_BODY = "commerce.config.errors.error_body"
 STATIC_ROOT = VAR_DIR / "commerce-static"
 
 SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
+    "SCHEMA_PATH_PREFIX": "/api",  # whatever else is served beside it
     "TITLE": "Stoa commerce",
     "VERSION": "1.0.0",
     "ENUM_NAME_OVERRIDES": {

@@ -11,7 +11,7 @@ import pytest
 from inference.engine import InvalidRequest
 from inference.metrics.custom import LONGEST_LABELS, MOST_SERIES, record, render
 from inference.protocol.metrics import Kind
-from tests.inference.metrics.scraped import Scrape
+from tests.shared.observability.scraped import Scrape
 
 ADDING = """
 import sys

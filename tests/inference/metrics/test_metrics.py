@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from tests.inference.engine.processes import running_host
-from tests.inference.metrics.scraped import Scrape, grown
 from tests.inference.served import (
     EMBEDDER_CONFIG,
     TALKER_CONFIG,
@@ -24,6 +23,7 @@ from tests.inference.served import (
     start_server,
 )
 from tests.inference.sockets import hear_until, say, signed_in
+from tests.shared.observability.scraped import Scrape, grown
 
 CANARY = "canary" + secrets.token_hex(8)
 SPOKEN = {"model": "talker", "prompt": "hello", "max_tokens": 4}

@@ -1,0 +1,78 @@
+"""GET /metrics of the shop."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+from pytest_django import Settings
+
+from commerce.analytics.models import Entry
+from commerce.analytics.services import fold
+from commerce.descriptions.provider import ProviderError
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.conftest import ApiClient, make_user
+from tests.commerce.descriptions.provider_server import ProviderServer
+from tests.commerce.descriptions.test_provider import provider_at, written_by
+from tests.commerce.moderation.reporting import NOON, report, reporter
+from tests.commerce.orders.buying import make_goods
+from tests.commerce.reviews.writing import review
+from tests.shared.observability.scraped import Scrape, grown
+
+
+def scrape(client: Client) -> Scrape:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return Scrape(answer.content.decode())
+
+
+@pytest.mark.parametrize(("role", "status"), [(None, 401), *((role, 403) for role in Role if role != "SUPER_ADMIN")])
+def test_o2_who_has_not_the_right_reads_nothing(client_of: ApiClient, role: Role | None, status: int):
+    answer = client_of(make_user(role) if role else None).get("/metrics")
+    assert answer.status_code == status
+    assert b"stoa_" not in answer.content
+
+
+def test_o2_metrics_are_for_everybody_where_the_operator_says_so(client_of: ApiClient, settings: Settings):
+    settings.METRICS_PUBLIC = True
+    assert "# TYPE stoa_moderation_cases_waiting gauge" in scrape(client_of(None)).text
+
+
+@time_machine.travel(NOON + timedelta(hours=2), tick=False)
+def test_what_moderators_are_to_decide_is_told_with_its_age(
+    client_of: ApiClient, shop: Shop, admin: User, customer: User
+):
+    spam = review(customer, make_goods(shop), 1)
+    assert scrape(client_of(admin)).value("stoa_moderation_cases_waiting") == 0
+    report(spam, reporter("first"))
+    report(spam, reporter("second"), at=NOON + timedelta(hours=1))
+    told = scrape(client_of(admin))
+    assert told.value("stoa_moderation_cases_waiting") == 1
+    assert told.value("stoa_moderation_oldest_age_seconds") == pytest.approx(7200, abs=1)
+
+
+def test_what_is_not_folded_yet_is_told(client_of: ApiClient, shop: Shop, admin: User, customer: User):
+    review(customer, make_goods(shop), 5)
+    waiting = Entry.objects.count()
+    assert waiting > 0
+    assert scrape(client_of(admin)).value("stoa_analytics_entries_waiting") == waiting
+    fold(now=NOON)
+    told = scrape(client_of(admin))
+    assert (told.value("stoa_analytics_entries_waiting"), told.value("stoa_analytics_lag_seconds")) == (0, 0)
+
+
+def test_calls_of_the_provider_are_counted_by_outcome(
+    client_of: ApiClient, admin: User, provider_server: ProviderServer
+):
+    before = scrape(client_of(admin))
+    asyncio.run(written_by(provider_at(provider_server.url("good"))))
+    with pytest.raises(ProviderError):
+        asyncio.run(written_by(provider_at(provider_server.url("error_500"))))
+    after = scrape(client_of(admin))
+    named = ["stoa_provider_calls_total"]
+    assert grown(after, before, named, outcome="answered") == [1]
+    assert grown(after, before, named, outcome="failed") == [1]
