@@ -18,6 +18,7 @@ from inference.engine import (
     EmbeddingRequest,
     EngineDied,
     FinishReason,
+    GenerationOutput,
     GenerationRequest,
     ModelNotLoaded,
     Usage,
@@ -163,15 +164,20 @@ async def _one(job: Job, request: GenerationRequest) -> tuple[list[Choice], Usag
     async with _in_time(request.timeout):
         asked = replace(request, user=job.user, batch=True)
         async with await engine_for(job.model_id).generate(job.model_id, asked) as stream:
-            async for output in stream:
-                if output.finish_reason is FinishReason.ERROR:
-                    raise error_of(output)
-                if output.finish_reason is FinishReason.CANCELLED:
-                    raise ModelNotLoaded(UNLOADED)
-                choices[output.choice].add(output)
-                if output.usage is not None:
-                    return choices, output.usage
+            while outputs := await stream.read():
+                for output in outputs:
+                    _refuse_broken_off(output)
+                    choices[output.choice].add(output)
+                if (usage := outputs[-1].usage) is not None:
+                    return choices, usage
     raise EngineDied("The generation ended before it was whole.")
+
+
+def _refuse_broken_off(output: GenerationOutput) -> None:
+    if output.finish_reason is FinishReason.ERROR:
+        raise error_of(output)
+    if output.finish_reason is FinishReason.CANCELLED:
+        raise ModelNotLoaded(UNLOADED)
 
 
 @contextlib.asynccontextmanager

@@ -7,6 +7,7 @@ that. A task that finds it cleared was sent twice, and ends at once.
 
 from datetime import datetime, timedelta
 
+import structlog
 from django.db.models import Exists, OuterRef, Q
 
 from inference.batches.models import Batch, BatchQuerySet, Lease
@@ -16,6 +17,8 @@ RUN = "inference.batches.tasks.run"
 # A message that nobody has taken for so long may be lost. Where it only waits its turn, it is sent twice.
 LOST_AFTER = timedelta(seconds=10)
 MOST_A_ROUND = 200
+
+logger = structlog.get_logger(__name__)
 
 
 def wake(*, batch_pk: int, now: datetime) -> None:
@@ -46,5 +49,6 @@ def _send(found: BatchQuerySet, batch_pk: int, now: datetime) -> bool:
         return True
     if send(RUN, batch_pk=batch_pk):
         return True
+    logger.warning("batch_waits", batch=batch_pk)  # for a worker's sweeper, or for a broker to be set up
     Batch.objects.filter(pk=batch_pk, sent_at=now).update(sent_at=None)
     return False

@@ -1,10 +1,12 @@
 """What came of a batch, in the order of its requests: read in pieces, so that nothing is held in memory."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Length
 
 from inference.batches.models import Batch, BatchRequest
 from inference.protocol.batch import BatchError, BatchResult
@@ -31,9 +33,9 @@ def read_piece(batch: Batch, *, after: int, limit: int = READ_AT_ONCE) -> Piece:
     )
     if not has_ended and (first := _first_unfinished(batch)) is not None:
         finished = finished.filter(index__lt=first)
-    found = list(finished.select_related("result").defer("body").order_by("index")[: limit + 1])
-    piece = _bounded(found[:limit])
-    return Piece(piece, is_last=has_ended and len(piece) == len(found))
+    chosen = _bounded(finished.order_by("index").values_list("pk", Length("result__answer"))[: limit + 1], limit)
+    requests = BatchRequest.objects.filter(pk__in=chosen.keys).select_related("result").defer("body").order_by("index")
+    return Piece(list(requests), is_last=has_ended and chosen.is_rest)
 
 
 def failed_requests(batch: Batch) -> "QuerySet[BatchRequest]":
@@ -68,10 +70,21 @@ def _first_unfinished(batch: Batch) -> int | None:
     return min((index for index in found if index is not None), default=None)
 
 
-def _bounded(requests: list[BatchRequest]) -> list[BatchRequest]:
+@dataclass(frozen=True)
+class _Chosen:
+    """Keys of requests, in order. is_rest: they are all that were offered."""
+
+    keys: list[int]
+    is_rest: bool
+
+
+def _bounded(offered: Iterable[tuple[int, int]], limit: int) -> _Chosen:
+    """The first of these keys with the lengths of their answers: one at least, and no more than fit into a piece."""
+    keys: list[int] = []
     size = 0
-    for place, request in enumerate(requests):
-        size += len(request.result.answer)
-        if size > LARGEST_PIECE and place:
-            return requests[:place]
-    return requests
+    for key, length in offered:
+        size += length
+        if len(keys) == limit or (keys and size > LARGEST_PIECE):
+            return _Chosen(keys, is_rest=False)
+        keys.append(key)
+    return _Chosen(keys, is_rest=True)

@@ -1,6 +1,7 @@
 """What a worker process does beside its tasks: it sweeps, and sees to it that a model host runs on its machine."""
 
 import os
+import secrets
 import socket
 import threading
 
@@ -22,7 +23,7 @@ class Worker:
     """This process."""
 
     def __init__(self) -> None:
-        self.name = f"{socket.gethostname()}-{os.getpid()}"
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"  # not that of one that died
         self._keeper = Keeper(Reconciler().reconcile)
         self._thread = threading.Thread(target=self._sweep, name="batch-sweeper", daemon=True)
 

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 Reply = TypeVar("Reply", bound=ModelReply)
 
 MAX_UNREAD_BYTES = 2**20
+MANY_UNREAD_BYTES = MAX_UNREAD_BYTES // 4
 _OUTPUT_BYTES = 128  # what a waiting output costs beside its text, and each log probability in it
 _NOT_SAMPLED = (FinishReason.CANCELLED, FinishReason.ERROR)  # ends that no token made
 
@@ -52,6 +53,7 @@ class GenerationStream:
         self._usage: Usage | None = None  # once nothing more will come
         self._told: list[Callable[[Usage], None]] = []
         self._watch: Callable[[GenerationOutput], None] | None = None
+        self._is_read_whole = False
         self._changed = asyncio.Event()
 
     def __aiter__(self) -> Self:
@@ -73,6 +75,21 @@ class GenerationStream:
             self._changed.clear()
             await self._changed.wait()
         return self._outputs[0][1] if self._outputs else None
+
+    async def read(self) -> list[GenerationOutput]:
+        """All outputs that wait, once the last is among them or they are many; none after the end. For who needs no
+        token at once, and would else be woken for each."""
+        self._is_read_whole = True
+        try:
+            while self._usage is None and self._unread_bytes < MANY_UNREAD_BYTES:
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self._is_read_whole = False
+        outputs = [output for _, output in self._outputs]
+        self._outputs.clear()
+        self._unread_bytes = 0
+        return outputs
 
     async def close(self) -> None:
         """Cancel unless it is finished; what was not read is dropped. Never waits, so a cancelled task may call it."""
@@ -115,7 +132,8 @@ class GenerationStream:
             return
         self._append(size, output.output(self._request_id))
         self._tokens += output.finish_reason not in _NOT_SAMPLED
-        self._changed.set()
+        if not self._is_read_whole or self._unread_bytes >= MANY_UNREAD_BYTES:
+            self._changed.set()
         if output.usage is not None:
             self._finish(output.usage)
 

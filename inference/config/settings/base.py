@@ -115,7 +115,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 300,
     "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,
-    "socket_timeout": 30,
+    "socket_timeout": 5,  # who submits a batch waits so long for a broker that hangs
     "socket_connect_timeout": 2,
     "socket_keepalive": not REDIS_URL.startswith("unix:"),
     "health_check_interval": 25,

@@ -1,6 +1,5 @@
 """Users and batches for tests of the store."""
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -30,9 +29,3 @@ def make_batch(user: User) -> MakeBatch:
         return create_batch(user=user, kind=Batch.Kind.NATIVE, model_id="talker", requests=requests, now=now)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def whole() -> bool:
-    """Whether the whole counts of the acceptance page are asked for (STOA_TEST_WHOLE=1); they are small every day."""
-    return os.environ.get("STOA_TEST_WHOLE", "") == "1"

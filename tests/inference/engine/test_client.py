@@ -69,6 +69,19 @@ async def test_a_stream_gives_every_output_in_order_and_one_end(host: RunningHos
     assert await read(stream) == []
 
 
+async def test_who_reads_whole_is_given_the_same_in_few_pieces(host: RunningHost) -> None:
+    streamed = await read(await host.engine.generate("m", request(max_tokens=20)))
+    async with await host.engine.generate("m", request(max_tokens=20)) as stream:
+        assert await stream.read() == streamed
+        assert await stream.read() == []
+    async with await host.engine.generate("m", request(prompt="shout", max_tokens=20)) as stream:
+        pieces = []
+        while piece := await stream.read():
+            pieces.append(piece)
+    assert len(pieces) == 5
+    assert [output.index for piece in pieces for output in piece] == list(range(20))
+
+
 async def test_s1_sixteen_streams_at_once_are_each_as_alone(host: RunningHost) -> None:
     alone = await read(await host.engine.generate("m", request(max_tokens=20)))
     streams = await asyncio.gather(*(host.engine.generate("m", request(max_tokens=20)) for _ in range(16)))
