@@ -13,6 +13,7 @@ import httpx2
 import psutil
 import pytest
 
+from tests.inference.batches.workers import ended, running_worker, submit
 from tests.inference.engine.processes import running_host
 from tests.inference.served import (
     EMBEDDER_CONFIG,
@@ -280,3 +281,16 @@ def test_custom_metrics_are_told_with_the_others(counted: ServedStoa) -> None:
     refused = counted.post("/metrics/custom", {"name": "stoa_inference_requests_total", "value": 1})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_REQUEST")
     assert json.loads(refused.text)["error"]["details"] == {"field": "name"}
+
+
+def test_what_a_worker_does_is_told_by_the_server_also_when_the_worker_is_gone(counted: ServedStoa) -> None:
+    before = scrape(counted)
+    with running_worker(counted) as worker:
+        told = ended(counted, submit(counted, "speak", "long", "speak", max_tokens=3))
+        assert (told["completed"], told["failed"]) == (2, 1)
+        worker.kill()
+    after = scrape(counted)
+    assert grown(after, before, GENERATED, model="talker") == [3, 3, 2, 2, 4, 10, 4, 6]
+    for outcome, count in {"completed": 2, "failed": 1}.items():
+        assert grown(after, before, ["stoa_batch_results_total"], outcome=outcome) == [count]
+    assert grown(after, before, ["stoa_batches_ended_total"], status="completed") == [1]
