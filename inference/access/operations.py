@@ -6,6 +6,7 @@ A view holds no thread while it waits for the engine. What an operation declares
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,11 @@ Reader = Callable[[bytes], BodyT]
 
 # Larger bodies are parsed in a thread: this much JSON takes about a millisecond.
 PARSED_ON_THE_LOOP_BYTES = 64 * 1024
+
+# What a `reader` takes may be a hundred megabytes, and several times that once it is read: until it is its turn, a
+# request's body waits on the disk.
+_LONG_BODIES_AT_ONCE = 2
+_turn_of_long_bodies = asyncio.Semaphore(_LONG_BODIES_AT_ONCE)
 
 # They come out the same when they are asked the same again: time that was asked for is up, a model cannot be loaded.
 _RETRY_IN_VAIN = (DeadlineExceeded, ModelLoadFailed)
@@ -127,6 +133,12 @@ def operation(
         )
 
         async def carry_out(
+            request: HttpRequest, principal: Principal | None, path: dict[str, Any]
+        ) -> HttpResponseBase:
+            async with _turn_of_long_bodies if reader else nullcontext():
+                return await answer_now(request, principal, path)
+
+        async def answer_now(
             request: HttpRequest, principal: Principal | None, path: dict[str, Any]
         ) -> HttpResponseBase:
             value = await _body(request, declared, parser, reader)

@@ -150,9 +150,9 @@ def _expire(batch_pk: int, now: datetime) -> bool:
 @transaction.atomic
 def _forget(batch_pk: int) -> None:
     """From the leaves to the root: what points at what is deleted, is deleted before it."""
-    requests = BatchRequest.objects.filter(batch=batch_pk)
-    BatchResult.objects.filter(request__in=requests).delete()
-    requests.delete()
+    rows = BatchRequest.objects.filter(batch=batch_pk)
+    BatchResult.objects.filter(request__in=rows).delete()
+    rows.delete()
     Lease.objects.filter(batch=batch_pk).delete()
     Batch.objects.filter(pk=batch_pk).delete()
 

@@ -61,7 +61,7 @@ def write(amounts: Mapping[Line, Amount]) -> None:
         for start in range(0, len(ordered), ROWS_AT_ONCE):
             rows = ordered[start : start + ROWS_AT_ONCE]
             cursor.execute(
-                f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES {', '.join([_ROW] * len(rows))} "  # noqa: S608 names
+                f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES {', '.join([_ROW] * len(rows))} "  # noqa: S608  # nosec B608 names
                 f"ON CONFLICT (day, user_id, COALESCE(api_key_id, 0), model_id) DO UPDATE SET {_ADDED}",
                 [value for line, amount in rows for value in _values(line, amount)],
             )
