@@ -1,16 +1,17 @@
 """Writing a description: whose product it is for, what the provider makes of it, and the draft that is kept."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 
 from commerce.catalog.models import Product
 from commerce.descriptions import allowances, prompts
-from commerce.descriptions.allowances import Holder
+from commerce.descriptions.allowances import AllowanceSpent, Holder, Taken
 from commerce.descriptions.models import DescriptionDraft
 from commerce.descriptions.plain_text import plain_text, visible
 from commerce.descriptions.prompts import Brief
@@ -110,7 +111,7 @@ class _Call:
 async def _counted(holder: Holder, now: datetime) -> AsyncIterator[_Call]:
     """Around a call of the provider: takes from the allowance, and gives back what came to nothing. The provider's
     errors become ours."""
-    taken = await in_thread(allowances.take, holder=holder, now=now)
+    taken = await _take(holder, now)
     call = _Call()
     try:
         yield call
@@ -125,11 +126,30 @@ async def _counted(holder: Holder, now: datetime) -> AsyncIterator[_Call]:
         raise
     finally:
         if not call.counts:
-            # A task of its own: this one may be cancelled, as its client has left.
-            giving_back = asyncio.ensure_future(in_thread(allowances.give_back, taken=taken))
-            _giving_back.add(giving_back)
-            giving_back.add_done_callback(_giving_back.discard)
-            await asyncio.shield(giving_back)
+            await _to_its_end(in_thread(allowances.give_back, taken=taken))
+
+
+async def _take(holder: Holder, now: datetime) -> Taken:
+    """Of a client that leaves meanwhile it is given back."""
+    taking = asyncio.ensure_future(in_thread(allowances.take, holder=holder, now=now))
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        await _to_its_end(_give_back(taking))
+        raise
+
+
+async def _give_back(taking: "asyncio.Future[Taken]") -> None:
+    with suppress(AllowanceSpent):
+        await in_thread(allowances.give_back, taken=await taking)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """In a task of its own: this one may be cancelled, as its client has left."""
+    task = asyncio.ensure_future(work)
+    _giving_back.add(task)
+    task.add_done_callback(_giving_back.discard)
+    await asyncio.shield(task)
 
 
 def _usable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,8 +14,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from commerce.catalog.models import Product
-from commerce.descriptions import services
+from commerce.descriptions import allowances, services
+from commerce.descriptions.allowances import Holder
 from commerce.descriptions.models import Allowance, DescriptionDraft
+from commerce.descriptions.prompts import Brief
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from tests.commerce.catalog.goods import make_product
@@ -127,6 +130,34 @@ async def test_a_stream_that_is_left_counts_once_there_was_text(
     await asyncio.to_thread(answer.close)
     assert await provider_server.client_left()
     assert (await Allowance.objects.aget(shop=shop)).used == 1
+
+
+async def test_a_client_that_leaves_while_its_allowance_is_taken_gets_it_back(
+    shop: Shop, settings: Settings, provider_server: ProviderServer, monkeypatch: pytest.MonkeyPatch
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    began, go_on = threading.Event(), threading.Event()
+    take = allowances.take
+
+    def slow(**asked: Any) -> Any:
+        began.set()
+        assert go_on.wait(30)
+        return take(**asked)
+
+    monkeypatch.setattr(allowances, "take", slow)
+    writing = services.write_description(
+        brief=Brief(product_name="Velmo lamp"), holder=Holder(shop_id=shop.pk), now=timezone.now()
+    )
+    task = asyncio.create_task(writing)
+    assert await asyncio.to_thread(began.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0.05)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert (await Allowance.objects.aget(shop=shop)).used == 0
+    assert provider_server.asked == []
 
 
 async def test_a_text_without_end_is_no_description(
