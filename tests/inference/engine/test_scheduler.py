@@ -1,8 +1,11 @@
 """Who runs, who waits, and what a step computes; no model and no thread."""
 
+from math import inf
+
 import pytest
 
 from inference.engine.errors import EngineOverloaded
+from inference.engine.request import QUEUE_SECONDS
 from tests.inference.engine.sequences import end, generation, names, scheduler, step
 
 
@@ -191,3 +194,18 @@ def test_late_ones_are_found_whether_they_wait_or_run() -> None:
     end(one, one.find("waits"))  # type: ignore[arg-type]
     assert one.expired(4.9) == []
     assert [late.request_id for late in one.expired(100.0)] == ["runs", "has time"]
+
+
+def test_waits_for_the_first_slot_are_counted_once_a_request() -> None:
+    one = scheduler(slots=1)
+    for name, asked_at, choices in [("first", 0.0, 2), ("second", 1.0, 1)]:
+        made = generation(name, n=choices)
+        made.asked_at = asked_at
+        one.add(made)
+    step(one)
+    end(one, one.find("first"), now=3.0)  # type: ignore[arg-type]
+    assert names(step(one, now=3.0).admitted) == ["second"]
+    step(one, now=4.0)
+    counts = dict(zip([*QUEUE_SECONDS, inf], one.counts.queue_counts, strict=True))
+    assert {bound: count for bound, count in counts.items() if count} == {0.01: 1, 2.5: 1}
+    assert one.counts.queue_seconds == 2
