@@ -6,6 +6,7 @@ import structlog
 from django.db import DatabaseError
 from prometheus_client.core import Metric
 
+import commerce.descriptions.provider  # noqa: F401  what it declares is told here, also where a worker alone counts it
 from commerce.metrics.queues import queue_families
 from shared.observability import metrics
 

@@ -10,6 +10,9 @@ from django.db import DatabaseError
 from django.utils import timezone
 from prometheus_client.core import Metric
 
+import inference.batches.outcomes
+import inference.registry.measuring
+import inference.webhooks.delivery  # noqa: F401  what they declare is told here, also where a worker alone counts it
 from inference.metrics import custom
 from inference.metrics.queues import queue_families
 from inference.metrics.running import running_families

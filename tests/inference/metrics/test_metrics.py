@@ -98,6 +98,11 @@ def test_the_contracts_two_metrics_have_their_types(counted: ServedStoa) -> None
     assert "# TYPE stoa_inference_duration_seconds histogram\n" in told.text
 
 
+def test_what_only_workers_count_is_told_as_well(counted: ServedStoa) -> None:
+    told = scrape(counted).types
+    assert {told[f"stoa_{name}"] for name in ("webhook_attempts", "batch_results", "batches_ended")} == {"counter"}
+
+
 def test_embeddings_and_sockets_are_counted_as_well(counted: ServedStoa) -> None:
     before = scrape(counted)
     assert counted.post("/embeddings", {"model": "embedder", "input": ["a", "bc"]}).status_code == 200
