@@ -159,7 +159,7 @@ def test_the_draft_of_a_deleted_product_is_gone(
         {"decided_at": timezone.now()},
         {"text": ""},
     ],
-    ids=str,
+    ids=["an unknown state", "accepted by nobody", "decided and open", "no text"],
 )
 def test_the_database_holds_the_states(draft: DescriptionDraft, wrong: dict[str, Any]):
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -348,10 +348,8 @@ async def test_s4_who_reads_nothing_of_a_loud_model_is_closed_with_1013_and_cost
 
 
 async def _revoked_key(stoa: ServedStoa) -> tuple[str, Callable[[], Awaitable[Any]]]:
-    made = run_manage(
-        stoa.environment, "shell", "-v0", "-c",
-        _REVOKE.format("print(create_api_key(user=User.objects.get(role='STAFF'), name='x', now=timezone.now())[1])"),
-    )  # fmt: skip
+    make = "create_api_key(user=User.objects.get(email='staff@example.com'), name='x', now=timezone.now())"
+    made = run_manage(stoa.environment, "shell", "-v0", "-c", _REVOKE.format(f"print({make}[1])"))
     assert made.returncode == 0, made.stderr
     key = made.stdout.strip().splitlines()[-1]
     code = f"revoke_api_key(api_key=ApiKey.objects.get(key_id={key.split('_')[1]!r}), now=timezone.now())"

@@ -140,6 +140,30 @@ def test_a_head_that_drips_is_cut_and_others_are_served_meanwhile(start_server: 
         assert slow.recv(1) == b""
 
 
+@pytest.mark.timeout(600)
+def test_r6_those_who_send_or_read_slowly_are_cut_and_nobody_else_waits_for_them(
+    start_server: StartServer, whole: bool
+):
+    heads, bodies, readers = (500, 200, 200) if whole else (50, 20, 20)
+    served = start_server(head_timeout_s=4, body_timeout_s=4, not_reading_s=4)
+    begun = [
+        *[b"GET /echo HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] * heads,
+        *[b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf"] * bodies,
+        *[b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n"] * readers,
+    ]
+    with ExitStack() as stack:
+        for said in begun:
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60))
+            slow.sendall(said)
+        for _ in range(20):
+            assert served.get("/echo").status_code == 200
+        deadline = time.monotonic() + 120
+        while "ESTABLISHED" in connections(served.process.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    assert served.get("/echo").status_code == 200
+
+
 def test_a_changed_file_starts_the_server_anew_under_reload(start_server: StartServer):
     served = start_server(serve={"reload": True})
     first = served.wait_for_line("serving")["pid"]

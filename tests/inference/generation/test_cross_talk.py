@@ -1,0 +1,99 @@
+"""Row S15: hundreds of streams at once over HTTP and sockets, of which some leave, and none hears of another."""
+
+import asyncio
+import json
+import random
+
+import httpx2
+import pytest
+
+from tests.inference.engine.processes import eventually_idle
+from tests.inference.served import ServedStoa
+from tests.inference.sockets import hear, say, signed_in
+
+ON_A_SOCKET, WORDS = 16, 20
+BODY = {"model": "talker", "prompt": "introduce", "max_tokens": WORDS}  # with every token it says its time limit
+
+
+def tag_of(number: int) -> str:
+    return f"timeout={100 + number}.0 "
+
+
+class Heard:
+    """How many streams were whole, left on the way, and refused because the queue was full."""
+
+    def __init__(self) -> None:
+        self.whole = self.left = self.refused = 0
+
+
+async def over_http(client: httpx2.AsyncClient, number: int, leaves_after: int | None, heard: Heard) -> None:
+    body = BODY | {"timeout": 100 + number}
+    async with client.stream("POST", "/inference/stream", json=body, timeout=100) as answer:
+        if answer.status_code == 503:
+            heard.refused += 1
+            return
+        assert answer.status_code == 200
+        words = 0
+        async for line in answer.aiter_lines():
+            event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+            if event.get("done"):
+                assert words == WORDS
+                heard.whole += 1
+            elif "token" in event:
+                assert tag_of(number) in event["token"]
+                words += 1
+            if words == leaves_after:
+                heard.left += 1
+                return
+
+
+async def over_a_socket(stoa: ServedStoa, numbers: list[int], leaves: dict[int, int | None], heard: Heard) -> None:
+    words = dict.fromkeys(numbers, 0)
+    async with signed_in(stoa) as client:
+        asked = [BODY | {"type": "inference", "id": str(number), "timeout": 100 + number} for number in numbers]
+        await say(client, *asked)
+        ended: set[int] = set()
+        while len(ended) < len(numbers):
+            frame = await hear(client)
+            number = int(frame["id"])
+            if frame["type"] == "token":
+                assert number not in ended
+                assert tag_of(number) in frame["token"]
+                words[number] += 1
+                if words[number] == leaves[number]:
+                    await say(client, {"type": "cancel", "id": str(number)})
+                continue
+            ended.add(number)
+            if frame["type"] == "error":
+                assert (frame["code"], "retry_after" in frame) == ("INFERENCE_FAILED", True), frame
+                heard.refused += 1
+            elif frame["finish_reason"] == "cancelled":
+                heard.left += 1
+            else:
+                assert (frame["finish_reason"], words[number]) == ("length", WORDS)
+                heard.whole += 1
+
+
+@pytest.mark.timeout(600)
+async def test_s15_of_hundreds_of_streams_none_hears_of_another_and_those_who_leave_disturb_nobody(
+    stoa: ServedStoa, whole: bool
+):
+    streams, sockets = (500, 10) if whole else (150, 3)
+    chance, heard = random.Random(15), Heard()
+    leaves = {number: chance.randrange(1, WORDS) if chance.random() < 0.3 else None for number in range(streams)}
+    on_sockets = sockets * ON_A_SOCKET
+    limits = httpx2.Limits(max_connections=streams)
+    async with httpx2.AsyncClient(base_url=stoa.url, headers=stoa.headers(), limits=limits) as client:
+        await asyncio.gather(
+            *(
+                over_a_socket(stoa, list(range(first, first + ON_A_SOCKET)), leaves, heard)
+                for first in range(0, on_sockets, ON_A_SOCKET)
+            ),
+            *(over_http(client, number, leaves[number], heard) for number in range(on_sockets, streams)),
+        )
+
+    assert heard.whole + heard.left + heard.refused == streams
+    assert heard.left > 0.2 * (streams - heard.refused)
+    assert heard.whole > 0.5 * (streams - heard.refused)
+    await eventually_idle(stoa.engine, "talker")
+    await stoa.engine.close()
