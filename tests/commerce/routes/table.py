@@ -165,6 +165,7 @@ TABLE = [
     # about the service
     row("GET /api/schema",                      "200"),
     row("GET /api/docs",                        "200"),
+    row("GET /metrics",                         "401 403 403 403 403 403 403 200"),
     row("GET /livez",                           "200"),
     row("GET /readyz",                          "200"),
 ]
