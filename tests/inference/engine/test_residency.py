@@ -209,8 +209,12 @@ async def test_models_that_are_always_busy_make_room_when_requests_wait_in_line(
         await use(host, "busy")
         clients = [asyncio.create_task(keep_busy()) for _ in range(3)]
         await eventually(lambda: len(served) > 3)
-        await use(host, "new")
-        assert await say(host, "new") == 5
+        heard: list[int] = []
+        while not heard:
+            with contextlib.suppress(ModelNotLoaded):  # its time was up before we asked, and others were in line
+                await use(host, "new")
+                heard.append(await say(host, "new"))
+        assert heard == [5]
         await asyncio.gather(*clients)
         assert set(served) == {5}
 
