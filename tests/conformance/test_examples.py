@@ -6,7 +6,8 @@ import httpx2
 
 from tests.running_stoa import RunningStoa
 
-ELSEWHERE = ("/auth/login", "/models/{model_id}/load", "/models/{model_id}/unload")  # these would need or change more
+# These would need or change more.
+ELSEWHERE = ("/auth/login", "/models/{model_id}/load", "/models/{model_id}/unload", "/v1/batches")
 
 
 def test_every_example_is_answered(stoa: RunningStoa):
@@ -18,6 +19,6 @@ def test_every_example_is_answered(stoa: RunningStoa):
             for name, example in body.get("examples", {}).items():
                 if path not in ELSEWHERE:
                     answer = client.post(path, json=example["value"])
-                    assert answer.status_code == 200, (path, name, answer.text)
+                    assert answer.is_success, (path, name, answer.text)
                     sent += 1
     assert sent > 15
