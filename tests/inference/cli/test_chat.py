@@ -35,6 +35,13 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
 
+    def interrupt(self) -> None:
+        """Ctrl-C at the prompt. Readline hears none that comes in the moment in which it shows the prompt: who sees
+        nothing happen types it again."""
+        self.type(CTRL_C)
+        while not select.select([self._descriptor], [], [], 2)[0]:
+            self.type(CTRL_C)
+
     def read_until(self, end: str) -> str:
         """What comes, up to and with `end`, without what steers a terminal."""
         seen, deadline = b"", time.monotonic() + 60
@@ -100,7 +107,7 @@ def test_ctrl_c_stops_an_answer_and_not_the_chat(stoa: ServedStoa, chat: Termina
     assert "w3999" not in stopped
     eventually_idle(stoa)
     assert chat.say("hello") == "w0 \n"
-    chat.type(CTRL_C)
+    chat.interrupt()
     assert "/bye ends" in chat.read_until(PROMPT)
     chat.type(CTRL_D)
     assert chat.status() == 0
