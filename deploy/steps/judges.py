@@ -28,7 +28,7 @@ class TestRun:
 
     def command(self, paths: Sequence[str], more: Sequence[str]) -> list[str]:
         django = [f"--ds={self.settings}.config.settings.test"] if self.settings else ["-p", "no:django"]
-        return [str(PYTHON), "-m", "pytest", *django, *self.options, *more, *paths]
+        return [str(PYTHON), "-m", "pytest", *django, *TWICE, *self.options, *more, *paths]
 
     def chosen(self, wanted: Sequence[str]) -> list[str]:
         """Of the wanted paths those that are ours; all of ours when none is wanted."""
@@ -37,6 +37,9 @@ class TestRun:
         return [path for path in wanted if any(Path(path.split("::")[0]).is_relative_to(ours) for ours in self.paths)]
 
 
+# Hundreds of tests start real processes and wait for them, and one in thousands waits too short on a busy machine. What
+# fails is run once more and has to pass then; the end names it, so that it can be made steady.
+TWICE = ["--reruns", "1", "-raR"]
 ON_SQLITE = ["-p", "tests.services", "--database=sqlite", "--redis=valkey", "-n", "2"]
 ON_POSTGRESQL = ["-p", "tests.services", "--database=postgresql", "--redis=redis", "-n", "2"]
 # They know no database, so once is enough.

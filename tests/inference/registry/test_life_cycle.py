@@ -99,11 +99,12 @@ async def test_m5_memory_is_back_after_twenty_cycles_of_loading_and_unloading():
         async with stoa.client() as client:
             for _ in range(5):  # what is imported or cached once is no leak
                 await cycle(client)
+            await asyncio.sleep(2)  # the last model process may still be going
             before, children = family_bytes(server), len(server.children(recursive=True))
             for _ in range(CYCLES):
                 await cycle(client)
         deadline = time.monotonic() + 30  # what ended is reaped, and what was freed given back, a moment later
-        while len(server.children(recursive=True)) != children or family_bytes(server) > before * 1.05:
+        while len(server.children(recursive=True)) > children or family_bytes(server) > before * 1.05:
             left = (len(server.children(recursive=True)), children, family_bytes(server) / before)
             assert time.monotonic() < deadline, left
             await asyncio.sleep(0.2)
