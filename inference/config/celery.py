@@ -1,21 +1,12 @@
-"""The model server's Celery: `celery -A inference.config.celery worker`. Its settings are the CELERY_ ones.
-
-The database is the truth: a task carries ids alone and may run twice, and what a lost task left undone is found by the
-sweeper of any worker, or by the next round of `ROUNDS`, which every worker starts from time to time.
-"""
+"""The model server's Celery: `celery -A inference.config.celery worker`. See `shared.serving.workers`."""
 
 import os
 import threading
 from typing import Any
 
-import structlog
-from celery import Celery
-from celery.signals import setup_logging, worker_init, worker_ready, worker_shutting_down
-from django.conf import settings
-from kombu.exceptions import OperationalError
+from celery.signals import worker_shutting_down
 
-from shared.observability import metrics
-from shared.serving.lost_broker import outlive_the_broker
+from shared.serving.workers import make_celery, send_task
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
 
@@ -30,51 +21,14 @@ ROUNDS = {
 # Set once this worker is told to end: its tasks then give back what they hold, and end.
 ending = threading.Event()
 
-logger = structlog.get_logger(__name__)
-
-outlive_the_broker()
-app = Celery("inference")
-app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks()
+app = make_celery("inference", rounds=ROUNDS)
 
 
 def send(task: str, **ids: int) -> bool:
-    """Give a task to a worker, by name. False where there is no broker, or it cannot be reached: who sweeps the
-    database sees to it."""
-    if not app.conf.broker_url:
-        return False
-    try:
-        app.send_task(task, kwargs=ids, retry=False, ignore_result=True)
-    except OperationalError as error:
-        logger.warning("broker_unavailable", task=task, reason=type(error.__cause__ or error).__name__)
-        return False
-    return True
-
-
-@setup_logging.connect
-def _keep_our_logging(**kwargs: Any) -> None:
-    """Connected, it keeps Celery from putting its own in place of what Django's settings say."""
+    """Give a task to a worker, by name. False where none can be reached: the sweeper of any worker sees to it."""
+    return send_task(app, task, **ids)
 
 
 @worker_shutting_down.connect
 def _end_tasks(**kwargs: Any) -> None:
     ending.set()
-
-
-@worker_init.connect
-def _count_together(**kwargs: Any) -> None:
-    """Before it starts processes of its own, if it does."""
-    metrics.share(settings.METRICS_DIR / settings.PROJECT)
-
-
-@worker_ready.connect
-def _start_rounds(**kwargs: Any) -> None:
-    for task, seconds in ROUNDS.items():
-        threading.Thread(target=_send_rounds, args=(task, seconds), name=task, daemon=True).start()
-
-
-def _send_rounds(task: str, seconds: float) -> None:
-    pause = threading.Event()
-    while True:
-        send(task)
-        pause.wait(seconds)
