@@ -1,14 +1,12 @@
 """Somebody who runs the platform has a description written on the product form, by our own model, and uses it."""
 
-import os
-
 import httpx2
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
+from tests.chromium import running_chromium
 from tests.running_stoa import RunningStoa
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PATIENCE_MS = 60_000
 # Counts how often the text on the page becomes another.
 SEE = """
@@ -21,14 +19,13 @@ Object.defineProperty(document.getElementById("writer-text"), "value", {
 """
 
 
-@pytest.mark.skipif(not os.path.exists(CHROMIUM), reason="there is no Chromium here")
 @pytest.mark.timeout(600)
 def test_a_description_streams_into_the_product_form_and_becomes_the_products(stoa: RunningStoa):
     product = httpx2.get(f"{stoa.commerce_url}/api/products", timeout=30).json()["data"][0]
     user = next(user for user in stoa.users if user["role"] == "SUPER_ADMIN")
     expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        page = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+    with running_chromium() as browser:
+        page = browser.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{stoa.commerce_url}/admin/login/?next=/admin/commerce_catalog/product/{product['id']}/change/")
         page.fill("[name=username]", user["email"])

@@ -1,22 +1,18 @@
 """The dashboard in a real browser: every chart is drawn and named, it fits a phone and a sheet of paper, and what is
 chosen is what is shown."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.chromium import running_chromium
 from tests.commerce.served import ServedShop, manage, served_shop
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PATIENCE_MS = 60_000
 WIDTHS = {"desk": 1280, "phone": 375}
 
-pytestmark = [
-    pytest.mark.skipif(not os.path.exists(CHROMIUM), reason="there is no Chromium here"),
-    pytest.mark.timeout(600),
-]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +25,9 @@ def shop() -> Iterator[ServedShop]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with running_chromium() as browser:
         expect.set_options(timeout=PATIENCE_MS)
         yield browser
-        browser.close()
 
 
 def dashboard_of(role: str, shop: ServedShop, browser: Browser, width: int) -> tuple[Page, list[str]]:

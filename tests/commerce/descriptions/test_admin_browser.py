@@ -1,23 +1,19 @@
 """A description written on the product form, in a real browser, by keyboard: as it comes, stopped, and broken off."""
 
-import os
 from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import BrowserContext, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Dialog, Page, expect
 
+from tests.chromium import running_chromium
 from tests.commerce.descriptions.provider_server import ProviderServer
 from tests.commerce.served import ServedShop, served_shop
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PATIENCE_MS = 60_000
 EVIL = "<img src=x onerror=alert(1)> The **Velmo** lamp glows."
 
-pytestmark = [
-    pytest.mark.skipif(not os.path.exists(CHROMIUM), reason="there is no Chromium here"),
-    pytest.mark.timeout(600),
-]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +34,7 @@ def shop(provider: ProviderServer) -> Iterator[ServedShop]:
 def context(shop: ServedShop) -> Iterator[BrowserContext]:
     """A browser in which a super admin is signed in."""
     user = next(user for user in shop.users if user["role"] == "SUPER_ADMIN")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with running_chromium() as browser:
         context = browser.new_context()
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
@@ -51,7 +46,6 @@ def context(shop: ServedShop) -> Iterator[BrowserContext]:
         page.close()
         expect.set_options(timeout=PATIENCE_MS)
         yield context
-        browser.close()
 
 
 @pytest.fixture

@@ -1,17 +1,16 @@
 """A moderator at work in a real browser, by keyboard, on a shop in a process of its own. The tests share it, and the
 last one clears what the others leave."""
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.chromium import running_chromium
 from tests.commerce.served import ServedShop, manage, served_shop
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PATIENCE_MS = 60_000
 ITEMS = 30  # more than one page of the list
 FILL = f"from tests.commerce.moderation.filling import fill; fill({ITEMS})"
@@ -21,8 +20,6 @@ made = Decision.objects.filter(moderator__isnull=False, undone_at=None)
 print(Case.objects.waiting().count(), made.count(), made.values("case").distinct().count())
 """
 QUEUE = "/admin/commerce_moderation/case/"
-
-pytestmark = pytest.mark.skipif(not os.path.exists(CHROMIUM), reason="there is no Chromium here")
 
 
 @dataclass
@@ -56,10 +53,8 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with running_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

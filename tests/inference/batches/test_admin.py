@@ -1,25 +1,21 @@
 """The operators' pages of batches, in a browser where one is installed."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
+from tests.chromium import running_chromium
 from tests.inference.batches.workers import ended, running_worker, status, submit
 from tests.inference.served import PASSWORD, ServedStoa
 
 BATCHES = "/admin/inference_batches/batch/"
-CHROMIUM = shutil.which("chromium")
 
 
 @pytest.fixture
 def page(stoa: ServedStoa) -> Iterator[Page]:
     """A browser in which the super admin has signed in."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on the PATH: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with running_chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(60_000)
         page.goto(f"{stoa.url}/admin/")
@@ -27,7 +23,6 @@ def page(stoa: ServedStoa) -> Iterator[Page]:
         page.fill("input[name=password]", PASSWORD)
         page.click("button[type=submit]")
         yield page
-        browser.close()
 
 
 def act(page: Page, batch_id: str, action: str) -> None:

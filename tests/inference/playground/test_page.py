@@ -1,16 +1,14 @@
 """The playground in a real browser."""
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from tests.chromium import running_chromium
 from tests.inference.served import PASSWORD, ServedStoa
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
 SLOW_MS = 30_000
@@ -18,13 +16,8 @@ SLOW_MS = 30_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("NOT RUN: apt-get install chromium")
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+    with running_chromium() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture

@@ -1,26 +1,22 @@
 """The operators' pages: models with their state, loading and unloading. In a browser where one is installed."""
 
 import re
-import shutil
 from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
+from tests.chromium import running_chromium
 from tests.inference.served import PASSWORD, ServedStoa
 
 MODELS = "/admin/inference_registry/wantedmodel/"
-CHROMIUM = shutil.which("chromium")
 
 
 @pytest.fixture
 def page(stoa: ServedStoa) -> Iterator[Page]:
     """A browser in which the super admin has signed in."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on the PATH: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with running_chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(60_000)
         page.goto(f"{stoa.url}/admin/")
@@ -29,7 +25,6 @@ def page(stoa: ServedStoa) -> Iterator[Page]:
         page.click("button[type=submit]")
         page.goto(stoa.url + MODELS)
         yield page
-        browser.close()
 
 
 def test_an_operator_sees_loads_and_unloads_models(stoa: ServedStoa, page: Page):

@@ -1,19 +1,18 @@
 """The operators' pages of webhooks, in a browser where one is installed."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
+from tests.chromium import running_chromium
 from tests.inference.engine.processes import REPOSITORY
 from tests.inference.served import PASSWORD, ServedStoa
 
 ENDPOINTS, DELIVERIES = (f"/admin/inference_webhooks/{name}/" for name in ("endpoint", "delivery"))
-CHROMIUM = shutil.which("chromium")
 PUBLIC = "https://93.184.216.34"
 
 # Two deliveries to a user's endpoint: one has been given up.
@@ -50,10 +49,7 @@ def filled(stoa: ServedStoa) -> Iterator[str]:
 @pytest.fixture
 def page(stoa: ServedStoa) -> Iterator[Page]:
     """A browser in which the super admin has signed in."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on the PATH: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with running_chromium() as browser:
         page = browser.new_page(viewport={"width": 1600, "height": 900})
         page.set_default_timeout(60_000)
         page.goto(f"{stoa.url}/admin/")
@@ -61,7 +57,6 @@ def page(stoa: ServedStoa) -> Iterator[Page]:
         page.fill("input[name=password]", PASSWORD)
         page.click("button[type=submit]")
         yield page
-        browser.close()
 
 
 def choose(page: Page, action: str, row: str) -> None:
