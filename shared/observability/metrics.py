@@ -8,6 +8,7 @@ count together is said in `metrics_store`.
 """
 
 import json
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ __all__ = ["CONTENT_TYPE", "Counter", "Gauge", "GaugeMetricFamily", "Histogram",
 Values = list[tuple[tuple[str, ...], float]]
 
 
-class _Declared:
+class _Declared(ABC):
     """A metric with its name as Prometheus has it. Its help is one sentence."""
 
     all: ClassVar[dict[str, "_Declared"]] = {}
@@ -52,8 +53,9 @@ class _Declared:
         self._keys: dict[tuple[str, ...], str] = {}
         self.all[name] = self
 
+    @abstractmethod
     def family(self, values: Values) -> Metric:
-        raise NotImplementedError
+        """All its numbers, as they are told."""
 
     def key(self, *values: str) -> str:
         """Under which its number with these labels is kept."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django import template
+from django.template import Library
 from django.utils import timezone
 
 from commerce.catalog.models import Product
@@ -13,7 +13,7 @@ from commerce.descriptions.models import DescriptionDraft
 
 SHOWN_DRAFTS = 5
 
-register = template.Library()
+register = Library()
 
 
 @register.inclusion_tag("descriptions/_writer.html")
