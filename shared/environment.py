@@ -79,6 +79,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_SECRET_KEY_FALLBACKS",
         "STOA_SOCKETS",
         "STOA_SOCKETS_PER_USER",
+        "STOA_START_HOST",
         "STOA_STORAGE",
         "STOA_TAX_RATE",
         "STOA_TRUSTED_PROXIES",

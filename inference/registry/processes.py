@@ -131,6 +131,6 @@ class Keeper:
         return self._process is None or self._process.poll() is not None
 
     def _start_when_gone(self) -> None:
-        if self._is_gone() and time.monotonic() > self._anothers_until:
+        if settings.START_HOST and self._is_gone() and time.monotonic() > self._anothers_until:
             self._process = start_host(settings.RUN_DIR)
             logger.info("model_host_started", pid=self._process.pid)

@@ -60,6 +60,8 @@ LOAD_AT_START: list[str] = env.list("STOA_LOAD", default=["stoa-describer", "sto
 REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS", default=""))
 RUN_DIR = Path(env.str("STOA_RUN_DIR", default=str(VAR_DIR / "run")))
 COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR", default=str(VAR_DIR / "compiled")))  # private to this user
+# Whether servers and workers start a model host where none runs; where it runs apart from them, they wait for it.
+START_HOST = env.bool("STOA_START_HOST", default=True)
 
 # How a model host shares this machine among models.
 MODEL_POLICY = Policy(

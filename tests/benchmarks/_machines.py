@@ -1,0 +1,147 @@
+"""Several machines on one: network namespaces on a bridge, each with its own address. For root on Linux alone."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.serving.children import dies_with_parent
+
+BRIDGE = "stoa-bench"
+NETWORK = "10.77.0"
+STARTS_WITHIN_S = 120.0
+
+
+class NoNamespaces(Exception):
+    """This machine does not let us make network namespaces."""
+
+
+def ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise NoNamespaces(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+@dataclass
+class Part:
+    """A program on a machine of its own, which can be ended and started again."""
+
+    name: str
+    command: list[str]
+    log: Path
+    environment: Mapping[str, str] | None = None
+    is_up: Callable[[], bool] = field(default=lambda: True)
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", self.name, *self.command],
+                env=None if self.environment is None else dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=dies_with_parent(),
+            )
+
+    def wait_until_up(self) -> None:
+        deadline = time.monotonic() + STARTS_WITHIN_S
+        while not self.is_up():
+            assert self.process is not None
+            assert self.process.poll() is None, f"{self.name} ended: {self.log.read_text()[-2000:]}"
+            assert time.monotonic() < deadline, f"{self.name} is not up: {self.log.read_text()[-2000:]}"
+            time.sleep(0.1)
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Its exit status; killed if it does not end within a minute."""
+        assert self.process is not None
+        self.process.send_signal(how)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class Machines:
+    """A bridge with machines on it, their programs, and a folder that all of them see."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.parts: dict[str, Part] = {}
+        self._names: list[str] = []
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator["Machines"]:
+        ip("link", "add", BRIDGE, "type", "bridge")
+        try:
+            ip("addr", "add", f"{NETWORK}.1/24", "dev", BRIDGE)
+            ip("link", "set", BRIDGE, "up")
+            yield self
+        finally:
+            self._end()
+
+    def add(self, name: str, number: int | None) -> str:
+        """A machine, and its address; without a number it has no network but its own."""
+        ip("netns", "add", name)
+        self._names.append(name)
+        ip("-n", name, "link", "set", "lo", "up")
+        if number is None:
+            return ""
+        ip("link", "add", f"sb{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("link", "set", f"sb{number}", "master", BRIDGE, "up")
+        ip("-n", name, "addr", "add", f"{NETWORK}.{number}/24", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+        return f"{NETWORK}.{number}"
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        environment: Mapping[str, str] | None = None,
+        is_up: Callable[[], bool] = lambda: True,
+    ) -> Part:
+        """Run it on the machine of this name; returns when it is up."""
+        part = Part(name, list(map(str, command)), self.folder / f"{name}.log", environment, is_up)
+        self.parts[name] = part
+        part.start()
+        part.wait_until_up()
+        return part
+
+    def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> str:
+        """Run it there to its end; what it printed."""
+        done = subprocess.run(
+            ["ip", "netns", "exec", name, *command], env=dict(environment), capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _end(self) -> None:
+        for part in reversed(self.parts.values()):
+            if part.process is not None and part.process.poll() is None:
+                part.end()
+        for name in self._names:
+            with contextlib.suppress(NoNamespaces):
+                ip("netns", "del", name)
+        with contextlib.suppress(NoNamespaces):
+            ip("link", "del", BRIDGE)
+
+
+def python(*arguments: str) -> list[str]:
+    return [sys.executable, *arguments]
+
+
+def as_user(user: str, command: Sequence[str | Path]) -> list[str]:
+    """The command as this user: PostgreSQL refuses root."""
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *map(str, command)]
+
+
+def plain_environment() -> dict[str, str]:
+    """Ours without the settings of a developer."""
+    settings = ("STOA_", "DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "SECRET_KEY")
+    return {name: value for name, value in os.environ.items() if not name.startswith(settings)}

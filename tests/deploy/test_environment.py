@@ -1,0 +1,56 @@
+"""Names and secrets in the files of a deployment."""
+
+import re
+
+import pytest
+
+from shared.environment import KNOWN_STOA_NAMES
+from tests.deploy.manifests import DEPLOY, compose_variables, environment_of, kubernetes, text_files
+
+SECRETS = re.compile(r"^(SECRET_KEY|STOA_JWT_KEY|DATABASE_URL|REDIS_URL|\w+_PASSWORD|STOA_\w*(SECRET|API|ACCESS)_KEY)$")
+EXAMPLES = ["compose/env.example", "systemd/stoa.env.example"]
+
+
+def example(name: str) -> dict[str, str]:
+    lines = [line for line in (DEPLOY / name).read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_every_setting_that_a_file_names_is_one_that_is_read():
+    named = {
+        (str(path.relative_to(DEPLOY)), name)
+        for path in text_files()
+        for name in re.findall(r"\bSTOA_[A-Z0-9_]*[A-Z0-9]\b(?!\*)", path.read_text())
+    }
+    assert named
+    assert {(path, name) for path, name in named if name not in KNOWN_STOA_NAMES} == set()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_example_has_a_secret(name: str):
+    given = example(name)
+    assert {"SECRET_KEY", "STOA_JWT_KEY"} <= given.keys()
+    assert {variable: value for variable, value in given.items() if SECRETS.match(variable) and value} == {}
+
+
+def test_the_example_of_compose_has_the_variables_that_compose_asks_for():
+    assert set(example("compose/env.example")) == set(compose_variables())
+
+
+def test_no_secret_of_compose_has_a_default():
+    optional = {name for name, must in compose_variables().items() if not must}
+    assert optional == {"STOA_DESCRIPTIONS_API_KEY", "MODEL_HOST_OPTIONS"}
+
+
+def test_no_secret_is_in_the_manifests():
+    objects = kubernetes()
+    assert [one["metadata"]["name"] for one in objects if one["kind"] == "Secret"] == []
+    for one in objects:
+        assert [name for name in one.get("data", {}) if SECRETS.match(name)] == []
+        assert [name for name in re.findall(r"'name': '(\w+)', 'value'", str(one)) if SECRETS.match(name)] == []
+
+
+@pytest.mark.parametrize("dockerfile", sorted((DEPLOY / "docker").glob("*.Dockerfile")), ids=lambda path: path.stem)
+def test_no_secret_stays_in_an_image(dockerfile):
+    assert [name for name in environment_of(dockerfile) if SECRETS.match(name)] == []
+    assert "ARG" not in [line.split()[0] for line in dockerfile.read_text().splitlines() if line]
