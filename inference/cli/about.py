@@ -9,7 +9,7 @@ import typer
 from django.conf import settings
 
 from inference.cli.listings import AsJson, print_json, print_list
-from inference.registry.services import list_models
+from inference.registry.listing import list_models
 
 
 def version() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from django.conf import settings
 
 from inference.engine import HostUnavailable, LoadOptions, ModelState
+from inference.registry.listing import is_loaded
 from inference.registry.processes import end_host, host, start_host
 from inference.registry.services import find_card, load_here, unload_here
 
@@ -20,10 +21,11 @@ HOST_STARTS_WITHIN_S = 30.0
 @contextlib.asynccontextmanager
 async def loaded(model: str) -> AsyncIterator[None]:
     """The model answers for the time of the block: it did already, or it is loaded for it. Raises as `load_model`."""
-    await find_card(model)
     if model in settings.REMOTE_MODELS:
         yield
         return
+    if not await is_loaded(model):
+        await find_card(model)
     async with _some_host():
         if await _settled_state(model) is ModelState.LOADED:
             yield

@@ -24,7 +24,8 @@ from inference.downloads.services import download_model, remove_model
 from inference.engine import EngineError, LoadReport
 from inference.protocol import native
 from inference.protocol.parameters import parse
-from inference.registry import services
+from inference.registry import listing, services
+from inference.registry.catalog import model_not_found, read_catalog
 from shared.api.errors import ApiError
 
 app = typer.Typer(help="The models of this machine.", no_args_is_help=True)
@@ -35,7 +36,7 @@ ModelId = Annotated[str, typer.Argument(metavar="MODEL", help="The id of a model
 @app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="As GET /models answers.")] = False) -> None:
     """List every model, loaded or not."""
-    found = asyncio.run(services.list_models())
+    found = asyncio.run(listing.list_models())
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(native.ModelList(found))).decode())
         return
@@ -46,12 +47,10 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="As GET /models a
 @app.command()
 def show(model: ModelId, as_json: AsJson = False) -> None:
     """Show what is known of one model."""
-    try:
-        asyncio.run(services.find_card(model))
-        found = next(one for one in asyncio.run(services.list_models()) if one.id == model)
-    except ApiError as error:
-        fail(error)
-    told = msgspec.to_builtins(found)
+    found = [one for one in asyncio.run(listing.list_models()) if one.id == model]
+    if not found:
+        fail(model_not_found(model, read_catalog()))
+    told = msgspec.to_builtins(found[0])
     if as_json:
         print_json(told)
     else:
@@ -148,7 +147,7 @@ def remove(
     """Unload a model everywhere and delete its files on this machine."""
     try:
         card = asyncio.run(services.find_card(model))
-        if not yes:
+        if not yes and card.path is not None:
             if not sys.stdin.isatty():
                 fail(f"This deletes {card.path}: say --yes.", WRONGLY_CALLED)
             typer.confirm(f"Delete {card.path}?", abort=True)

@@ -18,7 +18,7 @@ from unfold.admin import ModelAdmin
 
 from inference.engine import EngineError
 from inference.protocol import native
-from inference.registry import services
+from inference.registry import listing, services
 from inference.registry.forms import LoadForm
 from inference.registry.models import WantedModel
 from shared.api.errors import ApiError
@@ -50,7 +50,7 @@ class ModelsAdmin(ModelAdmin):
         ]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        models = async_to_sync(services.list_models)()
+        models = async_to_sync(listing.list_models)()
         context = {
             "table": {"headers": HEADERS, "rows": [_row(model, request) for model in models]},
             "is_changing": any(model.state in ("loading", "unloading") for model in models),

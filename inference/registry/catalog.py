@@ -19,6 +19,7 @@ from shared.api.errors import ApiError
 SAFETENSORS = "safetensors"
 GGUF = "gguf"
 REMOTE = "remote"
+UNKNOWN = "unknown"
 LONGEST_ID = 255
 MOST_FILES = 10_000
 LONGEST_ERROR = 500
@@ -28,8 +29,8 @@ Print = tuple[object, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """A model on disk, or one of another server, whose `path` is None. `error` says why it cannot be loaded; then the
-    other fields hold what could be read.
+    """A model on disk; or one of another server, or without files, whose `path` is None. `error` says why it cannot be
+    loaded; then the other fields hold what could be read.
 
     parameters, dtype, quantization: of its files; None when they are not known.
     """
@@ -64,13 +65,29 @@ def read_catalog() -> dict[str, ModelCard]:
     return dict(sorted(cards.items()))
 
 
+def lost_card(model_id: str) -> ModelCard:
+    """Of a model that runs or should, and is not in the catalog."""
+    return ModelCard(
+        id=model_id,
+        path=None,
+        type=UNKNOWN,
+        size_bytes=0,
+        context_size=0,
+        capabilities=(),
+        changed_at=0,
+        error="Its files are in no model folder of this machine: put them there to load it again, or unload it.",
+    )
+
+
 def model_not_found(model_id: str, catalog: dict[str, ModelCard]) -> ApiError:
-    """The answer for an id that is not in the catalog."""
+    """The answer for an id that is not in the catalog, or whose card there has an error."""
+    card = catalog.get(model_id)
+    wrong = f"{model_id} cannot be loaded. {card.error}" if card else f"There is no model {model_id[:100]!r}."
     available = [card.id for card in catalog.values() if card.error is None]
     names = ", ".join(available) or "none; put one into a folder named by STOA_MODELS_DIR"
     return ApiError(
         404,
-        f"There is no model {model_id[:100]!r}. Available: {names}.",
+        f"{wrong} Available: {names}.",
         code="MODEL_NOT_FOUND",
         details={"available_models": available},
     )

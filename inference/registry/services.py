@@ -1,29 +1,17 @@
-"""Models as the API speaks of them: what exists on disk, with what the model host says of it; loading and unloading."""
+"""Finding, loading and unloading models. `listing` tells of them."""
 
 import asyncio
-import time
 from datetime import datetime
 from pathlib import Path
 
 import structlog
-from django.conf import settings
 from django.db import DatabaseError
-from msgspec.structs import replace
 
-from inference.engine import (
-    EngineError,
-    HostUnavailable,
-    InvalidRequest,
-    LoadOptions,
-    LoadReport,
-    ModelNotLoaded,
-    ModelState,
-    ModelStatus,
-)
-from inference.protocol import native
-from inference.registry.catalog import REMOTE, ModelCard, model_not_found, read_catalog
-from inference.registry.processes import host, remote
-from inference.registry.wanted import off_the_loop, read_wish, read_wishes, unwant_model, want_model
+from inference.engine import EngineError, InvalidRequest, LoadOptions, LoadReport, ModelNotLoaded
+from inference.registry.catalog import ModelCard, lost_card, model_not_found, read_catalog
+from inference.registry.listing import is_remembered
+from inference.registry.processes import host
+from inference.registry.wanted import off_the_loop, read_wish, unwant_model, want_model
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.observability.metrics import Counter
@@ -31,19 +19,7 @@ from shared.observability.metrics import Counter
 LOADS = Counter("stoa_model_loads_total", "Loads of models that were asked for, by outcome.", "model", "outcome")
 
 logger = structlog.get_logger(__name__)
-_started_at = time.monotonic()
 _going_on: set[asyncio.Task[LoadReport]] = set()  # loads, also those whose caller has left
-
-HOST_ANSWERS_WITHIN_S = 3.0
-
-
-async def list_models() -> list[native.Model]:
-    """Every model there is. Without a model host all of them are unloaded."""
-    catalog = await asyncio.to_thread(read_catalog)
-    statuses = await _statuses_or_none() or {}
-    remotes = [card for card in catalog.values() if card.type == REMOTE]
-    others = {model.id: model for model in await asyncio.gather(*map(_remote_model, remotes))}
-    return [others.get(card.id) or _model(card, statuses.get(card.id)) for card in catalog.values()]
 
 
 async def list_cards() -> list[ModelCard]:
@@ -52,18 +28,19 @@ async def list_cards() -> list[ModelCard]:
 
 
 async def find_card(model_id: str) -> ModelCard:
-    """The model with this id. ApiError MODEL_NOT_FOUND names those that there are."""
+    """The model with this id. ApiError MODEL_NOT_FOUND names those that there are, or says that its files are gone."""
     catalog = await asyncio.to_thread(read_catalog)
     if model_id not in catalog:
-        raise model_not_found(model_id, catalog)
+        lost = {model_id: lost_card(model_id)} if await is_remembered(model_id) else {}
+        raise model_not_found(model_id, catalog | lost)
     return catalog[model_id]
 
 
 async def find_loadable(model_id: str) -> ModelCard:
-    """The same among those that `list_cards` lists."""
+    """The same among those that `list_cards` lists. ApiError says why it is none of them."""
     card = await find_card(model_id)
     if card.error is not None:
-        raise model_not_found(model_id, {card.id: card for card in await list_cards()})
+        raise model_not_found(model_id, await asyncio.to_thread(read_catalog) | {model_id: card})
     return card
 
 
@@ -86,7 +63,7 @@ async def unload_model(*, model_id: str, force: bool, actor: User | None, now: d
     try:
         _files(await find_card(model_id))
     except ApiError:
-        if not await _is_remembered(model_id):
+        if not await is_remembered(model_id):
             raise
     await off_the_loop(unwant_model, model_id=model_id, actor=actor, now=now)
     await unload_here(model_id=model_id, force=force)
@@ -139,48 +116,9 @@ async def ensure_loaded(*, model_id: str) -> None:
     await host().use(model_id, _files(card), options, revision=wish.revision)
 
 
-async def read_health() -> native.Health:
-    """Degraded: no model host answers, or something that is wanted is neither loaded nor back with its next request."""
-    statuses = await _statuses_or_none()
-    loaded = {model_id for model_id, status in (statuses or {}).items() if status.state is ModelState.LOADED}
-    wanted = await _wanted_ids_or_none()
-    resting = {model_id for model_id, status in (statuses or {}).items() if status.resting}
-    is_whole = statuses is not None and wanted is not None and wanted <= loaded | resting
-    return native.Health(
-        status="healthy" if is_whole else "degraded",
-        version=settings.VERSION,
-        uptime_seconds=int(time.monotonic() - _started_at),
-        models_loaded=len(loaded),
-    )
-
-
 async def check_models() -> None:
     """Raises HostUnavailable when no model host answers."""
     await host().models()
-
-
-async def _statuses_or_none() -> dict[str, ModelStatus] | None:
-    try:
-        async with asyncio.timeout(HOST_ANSWERS_WITHIN_S):
-            return {status.model_id: status for status in await host().models()}
-    except (HostUnavailable, TimeoutError):
-        return None
-
-
-async def _wanted_ids_or_none() -> set[str] | None:
-    """None when the database does not answer. The first models are wanted before that is written down."""
-    try:
-        wishes = await off_the_loop(read_wishes)
-    except DatabaseError:
-        return None
-    if not wishes:
-        return set(settings.LOAD_AT_START)
-    return {wish.model_id for wish in wishes.values() if wish.is_wanted}
-
-
-async def _is_remembered(model_id: str) -> bool:
-    """Whether a model is wanted or runs, whatever is on disk."""
-    return model_id in (await _wanted_ids_or_none() or ()) or model_id in (await _statuses_or_none() or ())
 
 
 async def _last_revision(model_id: str) -> int:
@@ -203,47 +141,3 @@ def _files(card: ModelCard) -> Path:
     if card.path is None:
         raise InvalidRequest(f"{card.id} is run by another server: it is neither loaded nor unloaded from here.")
     return card.path
-
-
-async def _remote_model(card: ModelCard) -> native.Model:
-    health = await remote().status(card.id)
-    state = ModelState.LOADED if health.error is None else ModelState.FAILED
-    status = ModelStatus(model_id=card.id, state=state, error=health.error)
-    return replace(_model(card, status), context_size=card.context_size or health.context_size)
-
-
-def _model(card: ModelCard, status: ModelStatus | None) -> native.Model:
-    state = ModelState.FAILED if card.error else status.state if status else ModelState.UNLOADED
-    model = native.Model(
-        id=card.id,
-        name=card.id,
-        type=card.type,
-        size_bytes=card.size_bytes,
-        loaded=state is ModelState.LOADED,
-        context_size=card.context_size,
-        capabilities=list(card.capabilities),
-        state=state,
-        error=card.error or (status.error if status else None),
-        parameters=card.parameters,
-        quantization=card.quantization,
-        dtype=card.dtype,
-        progress=status.progress if status else None,
-        resident_bytes=status.resident_bytes if status else None,
-    )
-    return _in_effect(model, status.report) if status and status.report else model
-
-
-def _in_effect(model: native.Model, report: LoadReport) -> native.Model:
-    return replace(
-        model,
-        context_size=report.context_size,
-        quantization=model.quantization if report.quantization == "none" else report.quantization,
-        dtype=report.dtype,
-        device=report.device,
-        memory_usage_bytes=report.memory_usage_bytes,
-        load_time_ms=report.load_time_ms,
-        gpu_layers=report.gpu_layers,
-        batch_size=report.batch_size,
-        max_sequences=report.max_sequences,
-        warning=report.warning,
-    )

@@ -4,20 +4,20 @@ from django.utils import timezone
 
 from inference.access.operations import Call, operation
 from inference.protocol import native, openai
-from inference.registry import services
+from inference.registry import listing, services
 from shared.accounts.roles import Permission
 
 
 @operation("GET", summary="Whether the service is whole", permission=None, answer=native.Health)
 async def health(call: Call[None]) -> native.Health:
     """Degraded while a model that should be loaded is not."""
-    return await services.read_health()
+    return await listing.read_health()
 
 
 @operation("GET", summary="List the models", permission=Permission.READ_MODELS, answer=native.ModelList)
 async def models(call: Call[None]) -> native.ModelList:
     """All there are, loaded or not."""
-    return native.ModelList(await services.list_models())
+    return native.ModelList(await listing.list_models())
 
 
 @operation(

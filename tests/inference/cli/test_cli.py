@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import ServedStoa, run_manage, run_verbs, start_server
+from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, run_manage, run_verbs, start_server
 
 
 def test_run_streams_to_the_terminal_through_the_running_host(stoa: ServedStoa):
@@ -147,6 +148,30 @@ def test_a_model_is_shown_loaded_seen_running_and_unloaded(stoa: ServedStoa):
     assert "idle" not in {told["id"] for told in json.loads(left.stdout)}
     again = json.loads(run_manage(stoa.environment, *show).stdout)
     assert again == {model["id"]: model for model in stoa.get("/models").json()["models"]}["idle"]
+
+
+def test_a_model_whose_files_are_gone_is_listed_with_what_to_do_runs_and_is_unloaded(stoa: ServedStoa):
+    folder = add_model(stoa.models_dir, "swept", dict(TALKER_CONFIG))
+    assert stoa.post("/models/swept/load").status_code == 200
+    shutil.rmtree(folder)
+
+    listed, shown, ran, loaded, removed, unloaded, left = run_verbs(
+        stoa.environment,
+        ["models", "list"],
+        ["models", "show", "swept"],
+        ["run", "swept", "hello", "--max-tokens", "2"],
+        ["models", "load", "swept", "--context-size", "32"],
+        ["models", "remove", "swept", "--yes"],
+        ["models", "unload", "swept"],
+        ["models", "show", "swept"],
+    )
+    (row,) = (line for line in listed.stdout.splitlines() if line.startswith("swept"))
+    assert row.startswith("swept\tunknown\tloaded\t\t64\t\tIts files are in no model folder")
+    assert (shown.returncode, "state\tloaded\n" in shown.stdout) == (0, True)
+    assert (ran.returncode, ran.stdout) == (0, "w0 w1 \n")
+    for refused in (loaded, removed):
+        assert (refused.returncode, "or unload it" in refused.stderr) == (4, True)
+    assert (unloaded.returncode, left.returncode) == (0, 4)
 
 
 def test_what_cannot_be_done_with_a_model_is_said(stoa: ServedStoa):

@@ -1,6 +1,7 @@
 """The operators' pages: models with their state, loading and unloading. In a browser where one is installed."""
 
 import re
+import shutil
 from collections.abc import Iterator
 
 import httpx2
@@ -8,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.chromium import running_chromium
-from tests.inference.served import PASSWORD, ServedStoa
+from tests.inference.served import PASSWORD, TALKER_CONFIG, ServedStoa, add_model
 
 MODELS = "/admin/inference_registry/wantedmodel/"
 
@@ -53,6 +54,21 @@ def test_why_a_model_does_not_load_is_shown(page: Page):
 
     expect(page.locator("body")).to_contain_text("weights are missing")
     expect(page.locator("tr", has_text="broken-one")).to_contain_text("failed")
+
+
+def test_a_model_whose_files_are_gone_is_shown_with_what_to_do_and_unloaded(stoa: ServedStoa, page: Page):
+    folder = add_model(stoa.models_dir, "vanished", dict(TALKER_CONFIG))
+    assert stoa.post("/models/vanished/load").status_code == 200
+    shutil.rmtree(folder)
+    page.reload()
+    row = page.locator("tr", has_text="vanished")
+    expect(row.get_by_text("loaded", exact=True)).to_be_visible()
+    expect(row).to_contain_text("Its files are in no model folder of this machine")
+    expect(row.get_by_text("Load", exact=True)).to_have_count(0)
+
+    row.get_by_role("button", name="Unload").click()
+    expect(page.get_by_text("vanished is unloaded.")).to_be_visible()
+    expect(row).to_have_count(0)
 
 
 @pytest.mark.parametrize("path", [MODELS, f"{MODELS}load/?model=idle"])

@@ -13,7 +13,8 @@ import pytest
 from django.conf import settings
 
 from inference.registry.catalog import ModelCard, read_catalog
-from inference.registry.services import find_card, list_models
+from inference.registry.listing import list_models
+from inference.registry.services import find_card
 from shared.api.errors import ApiError
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, write_safetensors
@@ -34,6 +35,8 @@ def add_gguf(path: Path, padding: bytes = b"") -> None:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(settings, "MODELS_DIRS", [tmp_path / "models"])
     monkeypatch.setattr(settings, "BUILTIN_MODELS_DIR", tmp_path / "builtin")
+    monkeypatch.setattr(settings, "RUN_DIR", tmp_path / "run")
+    monkeypatch.setattr(settings, "LOAD_AT_START", [])
     (tmp_path / "models").mkdir()
     return tmp_path / "models"
 
@@ -195,6 +198,7 @@ def crowded(folder: Path) -> None:
         (folder / str(number)).touch()
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
@@ -224,6 +228,7 @@ def test_m2_a_gguf_file_that_is_a_pipe_is_refused(root: Path):
     assert only_card().error == "model.gguf is neither a file nor a folder: remove it."
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_m1_looking_for_a_hostile_id_opens_nothing_outside_the_model_folders(root: Path):
     add_model(root, "talker", dict(TALKER_CONFIG))
     touched: list[tuple[str, str]] = []
@@ -231,7 +236,7 @@ async def test_m1_looking_for_a_hostile_id_opens_nothing_outside_the_model_folde
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
         if watching and event in ("open", "os.listdir", "os.scandir", "subprocess.Popen", "os.exec", "socket.connect"):
-            touched.append((event, str(arguments[0])))
+            touched.append((event, str(arguments[event == "socket.connect"])))
 
     sys.addaudithook(watch)
     try:

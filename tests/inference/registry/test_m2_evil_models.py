@@ -12,7 +12,8 @@ import pytest
 from django.conf import settings
 
 from inference.engine import EngineError, FinishReason, LoadOptions, ModelState
-from inference.registry.services import list_models, load_here
+from inference.registry.listing import list_models
+from inference.registry.services import load_here
 from tests.inference.engine.processes import REPOSITORY, RunningHost, read, request, running_host, start_program
 from tests.inference.engine.tiny_models import letter_tokenizer, save_causal
 from tests.inference.registry.evil_models import EVIL
@@ -53,6 +54,7 @@ def root(tmp_path: Path, good: Path, host: RunningHost, monkeypatch: pytest.Monk
     monkeypatch.setattr(settings, "MODELS_DIRS", [models])
     monkeypatch.setattr(settings, "BUILTIN_MODELS_DIR", tmp_path / "none")
     monkeypatch.setattr(settings, "RUN_DIR", host.run_dir)
+    monkeypatch.setattr(settings, "LOAD_AT_START", [])
     return models
 
 
@@ -60,6 +62,7 @@ async def load(name: str) -> None:
     await load_here(model_id=name, options=LoadOptions(max_sequences=2), revision=0)
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", EVIL)
 async def test_m2_an_evil_model_is_refused_with_a_reason_and_the_good_one_is_served(
     root: Path, host: RunningHost, name: str

@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import time
+from typing import Any
 from urllib.parse import quote
 
 import httpx2
 import pytest
 
-from tests.inference.engine.processes import process_exists, status_of
+from inference.engine import ModelState
+from tests.inference.engine.processes import eventually_in_state, process_exists, status_of
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, eventually_listed, eventually_running
 
@@ -18,6 +22,7 @@ FIELDS = {
     "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms", "gpu_layers",
     "batch_size", "max_sequences", "warning",
 }  # fmt: skip
+GONE = "Its files are in no model folder of this machine: put them there to load it again, or unload it."
 
 
 def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
@@ -87,18 +92,54 @@ async def test_load_and_unload_start_and_end_a_process(stoa: ServedStoa):
     assert stoa.post("/models/idle/unload").json() == {"status": "unloaded", "model_id": "idle"}
 
 
-async def test_a_model_whose_files_are_gone_can_be_unloaded(stoa: ServedStoa):
+def listed(stoa: ServedStoa, model_id: str) -> dict[str, Any]:
+    return next(model for model in stoa.get("/models").json()["models"] if model["id"] == model_id)
+
+
+async def test_a_model_whose_files_are_gone_is_told_of_answers_and_can_be_unloaded(stoa: ServedStoa):
     folder = add_model(stoa.models_dir, "short-lived", dict(TALKER_CONFIG))
     assert stoa.post("/models/short-lived/load").status_code == 200
     pid = await stoa.pid("short-lived")
     shutil.rmtree(folder)
+
+    told = listed(stoa, "short-lived")
+    assert (told["state"], told["loaded"], told["type"]) == ("loaded", True, "unknown")
+    assert (told["error"], told["context_size"]) == (GONE, 64)
+    assert stoa.get("/health").json()["status"] == "degraded"
+    assert stoa.post("/inference", {"model": "short-lived", "prompt": "speak", "max_tokens": 1}).status_code == 200
+    refused = stoa.post("/models/short-lived/load", {"context_size": 32}).json()["error"]
+    assert (refused["code"], GONE in refused["message"]) == ("MODEL_NOT_FOUND", True)
+    assert "short-lived" not in refused["details"]["available_models"]
+    os.kill(pid, signal.SIGKILL)  # a crash: now it cannot come back
+    await eventually_in_state(stoa.host, "short-lived", ModelState.FAILED)
+    told = listed(stoa, "short-lived")
+    assert (told["state"], told["loaded"], told["error"]) == ("failed", False, GONE)
+    asked = stoa.post("/inference", {"model": "short-lived", "prompt": "speak"}).json()["error"]
+    assert (asked["code"], GONE in asked["message"]) == ("MODEL_NOT_FOUND", True)
 
     unloaded = stoa.post("/models/short-lived/unload")
 
     assert (unloaded.status_code, unloaded.json()) == (200, {"status": "unloaded", "model_id": "short-lived"})
     assert not process_exists(pid)
     assert httpx2.get(f"{stoa.url}/health", timeout=60).json()["status"] == "healthy"
+    assert "short-lived" not in {model["id"] for model in stoa.get("/models").json()["models"]}
     assert stoa.post("/models/short-lived/unload").status_code == 404
+
+
+def test_a_loaded_model_whose_files_break_is_told_of_and_answers(stoa: ServedStoa):
+    folder = add_model(stoa.models_dir, "spoilt", dict(TALKER_CONFIG))
+    assert stoa.post("/models/spoilt/load").status_code == 200
+    (folder / "config.json").write_text("{}")
+
+    told = listed(stoa, "spoilt")
+    assert (told["state"], told["loaded"]) == ("loaded", True)
+    assert told["error"].startswith("config.json")
+    assert stoa.get("/health").json()["status"] == "degraded"
+    assert stoa.post("/inference", {"model": "spoilt", "prompt": "speak", "max_tokens": 1}).status_code == 200
+    assert told["error"] in stoa.get("/v1/models/spoilt").json()["error"]["message"]
+    stoa.post("/models/spoilt/unload")
+    assert listed(stoa, "spoilt")["state"] == "failed"
+    shutil.rmtree(folder)
 
 
 def test_a_load_with_no_body_at_all_is_one_with_defaults(stoa: ServedStoa):
