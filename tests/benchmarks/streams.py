@@ -1,7 +1,7 @@
 """Streams through the door, over HTTP, beside the engine alone: the same models, prompts and lengths, turn by turn.
 
-Also told: the time to the first token, what the web process takes of a core for each token, and how late it answers a
-probe meanwhile. The clients run on the same machine, and take their part of it.
+Also told: the time to the first token, what the web process takes of a core for each token, and, of a turn of its own,
+how late it answers a probe meanwhile. The clients run on the same machine, and take their part of it.
 """
 
 import asyncio
@@ -13,8 +13,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
+import uvloop
 
 from inference.builtin import DESCRIBER
 from inference.engine import HostClient, LoadOptions
@@ -26,19 +28,17 @@ from tests.inference.served import ServedStoa, served_stoa
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROMPT = 32
 VOCABULARY = 100
-TOKENS = {"stoa-describer": 256, "small": 64}
+TOKENS = {"stoa-describer": 256, "small": 256}
 PROBE_EVERY_S = 0.02
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """Of all streams of one turn: tokens over seconds, first tokens' times in ms, CPU of the server in us a token, and
-    the probes' times in ms."""
+    """Of all streams of one turn: tokens over seconds, first tokens in ms, and the CPU of the server in us a token."""
 
     tokens_a_second: float
     first_tokens_ms: list[float]
     cpu_us: float
-    probes_ms: list[float]
 
 
 class Door:
@@ -54,18 +54,26 @@ class Door:
         )
 
     def run(self, model: str, texts: list[str], tokens: int) -> Streamed:
-        return asyncio.run(self._run(model, texts, tokens))
+        return uvloop.run(self._run(model, texts, tokens))
+
+    def probe(self, model: str, texts: list[str], tokens: int) -> list[float]:
+        """The probes' times in ms, in order."""
+        return uvloop.run(self._probe_beside(model, texts, tokens))
 
     async def _run(self, model: str, texts: list[str], tokens: int) -> Streamed:
         server = psutil.Process(self._process)
         before, began = sum(server.cpu_times()[:2]), time.perf_counter()
-        probing = asyncio.create_task(self._probe())
         first = await asyncio.gather(*(self._stream(model, text, tokens) for text in texts))
         took = time.perf_counter() - began
         cpu = sum(server.cpu_times()[:2]) - before
-        probing.cancel()
         count = len(texts) * tokens
-        return Streamed(count / took, [at * 1000 for at in first], cpu / count * 1e6, await _ended(probing))
+        return Streamed(count / took, [at * 1000 for at in first], cpu / count * 1e6)
+
+    async def _probe_beside(self, model: str, texts: list[str], tokens: int) -> list[float]:
+        probing = asyncio.create_task(self._probe())
+        await asyncio.gather(*(self._stream(model, text, tokens) for text in texts))
+        probing.cancel()
+        return sorted(await probing)
 
     async def _stream(self, model: str, text: str, tokens: int) -> float:
         """Seconds to the first token."""
@@ -73,17 +81,13 @@ class Door:
             {"model": model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
         )
         began = time.perf_counter()
-        reader, writer = await self._ask("POST /inference/stream", body)
-        first = 0.0
-        tail = b""
-        while piece := await reader.read(65536):
-            if not first and b'"token"' in piece:
-                first = time.perf_counter() - began
-            tail = (tail + piece)[-200:]
-        writer.close()
-        if b'"done"' not in tail:
-            raise SystemExit(f"A stream broke off: {tail.decode(errors='replace')}")
-        return first
+        loop = asyncio.get_running_loop()
+        request = self._request("POST /inference/stream", body)
+        _, listener = await loop.create_connection(lambda: Listener(request), "127.0.0.1", self._port)
+        await listener.ended
+        if b'"done"' not in listener.tail:
+            raise SystemExit(f"A stream broke off: {listener.tail.decode(errors='replace')}")
+        return listener.first_at - began
 
     async def _probe(self) -> list[float]:
         """Times of /health in ms, until it is cancelled."""
@@ -99,17 +103,37 @@ class Door:
         except asyncio.CancelledError:
             return times
 
-    async def _ask(self, what: str, body: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _ask(self, what: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(self._request(what))
+        return reader, writer
+
+    def _request(self, what: str, body: str = "") -> bytes:
         said = f"{what} HTTP/1.1\r\n{self._head}Connection: close\r\n"
         if body:
             said += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        writer.write(f"{said}\r\n{body}".encode())
-        return reader, writer
+        return f"{said}\r\n{body}".encode()
 
 
-async def _ended(probing: asyncio.Task[list[float]]) -> list[float]:
-    return await probing
+class Listener(asyncio.Protocol):
+    """A client that does as little as one can: it shares its processor with what is measured."""
+
+    def __init__(self, request: bytes) -> None:
+        self.first_at = 0.0
+        self.tail = b""
+        self.ended = asyncio.get_running_loop().create_future()
+        self._request = request
+
+    def connection_made(self, transport: Any) -> None:
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.first_at and b'"token"' in data:
+            self.first_at = time.perf_counter()
+        self.tail = data if len(data) >= 200 else (self.tail + data)[-200:]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.ended.set_result(None)
 
 
 def compare(door: Door, name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iterator[Comparison]:
@@ -124,7 +148,7 @@ def compare(door: Door, name: str, folder: Path, counts: tuple[int, ...], rounds
             through.append(door.run(name, [f"{turn}{text}" for text in texts], tokens))
             engine.append(alone.run(asked, tokens).tokens_a_second)
         first = sorted(at for one in through for at in one.first_tokens_ms)
-        probes = sorted(at for one in through for at in one.probes_ms)
+        probes = door.probe(name, [f"{rounds}{text}" for text in texts], tokens)
         print(
             f"{name}, {count} streams: first token p50 {_share(first, 0.5):.0f} ms, p99 {_share(first, 0.99):.0f} ms; "
             f"the web process {statistics.median(one.cpu_us for one in through):.0f} us a token; "
