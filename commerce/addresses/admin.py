@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from commerce.addresses import services
 from commerce.addresses.models import Address
-from commerce.config.fast_admin import FastAdmin
 from shared.accounts.models import User
+from shared.api.fast_admin import FastAdmin
 
 
 class TypedJSONField(JSONField):

@@ -9,7 +9,7 @@ from commerce.analytics.dashboard_charts import Chart, Series, columns_chart
 from commerce.analytics.dashboard_figures import DashboardFigures
 from commerce.analytics.dashboard_periods import Sold, long_label, short_label
 from commerce.analytics.goods import CategoryCount
-from commerce.config.fast_admin import format_money
+from commerce.config.admin_money import format_money
 from commerce.orders.models import Order
 
 ROWS = 10  # of a table; its CSV file has all

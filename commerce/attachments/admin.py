@@ -11,8 +11,8 @@ from django.utils.html import format_html
 from commerce.attachments import services, storage
 from commerce.attachments.models import Attachment
 from commerce.attachments.sizes import thumbnail_of
-from commerce.config.fast_admin import FastAdmin
 from shared.accounts.models import User
+from shared.api.fast_admin import FastAdmin
 
 
 @admin.register(Attachment)

@@ -11,8 +11,8 @@ from unfold.admin import TabularInline
 
 from commerce.attributes import services
 from commerce.attributes.models import Attribute, AttributeValue
-from commerce.config.fast_admin import FastAdmin
 from shared.accounts.models import User
+from shared.api.fast_admin import FastAdmin, LanguageFilter
 
 
 class AttributeValueInline(TabularInline):
@@ -26,7 +26,7 @@ class AttributeValueInline(TabularInline):
 class AttributeAdmin(FastAdmin):
     list_display = ["name", "slug", "language", "shop", "updated_at"]
     list_select_related = ["shop"]
-    list_filter = ["language"]
+    list_filter = [LanguageFilter]
     search_fields = ["name", "slug", "shop__name"]
     autocomplete_fields = ["shop"]
     inlines = [AttributeValueInline]

@@ -17,23 +17,10 @@ from commerce.attachments.records import attachment_record
 from commerce.catalog import services
 from commerce.catalog.models import Category, Product, ProductType, Variation
 from commerce.catalog.variations import set_variations
-from commerce.config.fast_admin import FastAdmin, MoneyForm, format_money
+from commerce.config.admin_money import MoneyForm, format_money
+from shared.api.fast_admin import FastAdmin, LanguageFilter
 
 MOST_DESCRIBED = 200  # at once; of one more the next page tells that it is too many
-
-
-class LanguageFilter(admin.SimpleListFilter):
-    """Offers the languages that there are types in: those of a million products would be read row by row."""
-
-    title = "language"
-    parameter_name = "language"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        languages = ProductType.objects.order_by("language").values_list("language", flat=True).distinct()
-        return [(language, language) for language in languages]
-
-    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
-        return queryset.filter(language=self.value()) if self.value() else queryset
 
 
 class DeletedFilter(admin.SimpleListFilter):

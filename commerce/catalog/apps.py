@@ -1,4 +1,4 @@
-"""Django's name for this app."""
+"""Django's name for this app, and which of its texts are searched for words (`shared/api/text_indexes`)."""
 
 from django.apps import AppConfig
 
@@ -7,3 +7,4 @@ class CatalogConfig(AppConfig):
     name = "commerce.catalog"
     label = "commerce_catalog"
     verbose_name = "Catalog"
+    searched_texts = {"product": ["name", "description"]}

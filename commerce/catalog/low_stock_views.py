@@ -17,6 +17,7 @@ from commerce.catalog.serializers import ProductSerializer
 from commerce.catalog.views import with_pictures
 from shared.accounts.permissions import HasRole, asker
 from shared.api.query import query_limit
+from shared.api.read_limits import limited_read
 
 LOW_STOCK = 10
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description="At most 100; more means 100. Default: 10.")
@@ -46,5 +47,6 @@ class LowStockView(ListAPIView[Product]):
         own = Product.objects.none() if user is None else Product.objects.managed_by(user)
         return with_pictures(own.filter(quantity__lt=LOW_STOCK)).order_by("quantity", "id")
 
-    def filter_queryset(self, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
-        return super().filter_queryset(queryset)[: query_limit(self.request, default=10)]
+    def filter_queryset(self, queryset: "QuerySet[Any]") -> Any:
+        with limited_read(self.request, first_row=0):
+            return list(super().filter_queryset(queryset)[: query_limit(self.request, default=10)])

@@ -17,12 +17,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
-from commerce.config.fast_admin import FastAdmin
 from commerce.descriptions import admin_jobs, admin_writer, drafts
 from commerce.descriptions.admin_words import JOB_STATES
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.api.fast_admin import FastAdmin
 
 SHOWN_CHARACTERS = 120
 

@@ -14,10 +14,10 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 from unfold.admin import ModelAdmin
 
-from commerce.config.fast_admin import FastAdmin
 from commerce.moderation import admin_decide, admin_queue, admin_statistics
 from commerce.moderation.admin_items import DecisionLine
 from commerce.moderation.models import Case, Decision
+from shared.api.fast_admin import FastAdmin
 
 SHOWN_CHARACTERS = 100
 View = Callable[..., HttpResponse]

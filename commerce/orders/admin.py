@@ -10,11 +10,12 @@ from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from commerce.config.fast_admin import FastAdmin, money_column
+from commerce.config.admin_money import money_column
 from commerce.orders import services
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.statuses import TRANSITIONS
 from shared.api.errors import ApiError
+from shared.api.fast_admin import FastAdmin
 
 REACHABLE = [status for status in Order.Status.values if any(status in onward for onward in TRANSITIONS.values())]
 MONEY = ["amount", "sales_tax", "delivery_fee", "discount", "total", "paid_total", "refunded_total"]

@@ -10,10 +10,10 @@ from django.utils import timezone
 from django.utils.text import Truncator
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from commerce.config.fast_admin import FastAdmin
 from commerce.moderation.services import accept_report
 from commerce.reviews.models import Question, Review
 from shared.api.errors import ApiError
+from shared.api.fast_admin import FastAdmin
 
 SHOWN_CHARACTERS = 120
 

@@ -9,10 +9,10 @@ from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from commerce.config.fast_admin import FastAdmin
 from commerce.shops import invitations, services
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.api.errors import ApiError
+from shared.api.fast_admin import FastAdmin
 
 
 class ShopStaffInline(TabularInline):

@@ -16,6 +16,7 @@ from shared.accounts import services
 from shared.accounts.forms import ApiKeyForm, KeyLimitsForm, NewUserForm, PasswordForm, UserForm
 from shared.accounts.models import ApiKey, User
 from shared.api.errors import ValidationFailed
+from shared.api.fast_admin import FastAdmin
 
 admin.site.unregister(Group)  # roles take the place of Django's groups
 
@@ -28,7 +29,7 @@ class KeptForever:
 
 
 @admin.register(User)
-class UserAdmin(KeptForever, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+class UserAdmin(KeptForever, DjangoUserAdmin, FastAdmin):  # type: ignore[misc, type-arg]
     form = UserForm
     add_form = NewUserForm
     change_password_form = PasswordForm
@@ -36,6 +37,7 @@ class UserAdmin(KeptForever, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-
     list_display = ["email", "name", "role", "is_active", "created_at", "last_login"]
     list_filter = ["role", "is_active"]
     search_fields = ["email", "name"]
+    search_help_text = "The beginning of an e-mail or of a name, or an id"  # type: ignore[misc]
     ordering = ["email"]
     filter_horizontal = []
     readonly_fields = ["password_link", "email_verified_at", "created_at", "last_login"]

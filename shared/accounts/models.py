@@ -53,6 +53,8 @@ class User(AbstractBaseUser):
             models.CheckConstraint(condition=models.Q(email=Lower("email")), name="accounts_user_email_lower"),
             models.CheckConstraint(condition=models.Q(role__in=Role.values), name="accounts_user_role_known"),
         ]
+        # For the beginning of a name, which is how the admin searches.
+        indexes = [models.Index(fields=["name"], opclasses=["varchar_pattern_ops"], name="accounts_user_name")]
 
     def __str__(self) -> str:
         return self.email

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class ApiConfig(AppConfig):
@@ -11,3 +12,4 @@ class ApiConfig(AppConfig):
     def ready(self) -> None:
         import_module("shared.api.converters")
         import_module("shared.api.schema")
+        post_migrate.connect(import_module("shared.api.text_indexes").make_text_indexes, sender=self)

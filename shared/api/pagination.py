@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from shared.api.query import query_limit, query_page
+from shared.api.read_limits import limited_read
 
 LONGEST_ARRAY = 1000
 # Counting costs as much as reading: past this many rows `total` says "at least", and the next page is still found.
@@ -32,11 +33,12 @@ class PagedList(BasePagination):
         self._path, self._prefix = _addresses(request)
         self.page, self.limit = query_page(request), query_limit(request, default=self.default_limit)
         offset = (self.page - 1) * self.limit
-        rows = list(queryset[offset : offset + self.limit + 1])  # one more than asked for: is there a next page?
-        self.total = offset + len(rows)
-        if not rows or len(rows) > self.limit:
-            counted = queryset.order_by()[: COUNTED_EXACTLY + 1].count() if offset or rows else 0
-            self.total = max(counted, self.total) if rows else counted
+        with limited_read(request, first_row=offset):
+            rows = list(queryset[offset : offset + self.limit + 1])  # one more than asked for: is there a next page?
+            self.total = offset + len(rows)
+            if not rows or len(rows) > self.limit:
+                counted = queryset.order_by()[: COUNTED_EXACTLY + 1].count() if offset or rows else 0
+                self.total = max(counted, self.total) if rows else counted
         return rows[: self.limit]
 
     def get_paginated_response(self, data: list[Any]) -> Response:
@@ -108,7 +110,8 @@ class BareArray(BasePagination):
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         page, limit = query_page(request), query_limit(request, default=self.default_limit)
         offset = (page - 1) * limit
-        rows = list(queryset[offset : offset + limit + 1])
+        with limited_read(request, first_row=offset):
+            rows = list(queryset[offset : offset + limit + 1])
         self.next_url = f"{_addresses(request)[1]}{page + 1}" if len(rows) > limit else None
         return rows[:limit]
 

@@ -11,10 +11,10 @@ from pytest_django import DjangoAssertNumQueries
 
 from commerce.catalog.models import Product, Variation
 from commerce.catalog.services import StockLine, take_stock
-from commerce.config import fast_admin
-from commerce.config.fast_admin import BoundedPaginator
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.api import fast_admin
+from shared.api.fast_admin import BoundedPaginator
 from tests.commerce.catalog.goods import make_picture, make_product, make_variable_product
 
 LIST = "/admin/commerce_catalog/product/"

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.db.models import Prefetch
+from django.db.models.expressions import RawSQL
 from django.urls import path
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView, RetrieveAPIView
@@ -12,6 +13,9 @@ from shared.accounts.models import ApiKey, User
 from shared.api.listing import LanguageFilter, ListFilters, ListQueryBackend, WholeNumberFilter
 from shared.api.pagination import BareArray, PagedList
 from shared.api.relations import RelationsSerializer
+
+# As far as a number: what takes the database as long as one likes.
+COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT max(i) FROM n"
 
 
 class KeyRecord(RelationsSerializer):
@@ -75,6 +79,16 @@ class UserPages(UserArray):
     pagination_class = PagedList
 
 
+class EndlessPages(UserPages):
+    """Whoever reads this never comes to its first row."""
+
+    queryset = UserPages.queryset.annotate(last=RawSQL(f"({COUNTING % 10**10})", [])).filter(last__gt=0)  # noqa: S611
+
+
+class EndlessArray(UserArray):
+    queryset = EndlessPages.queryset
+
+
 class OneUser(Public, RetrieveAPIView[User]):
     queryset = User.objects.all()
     serializer_class = UserRecord
@@ -97,6 +111,8 @@ class PlainArray(Public, ListAPIView[User]):
 urlpatterns = [
     path("users", UserArray.as_view()),
     path("pages", UserPages.as_view()),
+    path("endless", EndlessPages.as_view()),
+    path("endless-array", EndlessArray.as_view()),
     path("users/<id:pk>", OneUser.as_view()),
     path("keys", KeyArray.as_view()),
     path("plain", PlainArray.as_view()),

@@ -1,0 +1,92 @@
+"""The forms in which a product is sold, as its page sends them."""
+
+from typing import Any
+
+from commerce.catalog.models import Product
+from commerce.shops.models import Shop
+from shared.accounts.models import User
+from tests.commerce.catalog.goods import make_product, make_variable_product
+from tests.commerce.conftest import ApiClient
+
+PATH = "/api/products"
+
+
+def send(client_of: ApiClient, user: User, method: str, path: str, sent: Any) -> Any:
+    return getattr(client_of(user), method)(path, sent, content_type="application/json")
+
+
+def test_they_are_the_whole_list_when_they_are_sent(client_of: ApiClient, shop: Shop, owner: User):
+    shirt = make_variable_product(shop, small=3, large=4)
+    small, large = shirt.variations.all()
+    wanted = [{"id": large.pk, "title": "L", "price": 30, "quantity": 1}, {"title": "XL", "price": 40, "id": None}]
+
+    answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations", {"variations": wanted})
+
+    record = answer.json()
+    assert [(v["title"], v["price"], v["quantity"]) for v in record["variations"]] == [
+        ("L", 30.0, 1),
+        ("XL", 40.0, 0),
+    ]
+    assert (record["quantity"], record["min_price"], record["max_price"]) == (1, 30.0, 40.0)
+    small.refresh_from_db()
+    assert small.deleted_at is not None
+
+
+def test_their_prices_are_in_the_products_currency(client_of: ApiClient, shop: Shop, owner: User):
+    wanted = [{"title": "S", "price": 900}]
+    kind = make_product(shop, "another").type_id
+    sent = {"name": "Shirt", "shop_id": shop.pk, "type_id": kind, "currency": "JPY", "product_type": "variable"}
+
+    made = send(client_of, owner, "post", f"{PATH}?with=variations", sent | {"variations": wanted}).json()
+    changed = send(
+        client_of,
+        owner,
+        "put",
+        f"{PATH}/{made['id']}?with=variations",
+        {"variations": [{"title": "M", "price": 950}]},
+    ).json()
+
+    assert (made["min_price"], made["variations"][0]["price"], changed["max_price"]) == (900, 900, 950)
+    assert Product.objects.get(slug="shirt").lowest_variation_price == 950
+
+
+def test_a_new_currency_needs_every_price_of_theirs(client_of: ApiClient, shop: Shop, owner: User):
+    shirt = make_variable_product(shop, small=3)
+    small = {"id": shirt.variations.get().pk, "title": "S", "price": 3000}
+    for wanted in ({}, {"variations": [small]}):
+        answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", {"currency": "JPY"} | wanted)
+        assert set(answer.json()["errors"]) == {"currency"}
+
+    sent = {"currency": "JPY", "variations": [small | {"sale_price": None}, {"title": "L", "price": 3500}]}
+    record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", sent).json()
+
+    assert (record["currency"], record["min_price"], record["max_price"]) == ("JPY", 3000, 3500)
+
+
+def test_without_them_a_change_leaves_them(client_of: ApiClient, shop: Shop, owner: User):
+    shirt = make_variable_product(shop, small=3)
+
+    record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations", {"quantity": 99}).json()
+
+    assert (record["quantity"], len(record["variations"])) == (3, 1)
+
+
+def test_one_of_another_product_is_refused(client_of: ApiClient, shop: Shop, owner: User):
+    shirt, coat = make_variable_product(shop, small=3), make_variable_product(shop, "coat", small=3)
+    wanted = [{"id": coat.variations.get().pk, "title": "stolen", "price": 1}]
+
+    answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", {"variations": wanted})
+
+    assert answer.status_code == 422
+    assert coat.variations.get().title == "small"
+
+
+def test_a_product_that_becomes_simple_loses_them(client_of: ApiClient, shop: Shop, owner: User):
+    shirt = make_variable_product(shop, small=3)
+
+    record = send(
+        client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations",
+        {"product_type": "simple", "price": 5, "quantity": 2},
+    ).json()  # fmt: skip
+
+    assert (record["variations"], record["min_price"], record["quantity"]) == ([], 5.0, 2)

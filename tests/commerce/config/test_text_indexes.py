@@ -1,0 +1,98 @@
+"""Searching for words within long texts, on the database that has indexes for it."""
+
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+
+from commerce.catalog.models import Product
+from commerce.reviews.models import Question, Review
+from commerce.shops.models import Shop
+from shared.api import text_indexes
+from tests.commerce.catalog.goods import make_product
+
+SEARCHED = [
+    (Product, "name"),
+    (Product, "description"),
+    (Review, "comment"),
+    (Question, "question"),
+    (Question, "answer"),
+]
+
+
+@pytest.fixture
+def _on_postgresql(db: None) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("about PostgreSQL")
+
+
+def index_names() -> set[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE %s", ["%%\\_text"])
+        return {name for (name,) in cursor.fetchall()}
+
+
+WANTED = {f"{model._meta.db_table}_{column}_text" for model, column in SEARCHED}
+
+
+@pytest.mark.usefixtures("_on_postgresql")
+@pytest.mark.parametrize(("model", "column"), SEARCHED)
+def test_a_search_within_a_text_reads_an_index(model: Any, column: str):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # few rows are read faster without an index
+        cursor.execute("SET LOCAL enable_indexscan = off")  # so is all of a small one
+
+    plan = model.objects.filter(**{f"{column}__icontains": "Velmo"}).order_by().explain()
+
+    assert f"Bitmap Index Scan on {model._meta.db_table}_{column}_text" in plan
+
+
+@pytest.mark.usefixtures("_on_postgresql")
+def test_migrating_again_makes_what_is_missing_and_half_made():
+    assert index_names() == WANTED
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX commerce_catalog_product_name_text")
+        cursor.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'commerce_reviews_review_comment_text'::regclass"
+        )
+
+    text_indexes.make_text_indexes(using="default")
+
+    assert index_names() == WANTED
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_index WHERE NOT indisvalid")
+        assert cursor.fetchone() == (0,)
+
+
+@pytest.mark.usefixtures("_on_postgresql")
+def test_a_server_without_the_extension_is_migrated_without_them(monkeypatch: pytest.MonkeyPatch):
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX commerce_catalog_product_name_text")
+    monkeypatch.setattr(text_indexes, "EXTENSION", "no_such_extension")
+
+    call_command("migrate", verbosity=0)
+
+    assert index_names() == WANTED - {"commerce_catalog_product_name_text"}
+
+
+@pytest.mark.usefixtures("_on_postgresql")
+def test_nor_one_whose_user_may_not_install_it(monkeypatch: pytest.MonkeyPatch):
+    with connection.cursor() as cursor:
+        cursor.execute("DROP EXTENSION pg_trgm CASCADE")
+        cursor.execute("CREATE ROLE shopkeeper; SET ROLE shopkeeper")
+
+    text_indexes.make_text_indexes(using="default")
+
+    assert index_names() == set()
+
+
+@pytest.mark.parametrize("found", ["oak", "OAK", "warm oak", "100% oa", "k_"])
+def test_words_of_a_description_are_found(shop: Shop, found: str):
+    make_product(shop, status="publish", description="Of 100% oak_wood, and warm oak veneer.")
+    make_product(shop, "chair", status="publish", description="Of beech.")
+
+    rows = Client().get("/api/products", {"search": f"description:{found}"}).json()["data"]
+
+    assert [row["slug"] for row in rows] == ["velmo-lamp"]

@@ -1,0 +1,174 @@
+"""Row C7: a list takes as many queries for a thousand rows as for ten, with all that may be sent along. Every route of
+many things has a line here."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext
+from django.urls import resolve
+from pytest_django import Settings
+
+from commerce.addresses.models import Address
+from commerce.attachments.models import Attachment
+from commerce.attributes.models import Attribute
+from commerce.catalog.models import Category, Product, ProductType
+from commerce.descriptions.models import DescriptionDraft, DescriptionJob
+from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice
+from commerce.orders.models import Order, Refund
+from commerce.reviews.models import Question, Review
+from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from shared.accounts.models import User
+from tests.commerce.routes.table import TABLE
+from tests.commerce.routes.world import World, make_world
+
+MOST_QUERIES = 12  # with all relations
+WORLD = 10  # and fewer people and decisions are in it already
+NOT_LISTS = {
+    "/api/me", "/api/analytics", "/api/description-allowance", "/api/schema", "/api/docs", "/metrics", "/livez",
+    "/readyz", "/api/export-attributes/{shop}",
+}  # fmt: skip
+
+
+def multiply(model: Any, count: int, **different: Callable[[int], Any]) -> None:
+    """As many rows as `count`, all like the first but for what has to differ."""
+    first = model._base_manager.order_by("pk").first()
+    columns = [field for field in model._meta.concrete_fields if not field.primary_key and not field.generated]
+    alike = {field.attname: getattr(first, field.attname) for field in columns}
+    missing = range(model._base_manager.count(), count)
+    model._base_manager.bulk_create(
+        model(**alike | {name: make(number) for name, make in different.items()}) for number in missing
+    )
+
+
+def named(name: str) -> Callable[[int], str]:
+    return lambda number: f"{name}-{number}"
+
+
+def ids(model: type[models.Model], count: int, **different: Callable[[int], Any]) -> list[int]:
+    multiply(model, count, **different)
+    return list(model._base_manager.order_by("pk").values_list("pk", flat=True))
+
+
+def products(count: int) -> None:
+    """Few of each in stock, on a shelf."""
+    Product.objects.update(quantity=3)
+    on_shelf, shelf = Product.categories.through, Category.objects.order_by("pk")[0].pk
+    multiply(Product, count, slug=named("lamp"))
+    missing = Product.objects.exclude(categories=shelf).values_list("pk", flat=True)
+    on_shelf._default_manager.bulk_create(on_shelf(product_id=pk, category_id=shelf) for pk in list(missing))
+
+
+def rated_products(count: int) -> None:
+    products(count)
+    missing = list(Product.objects.filter(reviews=None).values_list("pk", flat=True))
+    have = Review.objects.count()
+    multiply(Review, have + len(missing), product_id=lambda number: missing[number - have])
+
+
+def shelves(count: int) -> None:
+    """Each with the same lamp on it."""
+    on_shelf, lamp = Product.categories.through, Product.objects.order_by("pk")[0].pk
+    multiply(Category, count, slug=named("shelf"))
+    missing = Category.objects.exclude(products=lamp).values_list("pk", flat=True)
+    on_shelf._default_manager.bulk_create(on_shelf(product_id=lamp, category_id=pk) for pk in list(missing))
+
+
+def sold_shelves(count: int) -> None:
+    shelves(count)
+    Order.objects.update(order_status="complete")
+
+
+def users(count: int) -> list[int]:
+    return ids(User, count, email=lambda number: f"{number}@example.com")
+
+
+def reviews(count: int) -> None:
+    """Of one product, each by somebody else."""
+    authors = users(count + WORLD)
+    multiply(Review, count, user_id=lambda number: authors[WORLD + number])
+
+
+def staff(count: int) -> None:
+    members = users(count + WORLD)
+    multiply(ShopStaff, count, user_id=lambda number: members[WORLD + number])
+
+
+def notices(count: int) -> None:
+    decisions = ids(Decision, count + WORLD)
+    multiply(Notice, count, decision_id=lambda number: decisions[WORLD + number])
+
+
+def appeals(count: int) -> None:
+    decisions = ids(Decision, count + WORLD)
+    multiply(Appeal, count, decision_id=lambda number: decisions[WORLD + number])
+
+
+def reports(count: int) -> None:
+    multiply(AbuseReport, count, model_id=lambda number: 1_000_000 + number)
+
+
+# By whom each is read, and how it gets its rows.
+LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "/api/shops": ("nobody", lambda count: multiply(Shop, count, slug=named("shop"))),
+    "/api/shops/{shop}/staff": ("owner", staff),
+    "/api/shops/{shop}/invitations": ("owner", lambda count: multiply(StaffInvitation, count, email=named("x@y.z"))),
+    "/api/products": ("nobody", products),
+    "/api/categories": ("nobody", shelves),
+    "/api/types": ("nobody", lambda count: multiply(ProductType, count, slug=named("type"))),
+    "/api/orders": ("customer", lambda count: multiply(Order, count, tracking_number=named("S"))),
+    "/api/refunds": ("customer", lambda count: multiply(Refund, count, status=lambda number: "approved")),
+    "/api/reviews": ("nobody", reviews),
+    "/api/questions": ("nobody", lambda count: multiply(Question, count)),
+    "/api/abusive_reports": ("super admin", reports),
+    "/api/my-reports": ("another customer", reports),
+    "/api/notices": ("customer", notices),
+    "/api/appeals": ("customer", appeals),
+    "/api/addresses": ("customer", lambda count: multiply(Address, count, default=lambda number: False)),
+    "/api/attachments": ("nobody", lambda count: multiply(Attachment, count, key="{:032x}".format)),
+    "/api/attributes": ("nobody", lambda count: multiply(Attribute, count, slug=named("attribute"))),
+    "/api/low-stock-products": ("owner", products),
+    "/api/category-wise-product": ("owner", shelves),
+    "/api/category-wise-product-sale": ("owner", sold_shelves),
+    "/api/top-rate-product": ("owner", rated_products),
+    "/api/description-drafts": ("owner", lambda count: multiply(DescriptionDraft, count)),
+    "/api/description-jobs": ("owner", lambda count: multiply(DescriptionJob, count)),
+}
+
+
+@pytest.fixture
+def world(db: None, settings: Settings, tmp_path: Any) -> World:
+    settings.MEDIA_ROOT = tmp_path
+    return make_world()
+
+
+def lists() -> Iterator[str]:
+    """The routes that answer many things: those that do not end with the name of one."""
+    yield from (row.route for row in TABLE if row.method == "GET" and not row.route.endswith("}"))
+
+
+def test_c7_every_list_has_a_line():
+    assert LISTS.keys() == set(lists()) - NOT_LISTS
+
+
+@pytest.mark.parametrize("route", LISTS)
+def test_c7_a_list_takes_as_many_queries_for_a_thousand_rows_as_for_ten(world: World, route: str):
+    identity, fill = LISTS[route]
+    path = route.format(**world.names)
+    view: Any = resolve(path).func
+    filters = getattr(getattr(view, "cls", None) or view.view_class, "filterset_class", None)
+    relations = ";".join(filters.relations) if filters else ""
+
+    def cost(rows: int) -> tuple[int, int]:
+        fill(rows)
+        with CaptureQueriesContext(connection) as queries:
+            answer = world.request(identity, "GET", f"{path}?limit=100&with={relations}")
+        assert answer.status_code == 200, answer.content
+        body = answer.json()
+        shown = body["data"] if isinstance(body, dict) else body
+        return len(queries), len(shown)
+
+    (few, some), (many, shown) = cost(10), cost(1000)
+    assert (some >= 8, shown) == (True, 100)
+    assert many <= few + 1 <= MOST_QUERIES + 1, "one more counts the rows that the page does not show"
