@@ -144,6 +144,8 @@ _ANSWERS: dict[str, Callable[[Job, dict[str, Any], str], Awaitable[Made]]] = {
 
 async def _generate(job: Job, requests: Sequence[GenerationRequest]) -> tuple[list[Choice], Usage]:
     """All choices of all requests, which are one request's: one fails, all fail."""
+    if len(requests) == 1:
+        return await _one(job, requests[0])
     tasks = [asyncio.create_task(_one(job, request)) for request in requests]
     try:
         wholes = await asyncio.gather(*tasks)
@@ -162,7 +164,7 @@ async def _one(job: Job, request: GenerationRequest) -> tuple[list[Choice], Usag
     """As background work, which takes what interactive requests leave."""
     choices = [Choice(index) for index in range(request.n)]
     async with _in_time(request.timeout):
-        asked = replace(request, user=job.user, batch=True)
+        asked = replace(request, user=job.user, batch=True, gathered=True)
         async with await engine_for(job.model_id).generate(job.model_id, asked) as stream:
             while outputs := await stream.read():
                 for output in outputs:

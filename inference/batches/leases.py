@@ -44,7 +44,7 @@ def renew(*, lease_id: uuid.UUID, now: datetime, closes: bool = False) -> bool:
     return Lease.objects.filter(pk__in=lease.values("pk")).update(**changes) == 1
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def claim(*, lease_id: uuid.UUID, batch_pk: int, most: int) -> list[Claimed]:
     """The next requests in order, at most so many. Those that were running in a crash are left for `claim_lonely`."""
     rows = BatchRequest.objects.filter(batch=batch_pk, status=BatchRequest.Status.PENDING, is_lonely=False)

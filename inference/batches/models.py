@@ -49,7 +49,7 @@ class Batch(models.Model):
     model_id = models.CharField(max_length=255)
     parameters = models.JSONField(default=dict, blank=True)
     status = models.CharField(max_length=16, choices=Status, default=Status.PROCESSING)
-    size = models.PositiveBigIntegerField(default=0)  # bytes that its requests take, about
+    size = models.PositiveBigIntegerField(default=0)  # bytes that its requests and results take, about
     total = models.PositiveIntegerField(default=0)
     completed = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)

@@ -9,7 +9,7 @@ from functools import partial
 from django.db import transaction
 from django.db.models import F
 
-from inference.batches.leases import LASTS
+from inference.batches.leases import LASTS, Claimed, claim
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.config.celery import send
 from inference.engine import Usage
@@ -43,6 +43,16 @@ class Outcome:
 
 
 @transaction.atomic
+def store_and_claim(
+    *, lease_id: uuid.UUID, batch_pk: int, outcomes: Sequence[Outcome], most: int, now: datetime
+) -> list[Claimed] | None:
+    """Both at once; None where the lease holds no more, or the batch does not go on."""
+    if not store(lease_id=lease_id, batch_pk=batch_pk, outcomes=outcomes, now=now):
+        return None
+    return claim(lease_id=lease_id, batch_pk=batch_pk, most=most)
+
+
+@transaction.atomic(savepoint=False)
 def store(*, lease_id: uuid.UUID, batch_pk: int, outcomes: Sequence[Outcome], now: datetime) -> bool:
     """Write what came of requests under this lease, and renew it. What is no longer the lease's is dropped: somebody
     else does it, or nobody needs it. Answers whether the lease holds and the batch goes on."""
@@ -116,15 +126,17 @@ def _write(batch: Batch, outcomes: Iterable[Outcome], lease_id: uuid.UUID, now: 
         mine.filter(pk__in=[outcome.request for outcome in ended]).update(status=status, lease=None)
     batch.completed += len(answered)
     batch.failed += len(failed)
+    batch.size += sum(len(outcome.answer.encode()) for outcome in answered)
     batch.setbacks = 0
     _count_tokens(batch, answered, now)
     for outcome, ended in (("completed", answered), ("failed", failed)):
         transaction.on_commit(partial(RESULTS.add, len(ended), outcome), robust=True)
     if batch.completed + batch.failed == batch.total:
         end(batch, Batch.Status.COMPLETED if batch.completed else Batch.Status.FAILED, now)
-    batch.save(update_fields=["completed", "failed", "setbacks", "prompt_tokens", "completion_tokens", *ENDING])
+    batch.save(update_fields=[*COUNTED, "setbacks", *ENDING])
 
 
+COUNTED = ["completed", "failed", "size", "prompt_tokens", "completion_tokens"]
 ENDING = ["status", "ended_at"]
 
 

@@ -5,6 +5,7 @@ ends early when the worker is told to end, and then hands back what is running.
 """
 
 import asyncio
+import contextlib
 import random
 import threading
 import time
@@ -27,6 +28,7 @@ CLAIMS_FOR_S = (45.0, 60.0)  # at random in between, so that turns at one batch 
 SHARES_EVERY_S = 5.0
 LOOKS_EVERY_S = 0.2
 RENEWS_EVERY_S = 5.0
+DRY_FOR_S = 1.0  # where others have all that is left, some may come back
 A_PART = 4  # of the room is claimed at once, and written at once; less when a look is due
 
 
@@ -58,6 +60,8 @@ class Turn:
         self._mine: dict[str, Any] = {"lease_id": lease_id, "batch_pk": batch.pk}
         self._database = database
         self._running: dict[asyncio.Task[Answer], Claimed] = {}
+        self._ended: list[asyncio.Task[Answer]] = []
+        self._news = asyncio.Event()
         self._done: list[Outcome] = []
         self._endings = Endings()
         self._room = 0
@@ -65,7 +69,7 @@ class Turn:
         self._claims = True  # False: others go on from here
         self._holds = True
         self._is_lonely = False
-        self._renewed = self._shared = time.monotonic()
+        self._renewed = self._shared = self._dry_until = time.monotonic()
 
     async def take(self, ending: threading.Event) -> None:
         """Whatever requests and engines do, and also where this is cancelled, the lease is given back."""
@@ -87,25 +91,50 @@ class Turn:
             await self._leave()
 
     async def _fill(self) -> None:
-        """Claim what there is room for. What was running in a crash comes last, one at a time."""
-        free = self._room - len(self._running) - len(self._done)
-        if not self._claims or self._endings.pause is not None or free * A_PART < self._room:
+        """Write what is done; claim what there is room for. What was running in a crash comes last, one at a time."""
+        if not self._claims or self._endings.pause is not None or not self._is_due():
             return
         claimed: list[Claimed] = []
         if not self._is_lonely:
-            claimed = await self._database.ask(leases.claim, **self._mine, most=free)
-        if not claimed and not self._running:
+            claimed = await self._write_and_claim(self._room - len(self._running))
+        if not claimed and not self._running and self._holds:
             await self._write()  # what is lonely may be what ends processes
             claimed = await self._database.ask(leases.claim_lonely, **self._mine, model_id=self._job.model_id)
             self._is_lonely = True
         self._claimed += len(claimed)
         for request in claimed:
             answer = self._job.answer(request.body, f"batch-{request.pk}-{uuid.uuid4().hex[:12]}")
-            self._running[asyncio.create_task(answer)] = request
+            task = asyncio.create_task(answer)
+            task.add_done_callback(self._note_end)
+            self._running[task] = request
+
+    def _is_due(self) -> bool:
+        """There is room; and where nothing was left a moment ago, that moment is over."""
+        free = self._room - len(self._running)
+        return free * A_PART >= self._room and (not self._running or time.monotonic() > self._dry_until)
+
+    async def _write_and_claim(self, most: int) -> list[Claimed]:
+        done, self._done = self._done, []
+        claimed = await self._database.ask(
+            outcomes.store_and_claim, **self._mine, outcomes=done, most=most, now=timezone.now()
+        )
+        self._renewed = time.monotonic()
+        self._holds = claimed is not None
+        if len(claimed or []) < most:
+            self._dry_until = self._renewed + DRY_FOR_S
+        return claimed or []
+
+    def _note_end(self, task: asyncio.Task[Answer]) -> None:
+        self._ended.append(task)
+        self._news.set()
 
     async def _settle(self) -> None:
         """Wait for some to end, a moment at most, and do what each end asks for."""
-        ended, _ = await asyncio.wait(self._running, timeout=LOOKS_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOKS_EVERY_S):
+                await self._news.wait()
+        self._news.clear()
+        ended, self._ended = self._ended, []
         sorted_out = self._endings.sort({task: self._running.pop(task) for task in ended})
         self._done += sorted_out.outcomes
         await self._return(sorted_out)

@@ -110,7 +110,26 @@ def retry_failed(*, batch_pk: int, now: datetime) -> Batch:
 def expire_batches(*, now: datetime) -> int:
     """Ends the batches whose time is over: what they have not done has failed. Answers how many."""
     late = Batch.objects.filter(ended_at=None, expires_at__lte=now).values_list("pk", flat=True)
-    return sum(_expire(batch_pk, now) for batch_pk in list(late))
+    return sum(
+        _give_up(batch_pk, now, code=Code.TIMEOUT, message=outcomes.EXPIRED, status=Batch.Status.EXPIRED)
+        for batch_pk in list(late)
+    )
+
+
+def cancel_batches_of_the_inactive(*, now: datetime) -> int:
+    """Ends the batches of users that were deactivated meanwhile. Answers how many."""
+    theirs = Batch.objects.filter(ended_at=None, user__is_active=False).values_list("pk", flat=True)
+    return len([cancel_batch(batch_pk=batch_pk, now=now) for batch_pk in list(theirs)])
+
+
+def end_overfull_batches(*, now: datetime) -> int:
+    """Ends the batches of users whose results have outgrown their room: what is not done has failed. Answers how many.
+    It is looked after now and then, so that they may take a little more."""
+    working = Batch.objects.filter(ended_at=None).values("user")
+    kept = Batch.objects.filter(user__in=working).order_by().values("user").annotate(kept=Sum("size"))
+    full = kept.filter(kept__gt=settings.BATCHES_BYTES_PER_USER).values_list("user", flat=True)
+    open_ones = Batch.objects.filter(ended_at=None, user__in=list(full)).values_list("pk", flat=True)
+    return sum(_give_up(batch_pk, now, code=Code.INVALID_REQUEST, message=_no_room()) for batch_pk in list(open_ones))
 
 
 def forget_batches(*, now: datetime) -> int:
@@ -123,7 +142,8 @@ def forget_batches(*, now: datetime) -> int:
 
 
 @transaction.atomic
-def _expire(batch_pk: int, now: datetime) -> bool:
+def _give_up(batch_pk: int, now: datetime, *, code: Code, message: str, status: Batch.Status | None = None) -> bool:
+    """What is not done has failed so. status: None is what the results make of it."""
     batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_pk)
     if batch.status != Batch.Status.PROCESSING:
         return False
@@ -132,8 +152,8 @@ def _expire(batch_pk: int, now: datetime) -> bool:
         (
             BatchResult(
                 request_id=pk,
-                error_code=Code.TIMEOUT,
-                error_message=outcomes.EXPIRED,
+                error_code=code,
+                error_message=message,
                 processing_time_ms=0,
                 created_at=now,
             )
@@ -142,7 +162,7 @@ def _expire(batch_pk: int, now: datetime) -> bool:
         batch_size=WRITTEN_AT_ONCE,
     )
     batch.failed += late.update(status=BatchRequest.Status.FAILED, lease=None)
-    outcomes.end(batch, Batch.Status.EXPIRED, now)
+    outcomes.end(batch, status or (Batch.Status.COMPLETED if batch.completed else Batch.Status.FAILED), now)
     batch.save(update_fields=["failed", *outcomes.ENDING])
     return True
 
@@ -167,9 +187,15 @@ def _require_room(user: User, size: int) -> None:
     """Requests are kept for as long as their batches are: they are not to fill the disk."""
     kept = Batch.objects.filter(user=user).aggregate(size=Sum("size"))["size"] or 0
     if kept + size > settings.BATCHES_BYTES_PER_USER:
-        most, days = settings.BATCHES_BYTES_PER_USER, settings.BATCH_KEPT_FOR.total_seconds() / 86400
-        message = f"Your batches may take {most} bytes together: wait until others go, {days:g} days after their end."
-        raise ApiError(413, message)
+        raise ApiError(413, _no_room())
+
+
+def _no_room() -> str:
+    most, days = settings.BATCHES_BYTES_PER_USER, settings.BATCH_KEPT_FOR.total_seconds() / 86400
+    return (
+        f"Your batches may take {most} bytes together, with their results: wait until others go, {days:g} days after "
+        "their end."
+    )
 
 
 def _write_requests(batch: Batch, requests: Iterable[NewRequest]) -> tuple[int, int]:

@@ -16,14 +16,19 @@ _owner = uuid.uuid4()  # this process
 
 
 def sweep(*, now: datetime, owner: uuid.UUID = _owner) -> bool:
-    """Take back what dead workers held, end what is late, and send for what nobody works on. False: another sweeps."""
+    """Take back what dead workers held, end what is late, nobody's or too large, and send for what nobody works on.
+    False: another sweeps."""
     if not _hold(owner, now):
         return False
     reclaimed = outcomes.reclaim(now=now)
     expired = services.expire_batches(now=now)
+    cancelled = services.cancel_batches_of_the_inactive(now=now)
+    overfull = services.end_overfull_batches(now=now)
     sent = dispatch.resend(now=now)
-    if reclaimed or expired or sent:
-        logger.info("batches_swept", reclaimed=reclaimed, expired=expired, sent=sent)
+    if reclaimed or expired or cancelled or overfull or sent:
+        logger.info(
+            "batches_swept", reclaimed=reclaimed, expired=expired, cancelled=cancelled, overfull=overfull, sent=sent
+        )
     return True
 
 

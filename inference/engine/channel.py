@@ -9,7 +9,7 @@ import msgspec
 from inference.engine.errors import InvalidRequest
 from inference.engine.frames import AnyFrame, Frame, Hello
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAX_FRAME_BYTES = 64 * 2**20
 HELLO_SECONDS = 10.0
 

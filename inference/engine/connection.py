@@ -131,7 +131,7 @@ class GenerationStream:
             self.fail(UNREAD)
             return
         self._append(size, output.output(self._request_id))
-        self._tokens += output.finish_reason not in _NOT_SAMPLED
+        self._tokens += 0 if output.finish_reason in _NOT_SAMPLED else output.tokens
         if not self._is_read_whole or self._unread_bytes >= MANY_UNREAD_BYTES:
             self._changed.set()
         if output.usage is not None:

@@ -192,7 +192,7 @@ class Engine:
         if sequences:
             self._scheduler.counts.generated_tokens += len(sequences)
             sampled = self._sampler.sample(logits, [sequence.slot for sequence in sequences])
-            yield from map(self._advance, sequences, sampled)
+            yield from filter(None, map(self._advance, sequences, sampled))
 
     def _admit(self, sequence: Sequence) -> None:
         if parked := self._parked.pop(sequence, None):
@@ -200,8 +200,8 @@ class Engine:
         else:
             self._sampler.admit(sequence.slot, sequence.sampling, sequence.generation.prompt_ids, sequence.constraint)
 
-    def _advance(self, sequence: Sequence, sampled: Sampled) -> GenerationOutput:
-        """Takes a sampled token to its choice, and ends the choice where it ends."""
+    def _advance(self, sequence: Sequence, sampled: Sampled) -> GenerationOutput | None:
+        """Takes a sampled token to its choice, and ends the choice where it ends. None: see `Writer.write`."""
         generation, writer = sequence.generation, sequence.writer
         if generation.echo is not None and not writer.tokens:
             writer.open_with(generation.echo, tuple(generation.prompt_logprobs))
@@ -214,7 +214,7 @@ class Engine:
         output = writer.write(sampled)
         sequence.ids.append(sampled.token)
         generation.completion_tokens += 1
-        if output.finish_reason is None:
+        if output is None or output.finish_reason is None:
             return output
         return self._end(sequence, output)
 

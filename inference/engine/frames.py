@@ -173,6 +173,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     usage: Usage | None = None
     error: str | None = None
     error_code: str | None = None
+    tokens: int = 1
 
     @classmethod
     def of(cls, call: int, output: GenerationOutput) -> "StepOutput":
@@ -187,6 +188,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
             output.usage,
             output.error,
             output.error_code,
+            output.tokens,
         )
 
     def output(self, request_id: str) -> GenerationOutput:
@@ -201,6 +203,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
             usage=self.usage,
             error=self.error,
             error_code=self.error_code,
+            tokens=self.tokens,
         )
 
 

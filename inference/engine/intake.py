@@ -106,6 +106,7 @@ class Intake:
             text=TextStream(decode, sampling.stop, max(sampling.min_tokens - 1, 0)),
             describe=self.describe,
             tools=ToolParser(tools.form) if tools else None,
+            gathers=request.gathered,
         )
         ids = list(generation.prompt_ids)
         return Sequence(generation=generation, choice=place, sampling=sampling, writer=writer, ids=ids)

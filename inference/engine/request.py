@@ -109,6 +109,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     priority: higher ones first among those of a class (-10 to 10).
     timeout: seconds from here to the last token; past it the generation ends with error code TIMEOUT.
     assumed: parameters of `sampling` that nobody asked for: another server that cannot follow them goes without.
+    gathered: nobody waits for single tokens, so that an output may hold many of them.
     """
 
     request_id: str
@@ -125,6 +126,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     priority: int = 0
     timeout: float | None = None
     assumed: tuple[str, ...] = ()
+    gathered: bool = False
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -163,15 +165,17 @@ class ToolCallDelta(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step made of one choice of one request: one sampled token, or the end.
+    """What one step made of one choice of one request: one sampled token, or the end; many tokens where the request
+    has them gathered.
 
-    choice: which of `n`. index: the token's place in it from 0; outputs come in order, one for each sampled token.
-    text: text released by this token; "" while it is held back (half a character, a possible stop sequence).
+    choice: which of `n`. index: the place in it, from 0, of this output's first token; outputs come in order.
+    tokens: how many it has, unless it ends a choice that was cancelled or failed.
+    text: text released by its tokens; "" while it is held back (half a character, a possible stop sequence).
     logprobs: of the tokens whose text this output releases, if they were asked for.
-    tool_calls: pieces of calls that this token completed; their text is no part of `text`.
+    tool_calls: pieces of calls that its tokens completed; their text is no part of `text`.
     finish_reason: on the last output of each choice. usage: the whole request's, on its very last output.
         A cancelled or failed choice ends with an output whose `index` is the number of tokens so far and whose text
-        is "".
+        is ""; tokens that were gathered until then are lost, but for the usage.
     error: a message for people, with finish_reason `error` only. error_code: `TIMEOUT` where that was the reason.
     """
 
@@ -185,6 +189,7 @@ class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     error: str | None = None
     error_code: str | None = None
+    tokens: int = 1
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
+
+import msgspec
 
 from inference.engine.detokenizer import TextStream
 from inference.engine.logprobs import Ranked
@@ -10,6 +13,8 @@ from inference.engine.sampler import Sampled
 from inference.engine.tool_parser import ToolParser
 
 Describe = Callable[[int, float | None, Ranked], TokenLogprob]
+
+GATHERED = 64  # tokens an output at most: what a reader gets at once stays small, with all their log probabilities too
 
 
 class HeldLogprobs:
@@ -44,7 +49,9 @@ class Writer:
         text: TextStream,
         describe: Describe,
         tools: ToolParser | None = None,
+        gathers: bool = False,
     ) -> None:
+        """gathers: many tokens make one output."""
         self._request_id = request_id
         self._choice = choice
         self._max_tokens = max_tokens
@@ -55,14 +62,25 @@ class Writer:
         self._tools = tools
         self._logprobs = HeldLogprobs() if sampling.logprobs is not None else None
         self._opening: tuple[str, tuple[TokenLogprob, ...]] = ("", ())
+        self._gathered: list[GenerationOutput] | None = [] if gathers else None
         self.tokens = 0
 
     def open_with(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> None:
         """What the first output begins with: the prompt, if it is to be echoed."""
         self._opening = text, logprobs
 
-    def write(self, sampled: Sampled) -> GenerationOutput:
-        """Takes the next token."""
+    def write(self, sampled: Sampled) -> GenerationOutput | None:
+        """Takes the next token. None: its output comes with a later one's."""
+        output = self._write(sampled)
+        if self._gathered is None:
+            return output
+        self._gathered.append(output)
+        if output.finish_reason is None and len(self._gathered) < GATHERED:
+            return None
+        gathered, self._gathered = self._gathered, []
+        return _joined(gathered)
+
+    def _write(self, sampled: Sampled) -> GenerationOutput:
         if self._logprobs is not None and sampled.token not in self._eos_ids:
             described = self._describe(sampled.token, sampled.logprob, sampled.top)
             self._logprobs.hold(self._text.length, described)
@@ -120,3 +138,14 @@ class Writer:
             error=error,
             error_code=error_code,
         )
+
+
+def _joined(outputs: list[GenerationOutput]) -> GenerationOutput:
+    return msgspec.structs.replace(
+        outputs[-1],
+        index=outputs[0].index,
+        tokens=len(outputs),
+        text="".join(output.text for output in outputs),
+        logprobs=tuple(chain.from_iterable(output.logprobs for output in outputs)),
+        tool_calls=tuple(chain.from_iterable(output.tool_calls for output in outputs)),
+    )

@@ -31,10 +31,16 @@ LATENCY = Histogram(
     "stoa_e2e_request_latency_seconds", "The same for generations that were whole.", "model", buckets=SECONDS
 )
 FIRST_TOKEN = Histogram(
-    "stoa_time_to_first_token_seconds", "From when a model was asked until its first token.", "model", buckets=SECONDS
+    "stoa_time_to_first_token_seconds",
+    "From when a model was asked until its first token; not of batches.",
+    "model",
+    buckets=SECONDS,
 )
 NEXT_TOKEN = Histogram(
-    "stoa_inter_token_latency_seconds", "Between two tokens of one text.", "model", buckets=TOKEN_SECONDS
+    "stoa_inter_token_latency_seconds",
+    "Between two tokens of one text; not of batches.",
+    "model",
+    buckets=TOKEN_SECONDS,
 )
 ENDED = Counter("stoa_request_success_total", "Generations that ended, by why they did.", "model", "finished_reason")
 PROMPT_TOKENS = Counter("stoa_prompt_tokens_total", "Tokens of prompts and of texts to embed.", "model")
@@ -70,7 +76,7 @@ class MeasuredEngine:
         except BaseException as error:
             _note_refused(model_id, error, began)
             raise
-        _Measurement(_known_label(model_id), began).follow(stream)
+        _Measurement(_known_label(model_id), began, has_tokens=not request.gathered).follow(stream)
         return stream
 
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
@@ -93,11 +99,12 @@ class MeasuredEngine:
 
 
 class _Measurement:
-    """One generation, from when it was accepted to its end."""
+    """One generation, from when it was accepted to its end. has_tokens: they come one by one."""
 
-    def __init__(self, model: str, began: float) -> None:
+    def __init__(self, model: str, began: float, *, has_tokens: bool) -> None:
         self._model = model
         self._began = began
+        self._has_tokens = has_tokens
         self._came_at: dict[int, float] = {}  # the last token, by choice
         self._pauses: list[float] = []
         self._reason = FinishReason.CANCELLED
@@ -110,7 +117,7 @@ class _Measurement:
         now = time.monotonic()
         if output.usage is not None:
             self._reason = output.finish_reason or FinishReason.STOP
-        if output.finish_reason in (FinishReason.CANCELLED, FinishReason.ERROR):
+        if not self._has_tokens or output.finish_reason in (FinishReason.CANCELLED, FinishReason.ERROR):
             return
         if not self._came_at:
             FIRST_TOKEN.observe(now - self._began, self._model)

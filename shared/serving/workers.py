@@ -13,7 +13,8 @@ from celery import Celery
 from celery.signals import setup_logging, worker_init, worker_ready
 from django.conf import settings
 from kombu.exceptions import OperationalError
-from kombu.transport import redis
+from kombu.transport import redis, virtual
+from redis.exceptions import OutOfMemoryError
 
 from shared.observability import metrics
 
@@ -23,17 +24,31 @@ logger = structlog.get_logger(__name__)
 class LostMessages(redis.QoS):
     """What a worker has received and not acknowledged. When the connection is lost with such messages, kombu 5.7 asks
     the closed channel to restore and to acknowledge them, and that AttributeError ends the worker. Here they are left:
-    the broker delivers them again, or has forgotten them; for work that is written down elsewhere both are right."""
+    the broker delivers them again, or has forgotten them; for work that is written down elsewhere both are right.
+
+    A broker whose memory is full takes no note of them, which would end the worker too."""
 
     restore_at_shutdown = False
 
+    def append(self, message: Any, delivery_tag: Any) -> None:
+        try:
+            super().append(message, delivery_tag)
+        except OutOfMemoryError:
+            virtual.QoS.append(self, message, delivery_tag)
+
     def ack(self, delivery_tag: Any) -> None:
         if not self.channel.closed:
-            super().ack(delivery_tag)
+            try:
+                super().ack(delivery_tag)
+            except OutOfMemoryError:
+                virtual.QoS.ack(self, delivery_tag)
 
     def reject(self, delivery_tag: Any, requeue: bool = False) -> None:
         if not self.channel.closed:
-            super().reject(delivery_tag, requeue)
+            try:
+                super().reject(delivery_tag, requeue)
+            except OutOfMemoryError:
+                virtual.QoS.ack(self, delivery_tag)
 
 
 def make_celery(name: str, *, rounds: Mapping[str, float]) -> Celery:

@@ -85,7 +85,7 @@ if FILES_BUCKET := env.str("STOA_FILES_BUCKET", default=""):
     # What is read waits on the disk: the library's own default is memory.
     s3 = s3_options(env, FILES_BUCKET) | {"max_memory_size": 1024 * 1024}
     STORAGES = STORAGES | {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3}}
-FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]  # never in memory
+FILE_UPLOAD_HANDLERS = ["inference.files.upload_handler.NamelessUploadHandler"]  # never in memory
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 
 # Receivers of webhooks, as host:port, that may be anywhere. All others are on the public internet.

@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
+import redis
 
 from shared.serving.local_redis import LocalRedis
 from tests.inference.batches.workers import (
@@ -98,3 +100,38 @@ def test_b9_a_broker_that_forgets_everything_in_mid_batch_costs_nothing(fragile:
         print(f"B9: both done {time.monotonic() - began:.1f} s after the broker was back")
 
     assert [result["id"] for result in all_results(fragile, batch_id)] == [f"r{place}" for place in range(200)]
+
+
+def ask(stoa: ServedStoa) -> int:
+    """The status of an interactive request."""
+    body = {"model": "talker", "prompt": "speak", "max_tokens": 2}
+    return httpx2.post(f"{stoa.url}/inference", json=body, headers=stoa.headers(), timeout=60).status_code
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("fault", ["paused", "full"])
+def test_d6_a_broker_that_is_paused_or_full_costs_no_batch_and_no_error(
+    fragile: ServedStoa, broker: LocalRedis, fault: str
+):
+    batch_id = submit(fragile, *["speak"] * 200)
+    with running_worker(fragile), redis.Redis.from_url(broker.url, socket_timeout=30) as store:
+        while status(fragile, batch_id)["completed"] == 0:
+            time.sleep(0.05)
+        if fault == "paused":
+            store.client_pause(10_000)
+            later = submit(fragile, *["speak"] * 20)
+            assert ask(fragile) in (200, 503)
+            store.ping()  # it answers again
+        else:
+            [(_, most)] = store.config_get("maxmemory").items()
+            store.config_set("maxmemory", 1)
+            later = submit(fragile, *["speak"] * 20)
+            assert ask(fragile) in (200, 503)
+            time.sleep(5)
+            store.config_set("maxmemory", most)
+        began = time.monotonic()
+        assert ended(fragile, batch_id)["completed"] == 200
+        assert ended(fragile, later)["completed"] == 20
+        assert ask(fragile) == 200
+        print(f"D6 {fault}: both done {time.monotonic() - began:.1f} s after it was over")
+    assert "Traceback" not in fragile.log.read_text()

@@ -51,9 +51,12 @@ def test_b1_a_batch_whose_workers_are_killed_is_done_all_the_same(stoa: ServedSt
 
 
 @pytest.mark.timeout(600)
-def test_b2_a_request_that_kills_its_model_each_time_fails_and_the_others_do_not(stoa: ServedStoa, whole: bool):
+@pytest.mark.parametrize("how", ["die", "kill", "swell"])
+def test_b2_a_request_that_kills_its_model_each_time_fails_and_the_others_do_not(
+    stoa: ServedStoa, how: str, whole: bool
+):
     count, poison = (200, 77) if whole else (60, 21)
-    batch_id = submit(stoa, *["die" if place == poison else "speak" for place in range(count)])
+    batch_id = submit(stoa, *[how if place == poison else "speak" for place in range(count)])
     with running_worker(stoa):
         told = ended(stoa, batch_id, seconds=500)
 
@@ -62,7 +65,7 @@ def test_b2_a_request_that_kills_its_model_each_time_fails_and_the_others_do_not
     assert [result["id"] for result in results if result["error"]] == [f"r{poison}"]
     assert results[poison]["error"]["code"] == "INFERENCE_FAILED"
     assert attempts(stoa, batch_id)[poison] == 3
-    print(f"B2: {attempts(stoa, batch_id)[poison]} starts, {told['completed']} others completed")
+    print(f"B2 {how}: {attempts(stoa, batch_id)[poison]} starts, {told['completed']} others completed")
 
 
 @pytest.mark.timeout(600)

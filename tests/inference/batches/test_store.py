@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
+from pytest_django import Settings
 
 from inference.batches import leases, outcomes, services
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
@@ -291,3 +292,41 @@ def test_failed_requests_are_tried_again_as_a_batch_of_their_own(make_batch: Mak
 
     assert list(BatchRequest.objects.filter(batch=again).values_list("index", "custom_id")) == [(0, "r0"), (1, "r2")]
     assert counts(batch) == ("completed", 1, 2, 3)
+
+
+def test_the_batches_of_a_user_who_is_deactivated_are_cancelled(make_batch: MakeBatch, user: User):
+    batch, other = make_batch(3), make_batch(1)
+    lease = open_lease(batch)
+    first, *_ = claim(batch, lease, most=2)
+    assert store(batch, lease, first)
+    store(other, other_lease := open_lease(other), *claim(other, other_lease))
+    assert services.cancel_batches_of_the_inactive(now=NOW) == 0
+
+    user.is_active = False
+    user.save()
+    assert services.cancel_batches_of_the_inactive(now=NOW) == 1
+
+    assert counts(batch) == ("cancelled", 1, 0, 3)
+    assert statuses(batch) == ["completed", "cancelled", "cancelled"]
+    assert counts(other) == ("completed", 1, 0, 1)
+    assert not leases.renew(lease_id=lease, now=NOW)
+
+
+def test_results_count_as_room_and_a_batch_that_outgrows_it_ends(make_batch: MakeBatch, settings: Settings):
+    batch, idle = make_batch(3), make_batch(1)
+    settings.BATCHES_BYTES_PER_USER = batch.size + idle.size + 9
+    lease = open_lease(batch)
+    first, second, _ = claim(batch, lease)
+    answers = [Outcome(request=pk, answer='{"\u00e4": 1}') for pk in (first, second)]  # nine bytes
+    outcomes.store(lease_id=lease, batch_pk=batch.pk, outcomes=answers[:1], now=NOW)
+    assert services.end_overfull_batches(now=NOW) == 0
+
+    outcomes.store(lease_id=lease, batch_pk=batch.pk, outcomes=answers[1:], now=NOW)
+    assert services.end_overfull_batches(now=NOW) == 2
+
+    assert counts(batch) == ("completed", 2, 1, 3)
+    assert counts(idle) == ("failed", 0, 1, 1)
+    [failed] = BatchResult.objects.filter(request__batch=batch, answer="")
+    assert failed.error_code == "INVALID_REQUEST"
+    assert f"may take {settings.BATCHES_BYTES_PER_USER} bytes together" in failed.error_message
+    assert services.end_overfull_batches(now=NOW) == 0

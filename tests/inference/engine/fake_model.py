@@ -3,11 +3,13 @@
 The model folder's name says how it loads: `slow...` takes a second, `broken...` is refused, `crashing...` dies,
 `embedder...` embeds. Every load adds a line to `loads` in the folder; a number in `memory` is what it says it takes. A
 prompt says what its generation does: `die`
-kills the process, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for
+ends the process as a fault does, `kill` as the kernel does when memory is short, `swell` as what cannot have more of it
+does, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for
 what, `silence` says nothing before its time limit, anything else is spoken to.
 """
 
 import os
+import resource
 import signal
 import struct
 import sys
@@ -112,6 +114,10 @@ class FakeEngine:
             print("the fake was told to die", file=sys.stderr, flush=True)
             os.kill(os.getpid(), signal.SIGSEGV)
             time.sleep(10)
+        if request.prompt == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if request.prompt == "swell":
+            _use_up_memory()
         broken = FinishReason.CANCELLED if speech.cancelled else FinishReason.ERROR if speech.late else None
         if request.prompt == "silence" and not broken:
             return []
@@ -136,6 +142,15 @@ class FakeEngine:
             )
             for choice in range(request.n)
         ]
+
+
+def _use_up_memory() -> None:
+    """As a library does that cannot go on without what it asked for."""
+    resource.setrlimit(resource.RLIMIT_AS, (2**20, 2**20))
+    try:
+        bytearray(2**40)
+    except MemoryError:
+        os.abort()
 
 
 def _word(request: GenerationRequest, index: int) -> str:

@@ -232,3 +232,34 @@ def test_r5_a_second_user_waits_for_no_stream_of_the_first() -> None:
         collector.outputs("one")
     came, first_token = steps
     assert first_token - came == 1
+
+
+def test_a_request_that_has_its_tokens_gathered_gets_the_same_in_few_outputs() -> None:
+    sampling = SamplingParams(seed=5, max_tokens=150, temperature=1.5, logprobs=2)
+    with running_engine(RememberingDecoder(len(LETTERS)), LETTERS) as (engine, collector):
+        engine.submit(asked("single", sampling, n=2, echo=True))
+        single = by_choice(collector.outputs("single"))
+        engine.submit(asked("gathered", sampling, n=2, echo=True, gathered=True))
+        gathered = by_choice(collector.outputs("gathered"))
+
+    for choice, outputs in gathered.items():
+        assert [output.index for output in outputs] == [0, 64, 128]
+        assert [output.tokens for output in outputs] == [64, 64, 22]
+        assert [output.finish_reason for output in outputs] == [None, None, FinishReason.LENGTH]
+        assert texts(outputs) == texts(single[choice])
+        told = [logprob for output in single[choice] for logprob in output.logprobs]
+        assert [logprob for output in outputs for logprob in output.logprobs] == told
+    usages = [output.usage for outputs in gathered.values() for output in outputs if output.usage]
+    assert [(usage.prompt_tokens, usage.completion_tokens) for usage in usages] == [(12, 300)]
+
+
+def test_what_was_gathered_is_counted_when_the_request_is_cancelled() -> None:
+    sampling = SamplingParams(max_tokens=100_000)
+    with running_engine(RememberingDecoder(len(LETTERS)), LETTERS, context_size=200_000) as (engine, collector):
+        engine.submit(asked("long", sampling, gathered=True))
+        collector.wait_for_tokens("long", 1)
+        engine.cancel("long")
+        *_, last = collector.outputs("long")
+    assert (last.finish_reason, last.text) == (FinishReason.CANCELLED, "")
+    assert last.usage is not None
+    assert last.usage.completion_tokens == last.index >= 64

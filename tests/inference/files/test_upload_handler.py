@@ -1,0 +1,33 @@
+"""What waits on the disk while a form is read."""
+
+from pathlib import Path
+
+from pytest_django import Settings
+
+from inference.files.upload_handler import NamelessUploadHandler
+
+
+def begun(settings: Settings, folder: Path) -> NamelessUploadHandler:
+    settings.FILE_UPLOAD_TEMP_DIR = str(folder)
+    handler = NamelessUploadHandler()
+    handler.new_file("file", "lines.jsonl", "application/jsonl", None)
+    handler.receive_data_chunk(b"one\n", 0)
+    return handler
+
+
+def test_a_process_that_dies_with_an_upload_leaves_nothing_on_the_disk(settings: Settings, tmp_path: Path):
+    handler = begun(settings, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    handler.receive_data_chunk(b"two\n", 4)
+    file = handler.file_complete(8)
+    assert file is not None
+    assert list(tmp_path.iterdir()) == []
+    assert (file.name, file.size, b"".join(file.chunks())) == ("lines.jsonl", 8, b"one\ntwo\n")
+    file.close()
+
+
+def test_an_upload_that_breaks_off_is_let_go(settings: Settings, tmp_path: Path):
+    handler = begun(settings, tmp_path)
+    handler.upload_interrupted()
+    assert handler.file.closed
+    NamelessUploadHandler().upload_interrupted()
