@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
@@ -198,7 +199,7 @@ class ProductAdmin(FastAdmin):
     def reject(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
         self._set_status(request, products, Product.Status.REJECTED)
 
-    @admin.action(description="Write descriptions")
+    @admin.action(description=_("Write descriptions"))
     def describe(self, request: HttpRequest, products: "QuerySet[Product]") -> HttpResponse:
         """Asks how they should be on a page of its own."""
         chosen = products.filter(deleted_at=None).values_list("pk", flat=True)[: MOST_DESCRIBED + 1]

@@ -1,7 +1,7 @@
 """Drafts in the admin: read, edited, used and discarded, one or many. They are written on their product's page, or by
 jobs for many products."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -18,7 +18,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from commerce.descriptions import admin_jobs, admin_writer, drafts
-from commerce.descriptions.admin_words import JOB_STATES
+from commerce.descriptions.admin_words import JOB_STATES, refusals
+from commerce.descriptions.drafts import Outcome
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from shared.accounts.models import User
 from shared.api.errors import ApiError
@@ -35,7 +36,7 @@ class DescriptionDraftAdmin(FastAdmin):
     search_fields = ["product__name", "product__slug"]
     search_help_text: Any = _("The beginning of a product's name, or a draft's id")
     fieldsets = [
-        (None, {"fields": ["product", "state", "text"]}),
+        (None, {"fields": ["product", "state", "text", "description_now"]}),
         (_("As it was written"), {"fields": ["written", "model", "author", "created_at"]}),
         (_("What was asked for"), {"fields": ["tone", "language", "max_words", "shown_keywords"]}),
         (_("What became of it"), {"fields": ["edited_at", "decided_by", "decided_at"]}),
@@ -57,8 +58,12 @@ class DescriptionDraftAdmin(FastAdmin):
         return lookup == "item__job__id__exact" or super().lookup_allowed(lookup, value, request)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        names = [field.name for field in DescriptionDraft._meta.fields if field.name != "id"]
-        return ["shown_keywords", *(name for name in names if not (name == "text" and obj and obj.is_open))]
+        names = [field.name for field in DescriptionDraft._meta.fields if field.name not in ("id", "based_on")]
+        return [
+            "shown_keywords",
+            "description_now",
+            *(name for name in names if not (name == "text" and obj and obj.is_open)),
+        ]
 
     def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
         is_open = DescriptionDraft.objects.open().filter(pk=object_id).exists()
@@ -78,6 +83,14 @@ class DescriptionDraftAdmin(FastAdmin):
     @admin.display(description=_("Keywords"))
     def shown_keywords(self, draft: DescriptionDraft) -> str:
         return ", ".join(draft.keywords)
+
+    @admin.display(description=_("The product's description now"))
+    def description_now(self, draft: DescriptionDraft) -> str:
+        """What using the draft replaces; where somebody has written it since, it says so."""
+        now = draft.product.description or "-"
+        if not (draft.is_open and draft.is_outdated):
+            return now
+        return f"{now_translated(drafts.CHANGED)}\n\n{now}"
 
     def save_model(self, request: HttpRequest, obj: DescriptionDraft, form: Any, change: bool) -> None:
         """Through the services alone. What they refuse is told by `response_change`."""
@@ -108,25 +121,16 @@ class DescriptionDraftAdmin(FastAdmin):
 
     @admin.action(description=_("Use as the description of its product"))
     def use_chosen(self, request: HttpRequest, chosen: "QuerySet[DescriptionDraft]") -> None:
-        self._decide(request, chosen, drafts.accept_draft)
+        self._tell(request, drafts.accept_drafts(draft_ids=_ids(chosen), actor=_user(request), now=timezone.now()))
 
     @admin.action(description=_("Discard"))
     def discard_chosen(self, request: HttpRequest, chosen: "QuerySet[DescriptionDraft]") -> None:
-        self._decide(request, chosen, drafts.discard_draft)
+        self._tell(request, drafts.discard_drafts(draft_ids=_ids(chosen), actor=_user(request), now=timezone.now()))
 
-    def _decide(self, request: HttpRequest, chosen: Any, decide: Callable[..., Any]) -> None:
-        """Oldest first: of several for one product the newest stays. Those that are decided about are passed over."""
-        done = refused = 0
-        for draft_id in chosen.order_by("created_at", "pk").values_list("pk", flat=True):
-            try:
-                decide(draft_id=draft_id, actor=_user(request), now=timezone.now())
-                done += 1
-            except ApiError:
-                refused += 1
-        if done:
+    def _tell(self, request: HttpRequest, outcomes: Sequence[Outcome]) -> None:
+        if done := sum(not outcome.refusal for outcome in outcomes):
             self.message_user(request, now_translated("Drafts decided about: %(count)d") % {"count": done})
-        if refused:
-            words = now_translated("Drafts that were decided about before: %(count)d") % {"count": refused}
+        for words in refusals(outcomes):
             self.message_user(request, words, messages.WARNING)
 
 
@@ -176,6 +180,10 @@ class DescriptionJobAdmin(FastAdmin):
             job.progress,
             job.total,
         )
+
+
+def _ids(chosen: "QuerySet[DescriptionDraft]") -> list[int]:
+    return list(chosen.order_by().values_list("pk", flat=True))
 
 
 def _user(request: HttpRequest) -> User:

@@ -1,12 +1,13 @@
 """What things of descriptions are called on the admin's pages."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from commerce.descriptions.allowances import AllowanceSpent
+from commerce.descriptions.drafts import Outcome
 from commerce.descriptions.job_rounds import NO_TEXT, NOT_DONE, PRODUCT_GONE
 from commerce.descriptions.models import DescriptionJob, JobItem
 from shared.api.errors import ApiError
@@ -40,6 +41,20 @@ ITEM_ERRORS: Mapping[str, Text] = {
     NO_TEXT: _("What the model wrote has no words."),
     PRODUCT_GONE: _("The product is deleted, or its shop is no longer that of whoever asked."),
 }
+
+NAMED = 10
+
+
+def refusals(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """For each reason why drafts were left as they are, which products they are for."""
+    for reason in dict.fromkeys(outcome.refusal for outcome in outcomes if outcome.refusal):
+        names = [outcome.draft.product.name for outcome in outcomes if outcome.refusal == reason]
+        products = ", ".join(names[:NAMED])
+        if len(names) > NAMED:
+            more = {"products": products, "more": len(names) - NAMED}
+            products = gettext("%(products)s and %(more)d more") % more
+        words = {"reason": gettext(reason), "count": len(names), "products": products}
+        yield gettext("%(reason)s Left as they are: %(count)d (%(products)s)") % words
 
 
 def told(error: ApiError) -> str:

@@ -1,9 +1,10 @@
 """Django's name for this app."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class DescriptionsConfig(AppConfig):
     name = "commerce.descriptions"
     label = "commerce_descriptions"
-    verbose_name = "Descriptions"
+    verbose_name = _("Descriptions")

@@ -34,6 +34,10 @@ class BatchServerAway(Exception):
     """It did not answer, or not yet: the same may be asked again later."""
 
 
+class BatchServerSilent(BatchServerAway):
+    """It did not answer at all, mostly after as long as a call may take."""
+
+
 class _Accepted(msgspec.Struct):
     batch_id: Name
 
@@ -95,7 +99,7 @@ class BatchServer:
         except (httpx2.TransportError, TimeoutError) as error:
             if isinstance(error, AnswerTooLarge):
                 raise BatchServerError(NO_SENSE) from None
-            raise BatchServerAway from None
+            raise BatchServerSilent from None
 
 
 async def _answer(method: str, url: str, **sent: Any) -> bytes:

@@ -73,8 +73,14 @@ class AcceptDraftView(OfDrafts):
         """What was there before is in the audit log. A draft that somebody has decided about is 409."""
         body = AcceptDraftSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        text, actor = body.validated_data.get("text", ""), request.auth.user
-        return self.record(drafts.accept_draft(draft_id=path["pk"], actor=actor, text=text, now=timezone.now()))
+        draft = drafts.accept_draft(
+            draft_id=path["pk"],
+            actor=request.auth.user,
+            text=body.validated_data.get("text", ""),
+            unless_changed=body.validated_data["unless_changed"],
+            now=timezone.now(),
+        )
+        return self.record(draft)
 
 
 class DiscardDraftView(OfDrafts):

@@ -21,17 +21,12 @@ from django.utils import timezone
 from commerce.catalog.models import Product
 from commerce.descriptions import allowances, prompts
 from commerce.descriptions.allowances import Taken
-from commerce.descriptions.batch_server import (
-    NO_SENSE,
-    BatchServer,
-    BatchServerAway,
-    BatchServerError,
-    Result,
-)
+from commerce.descriptions.batch_server import NO_SENSE, BatchServer, BatchServerAway, BatchServerError, Result
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob, JobItem
 from commerce.descriptions.plain_text import plain_text
 from commerce.descriptions.prompts import Brief
 from commerce.descriptions.provider import SAMPLING
+from commerce.descriptions.server_rest import ServerRests, asking
 
 LOOKED_AFTER_WITHIN = timedelta(seconds=30)  # after it, whoever looked after a job counts as dead
 LOOK_AGAIN_AFTER = timedelta(seconds=3)
@@ -75,15 +70,19 @@ def look_after(*, job_id: int, now: datetime) -> None:
         _end(job.pk, State.FAILED, now, error=str(error))
     except BatchServerAway:
         _wait(job, now)
+    except ServerRests as rests:
+        _wait(job, now, until=rests.until)
 
 
 def _move_on(job: DescriptionJob, now: datetime) -> None:
-    server = batch_server()
     if not job.batch_id and job.cancelled_at:
         _end(job.pk, State.CANCELLED, now)
-    elif not job.batch_id:
-        _send(server, job, now)
-    else:
+        return
+    server = batch_server()
+    with asking(now=now):
+        if not job.batch_id:
+            _send(server, job, now)
+            return
         if job.cancelled_at:
             server.cancel(job.batch_id)
         _read(server, job, now)
@@ -176,6 +175,7 @@ def _write(job: DescriptionJob, item: JobItem, text: str, now: datetime) -> None
         author_id=job.author_id,
         text=text,
         written=text,
+        based_on=item.based_on,
         model=job.model,
         tone=brief.tone,
         language=brief.language,
@@ -228,12 +228,15 @@ def _put_off(job: DescriptionJob, now: datetime, **values: Any) -> bool:
     return is_open
 
 
-def _wait(job: DescriptionJob, now: datetime) -> None:
-    """Longer each time that the model server does not answer; after a day, no more."""
+def _wait(job: DescriptionJob, now: datetime, *, until: datetime | None = None) -> None:
+    """Longer each time that the model server does not answer, or until then; after a day, no more."""
     if now - job.created_at > GIVEN_UP_AFTER:
         _end(job.pk, State.FAILED, now, error=AWAY)
         return
+    open_jobs = DescriptionJob.objects.filter(pk=job.pk, ended_at=None)
+    if until:
+        open_jobs.update(look_at=until)
+        return
     pause = min(LOOK_AGAIN_AFTER * 2 ** min(job.setbacks, 10), LONGEST_PAUSE)
     log.warning("description_job_waits", job_id=job.pk, seconds=pause.total_seconds())
-    open_jobs = DescriptionJob.objects.filter(pk=job.pk, ended_at=None)
     open_jobs.update(look_at=now + pause, setbacks=job.setbacks + 1)

@@ -12,7 +12,7 @@ from commerce.catalog.models import Product
 from commerce.config.celery import send
 from commerce.descriptions import allowances, job_rounds
 from commerce.descriptions.allowances import Holder
-from commerce.descriptions.models import DescriptionJob, JobItem
+from commerce.descriptions.models import DescriptionJob, JobItem, version_of
 from shared.accounts.models import User
 from shared.api.errors import ApiError, ValidationFailed
 
@@ -48,7 +48,13 @@ def create_job(*, author: User, product_ids: Sequence[int], wishes: Wishes, now:
         look_at=now,
     )
     JobItem.objects.bulk_create(
-        JobItem(job=job, place=place, product=product, allowance_id=taken[product.shop_id])
+        JobItem(
+            job=job,
+            place=place,
+            product=product,
+            allowance_id=taken[product.shop_id],
+            based_on=version_of(product.description),
+        )
         for place, product in enumerate(products)
     )
     transaction.on_commit(partial(wake, job_id=job.pk, now=now), robust=True)
@@ -89,7 +95,7 @@ def keep_going(*, job: DescriptionJob, now: datetime) -> None:
 def _products(author: User, product_ids: list[int]) -> list[Product]:
     if not 0 < len(product_ids) <= MOST_PRODUCTS:
         raise ValidationFailed({"product_ids": [f"Name 1 to {MOST_PRODUCTS} products."]})
-    found = Product.objects.managed_by(author).only("pk", "shop_id").in_bulk(product_ids)
+    found = Product.objects.managed_by(author).only("pk", "shop_id", "description").in_bulk(product_ids)
     missing = [product_id for product_id in product_ids if product_id not in found]
     if missing:
         raise ValidationFailed({"product_ids": [f"Your shops have no product with the id {missing[0]}."]})

@@ -1,16 +1,23 @@
 """Drafts, which a model wrote and people use or leave; how many a shop may ask for in a day; and jobs of many."""
 
+import hashlib
 import uuid
 from datetime import datetime
 from typing import Self
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from commerce.catalog.models import Product
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+
+
+def version_of(description: str) -> str:
+    """By which a product's description is known to be the one that it was."""
+    return hashlib.sha256(description.encode()).hexdigest()
 
 
 class DraftQuerySet(models.QuerySet["DescriptionDraft"]):
@@ -28,30 +35,45 @@ class DescriptionDraft(models.Model):
     product is changed by accepting it alone. What was accepted or discarded stays, as the product's history."""
 
     class State(models.TextChoices):
-        OPEN = "open"
-        ACCEPTED = "accepted"
-        DISCARDED = "discarded"
+        OPEN = "open", _("Open")
+        ACCEPTED = "accepted", _("Accepted")
+        DISCARDED = "discarded", _("Discarded")
 
-    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="description_drafts")
-    author = models.ForeignKey(
-        User, on_delete=models.PROTECT, related_name="description_drafts", help_text="Who asked for it."
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, related_name="description_drafts", verbose_name=_("product")
     )
-    state = models.CharField(max_length=16, choices=State.choices, default=State.OPEN)
-    text = models.TextField()
-    written = models.TextField(editable=False)
-    model = models.CharField(max_length=255, help_text="The model that wrote it.")
-    tone = models.CharField(max_length=32, blank=True)
-    language = models.CharField(max_length=16, default="en")
-    keywords = models.JSONField(default=list, blank=True)
-    max_words = models.PositiveSmallIntegerField(null=True, blank=True)
-    created_at = models.DateTimeField()
-    edited_at = models.DateTimeField(null=True, blank=True)
-    decided_at = models.DateTimeField(null=True, blank=True)
-    decided_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    author = models.ForeignKey(
+        User,
+        on_delete=models.PROTECT,
+        related_name="description_drafts",
+        verbose_name=_("author"),
+        help_text=_("Who asked for it."),
+    )
+    state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.OPEN)
+    text = models.TextField(_("text"))
+    written = models.TextField(_("written"), editable=False)
+    based_on = models.CharField(
+        max_length=64,
+        editable=False,
+        help_text="The `version_of` the description that the product had when this was asked for.",
+    )
+    model = models.CharField(_("model"), max_length=255, help_text=_("The model that wrote it."))
+    tone = models.CharField(_("tone"), max_length=32, blank=True)
+    language = models.CharField(_("language"), max_length=16, default="en")
+    keywords = models.JSONField(_("keywords"), default=list, blank=True)
+    max_words = models.PositiveSmallIntegerField(_("max words"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created at"))
+    edited_at = models.DateTimeField(_("edited at"), null=True, blank=True)
+    decided_at = models.DateTimeField(_("decided at"), null=True, blank=True)
+    decided_by = models.ForeignKey(
+        User, on_delete=models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("decided by")
+    )
 
     objects = DraftQuerySet.as_manager()
 
     class Meta:
+        verbose_name = _("description draft")
+        verbose_name_plural = _("description drafts")
         ordering = ["-created_at", "-id"]
         constraints = [
             models.CheckConstraint(
@@ -72,6 +94,11 @@ class DescriptionDraft(models.Model):
     @property
     def is_open(self) -> bool:
         return self.state == self.State.OPEN
+
+    @property
+    def is_outdated(self) -> bool:
+        """The product got another description after this was asked for."""
+        return version_of(self.product.description) != self.based_on
 
 
 class Allowance(models.Model):
@@ -113,14 +140,14 @@ class DescriptionJob(models.Model):
     puts `look_at` off, so that nobody else does meanwhile; what a crash leaves is looked after from then on."""
 
     class State(models.TextChoices):
-        WAITING = "waiting"
-        RUNNING = "running"
-        COMPLETED = "completed"
-        CANCELLED = "cancelled"
-        FAILED = "failed"
+        WAITING = "waiting", _("Waiting")
+        RUNNING = "running", _("Running")
+        COMPLETED = "completed", _("Completed")
+        CANCELLED = "cancelled", _("Cancelled")
+        FAILED = "failed", _("Failed")
 
-    author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
-    state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
+    author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+", verbose_name=_("author"))
+    state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.WAITING)
     tone = models.CharField(max_length=32, blank=True)
     language = models.CharField(max_length=16, blank=True, help_text="Empty: each product's own.")
     keywords = models.JSONField(default=list, blank=True)
@@ -132,15 +159,17 @@ class DescriptionJob(models.Model):
     error = models.CharField(max_length=255, blank=True, help_text="Why it failed as a whole.")
     key = models.UUIDField(default=uuid.uuid4, editable=False, help_text="Sent again, it is the same batch.")
     batch_id = models.CharField(max_length=64, blank=True, db_index=True)
-    created_at = models.DateTimeField()
+    created_at = models.DateTimeField(_("created at"))
     cancelled_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended at"), null=True, blank=True)
     look_at = models.DateTimeField()
     setbacks = models.PositiveIntegerField(default=0, help_text="How often in a row the model server did not answer.")
 
     objects = JobQuerySet.as_manager()
 
     class Meta:
+        verbose_name = _("description job")
+        verbose_name_plural = _("description jobs")
         ordering = ["-id"]
         constraints = [
             models.CheckConstraint(
@@ -191,6 +220,7 @@ class JobItem(models.Model):
     product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="+")
     allowance = models.ForeignKey(Allowance, on_delete=models.CASCADE, related_name="+", db_index=False)
     state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
+    based_on = models.CharField(max_length=64, editable=False, help_text="As its draft will have it.")
     draft = models.OneToOneField(DescriptionDraft, on_delete=models.CASCADE, null=True, blank=True, related_name="item")
     error = models.CharField(max_length=64, blank=True, help_text="The model server's code for what went wrong.")
 
@@ -208,3 +238,21 @@ class JobItem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.place} of {self.job_id}"
+
+
+class ServerSilence(models.Model):
+    """How often in a row the model server did not answer at all, until when it is left alone, and until when somebody
+    asks it for all others. One row."""
+
+    ROW = 1
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=ROW, editable=False)
+    times = models.PositiveIntegerField(default=0)
+    rests_until = models.DateTimeField(null=True)
+    asked_until = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="commerce_description_silence_one_row")]
+
+    def __str__(self) -> str:
+        return f"{self.times} times"

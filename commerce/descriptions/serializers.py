@@ -107,6 +107,9 @@ class AcceptDraftSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(
         max_length=LONGEST_TEXT, required=False, allow_blank=True, help_text="In place of the draft's own."
     )
+    unless_changed = serializers.BooleanField(
+        default=False, help_text="true: 409 if the product got another description after the draft was asked for."
+    )
 
 
 class NewJobSerializer(WishesSerializer):

@@ -12,7 +12,7 @@ from django.conf import settings
 from commerce.catalog.models import Product
 from commerce.descriptions import allowances, prompts
 from commerce.descriptions.allowances import AllowanceSpent, Holder, Taken
-from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.models import DescriptionDraft, version_of
 from commerce.descriptions.plain_text import plain_text, visible
 from commerce.descriptions.prompts import Brief
 from commerce.descriptions.provider import FAILED, Provider, ProviderBusy, ProviderError, provider_for
@@ -82,8 +82,8 @@ async def stream_description(*, brief: Brief, holder: Holder, now: datetime) -> 
 
 
 def save_draft(*, product: Product, author: User, brief: Brief, text: str, now: datetime) -> DescriptionDraft:
-    """Keeps the text for the product, with what was asked for. Raises ApiError 404 if by now the product is deleted or
-    not the author's to change: writing takes a while."""
+    """Keeps the text for the product, with what was asked for; `product` is as it was then. Raises ApiError 404 if by
+    now it is deleted or not the author's to change: writing takes a while."""
     if not Product.objects.managed_by(author).filter(pk=product.pk).exists():
         raise ApiError(404, NO_PRODUCT)
     return DescriptionDraft.objects.create(
@@ -91,6 +91,7 @@ def save_draft(*, product: Product, author: User, brief: Brief, text: str, now: 
         author=author,
         text=text,
         written=text,
+        based_on=version_of(product.description),
         model=settings.DESCRIPTIONS_MODEL,
         tone=brief.tone,
         language=brief.language,

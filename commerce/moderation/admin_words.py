@@ -48,6 +48,7 @@ REFUSALS = (
     gettext_noop("There is no such case."),
     gettext_noop("There is no such content."),
     gettext_noop("This was decided a moment ago: undo that decision to make another."),
+    gettext_noop("This was decided a moment ago: look at it again, and decide anew in a minute."),
     gettext_noop("This decision can no longer be undone."),
     gettext_noop("Something was decided after it: undo that first."),
     gettext_noop("It was reported again since: decide about that."),

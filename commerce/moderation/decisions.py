@@ -6,7 +6,7 @@ notices and the audit log in line with it. What happens in between is `services`
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -23,6 +23,8 @@ from shared.api.errors import ApiError
 from shared.audit.services import record
 
 Action = Decision.Action
+# In which whoever has the same item still open cannot have seen a decision, also where none can be undone.
+JUST_NOW = timedelta(minutes=1)
 # What a decision says about those who reported: how often they were agreed with, and how often not.
 VERDICTS: Mapping[str, tuple[int, int]] = {
     Action.ACCEPTED: (1, 0),
@@ -130,12 +132,17 @@ def take_back(decision: Decision, *, moderator: User, now: datetime) -> Decision
 
 
 def refuse_second(case: Case, action: str, now: datetime) -> None:
-    """Raises Conflict where somebody has just decided: as long as that can be undone, it is undone first."""
+    """Raises Conflict where somebody has just decided: as long as that can be undone, it is undone first. What a rule
+    did stands in nobody's way, nor does a rejection once there are new reports."""
     last = case.last_decision
-    if last is None or not last.can_be_undone(now):
+    if last is None or last.moderator_id is None:
         return
-    if case.state == Case.State.REJECTED or last.action == action:
+    if case.state != Case.State.REJECTED and (last.action != action or action == Action.REJECTED):
+        return
+    if last.can_be_undone(now):
         raise Conflict("This was decided a moment ago: undo that decision to make another.")
+    if now < last.created_at + JUST_NOW:
+        raise Conflict("This was decided a moment ago: look at it again, and decide anew in a minute.")
 
 
 def content_as_it_is(content: Reportable) -> dict[str, Any]:
@@ -165,7 +172,9 @@ def _before(case: Case, content: Reportable) -> dict[str, Any]:
 
 
 def _refuse_undo(decision: Decision, case: Case, content: Reportable, now: datetime) -> None:
-    if not decision.can_be_undone(now) or decision.notices.filter(mail_attempts__gt=0).exists():
+    # Locked: whoever sends the letters takes them by the same rows, and of what is on its way nothing is taken back.
+    notices = list(decision.notices.select_for_update().order_by("pk"))
+    if not decision.can_be_undone(now) or any(notice.mail_attempts for notice in notices):
         raise Conflict("This decision can no longer be undone.")
     if case.last_decision_id != decision.pk:
         raise Conflict("Something was decided after it: undo that first.")

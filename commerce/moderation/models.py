@@ -5,6 +5,7 @@ from typing import Self
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -178,32 +179,36 @@ class Decision(models.Model):
     the weights of reporters and the log go by."""
 
     class Action(models.TextChoices):
-        ACCEPTED = "accepted", "Taken down"
-        REJECTED = "rejected", "Kept, and its reports deleted"
-        HIDDEN = "hidden", "Hidden for now"
-        SHOWN = "shown", "Shown again"
-        WARNED = "warned", "Its author was warned"
-        RESTORED = "restored", "Restored after it was taken down"
-        REPORT_DELETED = "report_deleted", "A report was deleted"
-        APPEAL_KEPT = "appeal_kept", "Appeal: it stays down"
-        APPEAL_OVERTURNED = "appeal_overturned", "Appeal: restored"
+        ACCEPTED = "accepted", _("Taken down")
+        REJECTED = "rejected", _("Kept, and its reports deleted")
+        HIDDEN = "hidden", _("Hidden for now")
+        SHOWN = "shown", _("Shown again")
+        WARNED = "warned", _("Its author was warned")
+        RESTORED = "restored", _("Restored after it was taken down")
+        REPORT_DELETED = "report_deleted", _("A report was deleted")
+        APPEAL_KEPT = "appeal_kept", _("Appeal: it stays down")
+        APPEAL_OVERTURNED = "appeal_overturned", _("Appeal: restored")
 
     case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="decisions")
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+", db_index=False)
-    action = models.CharField(max_length=24, choices=Action.choices)
-    moderator = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="decisions")
-    note = models.TextField(blank=True)  # for moderators
+    action = models.CharField(_("action"), max_length=24, choices=Action.choices)
+    moderator = models.ForeignKey(
+        User, on_delete=models.PROTECT, null=True, related_name="decisions", verbose_name=_("moderator")
+    )
+    note = models.TextField(_("note"), blank=True)  # for moderators
     reason = models.TextField(blank=True)  # for the author and the reporters
     reports = models.JSONField(default=list)
-    reports_count = models.PositiveIntegerField(default=0)
+    reports_count = models.PositiveIntegerField(_("reports count"), default=0)
     content = models.JSONField(default=dict)  # as it was
     before = models.JSONField(default=dict)  # what undo puts back
-    created_at = models.DateTimeField()
+    created_at = models.DateTimeField(_("created at"))
     undo_until = models.DateTimeField()
-    undone_at = models.DateTimeField(null=True)
+    undone_at = models.DateTimeField(_("undone at"), null=True)
     undone_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
 
     class Meta:
+        verbose_name = _("decision")
+        verbose_name_plural = _("decisions")
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["-created_at", "action", "reports_count"], name="commerce_decision_newest"),

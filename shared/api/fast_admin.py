@@ -106,13 +106,13 @@ def _beginnings(field: Any, term: str) -> Iterator[Q]:
     """What a row meets whose column begins with what was typed, in one of the ways to write it."""
     if isinstance(field, models.SlugField):
         if slug := slugify(term):
-            yield _begins(field.name, slug)
+            yield begins(field.name, slug)
     elif isinstance(field, models.CharField):
         for spelling in {term, term.lower(), term.upper(), term.capitalize(), term.title()}:
-            yield _begins(field.name, spelling)
+            yield begins(field.name, spelling)
 
 
-def _begins(path: str, text: str) -> Q:
+def begins(path: str, text: str) -> Q:
     """Rows whose column begins with `text`, by the column's index."""
     if connections["default"].vendor == "postgresql":
         return Q(**{f"{path}__startswith": text})

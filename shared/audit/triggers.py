@@ -1,4 +1,4 @@
-"""The database's own refusal to change or delete an audit entry.
+"""The database's own refusal to change or delete an audit entry, and PostgreSQL's to empty the table.
 
 Made after every migration, and not by one: SQLite rebuilds a table for most changes of it, and drops its triggers
 without a word. A check tells where they are missing.
@@ -13,10 +13,17 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 TABLE = "audit_auditentry"
 NAMES = {"UPDATE": "audit_entry_not_updated", "DELETE": "audit_entry_not_deleted"}
+NOT_EMPTIED = "audit_entries_not_emptied"  # PostgreSQL's alone: SQLite has no TRUNCATE
 REFUSAL = "The audit log is append-only."
+# An empty log may be emptied: whoever flushes a whole database of tables without a row loses nothing.
 POSTGRESQL_FUNCTION = f"""
 CREATE OR REPLACE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $$
+$$ BEGIN
+    IF TG_OP <> 'TRUNCATE' OR EXISTS (SELECT FROM {TABLE}) THEN
+        RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$
 """
 
 
@@ -28,6 +35,11 @@ def make_triggers(*, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     with connection.cursor() as cursor:
         for statement in _statements(connection):
             cursor.execute(statement)
+
+
+def trigger_names(connection: BaseDatabaseWrapper) -> set[str]:
+    """Those that there are to be in this kind of database."""
+    return {*NAMES.values(), *([NOT_EMPTIED] if connection.vendor == "postgresql" else [])}
 
 
 def missing_triggers(*, using: str = DEFAULT_DB_ALIAS) -> list[str]:
@@ -43,7 +55,7 @@ def missing_triggers(*, using: str = DEFAULT_DB_ALIAS) -> list[str]:
         else:
             cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [TABLE])
         there = {name for (name,) in cursor.fetchall()}
-    return sorted(set(NAMES.values()) - there)
+    return sorted(trigger_names(connection) - there)
 
 
 def check_triggers(
@@ -63,9 +75,11 @@ def check_triggers(
 
 def _statements(connection: BaseDatabaseWrapper) -> list[str]:
     if connection.vendor == "postgresql":
+        whens = [(name, f"BEFORE {event}", "ROW") for event, name in NAMES.items()]
+        whens.append((NOT_EMPTIED, "BEFORE TRUNCATE", "STATEMENT"))
         return [POSTGRESQL_FUNCTION] + [
-            f"CREATE OR REPLACE TRIGGER {name} BEFORE {event} ON {TABLE} FOR EACH ROW EXECUTE FUNCTION audit_refuse()"
-            for event, name in NAMES.items()
+            f"CREATE OR REPLACE TRIGGER {name} {when} ON {TABLE} FOR EACH {each} EXECUTE FUNCTION audit_refuse()"
+            for name, when, each in whens
         ]
     return [
         f"CREATE TRIGGER IF NOT EXISTS {name} BEFORE {event} ON {TABLE} BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"

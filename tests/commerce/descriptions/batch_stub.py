@@ -14,8 +14,8 @@ SECRET_WORD = "a word of the model server's own"
 
 class BatchStub(ThreadingHTTPServer):
     """`batches` by id: requests, and how many of them are done. `failing`: the status of every answer, if any; `cut`:
-    drop the connection in place of an answer, after the deed is done. `page`: results a page at most; `stuck`: each
-    page leads to itself. A key that comes again with another body is refused."""
+    drop the connection in place of an answer, after the deed is done; `silent`: hold it, and answer nothing. `page`:
+    results a page at most; `stuck`: each page leads to itself. A key that comes again with another body is refused."""
 
     daemon_threads = True
 
@@ -27,6 +27,7 @@ class BatchStub(ThreadingHTTPServer):
         self.failing = 0
         self.garbage = False
         self.cut = False
+        self.silent = threading.Event()
         self.page = 100
         self.stuck = False
         self.batch_name = "batch"
@@ -68,6 +69,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, made: Any) -> None:
         server = self.server
         server.asked.append(f"{self.command} {self.path}")
+        if server.silent.is_set():
+            self.rfile.read(1)  # until the client has had enough
+            self.close_connection = True
+            return
         told = {"error": {"message": SECRET_WORD}} if server.failing else made()
         if server.cut:
             self.close_connection = True

@@ -116,6 +116,13 @@ async def good(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
+async def echo(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    """A model that does whatever the last message says, and says all that it knows."""
+    writer.write(STREAM_HEAD + chunk(json.dumps(server.asked[-1])) + chunk(server.asked[-1]["messages"][-1]["content"]))
+    writer.write(chunk(None, "stop") + b"data: [DONE]\n\n")
+    await writer.drain()
+
+
 async def endless_text(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     writer.write(STREAM_HEAD)
     while True:
@@ -213,6 +220,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     function.__name__: function
     for function in (
         good,
+        echo,
         endless_text,
         silent,
         drip,

@@ -1,6 +1,7 @@
 """Descriptions in the admin: what the product form asks for, and the list of drafts."""
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pytest_django import Settings
 
 from commerce.catalog.models import Product
 from commerce.descriptions import admin_writer
+from commerce.descriptions.drafts import CHANGED
 from commerce.descriptions.models import DescriptionDraft
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -146,18 +148,61 @@ def test_a_draft_is_edited_used_and_discarded_on_its_page(desk: Client, admin: U
     assert f"{button}_use" not in shown
 
 
-def test_many_drafts_are_used_at_once_and_of_several_for_one_product_the_newest_stays(
+def choose(desk: Client, action: str, drafts: list[DescriptionDraft], **headers: str) -> str:
+    """What the list tells once an action was done with these."""
+    chosen = {"action": action, "_selected_action": [draft.pk for draft in drafts]}
+    return unescape(desk.post(DRAFTS, chosen, follow=True, headers=headers).content.decode())
+
+
+def test_many_drafts_are_used_at_once_and_of_several_for_one_product_the_newest(
     desk: Client, admin: User, product: Product, shop: Shop
 ):
     other = make_product(shop, slug="other-lamp")
     drafts = [draft_for(product, admin, "One."), draft_for(product, admin, "Two."), draft_for(other, admin, "Three.")]
-    chosen = {"action": "use_chosen", "_selected_action": [draft.pk for draft in drafts]}
-    told = desk.post(DRAFTS, chosen, follow=True).content.decode()
-    again = desk.post(DRAFTS, chosen | {"action": "discard_chosen"}, follow=True).content.decode()
+    told = choose(desk, "use_chosen", drafts)
+    again = choose(desk, "discard_chosen", drafts)
 
-    assert "Drafts decided about: 3" in told
-    assert "Drafts that were decided about before: 3" in again
+    assert "Drafts decided about: 2" in told
+    assert "The description was changed after this draft was asked for. Left as they are: 1 (Velmo lamp)" in told
+    assert "This draft is accepted already. Ask for a new one. Left as they are: 2 (Velmo lamp, Velmo lamp)" in again
     assert list(Product.objects.order_by("pk").values_list("description", flat=True)) == ["Two.", "Three."]
+    assert [draft.state for draft in DescriptionDraft.objects.order_by("pk")] == ["discarded", "accepted", "accepted"]
+
+
+def test_what_somebody_wrote_after_a_draft_was_asked_for_is_not_replaced_in_bulk(desk: Client, admin: User, shop: Shop):
+    products = [make_product(shop, slug=f"lamp-{number}", name=f"Lamp {number}") for number in range(13)]
+    drafts = [draft_for(product, admin) for product in products]
+    Product.objects.filter(pk__in=[product.pk for product in products[1:]]).update(description="By hand.", price=99)
+    Product.objects.filter(pk=products[0].pk).update(price=99)  # another price is not another text
+    told = choose(desk, "use_chosen", drafts)
+
+    assert "Drafts decided about: 1" in told
+    assert (
+        "Left as they are: 12 (Lamp 12, Lamp 11, Lamp 10, Lamp 9, Lamp 8, Lamp 7, Lamp 6, Lamp 5, Lamp 4, Lamp 3"
+        in told
+    )
+    assert "and 2 more)" in told
+    assert list(Product.objects.order_by("pk").values_list("description", flat=True)) == [GLOWS] + ["By hand."] * 12
+    assert [draft.state for draft in DescriptionDraft.objects.order_by("pk")] == ["accepted"] + ["open"] * 12
+    assert AuditEntry.objects.count() == 1
+    german = choose(desk, "use_chosen", drafts[1:2], Accept_Language="de")
+    assert "nachdem dieser Entwurf verlangt wurde. Bleiben, wie sie sind: 1 (Lamp 1)" in german
+
+
+def test_a_drafts_page_shows_what_using_it_replaces(desk: Client, admin: User, product: Product):
+    draft, page = draft_for(product, admin), f"{DRAFTS}{{}}/change/"
+    shown = desk.get(page.format(draft.pk)).content.decode()
+    assert "As it was." in shown
+    assert CHANGED not in shown
+    Product.objects.filter(pk=product.pk).update(description="By <b>hand</b>.")
+    shown = desk.get(page.format(draft.pk)).content.decode()
+    assert CHANGED in shown
+    assert "By &lt;b&gt;hand&lt;/b&gt;." in shown
+    desk.post(page.format(draft.pk), {"text": GLOWS, "commerce_descriptions_descriptiondraft_save_and_use": "1"})
+
+    product.refresh_from_db()
+    assert product.description == GLOWS
+    assert AuditEntry.objects.get().details["replaced"] == "By <b>hand</b>."
 
 
 def test_the_product_form_still_saves_and_none_of_the_writers_fields_is_in_it(desk: Client, product: Product):
@@ -174,6 +219,18 @@ def test_the_product_form_still_saves_and_none_of_the_writers_fields_is_in_it(de
 def test_the_form_speaks_german_and_the_catalogue_has_every_word(desk: Client, product: Product):
     shown = desk.get(f"/admin/commerce_catalog/product/{product.pk}/change/", headers={"Accept-Language": "de"})
     assert "Beschreibung schreiben lassen" in shown.content.decode()
+
+    draft = draft_for(product, product.shop.owner)
+    for path in (
+        DRAFTS,
+        f"{DRAFTS}{draft.pk}/change/",
+        "/admin/commerce_catalog/product/",
+        "/admin/commerce_descriptions/descriptionjob/",
+    ):
+        shown = desk.get(path, headers={"Accept-Language": "de"})
+        for english in ("Created at", "Keywords", "Decided by", "Write descriptions", ">Open<", "Ended at", "Author<"):
+            assert english not in shown.content.decode(), (path, english)
+    assert "Entschieden von" in desk.get(f"{DRAFTS}{draft.pk}/change/", headers={"Accept-Language": "de"}).text
 
     pairs = re.findall(r'^msgid "(.+)"\n(?:msgid_plural ".+"\n)?((?:msgstr.*\n)+)', CATALOGUE.read_text(), re.MULTILINE)
     assert len(pairs) > 45

@@ -119,6 +119,23 @@ def test_accepting_changes_the_product_and_writes_down_what_was_there(
     }  # fmt: skip
 
 
+def test_a_draft_is_not_accepted_over_a_newer_description_by_who_asks_for_that(
+    client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft
+):
+    client = client_of(staff)
+    Product.objects.filter(pk=product.pk).update(description="By hand.")
+    refused = send(client, "POST", draft, "/accept", unless_changed=True)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "description_changed")
+    product.refresh_from_db()
+    draft.refresh_from_db()
+    assert (product.description, draft.state) == ("By hand.", "open")
+    Product.objects.filter(pk=product.pk).update(description="As it was.")
+    assert send(client, "POST", draft, "/accept", unless_changed=True).status_code == 200
+    product.refresh_from_db()
+    assert product.description == GLOWS
+
+
 def test_discarding_leaves_the_product_and_the_draft_to_be_read(
     client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft
 ):

@@ -14,6 +14,7 @@ from commerce.catalog.models import Product
 from commerce.descriptions import job_rounds
 from commerce.descriptions.allowances import AllowanceSpent
 from commerce.descriptions.batch_server import BatchServer
+from commerce.descriptions.drafts import accept_drafts
 from commerce.descriptions.jobs import MOST_PRODUCTS, Wishes, cancel_job, create_job
 from commerce.descriptions.models import Allowance, DescriptionDraft, DescriptionJob, JobItem
 from commerce.shops.models import Shop, ShopStaff
@@ -187,6 +188,22 @@ def test_what_becomes_of_products_meanwhile_is_looked_at_again(staff: User, prod
     assert errors == ["PRODUCT_GONE", "PRODUCT_GONE", "", "", ""]
     assert set(DescriptionDraft.objects.values_list("product_id", flat=True)) == {p.pk for p in products[2:]}
     assert used() == 3
+
+
+def test_a_text_of_somebodys_own_is_newer_than_the_draft_that_was_asked_for_before_it(
+    staff: User, products: list[Product], stub: BatchStub
+):
+    job = look(begin(staff, products), NOON)
+    Product.objects.filter(pk=products[0].pk).update(description="By hand.")
+    stub.finish()
+    look(job, NOON + 10 * SECOND)
+    drafts = DescriptionDraft.objects.order_by("pk")
+    outcomes = accept_drafts(draft_ids=[draft.pk for draft in drafts], actor=staff, now=NOON + MINUTE)
+
+    refused = [(outcome.draft, outcome.refusal) for outcome in outcomes if outcome.refusal]
+    assert refused == [(drafts[0], "The description was changed after this draft was asked for.")]
+    texts = ["By hand.", "Text 1.", "Text 2.", "Text 3.", "Text 4."]
+    assert list(Product.objects.order_by("pk").values_list("description", flat=True)) == texts
 
 
 def test_whoever_no_longer_works_in_the_shop_gets_no_drafts_into_it(

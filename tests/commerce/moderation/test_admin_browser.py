@@ -3,52 +3,16 @@ last one clears what the others leave."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import running_chromium
-from tests.commerce.served import ServedShop, manage, served_shop
+from tests.commerce.moderation.desk import PATIENCE_MS, QUEUE, Desk
+from tests.commerce.served import manage, served_shop
 
-PATIENCE_MS = 60_000
-ITEMS = 30  # more than one page of the list
-FILL = f"from tests.commerce.moderation.filling import fill; fill({ITEMS})"
-TOLD = """
-from commerce.moderation.models import Case, Decision
-made = Decision.objects.filter(moderator__isnull=False, undone_at=None)
-print(Case.objects.waiting().count(), made.count(), made.values("case").distinct().count())
-"""
-QUEUE = "/admin/commerce_moderation/case/"
-
-
-@dataclass
-class Desk:
-    """Where a moderator sits."""
-
-    shop: ServedShop
-    browser: Browser
-
-    def sit_down(self, **options: object) -> Page:
-        """A signed-in page, at the queue. Signing in needs scripts, so that is done in a context that has them."""
-        user = next(user for user in self.shop.users if user["role"] == "SUPER_ADMIN")
-        page = self.browser.new_context().new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.goto(f"{self.shop.url}/admin/login/?next={QUEUE}")
-        page.fill("[name=username]", user["email"])
-        page.fill("[name=password]", user["password"])
-        page.click("[type=submit]")
-        page.wait_for_url(f"**{QUEUE}*")
-        signed_in = page.context.storage_state()
-        page.context.close()
-        page = self.browser.new_context(storage_state=signed_in, **options).new_page()  # type: ignore[arg-type]
-        page.set_default_timeout(PATIENCE_MS)
-        page.goto(f"{self.shop.url}{QUEUE}")
-        return page
-
-    def figures(self) -> list[int]:
-        """How many items wait, decisions that people made, and items that they are about."""
-        return [int(number) for number in manage(self.shop.environment, "shell", "-v", "0", "-c", TOLD).split()]
+EVERY_DAY, WHOLE = 30, 200  # more than one page of the list; a moderator's hour
+FILL = "from tests.commerce.moderation.filling import fill; fill({})"
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +22,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Browser) -> Iterator[Desk]:
+def desk(browser: Browser, whole: bool) -> Iterator[Desk]:
     with served_shop(provider_url="http://127.0.0.1:9") as shop:
-        manage(shop.environment, "shell", "-v", "0", "-c", FILL)
+        manage(shop.environment, "shell", "-v", "0", "-c", FILL.format(WHOLE if whole else EVERY_DAY))
         yield Desk(shop, browser)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core import mail
 from django.db import connection
+from pytest_django import Settings
 
 from commerce.catalog.models import Product
 from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter
@@ -21,7 +22,7 @@ from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
 from tests.commerce.conftest import make_user
-from tests.commerce.moderation.reporting import DAY, NOON, case_of, decide, report, reporter, undo
+from tests.commerce.moderation.reporting import DAY, MINUTE, NOON, case_of, decide, report, reporter, undo
 from tests.commerce.reviews.writing import review
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("log_can_be_emptied")]
@@ -61,7 +62,11 @@ def test_c4_of_twenty_accepts_at_once_one_counts(lamp: Product, written: Review,
     assert (lamp.rating_sum, lamp.rating_count) == (0, 0)
 
 
-def test_of_twenty_moderators_who_disagree_one_counts(written: Review, moderators: list[User]):
+@pytest.mark.parametrize("minutes", [10, 0])
+def test_of_twenty_moderators_who_disagree_one_counts(
+    written: Review, moderators: list[User], settings: Settings, minutes: int
+):
+    settings.MODERATION_UNDO_WINDOW = minutes * MINUTE
     report(written, reporter("ann"))
     actions = ["accept_report", "reject_report"] * 10
     statuses = at_once(
@@ -152,3 +157,18 @@ def test_several_who_send_letters_at_once_send_each_once(lamp: Product, admin: U
         Notice.objects.values_list("user__email", flat=True), 1
     )
     assert not Notice.objects.filter(mailed_at=None).exists()
+
+
+def test_what_is_undone_in_the_moment_in_which_letters_are_sent_is_told_to_nobody(lamp: Product, admin: User):
+    for number in range(10):
+        decision = decide("accept_report", review(reporter(f"author{number}"), lamp, 3), admin)
+        before = len(mail.outbox)
+        undone, _sent = at_once(
+            [
+                partial(undo, decision, admin, at=NOON + 10 * MINUTE - MINUTE / 60),
+                partial(send_notices, clock=lambda: NOON + 10 * MINUTE),
+            ]
+        )
+        letters = [letter.to[0] for letter in mail.outbox[before:]]
+        assert letters == ([] if undone == 200 else [decision.author.email])
+        assert Notice.objects.filter(decision=decision).exists() == (undone == 409)

@@ -1,6 +1,9 @@
 """Accepting, rejecting, hiding, warning, restoring, and what each leaves behind."""
 
+from datetime import timedelta
+
 import pytest
+from pytest_django import Settings
 
 from commerce.catalog.models import Product
 from commerce.moderation.models import AbuseReport, Case, Decision, Reporter
@@ -107,6 +110,28 @@ def test_a_report_after_a_rejection_is_a_new_item_at_once(written: Review, admin
 
     assert case_of(written).state == "open"
     assert decide("accept_report", written, colleague, at=NOON + MINUTE).reports_count == 1
+
+
+def test_a_report_after_a_rejection_can_be_rejected_at_once_too(written: Review, admin: User):
+    report(written, reporter("ann"))
+    decide("reject_report", written, admin)
+    report(written, reporter("bob"), at=NOON + MINUTE)
+
+    assert decide("reject_report", written, admin, at=NOON + MINUTE).reports_count == 1
+    assert refused("reject_report", written, admin, at=NOON + 2 * MINUTE) == 409
+
+
+def test_where_nothing_can_be_undone_a_minute_passes_before_somebody_decides_anew(
+    written: Review, admin: User, colleague: User, settings: Settings
+):
+    settings.MODERATION_UNDO_WINDOW = timedelta(0)
+    report(written, reporter("ann"))
+    decide("reject_report", written, admin)
+
+    for action in ("accept_report", "reject_report"):
+        assert refused(action, written, colleague, at=NOON + timedelta(seconds=59)) == 409
+    decide("accept_report", written, colleague, at=NOON + MINUTE)
+    assert not Review.objects.visible().exists()
 
 
 def test_c4_what_was_never_reported_or_never_was_is_decided_as_the_contract_says(

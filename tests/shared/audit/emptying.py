@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from shared.audit.triggers import NAMES, TABLE
+from shared.audit.triggers import TABLE, trigger_names
 
 
 @pytest.fixture
@@ -13,5 +13,5 @@ def log_can_be_emptied(transactional_db: None) -> Iterator[None]:
     """After the test the triggers are dropped; migrating, which ends such a test, makes them anew."""
     yield
     with connection.cursor() as cursor:
-        for name in NAMES.values():
+        for name in trigger_names(connection):
             cursor.execute(f"DROP TRIGGER {name}" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))

@@ -22,7 +22,7 @@ from shared.accounts.services import create_user
 from shared.audit.export import ROWS_AT_ONCE
 from shared.audit.models import AppendOnly, AuditEntry
 from shared.audit.services import record
-from shared.audit.triggers import NAMES, TABLE, check_triggers, make_triggers, missing_triggers
+from shared.audit.triggers import TABLE, check_triggers, make_triggers, missing_triggers, trigger_names
 from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.django_db
@@ -97,10 +97,26 @@ def test_the_database_does_not_either(statement: str):
     assert AuditEntry.objects.get().action == "moderation.accepted"
 
 
-def test_a_missing_trigger_is_told_and_made_anew_by_migrating():
+@pytest.mark.parametrize("statement", [f"TRUNCATE {TABLE}", f"TRUNCATE {User._meta.db_table} CASCADE"])
+def test_postgresql_does_not_empty_it_unless_it_is_empty(statement: str):
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no TRUNCATE")
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    entry()
+    connection.check_constraints()  # what is put off to the commit would stand in the way first
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+
+    assert AuditEntry.objects.get().action == "moderation.accepted"
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_missing_trigger_is_told_and_made_anew_by_migrating(place: int):
     assert missing_triggers() == []
     assert check_triggers(None, databases=["default"]) == []
-    name = NAMES["UPDATE"]
+    names = sorted(trigger_names(connection))
+    name = names[place % len(names)]
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER {name}" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))
 
