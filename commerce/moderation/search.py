@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from django.db.models import Q, QuerySet
 
 from commerce.catalog.models import Product
-from commerce.config.fast_admin import begins
 from commerce.moderation.models import AbuseReport, Case
 from commerce.moderation.targets import TARGETS
 from shared.accounts.models import User
+from shared.api.fast_admin import begins
 from shared.api.query import whole_number
 
 MOST_FOUND = 1_000
