@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
+from django.db import Error as DatabaseError
 
 from inference.access.operations import PARSED_ON_THE_LOOP_BYTES, engine_problem
 from inference.engine import EngineError, InvalidRequest
@@ -34,6 +35,7 @@ from shared.accounts.middleware import Attendance, Attendant, authenticate_alone
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, Problem, error_body_bytes
 from shared.api.json import parse_json
+from shared.api.middleware import is_passing_database_error
 from shared.api.rate_limits import require
 from shared.observability.health import is_draining
 from shared.observability.request_id import bound_request_id, current_request_id
@@ -47,6 +49,7 @@ POLICY = 1008
 OVERLOADED = 1013
 DRAINING = 1012
 DRAIN_RETRY_S = 5
+DATABASE_RETRY_S = 2
 
 attendance = Attendance(most_of_a_user=settings.SOCKETS_PER_USER)
 logger = structlog.get_logger(__name__)
@@ -121,9 +124,12 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _authenticate(self, frame: AuthFrame) -> None:
         """A further `auth` renews the credential before its end."""
         try:
-            principal = await authenticate_alone(frame.token)
+            principal = await _authenticated(frame.token)
         except NotAuthenticated as error:
             self._close_as(error, NOT_AUTHENTICATED)
+            return
+        except ApiError as error:
+            self._close_as(error, OVERLOADED)
             return
         attendant = Attendant(principal, on_lost=self._lose, on_drain=self._drain)
         if self._attendant:
@@ -182,8 +188,8 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 logger.info("socket_inference", path=self.scope["path"], outcome=outcome, duration_ms=duration_ms)
 
     async def _caller(self) -> Principal:
-        """Who asks, as of now. Raises ApiError 401, 403, 429."""
-        principal = await authenticate_alone(self._credential)
+        """Who asks, as of now. Raises ApiError 401, 403, 429, 503."""
+        principal = await _authenticated(self._credential)
         require(await count_request(scopes_of_principal(principal)))
         if not principal.may(Permission.RUN_INFERENCE):
             needed = Permission.RUN_INFERENCE
@@ -246,6 +252,17 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         await asyncio.wait(tasks)
         with contextlib.suppress(asyncio.CancelledError, OSError):  # the client had left
             self._sender.result()
+
+
+async def _authenticated(credential: str) -> Principal:
+    """Whose it is. Raises ApiError 401, and 503 while the database does not answer."""
+    try:
+        return await authenticate_alone(credential)
+    except DatabaseError as error:
+        if not is_passing_database_error(error):
+            raise
+        message = "The server cannot look up who you are just now. Try again."
+        raise ApiError(503, message, headers={"Retry-After": str(DATABASE_RETRY_S)}) from error
 
 
 async def _json(text: str | None) -> dict[str, Any]:

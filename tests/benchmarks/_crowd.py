@@ -19,14 +19,13 @@ STREAM = {"model": MODEL, "prompt": "The Oakhurst lamp is", "max_tokens": 120, "
 ANSWER = {"model": MODEL, "prompt": "The Brunvale teapot is", "max_tokens": 8, "ignore_eos": True}
 PAUSE_S = 0.1
 SERVED_WITHIN_S = 120.0
+CALM_S, WELL_WITHIN_S = 5.0, 120.0
 BATCH_WITHIN_S = 300.0
 KINDS = ("streams", "answers", "sockets")
 
 
 class Crowd:
     """They ask all the time until the block ends; `counts` are of what happened since `begin_anew`."""
-
-    settle_s = 12.0
 
     def __init__(self, address: str, name: str, key: str, *, quick: bool) -> None:
         self._address, self._name, self._key = address, name, key
@@ -43,6 +42,8 @@ class Crowd:
         with self._lock:
             self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
             self._well_at, self._gap_s = time.monotonic(), 0.0
+            self._ill_at = 0.0
+            self._served_at = dict.fromkeys(KINDS, 0.0)
 
     def counts(self) -> dict[str, Counter[str]]:
         with self._lock:
@@ -52,6 +53,18 @@ class Crowd:
         """The longest time in which nobody at all was served."""
         with self._lock:
             return max(self._gap_s, time.monotonic() - self._well_at)
+
+    def wait_until_well(self) -> None:
+        """Until all kinds of users are served, and nobody has not been for some seconds."""
+        began = time.monotonic()
+        while True:
+            now = time.monotonic()
+            with self._lock:
+                since = max(self._ill_at, began)
+                if now - since > CALM_S and all(at > since for at in self._served_at.values()):
+                    return
+            assert now - began < WELL_WITHIN_S, self.counts()
+            time.sleep(0.2)
 
     def __enter__(self) -> "Crowd":
         self._thread.start()
@@ -70,7 +83,7 @@ class Crowd:
         requests = [{"id": str(number), "prompt": f"Product {number} is"} for number in range(self._batch_size)]
         body = {"model": MODEL, "requests": requests, "max_tokens": 48, "ignore_eos": True}
         with self._client() as client:
-            answer = client.post("/batch", json=body)
+            answer = client.post("/batch", json=body, extensions=self._sni())
             answer.raise_for_status()
             self._batch_id = str(answer.json()["batch_id"])
 
@@ -78,10 +91,12 @@ class Crowd:
         """What came of it, once it has ended."""
         deadline = time.monotonic() + BATCH_WITHIN_S
         with self._client() as client:
-            while (told := client.get(f"/batch/{self._batch_id}").json())["status"] == "processing":
+            path = f"/batch/{self._batch_id}"
+            while (told := client.get(path, extensions=self._sni()).json())["status"] == "processing":
                 assert time.monotonic() < deadline, told
                 time.sleep(1)
-            results = client.get(f"/batch/{self._batch_id}/results", headers={"Accept": "application/x-ndjson"}).text
+            lines = {"Accept": "application/x-ndjson"}
+            results = client.get(f"{path}/results", headers=lines, extensions=self._sni()).text
         ids = Counter(json.loads(line)["id"] for line in results.splitlines())
         once = sum(1 for count in ids.values() if count == 1)
         return f"{told['status']}: {told['completed']} completed, {told['failed']} failed; {once} ids exactly once"
@@ -125,6 +140,9 @@ class Crowd:
             if outcome in ("whole", "200"):
                 now = time.monotonic()
                 self._gap_s, self._well_at = max(self._gap_s, now - self._well_at), now
+                self._served_at[kind] = now
+            else:
+                self._ill_at = time.monotonic()
 
     async def _stream(self, client: httpx2.AsyncClient) -> str:
         begun = False

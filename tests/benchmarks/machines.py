@@ -196,7 +196,7 @@ def stop_and_start(production: Production, crowd: Crowd, what: str, part: str, h
         time.sleep(DOWN_S)
         found.start()
         found.wait_until_up()
-    time.sleep(crowd.settle_s)
+    crowd.wait_until_well()
     return Seen(what, crowd.counts(), crowd.worst_gap_s(), status)
 
 
@@ -221,7 +221,8 @@ def measure(production: Production, crowd: Crowd) -> list[Seen]:
             seen.append(stop_and_start(production, crowd, what, part, how))
         else:
             crowd.begin_anew()
-            time.sleep(BEFORE_S + crowd.settle_s)
+            time.sleep(BEFORE_S)
+            crowd.wait_until_well()
             seen.append(Seen(what, crowd.counts(), crowd.worst_gap_s()))
         print(told(seen[-1]), flush=True)
     return seen

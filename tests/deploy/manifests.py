@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ def drain_of(command: list[str] | str) -> float:
     return float(words[words.index("--drain") + 1])
 
 
+@cache
 def declared_metrics() -> dict[str, str]:
     """The kind of every metric whose declaration is in the code, by its name."""
     declared: dict[str, str] = {}

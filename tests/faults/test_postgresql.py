@@ -14,12 +14,14 @@ from pathlib import Path
 import httpx2
 import psycopg
 import pytest
+from websockets.asyncio.client import connect
 
 from tests.commerce.served import ServedShop, make_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
 from tests.faults.test_database import add_address, own_id
 from tests.inference.engine.processes import running_host
 from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, served_stoa
+from tests.inference.sockets import address, hear, hear_the_rest, say, signed_in
 from tests.postgresql import LocalPostgresql
 
 MAY_TAKE_S = 60
@@ -136,6 +138,33 @@ def test_d4_o6_the_model_server_outlives_its_database_with_its_models(start_post
         assert set(load.statuses) == {200, 503}
         assert stoa.post("/inference", BODY).status_code == 200
         assert pid_of_talker(stoa) == pid
+
+
+@pytest.mark.timeout(600)
+def test_d4_sockets_outlive_their_database(start_postgresql: StartPostgresql):
+    database = start_postgresql()
+    with talker_on(database) as stoa:
+        asyncio.run(_speak_while_it_ends(stoa, database))
+
+
+async def _speak_while_it_ends(stoa: ServedStoa, database: LocalPostgresql) -> None:
+    asked = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak", "max_tokens": 3, "stream": False}
+    async with signed_in(stoa) as client:
+        await asyncio.to_thread(database.crash)
+        await say(client, asked)
+        refused = await hear(client)
+        assert (refused["code"], refused["details"]) == (
+            "INFERENCE_FAILED",
+            {"reason": "unavailable", "retry_after": 2},
+        )
+        async with connect(address(stoa)) as late:
+            await say(late, {"type": "auth", "token": stoa.keys["SUPER_ADMIN"]})
+            frames, code = await hear_the_rest(late)
+        assert ([frame["code"] for frame in frames], code) == (["INFERENCE_FAILED"], 1013)
+        await asyncio.to_thread(database.launch)
+        await asyncio.to_thread(eventually, stoa.url, "/readyz", 200)
+        await say(client, asked)
+        assert (await hear(client))["type"] == "complete"
 
 
 def pid_of_talker(stoa: ServedStoa) -> int:
