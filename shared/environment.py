@@ -82,6 +82,7 @@ KNOWN_STOA_NAMES = frozenset(
         "STOA_START_HOST",
         "STOA_STORAGE",
         "STOA_TAX_RATE",
+        "STOA_TRACE_SPANS",
         "STOA_TRUSTED_PROXIES",
         "STOA_UPLOAD_LIMIT",
         "STOA_WEBHOOK_ALLOW",

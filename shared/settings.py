@@ -9,6 +9,7 @@ from typing import Any
 from corsheaders.defaults import default_headers
 
 from shared.environment import env, refuse_unknown_names, var_dir
+from shared.observability.collector import collector
 from shared.observability.logging import logging_config
 from shared.secret_files import read_or_make_secret
 
@@ -150,7 +151,7 @@ MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES", default=10 * 1024 * 1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
 TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES", default=0)
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS", default=[])
-CORS_ALLOW_HEADERS = [*default_headers, "idempotency-key", "x-api-key", "x-request-id"]
+CORS_ALLOW_HEADERS = [*default_headers, "idempotency-key", "traceparent", "tracestate", "x-api-key", "x-request-id"]
 CORS_EXPOSE_HEADERS = [
     "Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
     "X-RateLimit-Reset-After", "X-Request-Id",
@@ -175,6 +176,13 @@ SESSION_COOKIE_SAMESITE = "Lax"
 # Where the processes of this machine count together, and whether anybody may read what they counted.
 METRICS_DIR = Path(env.str("STOA_METRICS_DIR", default=str(VAR_DIR / "metrics")))
 METRICS_PUBLIC = env.bool("STOA_METRICS_PUBLIC", default=False)
+
+# Traces go by OTLP where OpenTelemetry's own variables say, which its library reads by itself: how many requests are
+# traced (OTEL_TRACES_SAMPLER), headers, times. A project may keep them as well.
+TRACING = not env.bool("OTEL_SDK_DISABLED", default=False)
+TRACING_SERVICE = env.str("OTEL_SERVICE_NAME", default="")
+TRACING_COLLECTOR = collector(env)
+TRACE_STORE = ""
 
 LOG_FORMAT = env.str("STOA_LOG_FORMAT", default="json")
 LOG_LEVEL = env.str("STOA_LOG_LEVEL", default="INFO")

@@ -19,6 +19,7 @@ from openai import AsyncOpenAI
 
 from commerce.descriptions.breaker import BreakerOpen, CircuitBreaker
 from commerce.descriptions.transport import http_client
+from shared.observability import tracing
 from shared.observability.metrics import Counter
 
 DEADLINE_S = 19.5  # the answer to our own client is out within 20
@@ -92,15 +93,16 @@ class Provider:
     ) -> AsyncGenerator[str, None]:
         """The pieces of one text as they are written. `deadline` is in the event loop's time; by default it is
         `DEADLINE_S` away. Closing the generator ends the provider's stream. Raises ProviderError, ProviderBusy."""
-        with self._one_call():
-            pieces = self._tries(messages, max_tokens, deadline or _now() + DEADLINE_S, tries)
+        with self._one_call() as headers:
+            pieces = self._tries(messages, max_tokens, deadline or _now() + DEADLINE_S, tries, headers)
             async with aclosing(pieces):
                 async for piece in pieces:
                     yield piece
 
     @contextmanager
-    def _one_call(self) -> Iterator[None]:
-        """Around a call: lets it through or not, and learns from how it ends."""
+    def _one_call(self) -> Iterator[dict[str, str]]:
+        """Around a call: lets it through or not, and learns from how it ends. Gives what tells the provider of which
+        trace it is a part."""
         if self._running >= AT_ONCE:
             raise ProviderBusy
         try:
@@ -109,8 +111,9 @@ class Provider:
             raise ProviderError(RESTING) from None
         self._running += 1
         verdict, outcome = self._breaker.abandoned, "left"
+        span = tracing.start("provider", kind=tracing.SpanKind.CLIENT, alone=True)
         try:
-            yield
+            yield tracing.headers(span)
             verdict, outcome = self._breaker.succeeded, "answered"
         # A provider that refuses one request, or has nothing to say to it, is well: whoever sends such requests must
         # not have it shut off for everybody else.
@@ -127,6 +130,9 @@ class Provider:
             self._running -= 1
             verdict()
             CALLS.add(1, outcome)
+            tracing.end(
+                span, {"gen_ai.request.model": self._model, "stoa.outcome": outcome}, failed=outcome == "failed"
+            )
 
     def _error(self, error: Exception, told: str) -> ProviderError:
         """Logs a failure by its kind and status, never its text, which quotes the provider."""
@@ -135,12 +141,12 @@ class Provider:
         return ProviderError(told)
 
     async def _tries(
-        self, messages: list[dict[str, str]], max_tokens: int, deadline: float, tries: int
+        self, messages: list[dict[str, str]], max_tokens: int, deadline: float, tries: int, headers: dict[str, str]
     ) -> AsyncGenerator[str, None]:
         """Asks, and asks once more when the first try failed early in a way that may heal."""
         for tries_left in reversed(range(tries)):
             written = False
-            pieces = self._ask(messages, max_tokens)
+            pieces = self._ask(messages, max_tokens, headers)
             try:
                 async with aclosing(pieces):
                     while (piece := await _next(pieces, deadline)) is not None:
@@ -155,7 +161,9 @@ class Provider:
                 async with asyncio.timeout_at(deadline):
                     await asyncio.sleep(_pause(error))
 
-    async def _ask(self, messages: list[dict[str, str]], max_tokens: int) -> AsyncGenerator[str, None]:
+    async def _ask(
+        self, messages: list[dict[str, str]], max_tokens: int, headers: dict[str, str]
+    ) -> AsyncGenerator[str, None]:
         """One request. A client of its own: event loops come and go, and a call is long beside a connection."""
         asked: Any = {"model": self._model, "messages": messages, "max_tokens": max_tokens, "stream": True, **SAMPLING}
         client = AsyncOpenAI(
@@ -165,7 +173,8 @@ class Provider:
             http_client=http_client(self._ssl_context, limit_s=DEADLINE_S),
         )
         finish_reason = None
-        async with client, await client.chat.completions.create(**asked, seed=secrets.randbelow(2**31)) as chunks:
+        asked |= {"seed": secrets.randbelow(2**31), "extra_headers": headers}
+        async with client, await client.chat.completions.create(**asked) as chunks:
             async for chunk in chunks:
                 for choice in chunk.choices[:1]:
                     finish_reason = choice.finish_reason or finish_reason

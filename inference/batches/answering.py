@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from inference.batches.item_spans import item_span
 from inference.batches.models import Batch
 from inference.embeddings.services import embed_for_batch, read_vector
 from inference.engine import (
@@ -53,6 +54,7 @@ class Answer:
 class Job:
     """What all requests of a batch have in common."""
 
+    batch_id: str
     kind: str
     model_id: str
     user: str
@@ -60,13 +62,20 @@ class Job:
 
     @classmethod
     def of(cls, batch: Batch) -> "Job":
-        return cls(kind=batch.kind, model_id=batch.model_id, user=str(batch.user_id), parameters=batch.parameters)
+        return cls(
+            batch_id=batch.batch_id,
+            kind=batch.kind,
+            model_id=batch.model_id,
+            user=str(batch.user_id),
+            parameters=batch.parameters,
+        )
 
     async def answer(self, body: str, request_id: str) -> Answer:
         """Raises what the engine raises, InvalidRequest for a body that is wrong, ModelNotLoaded when the model is
         unloaded meanwhile. Leaving cancels."""
         began = time.monotonic()
-        answer, usage = await _ANSWERS[self.kind](self, msgspec.json.decode(body), request_id)
+        with item_span(batch_id=self.batch_id, user_id=self.user):
+            answer, usage = await _ANSWERS[self.kind](self, msgspec.json.decode(body), request_id)
         return Answer(
             json=_encoder.encode(answer).decode(),
             prompt_tokens=usage.prompt_tokens,

@@ -271,6 +271,22 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "value": 12.0,
         "labels": {"shop": "north"},
     },
+    "/traces": {
+        "traces": [
+            {
+                "trace_id": "trace_0af7651916cd43dd8448eb211c80319c",
+                "span_id": "b7ad6b7169203331",
+                "operation_name": f"inference.{DESCRIBER}",
+                "start_time": "2026-11-21T18:05:00.412803Z",
+                "duration_ms": 310,
+                "status": "ok",
+                "parent_span_id": "00f067aa0ba902b7",
+                "request_id": "req_5b8d1f0c9a7e4d2b8c3f6a10",
+                "user": 1,
+                "attributes": {"gen_ai.request.model": DESCRIBER, "gen_ai.usage.output_tokens": 24},
+            }
+        ]
+    },
     "/usage": {
         "from": "2026-10-23",
         "to": "2026-11-21",

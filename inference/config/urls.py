@@ -18,6 +18,7 @@ urlpatterns = [
     path("", include("inference.access.urls")),
     path("", include("inference.usage.urls")),
     path("", include("inference.metrics.urls")),
+    path("", include("inference.traces.urls")),
     path("", include("inference.playground.urls")),
     path("", include("inference.batches.urls")),
     path("", include("inference.openai_batches.urls")),

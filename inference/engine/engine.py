@@ -223,11 +223,11 @@ class Engine:
         if sequence.slot >= 0:
             self._sampler.release(sequence.slot)
         self._parked.pop(sequence, None)
-        whole = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR)
+        whole, now = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR), time.monotonic()
         with self._wake:
-            self._scheduler.finish(sequence, time.monotonic(), whole=whole)
+            self._scheduler.finish(sequence, now, whole=whole)
         generation = sequence.generation
-        return output if generation.choices else msgspec.structs.replace(output, usage=generation.usage)
+        return output if generation.choices else msgspec.structs.replace(output, usage=generation.usage(now))
 
     def _end_all(
         self,
@@ -249,6 +249,8 @@ class Engine:
             hit = [one for one in self._scheduler.generations() if any(map(self._is_in_the_model, one.choices))]
             outputs = self._end_all(hit, FinishReason.ERROR, FAILED)
             self._scheduler.forget_slots()
+        if traced := [one.traceparent for one in hit if one.traceparent]:
+            logger.error("engine_requests_failed, of these traces: %s", ", ".join(traced))
         return outputs
 
     def _is_in_the_model(self, sequence: Sequence) -> bool:

@@ -52,6 +52,7 @@ class Intake:
             priority=request.priority,
             asked_at=now,
             deadline=inf if request.timeout is None else now + request.timeout,
+            traceparent=request.traceparent,
             scored=request.echo and request.sampling.logprobs is not None,
             echo=self._prompt_text(request, prompt_ids) if request.echo else None,
         )

@@ -110,6 +110,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     timeout: seconds from here to the last token; past it the generation ends with error code TIMEOUT.
     assumed: parameters of `sampling` that nobody asked for: another server that cannot follow them goes without.
     gathered: nobody waits for single tokens, so that an output may hold many of them.
+    traceparent: the span that this is a part of (W3C Trace Context), if it is traced.
     """
 
     request_id: str
@@ -127,17 +128,29 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     timeout: float | None = None
     assumed: tuple[str, ...] = ()
     gathered: bool = False
+    traceparent: str | None = None
 
 
-class Usage(msgspec.Struct, frozen=True):
+class Stages(msgspec.Struct, frozen=True, array_like=True):
+    """When a generation came to the engine, got its first slot, had its prompt computed, and ended: seconds of the
+    machine's monotonic clock. None where it never got so far."""
+
+    asked_at: float
+    started_at: float | None
+    prefilled_at: float | None
+    ended_at: float
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """True token counts. `completion_tokens` is the number of sampled tokens, end tokens included, over all choices.
 
-    cached_tokens: how many of the prompt's were not computed again.
+    cached_tokens: how many of the prompt's were not computed again. stages: of a traced request that has ended.
     """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    stages: Stages | None = None
 
     @property
     def total_tokens(self) -> int:

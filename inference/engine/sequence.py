@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from math import inf
 
-from inference.engine.request import SamplingParams, TokenLogprob, Usage
+from inference.engine.request import SamplingParams, Stages, TokenLogprob, Usage
 from inference.engine.structured import TokenConstraint
 from inference.engine.writer import Writer
 
@@ -17,6 +17,7 @@ class Generation:
     scored: the request wants log probabilities of its prompt, so all of it is computed, at least once.
     prompt_logprobs: they, as far as the prompt is computed; the first token has none from the beginning.
     started_at: when the first choice got a slot. cached_tokens: what that one did not have to compute.
+    prefilled_at: when the prompt was computed. traceparent: as in the request.
     """
 
     request_id: str
@@ -32,12 +33,15 @@ class Generation:
     choices: list["Sequence"] = field(default_factory=list)
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     started_at: float | None = None
+    prefilled_at: float | None = None
+    traceparent: str | None = None
     cached_tokens: int = 0
     completion_tokens: int = 0
 
-    @property
-    def usage(self) -> Usage:
-        return Usage(len(self.prompt_ids), self.completion_tokens, self.cached_tokens)
+    def usage(self, now: float) -> Usage:
+        """Of one that has just ended."""
+        stages = Stages(self.asked_at, self.started_at, self.prefilled_at, now) if self.traceparent else None
+        return Usage(len(self.prompt_ids), self.completion_tokens, self.cached_tokens, stages)
 
     @property
     def needs_scores(self) -> bool:

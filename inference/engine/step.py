@@ -1,5 +1,7 @@
 """A planned step as the model runs it, and what the model's rows tell of prompts that want to be scored."""
 
+import time
+
 import torch
 from torch import Tensor
 
@@ -27,6 +29,15 @@ def note_computed(plan: Plan) -> None:
         sequence.computed += 1
     for chunk in plan.chunks:
         chunk.sequence.computed = chunk.end
+    if plan.admitted or plan.chunks:
+        _note_prefilled([*plan.admitted, *(chunk.sequence for chunk in plan.chunks)], time.monotonic())
+
+
+def _note_prefilled(sequences: list[Sequence], now: float) -> None:
+    """Those whose prompt may be whole since this step; one of a single token, or cached but for one, has no chunk."""
+    for sequence in sequences:
+        if sequence.pending == 0 and sequence.generation.prefilled_at is None:
+            sequence.generation.prefilled_at = now
 
 
 def score_prompts(plan: Plan, logits: Tensor, describe: Describe) -> Tensor:

@@ -16,6 +16,7 @@ from inference.engine import EngineError, InvalidRequest
 from inference.generation.allowance import MESSAGES_A_SECOND, Allowance
 from inference.generation.outbox import Outbox
 from inference.generation.socket_inference import SocketInference
+from inference.protocol.errors import Code
 from inference.protocol.websocket import (
     AuthFrame,
     AuthOk,
@@ -37,8 +38,11 @@ from shared.api.errors import ApiError, Problem, error_body_bytes
 from shared.api.json import parse_json
 from shared.api.middleware import is_passing_database_error
 from shared.api.rate_limits import require
+from shared.observability import tracing
 from shared.observability.health import is_draining
 from shared.observability.request_id import bound_request_id, current_request_id
+from shared.observability.request_notes import bound_notes
+from shared.serving.requests import trace_headers
 from shared.serving.websockets import MAX_MESSAGE_BYTES
 
 MAX_INFERENCES = 16
@@ -50,6 +54,7 @@ OVERLOADED = 1013
 DRAINING = 1012
 DRAIN_RETRY_S = 5
 DATABASE_RETRY_S = 2
+_BROKEN = (Code.INTERNAL_ERROR, Code.INFERENCE_FAILED, Code.TIMEOUT)
 
 attendance = Attendance(most_of_a_user=settings.SOCKETS_PER_USER)
 logger = structlog.get_logger(__name__)
@@ -170,7 +175,8 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """One inference from its rights to its end, with a request id and a log line of its own, as over HTTP."""
         inference = SocketInference(frame, self._outbox.put)
         began, outcome = time.monotonic(), "left"
-        with bound_request_id(""):
+        headers = trace_headers(self.scope["headers"])
+        with bound_request_id(""), bound_notes() as notes, tracing.root("websocket", headers=headers) as span:
             try:
                 outcome = await inference.run(await self._caller())
             except (ApiError, EngineError) as error:
@@ -184,8 +190,9 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 logger.exception("socket_inference_failed")
             finally:
                 self._forget(frame.id)
-                duration_ms = round((time.monotonic() - began) * 1000, 1)
-                logger.info("socket_inference", path=self.scope["path"], outcome=outcome, duration_ms=duration_ms)
+                told = {"outcome": outcome, "duration_ms": round((time.monotonic() - began) * 1000, 1)}
+                logger.info("socket_inference", path=self.scope["path"], **told, **notes)
+                tracing.describe(span, {"stoa.outcome": outcome}, failed=outcome in _BROKEN)
 
     async def _caller(self) -> Principal:
         """Who asks, as of now. Raises ApiError 401, 403, 429, 503."""

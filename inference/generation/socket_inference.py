@@ -7,7 +7,7 @@ import structlog
 from msgspec import UNSET
 
 from inference.access.operations import engine_problem
-from inference.engine import EngineError, FinishReason, GenerationOutput, Usage
+from inference.engine import EngineError, FinishReason, GenerationOutput, GenerationStream, Usage
 from inference.generation import services
 from inference.protocol.choices import Choice
 from inference.protocol.errors import error_of
@@ -16,6 +16,7 @@ from inference.protocol.native import Usage as WireUsage
 from inference.protocol.websocket import CompleteFrame, InferenceFrame, ServerFrame, TokenFrame, complete_choice
 from shared.accounts.authentication import Principal
 from shared.api.errors import ApiError, Problem
+from shared.observability import tracing
 
 logger = structlog.get_logger(__name__)
 
@@ -39,13 +40,20 @@ class SocketInference:
         try:
             request = self._frame.generation_request(services.new_id("inf_"))
             async with await services.stream(caller=caller, model_id=body.model, request=request) as outputs:
-                self._prompt_tokens = outputs.prompt_tokens
-                async for output in outputs:
-                    self._take(output)
-                    if output.usage is not None:
-                        return self._complete(output.usage)
+                return await self._read(outputs)
         except EngineError as error:
             raise _api_error(engine_problem(error)) from error
+
+    async def _read(self, outputs: GenerationStream) -> FinishReason:
+        self._prompt_tokens = outputs.prompt_tokens
+        span = tracing.start("stream")
+        try:
+            async for output in outputs:
+                self._take(output)
+                if output.usage is not None:
+                    return self._complete(output.usage)
+        finally:
+            tracing.end(span)
         raise ApiError(500, "The generation ended before it was whole; try again.", code="INFERENCE_FAILED")
 
     def cancelled(self) -> FinishReason:

@@ -8,6 +8,7 @@ from django.http import StreamingHttpResponse
 
 from inference.engine import FinishReason, GenerationOutput, GenerationStream
 from inference.protocol import sse
+from shared.observability import tracing
 
 KEEP_ALIVE_S = 15.0
 
@@ -35,6 +36,7 @@ class EventStream(StreamingHttpResponse):
 async def _events(
     outputs: GenerationStream, form: Callable[[GenerationOutput], Iterable[bytes]], start: bytes
 ) -> AsyncIterator[bytes]:
+    span = tracing.start("stream")
     try:
         if start:
             yield start
@@ -51,6 +53,7 @@ async def _events(
             if output.finish_reason is FinishReason.ERROR:
                 return
     finally:
+        tracing.end(span)
         await outputs.close()
 
 

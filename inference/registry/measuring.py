@@ -1,4 +1,4 @@
-"""What engines are asked and how they answer, counted for every surface and for batches alike."""
+"""What engines are asked and how they answer, counted and traced for every surface and for batches alike."""
 
 import time
 from typing import Protocol
@@ -14,7 +14,9 @@ from inference.engine import (
     HostUnavailable,
     Usage,
 )
+from inference.registry.model_spans import ModelSpan
 from shared.observability.metrics import OTHER, Counter, Histogram
+from shared.observability.request_notes import Notes, current_notes
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
@@ -64,31 +66,36 @@ class Engine(Protocol):
 
 
 class MeasuredEngine:
-    """An engine, and the numbers of what it is asked."""
+    """An engine, and the numbers and spans of what it is asked."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream:
-        began = time.monotonic()
+        began, span = time.monotonic(), ModelSpan()
         try:
-            stream = await self._engine.generate(model_id, request)
+            with span.asking():
+                stream = await self._engine.generate(model_id, span.on(request))
         except BaseException as error:
-            _note_refused(model_id, error, began)
+            span.refused(_note_refused(model_id, error, began), error)
             raise
-        _Measurement(_known_label(model_id), began, has_tokens=not request.gathered).follow(stream)
+        measurement = _Measurement(_known_label(model_id), began, span, has_tokens=not request.gathered)
+        measurement.follow(stream)
         return stream
 
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
-        began = time.monotonic()
+        began, span = time.monotonic(), ModelSpan()
         try:
-            result = await self._engine.embed(model_id, request)
+            with span.asking():
+                result = await self._engine.embed(model_id, request)
         except BaseException as error:
-            _note_refused(model_id, error, began)
+            span.refused(_note_refused(model_id, error, began), error)
             raise
-        model = _known_label(model_id)
+        model, usage = _known_label(model_id), Usage(result.prompt_tokens, 0)
         PROMPT_TOKENS.add(result.prompt_tokens, model)
         _note_asked(model, began)
+        _note_used(current_notes(), model, usage)
+        span.end(model, usage)
         return result
 
     async def tokenize(self, model_id: str, text: str) -> list[int]:
@@ -101,9 +108,11 @@ class MeasuredEngine:
 class _Measurement:
     """One generation, from when it was accepted to its end. has_tokens: they come one by one."""
 
-    def __init__(self, model: str, began: float, *, has_tokens: bool) -> None:
+    def __init__(self, model: str, began: float, span: ModelSpan, *, has_tokens: bool) -> None:
         self._model = model
         self._began = began
+        self._span = span
+        self._notes = current_notes()  # of the request: its end is told by whatever task reads the socket
         self._has_tokens = has_tokens
         self._came_at: dict[int, float] = {}  # the last token, by choice
         self._pauses: list[float] = []
@@ -121,6 +130,7 @@ class _Measurement:
             return
         if not self._came_at:
             FIRST_TOKEN.observe(now - self._began, self._model)
+            self._notes.setdefault("first_token_ms", round((now - self._began) * 1000, 1))
         if (last := self._came_at.get(output.choice)) is not None:
             self._pauses.append(now - last)
             if len(self._pauses) >= NOTED_AT_ONCE:
@@ -136,6 +146,8 @@ class _Measurement:
         CACHED_TOKENS.add(usage.cached_tokens, self._model)
         GENERATED_TOKENS.add(usage.completion_tokens, self._model)
         _note_asked(self._model, self._began)
+        _note_used(self._notes, self._model, usage)
+        self._span.end(self._model, usage, self._reason)
 
     def _note_pauses(self) -> None:
         NEXT_TOKEN.observe_all(self._pauses, self._model)
@@ -147,10 +159,20 @@ def _note_asked(model: str, began: float) -> None:
     DURATION.observe(time.monotonic() - began, model)
 
 
-def _note_refused(model_id: str, error: BaseException, began: float) -> None:
-    """A name that no model has is no label."""
+def _note_used(notes: Notes, model: str, usage: Usage) -> None:
+    """For the request's log line: a request may ask several times."""
+    notes["model"] = model
+    for name, count in (("prompt_tokens", usage.prompt_tokens), ("completion_tokens", usage.completion_tokens)):
+        notes[name] = int(notes.get(name, 0)) + count
+
+
+def _note_refused(model_id: str, error: BaseException, began: float) -> str:
+    """Answers the label: a name that no model has is none."""
     exists = isinstance(error, EngineError) and not isinstance(error, HostUnavailable)
-    _note_asked(_known_label(model_id) if exists else _label(model_id), began)
+    model = _known_label(model_id) if exists else _label(model_id)
+    current_notes()["model"] = model
+    _note_asked(model, began)
+    return model
 
 
 def _known_label(model_id: str) -> str:

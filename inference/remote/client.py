@@ -30,6 +30,7 @@ from inference.remote.errors import RemoteUnavailable, error_from_answer, reason
 from inference.remote.health import Health, Listing, read_listing
 from inference.remote.requests import Asked
 from inference.remote.sse import LineTooLong, events
+from shared.observability import tracing
 
 CHECK_WITHIN_S = 5.0
 LARGEST_ERROR = 64 * 1024
@@ -176,7 +177,7 @@ class RemoteClient:
             return read_listing(model, answer.status_code, await _body(answer, LARGEST_ANSWER))
 
     async def _send(self, model: RemoteModel, method: str, url: str, body: Any = None) -> httpx2.Response:
-        headers = {"Accept-Encoding": "identity"}
+        headers = {"Accept-Encoding": "identity"} | tracing.headers()
         if model.api_key:
             headers["Authorization"] = f"Bearer {model.api_key}"
         client = self._client()

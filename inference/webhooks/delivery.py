@@ -200,6 +200,7 @@ def _begin(delivery: Delivery, now: datetime) -> Parcel | None:
 def _parcel(delivery: Delivery, headers: dict[str, str]) -> Parcel:
     return Parcel(
         delivery_id=delivery.pk,
+        user_id=delivery.endpoint.user_id,
         attempt=delivery.attempts,
         tries=delivery.tries,
         url=delivery.url,

@@ -30,6 +30,8 @@ from inference.webhooks.destinations import (
 from inference.webhooks.models import Attempt
 from inference.webhooks.pinned import Overflow, PinnedBackend
 from inference.webhooks.schedule import read_retry_after
+from shared.observability import tracing
+from shared.observability.request_notes import bound_notes
 
 ATTEMPT_S = 15.0
 CONNECT_S = 5.0  # for each of a name's addresses
@@ -41,9 +43,10 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """What is sent, to whom. `attempt` tells this attempt from others of the delivery."""
+    """What is sent, to whom, for whom. `attempt` tells this attempt from others of the delivery."""
 
     delivery_id: int
+    user_id: int
     attempt: int
     tries: int
     url: str
@@ -88,9 +91,16 @@ class Network:
 
     def send(self, parcel: Parcel) -> None:
         """Begin an attempt. Its outcome comes within ATTEMPT_S, or a moment after."""
-        asyncio.run_coroutine_threadsafe(self._deliver(parcel), self._loop)
+        asyncio.run_coroutine_threadsafe(self._deliver_traced(parcel), self._loop)
 
-    async def _deliver(self, parcel: Parcel) -> None:
+    async def _deliver_traced(self, parcel: Parcel) -> None:
+        with bound_notes(user_id=parcel.user_id), tracing.root("webhook", kind=tracing.SpanKind.CLIENT) as span:
+            outcome = await self._deliver(parcel)
+            told = {"stoa.attempt": parcel.tries, "stoa.outcome": outcome.failure or "delivered"}
+            tracing.describe(span, told, failed=bool(outcome.failure))
+        self.finished.put((parcel, outcome))
+
+    async def _deliver(self, parcel: Parcel) -> Outcome:
         started_at, begun = datetime.now(UTC), time.monotonic()
         status: int | None = None
         asked: timedelta | None = None
@@ -101,14 +111,13 @@ class Network:
             asked = read_retry_after(status, retry_after, datetime.now(UTC))
         except Exception as error:  # whatever a stranger's server made the client stumble over
             failure = _failure_of(error)
-        outcome = Outcome(
+        return Outcome(
             started_at=started_at,
             duration_ms=round((time.monotonic() - begun) * 1000),
             status=status,
             failure=failure,
             asked=asked,
         )
-        self.finished.put((parcel, outcome))
 
     async def _post(self, parcel: Parcel) -> tuple[int, str | None]:
         """The status of the answer, and its Retry-After."""
@@ -118,6 +127,7 @@ class Network:
         url = _url(destination)
         headers = [
             *parcel.headers,
+            *tracing.headers().items(),
             ("Host", destination.host_header),
             ("Content-Type", "application/json"),
             ("User-Agent", "Stoa-Webhooks/1.0"),

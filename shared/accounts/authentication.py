@@ -22,6 +22,7 @@ from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.tokens import InvalidToken, TokenKind, decode
 from shared.api.errors import ApiError
+from shared.observability.request_notes import current_notes
 
 KEY_MARK = "stoa_"
 LONGEST_CREDENTIAL = 4096
@@ -71,9 +72,10 @@ def authenticate(credential: str) -> Principal:
     """Who an access token or an API key speaks for. Raises NotAuthenticated."""
     if len(credential) > LONGEST_CREDENTIAL or not credential.isascii():
         raise NotAuthenticated
-    if credential.startswith(KEY_MARK):
-        return _by_api_key(credential, timezone.now())
-    return _by_access_token(credential, timezone.now())
+    read = _by_api_key if credential.startswith(KEY_MARK) else _by_access_token
+    principal = read(credential, timezone.now())
+    _note(principal)
+    return principal
 
 
 @sync_to_async
@@ -128,6 +130,14 @@ def _by_api_key(raw: str, now: datetime) -> Principal:
 
 def _role_permissions(user: User) -> frozenset[str]:
     return frozenset(ROLE_PERMISSIONS[Role(user.role)])
+
+
+def _note(principal: Principal) -> None:
+    """For the request's log line and its trace."""
+    notes = current_notes()
+    notes["user_id"] = principal.user.pk
+    if principal.api_key:
+        notes["api_key_id"] = principal.api_key.pk
 
 
 def _note_use(key: ApiKey, now: datetime) -> None:

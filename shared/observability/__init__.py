@@ -1,1 +1,1 @@
-"""What a running server says about itself: request ids, logs, health."""
+"""What a running server says about itself: request ids, logs, health, metrics, traces."""

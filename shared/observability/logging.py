@@ -1,6 +1,8 @@
-"""Logs: one line an event, JSON or (for development) readable, with the request's id. structlog through stdlib logging.
+"""Logs: one line an event, JSON or (for development) readable, with the ids of its request and its trace.
+structlog through stdlib logging.
 
-A line is a fixed event name and fields. Never a prompt, an output, a key, a token, a body, a client's address.
+A line is a fixed event name and fields. Never a prompt, an output, a key, a token, a body, a client's address. What an
+exception says may quote all of these, so that a traceback has no words of most: see `tracebacks`.
 Whatever a client put into a field cannot break or forge a line: control characters are escaped.
 """
 
@@ -12,6 +14,8 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from shared.observability.request_id import current_request_id
+from shared.observability.tracebacks import format_traceback, format_whole
+from shared.observability.tracing import current_trace_id
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -31,7 +35,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
             "line": {
                 "()": structlog.stdlib.ProcessorFormatter,
                 "foreign_pre_chain": _shared_processors(),
-                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(form)],
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(form, level)],
             }
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
@@ -43,6 +47,8 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
             "django.server": {"handlers": [], "propagate": True},
             "httpcore2": {"level": "WARNING"},  # every header of an outbound call, where DEBUG is asked for
             "httpx2": {"level": "WARNING"},  # one line an outbound call, with its address
+            "opentelemetry.exporter": {"level": "CRITICAL"},  # a line each try; `tracing_out` says it once
+            "urllib3": {"level": "WARNING"},  # what that exporter calls
             "uvicorn": {"handlers": [], "propagate": True},
             "uvicorn.access": {"level": "WARNING"},  # the wrapper writes the one line a request
         },
@@ -68,7 +74,7 @@ def configure_logging(config: dict[str, Any]) -> None:
 def _shared_processors() -> list[Processor]:
     return [
         structlog.contextvars.merge_contextvars,
-        _add_request_id,
+        _add_ids,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.PositionalArgumentsFormatter(),
@@ -77,15 +83,17 @@ def _shared_processors() -> list[Processor]:
     ]
 
 
-def _renderers(form: str) -> list[Processor]:
+def _renderers(form: str, level: str) -> list[Processor]:
+    exceptions = structlog.processors.ExceptionRenderer(format_whole if level == "DEBUG" else format_traceback)
     if form == "json":
-        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
-    return [structlog.processors.format_exc_info, _escape_control, structlog.dev.ConsoleRenderer()]
+        return [exceptions, structlog.processors.JSONRenderer(default=str)]
+    return [exceptions, _escape_control, structlog.dev.ConsoleRenderer()]
 
 
-def _add_request_id(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    if request_id := current_request_id():
-        event.setdefault("request_id", request_id)
+def _add_ids(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    for name, current in (("request_id", current_request_id()), ("trace_id", current_trace_id())):
+        if current:
+            event.setdefault(name, current)
     return event
 
 

@@ -14,17 +14,20 @@ from django.conf import settings
 
 from shared.api.errors import ApiError, Problem
 from shared.api.rate_limits import Decision, rate_limit_headers, require
+from shared.observability import tracing
 from shared.observability.health import is_draining
 from shared.observability.request_id import bound_request_id
+from shared.observability.request_notes import Notes, bound_notes
 from shared.serving.answers import Answer
 from shared.serving.asgi_types import Application, Headers, Receive, Scope, Send
 from shared.serving.bodies import SpooledBody, TimedBody, too_large
-from shared.serving.metrics import IN_PROGRESS, note_request
-from shared.serving.requests import check_request, header, trusted_scope
+from shared.serving.metrics import IN_PROGRESS, method_of, note_request
+from shared.serving.requests import check_request, header, trace_headers, trusted_scope
 from shared.serving.sockets import Sockets
 
 LIVENESS_PATH = "/livez"
 PROBE_PATHS = frozenset({LIVENESS_PATH, "/readyz", "/health"})
+UNTRACED_PATHS = PROBE_PATHS | {"/metrics", "/traces"}  # asked again and again, and nobody asks how that went
 DRAIN_RETRY_S = 5
 
 DISK_RETRY_S = 60
@@ -55,9 +58,15 @@ def wrap(
             await application(scope, receive, send)
             return
         offered = header(scope["headers"], b"x-request-id").decode("latin-1")
-        with bound_request_id(offered) as request_id:
+        headers, wanted = trace_headers(scope["headers"]), scope["path"] not in UNTRACED_PATHS
+        with (
+            bound_request_id(offered) as request_id,
+            bound_notes() as notes,
+            tracing.root("http", headers=headers, wanted=wanted) as span,
+        ):
             origin = header(scope["headers"], b"origin").decode("latin-1")
             answer = Answer(send, path=scope["path"], request_id=request_id, origin=origin)
+            answer.headers = tracing.headers(span) if span else {}
             began = time.monotonic()
             IN_PROGRESS.add(1)
             try:
@@ -65,8 +74,9 @@ def wrap(
             finally:
                 IN_PROGRESS.add(-1)
                 took_s = time.monotonic() - began
-                note_request(scope, answer.status, took_s)
-                _log(scope, answer.status, took_s)
+                route = note_request(scope, answer.status, took_s)
+                _log(scope, answer.status, took_s, notes)
+                tracing.describe(span, _attributes(scope, route, answer.status), failed=answer.status >= 500)
 
     return door
 
@@ -84,7 +94,7 @@ async def _answer(
         _admit(scope)
         scope = trusted_scope(scope, trusted_proxies=settings.TRUSTED_PROXIES)
         if limit and (decision := await limit(scope)):
-            answer.headers = rate_limit_headers(decision)
+            answer.headers |= rate_limit_headers(decision)
             require(decision)
         cap = await body_cap(scope) if body_cap else settings.MAX_BODY_BYTES
         _refuse_declared(scope, cap)
@@ -138,8 +148,12 @@ def _with_length(scope: Scope, length: int) -> Scope:
     return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
 
 
-def _log(scope: Scope, status: int, took_s: float) -> None:
+def _attributes(scope: Scope, route: str, status: int) -> tracing.Attributes:
+    return {"http.request.method": method_of(scope), "http.route": route, "http.response.status_code": status}
+
+
+def _log(scope: Scope, status: int, took_s: float, notes: Notes) -> None:
     """One line a request; status 0: the client left before it was answered. Probes are noise unless they fail."""
     level = "debug" if scope["path"] in PROBE_PATHS and status == 200 else "info"
     fields = {"method": scope["method"], "path": scope["path"][:256], "status": status}
-    getattr(logger, level)("request", **fields, duration_ms=round(took_s * 1000, 1))
+    getattr(logger, level)("request", **fields, duration_ms=round(took_s * 1000, 1), **notes)

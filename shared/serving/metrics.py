@@ -22,12 +22,19 @@ _CONVERTER = re.compile(r"<\w+:(\w+)>")
 _GROUP = re.compile(r"\(\?P<(\w+)>[^)]*\)")
 
 
-def note_request(scope: Scope, status: int, took_s: float) -> None:
-    """Status 0: its client left before it was answered."""
-    method = scope["method"] if scope["method"] in _METHODS else OTHER
+def note_request(scope: Scope, status: int, took_s: float) -> str:
+    """Answers the route. Status 0: its client left before it was answered."""
+    method = method_of(scope)
     route = route_of(scope["path"])
     REQUESTS.add(1, method, route, str(status))
     SECONDS.observe(took_s, method, route)
+    return route
+
+
+def method_of(scope: Scope) -> str:
+    """One of HTTP's own, or `other`."""
+    method: str = scope["method"]
+    return method if method in _METHODS else OTHER
 
 
 def route_of(path: str) -> str:

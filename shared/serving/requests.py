@@ -4,6 +4,7 @@ import ipaddress
 import re
 
 from shared.api.errors import ApiError
+from shared.observability.tracing import HEADERS as TRACE_HEADERS
 from shared.serving.asgi_types import Headers, Scope
 
 MAX_HEADERS = 100
@@ -16,6 +17,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 def header(headers: Headers, name: bytes) -> bytes:
     """The value of the first header of this lower-case name; b"" when there is none."""
     return next((value for key, value in headers if key == name), b"")
+
+
+def trace_headers(headers: Headers) -> dict[str, str]:
+    """Which trace a request belongs to, as its sender says."""
+    names = [name.encode() for name in TRACE_HEADERS]
+    return {name.decode(): value.decode("latin-1") for name, value in headers if name in names}
 
 
 def check_request(scope: Scope) -> None:

@@ -22,6 +22,7 @@ from uvicorn.supervisors import ChangeReload
 
 from shared.observability import metrics
 from shared.observability.health import is_draining, start_draining
+from shared.observability.tracing_out import start_tracing
 from shared.serving.http import HttpProtocol
 from shared.serving.websockets import WebSocketProtocol
 
@@ -94,6 +95,7 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         metrics.share(settings.METRICS_DIR / settings.PROJECT)
+        start_tracing()
         await super().startup(sockets)
         # What was imported stays: to look through it again and again would stop everybody for a tenth of a second.
         gc.collect()

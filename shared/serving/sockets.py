@@ -16,6 +16,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 from shared.api.errors import ApiError, Problem
 from shared.observability.health import is_draining
 from shared.observability.request_id import bound_request_id
+from shared.observability.request_notes import Notes, bound_notes
 from shared.serving.answers import problem_answer
 from shared.serving.asgi_types import Application, Event, Headers, Receive, Scope, Send
 from shared.serving.metrics import SOCKETS, SOCKETS_OPEN
@@ -40,7 +41,7 @@ class Sockets:
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One socket from its handshake to its end, with one log line."""
         offered = header(scope["headers"], b"x-request-id").decode("latin-1")
-        with bound_request_id(offered) as request_id:
+        with bound_request_id(offered) as request_id, bound_notes() as notes:
             channel = SocketChannel(receive, send, path=scope["path"], request_id=request_id)
             began = time.monotonic()
             try:
@@ -53,7 +54,7 @@ class Sockets:
                 logger.exception("socket_failed")
                 await channel.refuse(Problem.of_status(500))
             finally:
-                _log(scope, channel, time.monotonic() - began)
+                _log(scope, channel, time.monotonic() - began, notes)
 
     async def _pass_on(self, scope: Scope, channel: "SocketChannel") -> None:
         scope = admitted(scope)
@@ -139,6 +140,6 @@ class SocketChannel:
         await self._send({"type": "websocket.http.response.body", "body": body, "more_body": False})
 
 
-def _log(scope: Scope, channel: SocketChannel, took_s: float) -> None:
+def _log(scope: Scope, channel: SocketChannel, took_s: float, notes: Notes) -> None:
     fields = {"path": scope["path"][:256], "status": channel.status, "code": channel.code}
-    logger.info("socket", **fields, duration_ms=round(took_s * 1000, 1))
+    logger.info("socket", **fields, duration_ms=round(took_s * 1000, 1), **notes)

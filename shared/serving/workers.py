@@ -17,6 +17,7 @@ from kombu.transport import redis, virtual
 from redis.exceptions import OutOfMemoryError
 
 from shared.observability import metrics
+from shared.observability.tracing_out import start_tracing
 
 logger = structlog.get_logger(__name__)
 
@@ -84,9 +85,10 @@ def _keep_our_logging(**kwargs: Any) -> None:
 
 
 @worker_init.connect
-def _count_together(**kwargs: Any) -> None:
+def _observe(**kwargs: Any) -> None:
     """Before it starts processes of its own, if it does."""
     metrics.share(settings.METRICS_DIR / settings.PROJECT)
+    start_tracing()
 
 
 def _send_rounds(app: Celery, task: str, seconds: float) -> None:

@@ -47,11 +47,13 @@ class ServedShop:
 
 
 @contextlib.contextmanager
-def served_shop(*, provider_url: str, database_url: str = "") -> Iterator[ServedShop]:
+def served_shop(
+    *, provider_url: str, database_url: str = "", extra: dict[str, str] | None = None
+) -> Iterator[ServedShop]:
     """A shop that answers; it is gone afterwards. Its data are in a file of its own, or in the database that is named,
     which is empty."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
-        environment = shop_environment(home, provider_url=provider_url)
+        environment = shop_environment(home, provider_url=provider_url) | (extra or {})
         if database_url:
             environment["DATABASE_URL"] = database_url
         users = make_shop(environment)

@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "inference.files",
     "inference.openai_batches",
     "inference.webhooks",
+    "inference.traces",
     "inference.playground",
 ]
 
@@ -99,6 +100,10 @@ SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER", default=20)
 BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS", default=50_000)
 BATCHES_BYTES_PER_USER = byte_count("STOA_BATCHES_PER_USER") or 10 * 1024 * 1024 * 1024
 MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES") or 128 * 1024 * 1024
+
+# Where spans are kept for GET /traces, and at most how many; each for a day.
+TRACE_STORE = "inference.traces.keeping.Store"
+TRACE_SPANS = env.int("STOA_TRACE_SPANS", default=200_000)
 
 # Celery, on the server of REDIS_URL; without one batches are accepted, and wait for a worker that has one. A worker's
 # tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from their process.

@@ -22,6 +22,7 @@ ROUTES: list[tuple[str, str, object, set[str]]] = [
     ("POST", "/v1/chat/completions", CHAT, USERS),
     ("POST", "/embeddings", EMBED, USERS),
     ("GET", "/usage", None, USERS),
+    ("GET", "/traces", None, ADMIN),
     ("GET", "/v1/files", None, USERS),
     ("GET", "/v1/batches", None, USERS),
 ]

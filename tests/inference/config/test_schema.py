@@ -51,6 +51,7 @@ OPERATIONS = {
     ("get", "/usage"),
     ("get", "/metrics"),
     ("post", "/metrics/custom"),
+    ("get", "/traces"),
 }
 
 

@@ -4,8 +4,8 @@ The model folder's name says how it loads: `slow...` takes a second, `broken...`
 `embedder...` embeds. Every load adds a line to `loads` in the folder; a number in `memory` is what it says it takes. A
 prompt says what its generation does: `die`
 ends the process as a fault does, `kill` as the kernel does when memory is short, `swell` as what cannot have more of it
-does, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for
-what, `silence` says nothing before its time limit, anything else is spoken to.
+does, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for what, `whence`
+of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is spoken to.
 """
 
 import os
@@ -29,6 +29,7 @@ from inference.engine.request import (
     GenerationRequest,
     LoadOptions,
     LoadReport,
+    Stages,
     Usage,
 )
 
@@ -48,6 +49,15 @@ class Speech:
     @property
     def late(self) -> bool:
         return self.request.timeout is not None and time.monotonic() > self.began + self.request.timeout
+
+    @property
+    def stages(self) -> Stages | None:
+        now = time.monotonic()
+        return (
+            Stages(self.began, self.began, min(self.began + STEP_SECONDS, now), now)
+            if self.request.traceparent
+            else None
+        )
 
 
 class FakeEngine:
@@ -127,7 +137,10 @@ class FakeEngine:
         if finish_reason is not None:
             del self._speeches[request.request_id]
         usage = Usage(
-            len(request.prompt or ""), speech.spoken * request.n, cached_tokens=len(request.prompt or "") // 2
+            len(request.prompt or ""),
+            speech.spoken * request.n,
+            cached_tokens=len(request.prompt or "") // 2,
+            stages=speech.stages if finish_reason else None,
         )
         return [
             GenerationOutput(
@@ -156,6 +169,10 @@ def _use_up_memory() -> None:
 def _word(request: GenerationRequest, index: int) -> str:
     if request.prompt == "introduce":
         return f"{request.user} n={request.n} timeout={request.timeout} priority={request.priority} "
+    if request.prompt == "whence":
+        return str(request.traceparent)
+    if request.prompt and request.prompt.startswith("repeat "):
+        return request.prompt.removeprefix("repeat ")
     return "x" * 65536 if request.prompt == "shout" else f"w{index} "
 
 

@@ -60,7 +60,7 @@ def outcomes(urls: list[str], look_up: LookUp) -> dict[str, str]:
         for start in range(0, len(urls), AT_ONCE):
             some = urls[start : start + AT_ONCE]
             for url in some:
-                network.send(Parcel(delivery_id=1, attempt=1, tries=1, url=url, body="{}", headers=()))
+                network.send(Parcel(delivery_id=1, user_id=1, attempt=1, tries=1, url=url, body="{}", headers=()))
             ended += [network.finished.get(timeout=60) for _ in some]
     return {parcel.url: outcome.failure for parcel, outcome in ended}
 

@@ -11,6 +11,7 @@ import structlog
 from shared.observability.logging import configure_logging, logging_config
 from shared.observability.request_id import bound_request_id
 
+CANARY = "canary"
 HOSTILE = 'a\r\n{"event": "forged"}\x1b[31m\x85b\u2028c\x00'
 
 
@@ -62,15 +63,40 @@ def test_o4_hostile_text_stays_within_its_line(root: logging.Logger, form: str):
         assert json.loads(lines[0])["path"] == HOSTILE
 
 
-def test_a_traceback_is_a_field_of_its_line(root: logging.Logger):
+def test_o3_a_traceback_is_a_field_of_its_line_without_what_exceptions_say(root: logging.Logger):
     written = logged(root, "json")
-    try:
-        raise ValueError("no good")
-    except ValueError:
-        structlog.get_logger("stoa.test").exception("thing_failed")
+    fail_twice()
+    assert "canary" not in written.getvalue()
     line = json.loads(written.getvalue())
     assert line["event"] == "thing_failed"
-    assert line["exception"].endswith("ValueError: no good")
+    assert line["exception"].splitlines()[-1] == "ValueError"
+    assert [name for name in line["exception"].split() if name.endswith("Error")] == ["KeyError", "ValueError"]
+    assert line["exception"].count('test_logging.py", line') == 2
+
+
+def test_what_a_disk_says_is_told(root: logging.Logger):
+    written = logged(root, "json")
+    try:
+        raise OSError(28, "No space left on device")
+    except OSError:
+        structlog.get_logger("stoa.test").exception("thing_failed")
+    assert json.loads(written.getvalue())["exception"].endswith("OSError: [Errno 28] No space left on device")
+
+
+def test_a_traceback_is_told_whole_where_the_operator_asks_for_all(root: logging.Logger):
+    written = logged(root, "json", level="DEBUG")
+    fail_twice()
+    assert json.loads(written.getvalue())["exception"].endswith("ValueError: the canary is no number")
+
+
+def fail_twice() -> None:
+    try:
+        try:
+            {}[CANARY]
+        except KeyError as error:
+            raise ValueError(f"the {CANARY} is no number") from error
+    except ValueError:
+        structlog.get_logger("stoa.test").exception("thing_failed")
 
 
 def test_what_is_below_the_level_is_not_written(root: logging.Logger):

@@ -155,6 +155,8 @@ def configure(given: dict[str, Any]) -> None:
             "CORS_ALLOWED_ORIGINS": ["https://shop.example"],
             "ROOT_URLCONF": "tests.shared.serving.served",
             "PROJECT": "served",
+            "VERSION": "0",
+            "TRACING": False,
             "METRICS_DIR": Path(os.environ.get("STOA_METRICS_DIR", tempfile.gettempdir())) / "stoa-served",
         }
         | given.get("settings", {})

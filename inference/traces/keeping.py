@@ -1,0 +1,94 @@
+"""The store's only writer: takes what has ended once a second, in a thread of its own.
+
+Only what a known user asked is kept: else anybody could fill the store. What cannot be written now is lost.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import structlog
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.models import Max, Q
+from django.utils import timezone
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+
+from inference.traces.models import KEPT_FOR, LONGEST_NAME, Span
+from shared.observability.tracing import REQUEST_ID, USER_ID
+
+FORGETS_EVERY_S = 60.0
+FORGOTTEN_AT_ONCE = 2000
+
+logger = structlog.get_logger(__name__)
+
+
+class Store(SpanExporter):
+    """Keeps spans in the database."""
+
+    def __init__(self) -> None:
+        self._forgets_at = time.monotonic()
+        self._fails = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Never raises: what a database cannot take just now is not tried again."""
+        try:
+            keep(spans)
+            self._forget()
+        except DatabaseError as error:
+            if not self._fails:
+                logger.warning("traces_not_kept", reason=type(error).__name__)
+            self._fails = True
+            return SpanExportResult.FAILURE
+        finally:
+            if not connection.in_atomic_block:  # as it is where tests roll back what they wrote
+                connection.close()
+        self._fails = False
+        return SpanExportResult.SUCCESS
+
+    def _forget(self) -> None:
+        if time.monotonic() >= self._forgets_at:
+            self._forgets_at = time.monotonic() + FORGETS_EVERY_S
+            while forget(now=timezone.now()):
+                pass
+
+
+def keep(spans: Sequence[ReadableSpan]) -> None:
+    """Writes those that are somebody's."""
+    Span.objects.bulk_create([_row(span) for span in spans if (span.attributes or {}).get(USER_ID)])
+
+
+def forget(*, now: datetime) -> int:
+    """Deletes some of what is older than a day, or too much. Answers how many; rows are about in the order of time."""
+    oldest = list(Span.objects.order_by("pk").values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])
+    if not oldest:
+        return 0
+    newest = Span.objects.aggregate(newest=Max("pk"))["newest"]
+    is_old = Q(started_at__lte=now - KEPT_FOR) | Q(pk__lte=newest - settings.TRACE_SPANS)
+    deleted, _ = Span.objects.filter(is_old, pk__lte=oldest[-1]).delete()
+    return deleted
+
+
+def _row(span: ReadableSpan) -> Span:
+    context, attributes = span.get_span_context(), dict(span.attributes or {})
+    assert context is not None  # noqa: S101  one that has ended has its ids
+    began_ns, ended_ns = span.start_time or 0, span.end_time or 0
+    return Span(
+        trace_id=format_trace_id(context.trace_id),
+        span_id=format_span_id(context.span_id),
+        parent_span_id=format_span_id(span.parent.span_id) if span.parent else "",
+        operation_name=span.name[:LONGEST_NAME],
+        user_id=int(str(attributes.pop(USER_ID))),
+        request_id=str(attributes.pop(REQUEST_ID, "")),
+        started_at=datetime.fromtimestamp(began_ns / 1e9, UTC),
+        duration_ms=max(0, round((ended_ns - began_ns) / 1e6)),
+        status=Span.Status.ERROR if span.status.status_code is StatusCode.ERROR else Span.Status.OK,
+        attributes=_plain(attributes),
+    )
+
+
+def _plain(attributes: Mapping[str, object]) -> dict[str, str | int | float]:
+    return {name: value for name, value in attributes.items() if isinstance(value, str | int | float)}

@@ -1,0 +1,60 @@
+"""Spans that have ended, of the last day."""
+
+from datetime import datetime, timedelta
+from typing import Self
+
+from django.db import models
+
+from shared.accounts.authentication import Principal
+from shared.accounts.models import User
+from shared.accounts.roles import Permission
+
+KEPT_FOR = timedelta(days=1)
+LONGEST_NAME = 300  # `inference.` and a model's
+
+
+class SpanQuerySet(models.QuerySet["Span"]):
+    def for_principal(self, principal: Principal) -> Self:
+        """Their own; who manages models sees all."""
+        return self if principal.may(Permission.MANAGE_MODELS) else self.filter(user=principal.user)
+
+    def kept(self, now: datetime) -> Self:
+        """Those that are not to be forgotten yet, newest first."""
+        return self.filter(started_at__gt=now - KEPT_FOR).order_by("-started_at", "-pk")
+
+
+class Span(models.Model):
+    """One span of a trace. Rows are written by `keeping` alone, are never changed, and go after a day, or before that
+    where there are too many. `parent_span_id` may be a span of another server, or "".
+    """
+
+    class Status(models.TextChoices):
+        OK = "ok"
+        ERROR = "error"
+
+    trace_id = models.CharField(max_length=32)
+    span_id = models.CharField(max_length=16)
+    parent_span_id = models.CharField(max_length=16, blank=True)
+    operation_name = models.CharField(max_length=LONGEST_NAME)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+", db_index=False)
+    request_id = models.CharField(max_length=128, blank=True)
+    started_at = models.DateTimeField()
+    duration_ms = models.PositiveBigIntegerField()
+    status = models.CharField(max_length=8, choices=Status)
+    attributes = models.JSONField(default=dict)
+
+    objects = SpanQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["-started_at"], name="inference_traces_newest"),
+            models.Index(fields=["trace_id"], name="inference_traces_of_trace"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(status__in=["ok", "error"]), name="inference_traces_status_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation_name} {self.trace_id}"

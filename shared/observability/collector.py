@@ -1,0 +1,22 @@
+"""Where OpenTelemetry's variables say that traces go."""
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+SPOKEN = "http/protobuf"
+
+
+def collector(env: environ.Env) -> str:
+    """The address of a collector, or "". ImproperlyConfigured where it is to be spoken to in another way than ours."""
+    address = _of_traces(env, "ENDPOINT")
+    protocol = _of_traces(env, "PROTOCOL") or SPOKEN
+    if address and protocol != SPOKEN:
+        raise ImproperlyConfigured(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: traces are sent as {SPOKEN} only.")
+    return address
+
+
+def _of_traces(env: environ.Env, name: str) -> str:
+    """What is said of traces, else of everything."""
+    return str(
+        env.str(f"OTEL_EXPORTER_OTLP_TRACES_{name}", default="") or env.str(f"OTEL_EXPORTER_OTLP_{name}", default="")
+    )

@@ -1,0 +1,50 @@
+"""Tracebacks for the log: where it happened and what kind of thing, without what the exception says.
+
+`Field 'id' expected a number but got '...'`: an exception quotes what it could not take, and so might a prompt or a key
+get into the log. Only those that speak of the machine keep their words; STOA_LOG_LEVEL=DEBUG tells all.
+"""
+
+import traceback
+from collections.abc import Iterator
+from types import TracebackType
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import InterfaceError, OperationalError
+
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+_OF_THE_MACHINE = (OSError, ImportError, ImproperlyConfigured, OperationalError, InterfaceError)
+_CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
+_CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+def format_traceback(exc_info: ExcInfo) -> str:
+    """As Python prints it, less the words."""
+    return "".join(_lines(exc_info[1], set())).rstrip("\n")
+
+
+def format_whole(exc_info: ExcInfo) -> str:
+    """As Python prints it."""
+    return "".join(traceback.format_exception(*exc_info)).rstrip("\n")
+
+
+def _lines(error: BaseException, told: set[int]) -> Iterator[str]:
+    """What led to it comes first, each once."""
+    told.add(id(error))
+    before, link = error.__cause__, _CAUSE
+    if before is None and not error.__suppress_context__:
+        before, link = error.__context__, _CONTEXT
+    if before is not None and id(before) not in told:
+        yield from _lines(before, told)
+        yield link
+    if error.__traceback__:
+        yield "Traceback (most recent call last):\n"
+        yield from traceback.format_tb(error.__traceback__)
+    for inner in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+        yield from _lines(inner, told)
+    words = f": {error}" if isinstance(error, _OF_THE_MACHINE) else ""
+    yield f"{_name(type(error))}{words}\n"
+
+
+def _name(kind: type[BaseException]) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

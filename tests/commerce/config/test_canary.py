@@ -1,0 +1,79 @@
+"""Row O3: marked words are said at every door of the shop, and turn up in no log, trace or metric."""
+
+import json
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from tests.canary import Canary, say_everything
+from tests.commerce.descriptions.provider_server import ProviderServer
+from tests.commerce.served import ServedShop, served_shop
+from tests.otlp import Collector, running_collector
+
+# What says which way a body goes, and no more.
+STRUCTURE = ("type", "status", "model_type", "role", "permission", "currency", "language", "order_status")
+LETTERS = {"STOA_EMAIL_URL": "dummymail://"}  # else they are printed, for who develops
+DESCRIBE = "/api/generate-descriptions"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ProviderServer]:
+    server = ProviderServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with running_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def shop(provider: ProviderServer, collector: Collector) -> Iterator[ServedShop]:
+    with served_shop(provider_url=provider.url("chosen"), extra=collector.environment | LETTERS) as served:
+        yield served
+
+
+def test_o3_what_is_said_is_in_no_log_trace_or_metric(shop: ServedShop, provider: ProviderServer, collector: Collector):
+    canary = Canary()
+    word = canary.word
+    key = shop.api_key("SUPER_ADMIN")
+    page = httpx2.get(f"{shop.url}/api/schema", timeout=60).json()
+    with httpx2.Client(base_url=shop.url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
+        statuses = say_everything(client, page, canary, STRUCTURE)
+        for behaviour in ("good", "error_500", "garbage"):
+            provider.chosen = behaviour
+            client.post(DESCRIBE, json={"product_name": word, "keywords": word})
+    assert {200, 404} <= statuses
+    signing = {"email": canary.email(), "password": word}
+    for path in ("/api/token", "/api/register", "/api/forget-password", "/admin/login/"):
+        httpx2.post(shop.url + path, json=signing | {"name": word}, timeout=30)
+        httpx2.post(shop.url + path, data=signing, timeout=30)
+    for headers in ({"Authorization": f"Bearer {word}"}, {"X-API-Key": f"stoa_{word}_{word}"}):
+        httpx2.get(f"{shop.url}/api/me?token={word}", headers=headers, timeout=30)
+    told = {
+        "the log": shop.log.read_text(),
+        "the collector": collector.raw.decode("latin-1"),
+        "the metrics": httpx2.get(f"{shop.url}/metrics", headers={"X-API-Key": key}, timeout=30).text,
+    }
+    keys = [key, "sk-canary-key"]
+    where = {place: canary.found_in(text, *keys)[:3] for place, text in told.items()}
+    assert {place: found for place, found in where.items() if found} == {}
+    assert [json.loads(line)["level"] for line in shop.log.read_text().splitlines() if line.startswith("{")]
+
+
+def test_the_trace_of_a_request_goes_on_at_the_text_provider(
+    shop: ServedShop, provider: ProviderServer, collector: Collector
+):
+    provider.chosen = "good"
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    headers = shop.headers("STORE_OWNER") | {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
+    answer = httpx2.post(shop.url + DESCRIBE, json={"product_name": "Velmo lamp"}, headers=headers, timeout=30)
+    assert answer.status_code == 200, answer.text
+    spans = collector.of_trace(trace_id, "http", "provider")
+    assert spans["provider"].parent_span_id == spans["http"].span_id
+    assert spans["provider"].attributes["stoa.outcome"] == "answered"
+    assert f"traceparent: 00-{trace_id}-{spans['provider'].span_id}-01" in provider.headers[-1]

@@ -1,0 +1,176 @@
+"""Row O3: marked words are said at every door of the model server, and turn up in no log, trace, metric or broker."""
+
+import json
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from websockets.asyncio.client import connect
+
+from tests.canary import Canary, kept_by, say_everything
+from tests.inference.batches.workers import RunningWorker, all_results, ended, running_worker, submit
+from tests.inference.engine.processes import running_host
+from tests.inference.served import (
+    EMBEDDER_CONFIG,
+    TALKER_CONFIG,
+    ServedStoa,
+    add_model,
+    served_stoa,
+)
+from tests.inference.sockets import address, hear, hear_until, say, signed_in
+from tests.inference.webhooks.receivers import Receiver, answering, receiving
+from tests.otlp import Collector, running_collector
+
+# What says which way a body goes, and no more.
+STRUCTURE = (
+    "model",
+    "type",
+    "role",
+    "encoding_format",
+    "endpoint",
+    "completion_window",
+    "events",
+    "tool_choice",
+    "url",
+)
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with running_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with receiving(answering(500, body=b"no")) as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def heard(collector: Collector, receiver: Receiver) -> Iterator[ServedStoa]:
+    with tempfile.TemporaryDirectory(prefix="stoa") as folder, running_host() as host:
+        home = Path(folder)
+        add_model(home / "models", "talker", dict(TALKER_CONFIG))
+        add_model(home / "models", "embedder", dict(EMBEDDER_CONFIG))
+        extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
+        with served_stoa(home, host.run_dir, home / "models", load=["talker", "embedder"], extra=extra) as stoa:
+            yield stoa
+
+
+@pytest.fixture(scope="module")
+def worker(heard: ServedStoa) -> Iterator[RunningWorker]:
+    with running_worker(heard) as worker:
+        yield worker
+
+
+def page_of(stoa: ServedStoa) -> dict[str, Any]:
+    """The OpenAPI page, whose examples are of the models that are here."""
+    text = httpx2.get(f"{stoa.url}/schema", timeout=60).text
+    return dict(json.loads(text.replace("stoa-describer", "talker").replace("stoa-encoder", "embedder")))
+
+
+def ask(stoa: ServedStoa, prompt: str, word: str, **more: object) -> httpx2.Response:
+    return stoa.post("/inference", {"model": "talker", "prompt": prompt, "stop": [word], "max_tokens": 2} | more)
+
+
+def talk_nonsense(stoa: ServedStoa, word: str) -> None:
+    """Heads that are no HTTP."""
+    parts = urlsplit(stoa.url)
+    for head in (f"GET /?{word}\r\n\r\n", f"POST /inference HTTP/1.1\r\n{word}\r\n\r\n", f"{word} " * 5000):
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) as peer:
+            peer.sendall(head.encode())
+            peer.recv(1000)
+
+
+async def talk_on_a_socket(stoa: ServedStoa, word: str) -> None:
+    async with signed_in(stoa) as client:
+        for prompt in (f"repeat {word}", "long", "silence"):
+            frame = {"type": "inference", "id": prompt, "model": "talker", "prompt": prompt, "stop": [word]}
+            await say(client, frame | {"max_tokens": 2, "timeout": 1})
+            await hear_until(client, "complete", "error")
+        await say(client, {"type": "inference", "id": word, "model": "talker", "prompt": 1, "more": word}, [word], word)
+        for _ in range(3):
+            assert (await hear(client))["type"] == "error"
+    async with connect(address(stoa)) as client:
+        await say(client, {"type": "auth", "token": f"stoa_{word}_{word}"})
+        assert (await hear(client))["type"] == "error"
+
+
+def told(stoa: ServedStoa, worker: RunningWorker, collector: Collector) -> dict[str, str]:
+    """All that is told of what was said, by where."""
+    return {
+        "the server's log": stoa.log.read_text(),
+        "the worker's log": worker.log.read_text(),
+        "the traces": stoa.get("/traces?limit=1000").text,
+        "the collector": collector.raw.decode("latin-1"),
+        "the metrics": stoa.get("/metrics").text,
+        "the broker": kept_by(os.environ["REDIS_URL"]) if os.environ.get("REDIS_URL") else "",
+    }
+
+
+async def test_o3_what_is_said_is_in_no_log_trace_metric_or_broker(
+    heard: ServedStoa, worker: RunningWorker, collector: Collector, receiver: Receiver
+):
+    canary = Canary()
+    word = canary.word
+    assert word in ask(heard, f"repeat {word}", "x").text
+    for prompt in ("long", "full", "bug", "silence"):
+        refused = ask(heard, prompt, word, timeout=1)
+        assert refused.status_code >= 400, prompt
+        assert word not in refused.text
+    with httpx2.Client(base_url=heard.url, headers=heard.headers(), timeout=60) as client:
+        statuses = say_everything(client, page_of(heard), canary, STRUCTURE)
+    assert {200, 400, 404} <= statuses
+    for headers in (
+        {"Authorization": f"Bearer {word}"},
+        {"X-API-Key": f"stoa_{word}_{word}"},
+        {"X-Request-Id": "1 " + word},
+    ):
+        httpx2.get(f"{heard.url}/models?token={word}", headers=headers, timeout=30)
+    for path in ("/auth/login", "/admin/login/"):
+        signing = {"username": canary.email(), "password": word}
+        httpx2.post(heard.url + path, json=signing, timeout=30)
+        httpx2.post(heard.url + path, data=signing, timeout=30)
+    talk_nonsense(heard, word)
+    await talk_on_a_socket(heard, word)
+
+    secret = heard.post("/webhooks", {"url": receiver.url}).json()["secret"]
+    batch_id = submit(heard, f"repeat {word}", "long", "silence", timeout=1, webhook_url=receiver.url, stop=[word])
+    assert ended(heard, batch_id)["failed"] == 2
+    assert word in json.dumps(all_results(heard, batch_id))
+
+    keys = [*heard.keys.values(), secret, secret.removeprefix("whsec_")]
+    where = {place: canary.found_in(text, *keys)[:3] for place, text in told(heard, worker, collector).items()}
+    assert {place: found for place, found in where.items() if found} == {}
+
+
+def test_o4_every_line_of_the_logs_is_json(heard: ServedStoa, worker: RunningWorker):
+    lines = [*heard.log.read_text().splitlines(), *worker.log.read_text().splitlines()]
+    assert len([json.loads(line) for line in lines if line.startswith("{")]) > 100
+
+
+def test_o5_an_errors_request_id_is_in_the_log(heard: ServedStoa):
+    ids = [
+        heard.get("/nowhere").json()["request_id"],
+        heard.post("/inference", {"model": "nobody", "prompt": "x"}).json()["request_id"],
+        heard.post("/models", {}).json()["request_id"],
+        ask(heard, "bug", "x").json()["request_id"],
+    ]
+    deadline = time.monotonic() + 60
+    while not set(ids) <= set(by_id := statuses_by_id(heard)):  # a line is written after its answer
+        assert time.monotonic() < deadline, by_id
+        time.sleep(0.05)
+    assert [by_id[one] for one in ids] == [404, 404, 405, 500]
+
+
+def statuses_by_id(stoa: ServedStoa) -> dict[str, int]:
+    logged = [json.loads(line) for line in stoa.log.read_text().splitlines() if line.startswith("{")]
+    return {line["request_id"]: line["status"] for line in logged if line["event"] == "request"}

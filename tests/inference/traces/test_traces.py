@@ -1,0 +1,268 @@
+"""GET /traces of a running server over fake models, its worker, and a collector that is sent the same."""
+
+import asyncio
+import json
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.inference.batches.workers import ended, running_worker, submit
+from tests.inference.engine.processes import running_host
+from tests.inference.served import (
+    EMBEDDER_CONFIG,
+    TALKER_CONFIG,
+    ServedStoa,
+    add_model,
+    run_verbs,
+    served_stoa,
+)
+from tests.inference.sockets import hear_until, say, signed_in
+from tests.inference.webhooks.receivers import Receiver, answering, receiving
+from tests.otlp import Collector, running_collector
+
+SPOKEN = {"model": "talker", "prompt": "hello", "max_tokens": 4}
+CALLER = "b7ad6b7169203331"  # the span of who calls us
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with receiving(answering(204, body=b"")) as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with running_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def traced(receiver: Receiver, collector: Collector) -> Iterator[ServedStoa]:
+    """A server of its own: nobody else's traces are here."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as folder, running_host() as host:
+        home = Path(folder)
+        add_model(home / "models", "talker", dict(TALKER_CONFIG))
+        add_model(home / "models", "embedder", dict(EMBEDDER_CONFIG))
+        extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
+        with served_stoa(home, host.run_dir, home / "models", load=["talker", "embedder"], extra=extra) as stoa:
+            yield stoa
+
+
+def read(stoa: ServedStoa, role: str = "SUPER_ADMIN", **query: Any) -> list[dict[str, Any]]:
+    answer = httpx2.get(f"{stoa.url}/traces", params=query, headers=stoa.headers(role), timeout=30)
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["traces"])
+
+
+def eventually(stoa: ServedStoa, *names: str, **query: Any) -> dict[str, dict[str, Any]]:
+    """The spans by name, once there are these."""
+    deadline = time.monotonic() + 60
+    while True:
+        found = {span["operation_name"]: span for span in read(stoa, **query)}
+        if set(names) <= set(found):
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+
+
+def ask(stoa: ServedStoa, path: str, body: object, role: str = "SUPER_ADMIN") -> tuple[str, httpx2.Response]:
+    """Asked as a part of a trace of its own, whose id comes first."""
+    trace_id = secrets.token_hex(16)
+    headers = stoa.headers(role) | {"traceparent": f"00-{trace_id}-{CALLER}-01"}
+    return trace_id, httpx2.post(stoa.url + path, json=body, headers=headers, timeout=30)
+
+
+def inside(part: dict[str, Any], whole: dict[str, Any]) -> bool:
+    return part["parent_span_id"] == whole["span_id"] and part["start_time"] >= whole["start_time"]
+
+
+def test_a_request_is_told_with_its_model_and_the_models_stages(traced: ServedStoa, collector: Collector):
+    trace_id, answer = ask(traced, "/inference", SPOKEN)
+    assert answer.status_code == 200
+    names = ["http", "inference.talker", "queue", "prefill", "decode"]
+    spans = eventually(traced, *names, trace_id=trace_id)
+    assert sorted(spans) == sorted(names)
+    http, model = spans["http"], spans["inference.talker"]
+    assert answer.headers["traceparent"] == f"00-{trace_id}-{http['span_id']}-01"
+    assert http["parent_span_id"] == CALLER
+    assert inside(model, http)
+    assert all(inside(spans[name], model) for name in ("queue", "prefill", "decode"))
+    assert {span["trace_id"] for span in spans.values()} == {f"trace_{trace_id}"}
+    assert {span["status"] for span in spans.values()} == {"ok"}
+    assert {span["request_id"] for span in spans.values()} == {answer.headers["x-request-id"]}
+    assert len({span["user"] for span in spans.values()}) == 1
+    assert http["attributes"] == {
+        "http.request.method": "POST",
+        "http.route": "/inference",
+        "http.response.status_code": 200,
+    }
+    assert model["attributes"] == {
+        "gen_ai.request.model": "talker",
+        "gen_ai.usage.input_tokens": 5,
+        "gen_ai.usage.output_tokens": 4,
+        "gen_ai.response.finish_reason": "length",
+    }
+    sent = collector.of_trace(trace_id, *names)
+    assert {name: span.span_id for name, span in sent.items()} == {
+        name: span["span_id"] for name, span in spans.items()
+    }
+
+
+def test_a_span_has_the_contracts_fields_and_types_newest_first(traced: ServedStoa):
+    ask(traced, "/inference", SPOKEN)
+    eventually(traced, "decode")
+    spans = read(traced)
+    for span in spans:
+        told = (span["trace_id"], span["span_id"], span["operation_name"], span["start_time"], span["status"])
+        assert all(isinstance(value, str) and value for value in told)
+        assert type(span["duration_ms"]) is int
+        assert span["duration_ms"] >= 0
+        assert datetime.fromisoformat(span["start_time"]).utcoffset() is not None
+    started = [span["start_time"] for span in spans]
+    assert started == sorted(started, reverse=True)
+
+
+def test_a_stream_is_a_part_of_its_request_and_the_model_process_knows_the_trace(traced: ServedStoa):
+    trace_id, answer = ask(traced, "/inference/stream", SPOKEN | {"prompt": "whence", "max_tokens": 1})
+    spans = eventually(traced, "http", "stream", "inference.talker", trace_id=trace_id)
+    assert inside(spans["stream"], spans["http"])
+    model = spans["inference.talker"]["span_id"]
+    assert json.loads(answer.text.splitlines()[0].removeprefix("data: "))["token"] == f"00-{trace_id}-{model}-01"
+
+
+def test_a_model_process_hears_of_no_trace_that_is_not_taken(traced: ServedStoa):
+    headers = traced.headers() | {"traceparent": f"00-{secrets.token_hex(16)}-{CALLER}-00"}
+    body = SPOKEN | {"prompt": "whence", "max_tokens": 1}
+    answer = httpx2.post(f"{traced.url}/inference", json=body, headers=headers, timeout=30).json()
+    assert answer["choices"][0]["text"] == "None"
+
+
+def test_an_inference_on_a_socket_is_a_trace(traced: ServedStoa):
+    async def talk() -> None:
+        async with signed_in(traced) as client:
+            await say(client, {"type": "inference", "id": "1", **SPOKEN})
+            await hear_until(client, "complete")
+
+    asyncio.run(talk())
+    root = eventually(traced, "websocket")["websocket"]
+    assert root["parent_span_id"] is None
+    spans = eventually(traced, "websocket", "stream", "inference.talker", "decode", trace_id=root["trace_id"])
+    assert inside(spans["stream"], root)
+    assert inside(spans["inference.talker"], root)
+
+
+def test_embeddings_are_traced_as_well(traced: ServedStoa):
+    trace_id, _ = ask(traced, "/embeddings", {"model": "embedder", "input": ["a", "bc"]})
+    spans = eventually(traced, "http", "inference.embedder", trace_id=trace_id)
+    assert inside(spans["inference.embedder"], spans["http"])
+
+
+def test_requests_of_a_batch_and_its_webhook_are_traced(traced: ServedStoa, receiver: Receiver):
+    with running_worker(traced):
+        batch_id = submit(traced, "speak", webhook_url=receiver.url)
+        assert ended(traced, batch_id)["completed"] == 1
+        item = eventually(traced, f"batch.{batch_id}", operation_name=f"batch.{batch_id}")[f"batch.{batch_id}"]
+        spans = eventually(traced, "inference.talker", "queue", trace_id=item["trace_id"])
+        webhook = eventually(traced, "webhook", operation_name="webhook")["webhook"]
+    assert inside(spans["inference.talker"], item)
+    assert item["parent_span_id"] is None
+    assert webhook["attributes"] == {"stoa.attempt": 1, "stoa.outcome": "delivered"}
+    told = webhook["trace_id"].removeprefix("trace_")
+    assert receiver.received[-1].headers["traceparent"] == f"00-{told}-{webhook['span_id']}-03"  # sampled, and random
+
+
+def test_what_breaks_is_an_error_and_what_was_asked_wrongly_is_none(traced: ServedStoa):
+    late, _ = ask(traced, "/inference", SPOKEN | {"prompt": "silence", "timeout": 1})
+    spans = eventually(traced, "http", "inference.talker", trace_id=late)
+    assert {spans["http"]["status"], spans["inference.talker"]["status"]} == {"error"}
+    wrong, _ = ask(traced, "/inference", SPOKEN | {"prompt": "long"})
+    spans = eventually(traced, "http", "inference.talker", trace_id=wrong)
+    assert {spans["http"]["status"], spans["inference.talker"]["status"]} == {"ok"}
+    assert spans["inference.talker"]["attributes"]["error.type"] == "ContextLengthExceeded"
+
+
+def test_filters_choose_and_the_limit_bounds(traced: ServedStoa):
+    first, answer = ask(traced, "/inference", SPOKEN)
+    late, _ = ask(traced, "/inference", SPOKEN | {"prompt": "silence", "timeout": 1})
+    eventually(traced, "http", "inference.talker", trace_id=first)
+    eventually(traced, "http", "inference.talker", trace_id=late)
+    assert len(read(traced, limit=2)) == 2
+    assert {span["trace_id"] for span in read(traced, trace_id=f"trace_{first}")} == {f"trace_{first}"}
+    assert {span["operation_name"] for span in read(traced, operation_name="queue")} == {"queue"}
+    failed = read(traced, status="error")
+    assert {span["status"] for span in failed} == {"error"}
+    assert f"trace_{late}" in {span["trace_id"] for span in failed}
+    assert f"trace_{first}" not in {span["trace_id"] for span in failed}
+    assert len(read(traced, request_id=answer.headers["x-request-id"])) == 5
+    both = read(traced, trace_id=first, operation_name="http")
+    assert [span["operation_name"] for span in both] == ["http"]
+    assert read(traced, trace_id=secrets.token_hex(16)) == []
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "status=lost", "since=1", "limit=1&limits=2"])
+def test_a_wrong_filter_is_named(traced: ServedStoa, query: str):
+    answer = traced.get(f"/traces?{query}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+def test_o2_who_has_not_the_right_reads_nothing(traced: ServedStoa):
+    for role, status in {"": 401, "CUSTOMER": 403, "STAFF": 403, "STORE_OWNER": 403, "READER": 403}.items():
+        headers = traced.headers(role) if role else {}
+        answer = httpx2.get(f"{traced.url}/traces", headers=headers, timeout=30)
+        assert answer.status_code == status, role
+        assert "span_id" not in answer.text
+
+
+def test_who_may_only_read_traces_sees_their_own(traced: ServedStoa):
+    """A super admin's key that may read traces and no more is not one that manages models."""
+    mine, _ = ask(traced, "/inference", SPOKEN)
+    others, _ = ask(traced, "/inference", SPOKEN, role="STAFF")
+    user = eventually(traced, "http", trace_id=mine)["http"]["user"]
+    assert eventually(traced, "http", trace_id=others)["http"]["user"] != user
+    [made] = run_verbs(traced.environment, ["keys", "create", str(user), "mine", "--permission", "read_traces"])
+    traced.keys["TRACES"] = made.stdout.strip()
+    told = read(traced, role="TRACES", limit=1000)
+    assert {span["user"] for span in told} == {user}
+    assert f"trace_{mine}" in {span["trace_id"] for span in told}
+    assert read(traced, role="TRACES", trace_id=others) == []
+
+
+def test_what_nobody_known_asked_is_sent_and_not_kept(traced: ServedStoa, collector: Collector):
+    trace_id = secrets.token_hex(16)
+    headers = {"traceparent": f"00-{trace_id}-{CALLER}-01", "Authorization": "Bearer nobody"}
+    assert httpx2.get(f"{traced.url}/models", headers=headers, timeout=30).status_code == 401
+    assert collector.of_trace(trace_id, "http")["http"].attributes["http.response.status_code"] == 401
+    mine, _ = ask(traced, "/inference", SPOKEN)
+    eventually(traced, "http", trace_id=mine)  # what ended before that is there by now, or never
+    assert read(traced, trace_id=trace_id) == []
+
+
+def test_a_log_line_tells_the_ids_the_model_and_the_numbers_of_its_request(traced: ServedStoa):
+    trace_id, answer = ask(traced, "/inference", SPOKEN)
+    line = line_of(traced, answer.headers["x-request-id"])
+    assert line["trace_id"] == trace_id
+    told = {name: line[name] for name in ("event", "method", "path", "status", "model")}
+    assert told == {"event": "request", "method": "POST", "path": "/inference", "status": 200, "model": "talker"}
+    assert (line["prompt_tokens"], line["completion_tokens"]) == (5, 4)
+    assert 0 < line["first_token_ms"] <= line["duration_ms"]
+    assert isinstance(line["user_id"], int)
+    assert isinstance(line["api_key_id"], int)
+
+
+def line_of(stoa: ServedStoa, request_id: str) -> dict[str, Any]:
+    """The one line of a request, which is written after its answer."""
+    deadline = time.monotonic() + 60
+    while True:
+        lines = [json.loads(line) for line in stoa.log.read_text().splitlines() if request_id in line]
+        if lines:
+            assert len(lines) == 1
+            return dict(lines[0])
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
