@@ -59,7 +59,7 @@ class ModelSpan:
     def _finish(self, model: str, told: dict[str, str | int], *, failed: bool) -> None:
         if self._span is not None:
             self._span.update_name(f"inference.{model}")
-            tracing.end(self._span, {"gen_ai.request.model": model} | told, failed=failed)
+            tracing.end(self._span, {"gen_ai.request.model": model, **told}, failed=failed)
 
 
 def _tell_stages(span: tracing.Span, stages: Stages) -> None:

@@ -96,7 +96,7 @@ class Network:
     async def _deliver_traced(self, parcel: Parcel) -> None:
         with bound_notes(user_id=parcel.user_id), tracing.root("webhook", kind=tracing.SpanKind.CLIENT) as span:
             outcome = await self._deliver(parcel)
-            told = {"stoa.attempt": parcel.tries, "stoa.outcome": outcome.failure or "delivered"}
+            told: dict[str, str | int] = {"stoa.attempt": parcel.tries, "stoa.outcome": outcome.failure or "delivered"}
             tracing.describe(span, told, failed=bool(outcome.failure))
         self.finished.put((parcel, outcome))
 
