@@ -3,11 +3,28 @@
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-env = environ.Env()
+NO_BOOLEANS = ("n", "no", "off", "false", "0", "")
+
+
+class Environment(environ.Env):
+    """Refuses a value that cannot be what it is read as. Values may be secrets: the name alone is told."""
+
+    def get_value(self, var: str, cast: Any = None, *rest: Any, **options: Any) -> Any:
+        text = os.environ.get(var, "").lower()
+        if cast is bool and text not in (*self.BOOLEAN_TRUE_STRINGS, *NO_BOOLEANS):
+            raise ImproperlyConfigured(f"{var} is neither true nor false.")
+        try:
+            return super().get_value(var, cast, *rest, **options)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{var} is no {'number' if cast in (int, float) else 'such value'}.") from error
+
+
+env = Environment()
 
 # What the environment itself does not say is taken from a file `.env` in $STOA_HOME, or where it was started.
 _ENV_FILE = Path(os.environ.get("STOA_HOME", os.getcwd())) / ".env"

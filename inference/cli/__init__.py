@@ -5,21 +5,31 @@ import os
 import sys
 
 import django
-from django.core.management import execute_from_command_line
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import execute_from_command_line, get_commands
+from django.db import DatabaseError
 
 SERVERS = ("serve", "host", "worker")
 
 
 def main() -> None:
-    """Run the verb on the command line. Exit status: 0 done, 1 failed, 2 wrongly called."""
+    """Run the verb on the command line. The exit status is one of `failures`, or 0."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
-    django.setup()
-    from inference.cli.verbs import app, verb_names  # they need what setup has made
+    try:
+        django.setup()
+    except ImproperlyConfigured as error:
+        print(f"stoa: {error}", file=sys.stderr)
+        sys.exit(2)
+    from inference.cli.database import end_without_database  # they need what setup has made
+    from inference.cli.verbs import app, verb_names
 
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if first in verb_names() or first.startswith("-"):
-        if first not in SERVERS:
-            logging.getLogger().setLevel(logging.WARNING)  # a terminal shows what was asked for
-        app(args=sys.argv[1:] or ["--help"])
-    else:
+    if first not in verb_names() and first in {*get_commands(), "help"}:
         execute_from_command_line(sys.argv)
+        return
+    if first not in SERVERS:
+        logging.getLogger().setLevel(logging.WARNING)  # a terminal shows what was asked for
+    try:
+        app(args=sys.argv[1:] or ["--help"])
+    except DatabaseError as error:
+        end_without_database(error)

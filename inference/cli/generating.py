@@ -41,8 +41,10 @@ class Timing:
             f"prompt:               {self.usage.prompt_tokens} tokens, {self.usage.cached_tokens} of them cached",
             f"output:               {self.usage.completion_tokens} tokens",
         ]
-        if self.usage.completion_tokens > 1 and self.ended > self.first_at:
-            lines.append(f"rate:                 {1 / self.between:.1f} tokens/s")
+        if self.ended > self.began:
+            lines.append(
+                f"rate:                 {self.usage.completion_tokens / (self.ended - self.began):.1f} tokens/s"
+            )
         return lines
 
 

@@ -9,6 +9,7 @@ import typer
 from django.conf import settings
 from msgspec.structs import replace
 
+from inference.cli.database import refuse_empty_database
 from inference.cli.failures import WRONGLY_CALLED, fail
 from inference.registry.processes import Keeper
 from inference.registry.reconciling import Reconciler
@@ -40,6 +41,7 @@ def serve(
     """Serve the API until SIGTERM or Ctrl-C. Models are loaded in the background after the start."""
     if log_level:
         _log_from(log_level.upper())
+    refuse_empty_database()
     chosen = {"autoload": autoload, "max_loaded": max_loaded}
     settings.MODEL_POLICY = replace(
         settings.MODEL_POLICY, **{name: value for name, value in chosen.items() if value is not None}

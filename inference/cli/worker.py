@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from django.conf import settings
 
+from inference.cli.database import refuse_empty_database
 from inference.cli.failures import fail
 
 
@@ -18,5 +19,6 @@ def worker(
     """Work until SIGTERM or Ctrl-C, which hand back what is running. Any number of workers may run, on any machine."""
     if not settings.CELERY_BROKER_URL:
         fail("A worker is sent for through Redis or Valkey: set REDIS_URL to the one that the server uses.")
+    refuse_empty_database()
     celery = [sys.executable, "-m", "celery", "-A", "inference.config.celery", "worker"]
     os.execv(celery[0], [*celery, "--concurrency", str(concurrency)])  # noqa: S606 our own

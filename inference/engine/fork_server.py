@@ -6,5 +6,6 @@ import signal
 from inference.engine.process import die_with_parent
 
 die_with_parent(signal.SIGKILL)
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, also while this imports
 if os.environ["MODEL_HOST_PID"] != str(os.getppid()):
     os._exit(0)  # the host ended before the line above

@@ -69,7 +69,7 @@ def start_host(run_dir: Path, *, quiet: bool = False) -> subprocess.Popen[bytes]
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,
-        start_new_session=quiet,  # where it serves one command, Ctrl-C is for that command to deal with
+        start_new_session=True,  # Ctrl-C is for who started it to deal with: a server still finishes what runs
     )
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -260,7 +261,39 @@ def test_version_and_info_and_djangos_own_verbs(stoa: ServedStoa):
     assert facts["version"] == "0.1.0"
     assert {"talker", "embedder"} <= set(facts["loaded"])
     assert run_manage(stoa.environment, "check").returncode == 0
-    assert run_manage(stoa.environment, "no-such-verb").returncode == 1
+    assert run_manage(stoa.environment, "no-such-verb").returncode == 2
+
+
+def test_a_database_that_is_new_or_gone_is_said(stoa: ServedStoa, tmp_path: Path):
+    new = stoa.environment | {"DATABASE_URL": f"sqlite:///{tmp_path / 'new.sqlite3'}"}
+    for done in run_verbs(new, ["keys", "list"], ["models", "unload", "talker"]):
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.startswith("stoa: The database does not answer as it should: no such table")
+    for verb in (["serve", "--port", "0"], ["worker"]):
+        done = run_manage(new, *verb)
+        assert done.returncode == 1
+        assert "has no tables" in done.stderr
+        assert "stoa migrate" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STOA_MODELDIR", "x"),
+        ("STOA_REMOTE_MODELS", "[1"),
+        ("STOA_MEMORY_BUDGET", "much"),
+        ("STOA_MAX_LOADED", "two"),
+        ("STOA_IDLE_UNLOAD", "soon"),
+        ("STOA_AUTOLOAD", "maybe"),
+    ],
+)
+def test_a_wrong_setting_is_said_in_a_line(stoa: ServedStoa, name: str, value: str):
+    done = run_manage(stoa.environment | {name: value}, "info")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("stoa: ")
+    assert name in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_serve_refuses_a_public_address_and_a_taken_port(stoa: ServedStoa):
@@ -298,6 +331,7 @@ def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
             "models_loaded": 0,
         }
         (host,) = child_hosts(psutil.Process(process.pid))
+        assert os.getpgid(host.pid) != os.getpgid(process.pid)  # Ctrl-C is for the server, which lets requests end
         host.kill()
         deadline = time.monotonic() + 30
         while not (hosts := child_hosts(psutil.Process(process.pid))) or host in hosts:
