@@ -33,6 +33,7 @@ class DescriptionDraftAdmin(FastAdmin):
     list_display = ["created_at", "product", "beginning", "state", "language", "tone", "author"]
     list_select_related = ["product", "author", "decided_by"]
     list_filter = ["state", ["product", AutocompleteSelectFilter]]
+    sortable_by = ()
     search_fields = ["product__name", "product__slug"]
     search_help_text: Any = _("The beginning of a product's name, or a draft's id")
     fieldsets = [

@@ -1,0 +1,106 @@
+"""The pages that moderators and writers work on, checked by axe in a real browser: dark and wide in English, light and
+narrow in German."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.chromium import running_chromium
+from tests.commerce.moderation.desk import PATIENCE_MS, QUEUE, Desk
+from tests.commerce.served import manage, served_shop
+
+FILL = """
+from commerce.catalog.models import Product
+from commerce.descriptions.jobs import Wishes, create_job
+from commerce.moderation.models import Case
+from django.utils import timezone
+from shared.accounts.models import User
+from tests.commerce.descriptions.writing import draft_for
+from tests.commerce.moderation.filling import appeal_some, decide_some, fill
+admin = User.objects.filter(role="SUPER_ADMIN").earliest("pk")
+fill(20)
+decide_some(6, admin)
+appeal_some(1)
+product = Product.objects.earliest("pk")
+draft = draft_for(product, admin)
+job = create_job(author=admin, product_ids=[product.pk], wishes=Wishes(), now=timezone.now())
+case = Case.objects.filter(state="appealed").first()
+print(product.pk, draft.pk, job.pk, case.pk)
+"""
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+LOOKS: dict[str, dict[str, Any]] = {
+    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+    "light": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "locale": "de-DE"},
+}
+# The rest of that form is the admin theme's, whose choosers have names that axe does not find.
+PARTS = {"the product form": "#description-writer"}
+JOBS = "/admin/commerce_descriptions/descriptionjob/"
+PAGES = {
+    "the queue": QUEUE,
+    "the queue, filtered": f"{QUEUE}?order=most_trusted&kind=Review&shop=nowhere",
+    "an empty queue": f"{QUEUE}?language=xx",
+    "an appealed item": f"{QUEUE}{{case}}/change/",
+    "statistics": f"{QUEUE}statistics/",
+    "decisions": "/admin/commerce_moderation/decision/",
+    "the audit log": "/admin/audit/auditentry/",
+    "the product form": "/admin/commerce_catalog/product/{product}/change/",
+    "drafts": "/admin/commerce_descriptions/descriptiondraft/",
+    "a draft": "/admin/commerce_descriptions/descriptiondraft/{draft}/change/",
+    "jobs": JOBS,
+    "a new job": f"{JOBS}new/?product={{product}}",
+    "a job": f"{JOBS}{{job}}/change/",
+}
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser) -> Iterator[Desk]:
+    with served_shop(provider_url="http://127.0.0.1:9") as shop:
+        yield Desk(shop, browser)
+
+
+@pytest.fixture(scope="module")
+def ids(desk: Desk) -> dict[str, str]:
+    told = manage(desk.shop.environment, "shell", "-v", "0", "-c", FILL).split()
+    return dict(zip(("product", "draft", "job", "case"), told, strict=True))
+
+
+@pytest.fixture(scope="module", params=LOOKS)
+def page(desk: Desk, ids: dict[str, str], request: pytest.FixtureRequest) -> Page:
+    return desk.sit_down(**LOOKS[request.param])
+
+
+def wrong_with(page: Page, part: str | None = None) -> list[str]:
+    """What axe says of a page or a part of it, a line each: the rule, and where."""
+    found = Axe().run(page, context=part, options=RULES).response["violations"]
+    return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_wrong_with_a_page(page: Page, desk: Desk, ids: dict[str, str], name: str):
+    page.goto(desk.shop.url + PAGES[name].format(**ids))
+    page.wait_for_load_state("networkidle")
+
+    assert wrong_with(page, PARTS.get(name)) == []
+
+
+def test_axe_finds_nothing_wrong_with_deciding_about_many(page: Page, desk: Desk):
+    page.goto(desk.shop.url + QUEUE)
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).to_be_visible(timeout=PATIENCE_MS)
+    assert wrong_with(page) == []
+    page.keyboard.press("Escape")
+    page.locator("#rows input[type=checkbox]").first.check()
+    page.locator("#many .mod-primary").click()
+    page.wait_for_load_state("networkidle")
+    assert wrong_with(page) == []
