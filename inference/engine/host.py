@@ -9,6 +9,7 @@ from inference.engine.compile import build_in_background
 from inference.engine.hosting import run_host
 from inference.engine.policy import Policy
 from inference.engine.process import die_with_parent
+from inference.engine.reporting import start_logging
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.die_with_parent:
         die_with_parent(signal.SIGTERM)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    start_logging(logging.INFO)
     if arguments.compiled_dir:
         build_in_background(arguments.compiled_dir)
     policy = Policy(

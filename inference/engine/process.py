@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import importlib
+import logging
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import msgspec
 from inference.engine import frames
 from inference.engine.channel import Channel
 from inference.engine.errors import EngineError, ModelLoadFailed
+from inference.engine.reporting import start_logging
 from inference.engine.request import GenerationOutput, LoadOptions
 from inference.engine.served import ServedModel
 from inference.engine.server import ModelServer
@@ -47,6 +49,7 @@ def run_model(spec: ModelSpec, host: socket.socket, last_words: socket.socket) -
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host ends its models itself
     os.dup2(last_words.fileno(), 2)
     last_words.close()
+    start_logging(logging.WARNING)
     asyncio.run(_serve(spec, host))
     sys.stdout.flush()
     os._exit(0)  # no thread of a library may hold the end up
