@@ -65,4 +65,5 @@ def _log_from(level: str) -> None:
     if level not in LEVELS:
         fail(f"--log-level {level[:20]} is none of {', '.join(LEVELS)}.", WRONGLY_CALLED)
     logging.getLogger().setLevel(level)
+    settings.LOGGING["root"]["level"] = level  # the application's import sets logging up once more
     os.environ["STOA_LOG_LEVEL"] = level  # for the process that --reload starts

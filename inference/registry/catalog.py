@@ -75,7 +75,7 @@ def lost_card(model_id: str) -> ModelCard:
         context_size=0,
         capabilities=(),
         changed_at=0,
-        error="Its files are in no model folder of this machine: put them there to load it again, or unload it.",
+        error="Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it.",
     )
 
 

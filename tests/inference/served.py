@@ -221,9 +221,9 @@ def _make_users(environment: dict[str, str]) -> dict[str, str]:
     return keys
 
 
-def start_server(environment: dict[str, str], log: Path) -> tuple[subprocess.Popen[bytes], str]:
+def start_server(environment: dict[str, str], log: Path, *flags: str) -> tuple[subprocess.Popen[bytes], str]:
     """A server on a free port, and its address as its log tells it."""
-    command = [sys.executable, "manage_inference.py", "serve", "--port", "0"]
+    command = [sys.executable, "manage_inference.py", "serve", "--port", "0", *flags]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + START_LIMIT_S

@@ -167,7 +167,7 @@ def test_a_model_whose_files_are_gone_is_listed_with_what_to_do_runs_and_is_unlo
         ["models", "show", "swept"],
     )
     (row,) = (line for line in listed.stdout.splitlines() if line.startswith("swept"))
-    assert row.startswith("swept\tunknown\tloaded\t\t64\t\tIts files are in no model folder")
+    assert row.startswith("swept\tunknown\tloaded\t\t64\t\tIts files are in no folder of STOA_MODELS_DIR")
     assert (shown.returncode, "state\tloaded\n" in shown.stdout) == (0, True)
     assert (ran.returncode, ran.stdout) == (0, "w0 w1 \n")
     for refused in (loaded, removed):
@@ -320,8 +320,8 @@ def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
     stoa: ServedStoa, tmp_path_factory: pytest.TempPathFactory
 ):
     folder = tmp_path_factory.mktemp("r")
-    environment = stoa.environment | {"STOA_RUN_DIR": str(folder), "STOA_LOAD": "nobody"}
-    process, url = start_server(environment, folder / "server.log")
+    environment = stoa.environment | {"STOA_RUN_DIR": str(folder), "STOA_LOAD": "nobody", "STOA_LOG_LEVEL": "ERROR"}
+    process, url = start_server(environment, folder / "server.log", "--log-level", "info")  # the address is an info
     try:
         eventually_ready(url)
         assert httpx2.get(f"{url}/health", timeout=60).json() | {"uptime_seconds": 0, "version": ""} == {

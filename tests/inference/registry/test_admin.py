@@ -63,7 +63,7 @@ def test_a_model_whose_files_are_gone_is_shown_with_what_to_do_and_unloaded(stoa
     page.reload()
     row = page.locator("tr", has_text="vanished")
     expect(row.get_by_text("loaded", exact=True)).to_be_visible()
-    expect(row).to_contain_text("Its files are in no model folder of this machine")
+    expect(row).to_contain_text("Its files are in no folder of STOA_MODELS_DIR")
     expect(row.get_by_text("Load", exact=True)).to_have_count(0)
 
     row.get_by_role("button", name="Unload").click()

@@ -22,7 +22,7 @@ FIELDS = {
     "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms", "gpu_layers",
     "batch_size", "max_sequences", "warning",
 }  # fmt: skip
-GONE = "Its files are in no model folder of this machine: put them there to load it again, or unload it."
+GONE = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
 
 def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
