@@ -12,10 +12,10 @@ def s3_options(env: Env, bucket: str) -> dict[str, Any]:
     """
     return {
         "bucket_name": bucket,
-        "endpoint_url": env.str("STOA_S3_ENDPOINT", default="") or None,
-        "region_name": env.str("STOA_S3_REGION", default="") or None,
-        "access_key": env.str("STOA_S3_ACCESS_KEY", default="") or None,
-        "secret_key": env.str("STOA_S3_SECRET_KEY", default="") or None,
+        "endpoint_url": env.str("STOA_S3_ENDPOINT") or None,
+        "region_name": env.str("STOA_S3_REGION") or None,
+        "access_key": env.str("STOA_S3_ACCESS_KEY") or None,
+        "secret_key": env.str("STOA_S3_SECRET_KEY") or None,
         "signature_version": "s3v4",
         "default_acl": None,
         "file_overwrite": True,  # as on a disk

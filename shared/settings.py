@@ -18,12 +18,13 @@ refuse_unknown_names()
 VAR_DIR = var_dir()
 VERSION = "0.1.0"
 
-DEBUG = env.bool("STOA_DEBUG", default=False)
-SECRET_KEY = env.str("SECRET_KEY", default="") or read_or_make_secret(VAR_DIR / "secret.key")
-# Keys that were SECRET_KEY before: what they signed or sealed is still read.
-SECRET_KEY_FALLBACKS: list[str] = env.list("STOA_SECRET_KEY_FALLBACKS", default=[])
-JWT_KEY = env.str("STOA_JWT_KEY", default="") or read_or_make_secret(VAR_DIR / "jwt.key")
-ALLOWED_HOSTS: list[str] = env.list("STOA_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+DEBUG = env.bool("STOA_DEBUG")
+SECRET_KEY = env.str("SECRET_KEY") or read_or_make_secret(VAR_DIR / "secret.key")
+JWT_KEY = env.str("STOA_JWT_KEY") or read_or_make_secret(VAR_DIR / "jwt.key")
+# Keys that were SECRET_KEY and STOA_JWT_KEY before: what they signed or sealed is still read.
+SECRET_KEY_FALLBACKS: list[str] = env.list("STOA_SECRET_KEY_FALLBACKS")
+JWT_KEY_FALLBACKS: list[str] = env.list("STOA_JWT_KEY_FALLBACKS")
+ALLOWED_HOSTS: list[str] = env.list("STOA_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]"]
 APPEND_SLASH = False
 
 SHARED_APPS = [
@@ -75,7 +76,8 @@ TEMPLATES = [
 ]
 
 # One database for both projects unless DATABASE_URL says otherwise for one of them.
-DATABASES: dict[str, Any] = {"default": env.db("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'stoa.sqlite3'}")}
+DATABASE_URL = env.str("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'stoa.sqlite3'}"
+DATABASES: dict[str, Any] = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # under ASGI a kept connection is a leaked one; PostgreSQL has its pool
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["ENGINE"] = "shared.sqlite"
@@ -90,7 +92,7 @@ else:
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # A Redis-protocol server: limits counted over all processes. Empty: counted in this process alone.
-REDIS_URL = env.str("REDIS_URL", default="")
+REDIS_URL = env.str("REDIS_URL")
 
 LOGIN_REDIRECT_URL = "admin:index"
 AUTH_USER_MODEL = "accounts.User"
@@ -110,21 +112,21 @@ JWT_ISSUER = "stoa"
 JWT_ACCESS_LIFETIME = timedelta(minutes=15)
 JWT_REFRESH_LIFETIME = timedelta(days=14)
 # Letters are printed unless this names a mail server, as in smtp+tls://user:password@mail.example:587.
-globals().update(env.email_url("STOA_EMAIL_URL", default="consolemail://"))
+globals().update(env.email_url_config(env.str("STOA_EMAIL_URL") or "consolemail://"))
 EMAIL_TIMEOUT = 10
-DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM", default="Stoa <stoa@localhost>")
+DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM")
 # The storefront, whose pages /reset-password, /verify-email and /join take a `token` and send it to us.
-EMAIL_LINKS = env.str("STOA_EMAIL_LINKS", default="http://localhost:3000")
+EMAIL_LINKS = env.str("STOA_EMAIL_LINKS")
 # Letters an hour to one e-mail.
-EMAIL_LIMIT = env.int("STOA_EMAIL_LIMIT", default=5)
+EMAIL_LIMIT = env.int("STOA_EMAIL_LIMIT")
 # Sign-ins a minute: for one address, and for one account.
-LOGIN_LIMIT = env.int("STOA_LOGIN_LIMIT", default=10)
+LOGIN_LIMIT = env.int("STOA_LOGIN_LIMIT")
 # Requests a minute: of the shop, for one user, and for one address where nobody is signed in; of the model server, for
 # one address that looks at its pages.
-REQUEST_LIMIT = env.int("STOA_REQUEST_LIMIT", default=600)
+REQUEST_LIMIT = env.int("STOA_REQUEST_LIMIT")
 
 # What money is in unless its owner says otherwise: ISO 4217.
-CURRENCY = env.str("STOA_CURRENCY", default="EUR")
+CURRENCY = env.str("STOA_CURRENCY")
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["shared.accounts.authentication.BearerAuthentication"],
@@ -147,10 +149,10 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 }
 
 # In front of Django: body cap, and how many proxies before us may say who the client is.
-MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES", default=10 * 1024 * 1024)
+MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
-TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES", default=0)
-CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS", default=[])
+TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES")
+CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
 CORS_ALLOW_HEADERS = [*default_headers, "idempotency-key", "traceparent", "tracestate", "x-api-key", "x-request-id"]
 CORS_EXPOSE_HEADERS = [
     "Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
@@ -174,17 +176,17 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
 # Where the processes of this machine count together, and whether anybody may read what they counted.
-METRICS_DIR = Path(env.str("STOA_METRICS_DIR", default=str(VAR_DIR / "metrics")))
-METRICS_PUBLIC = env.bool("STOA_METRICS_PUBLIC", default=False)
+METRICS_DIR = Path(env.str("STOA_METRICS_DIR") or VAR_DIR / "metrics")
+METRICS_PUBLIC = env.bool("STOA_METRICS_PUBLIC")
 
 # Traces go by OTLP where OpenTelemetry's own variables say, which its library reads by itself: how many requests are
 # traced (OTEL_TRACES_SAMPLER), headers, times. A project may keep them as well.
-TRACING = not env.bool("OTEL_SDK_DISABLED", default=False)
-TRACING_SERVICE = env.str("OTEL_SERVICE_NAME", default="")
+TRACING = not env.bool("OTEL_SDK_DISABLED")
+TRACING_SERVICE = env.str("OTEL_SERVICE_NAME")
 TRACING_COLLECTOR = collector(env)
 TRACE_STORE = ""
 
-LOG_FORMAT = env.str("STOA_LOG_FORMAT", default="json")
-LOG_LEVEL = env.str("STOA_LOG_LEVEL", default="INFO")
+LOG_FORMAT = env.str("STOA_LOG_FORMAT")
+LOG_LEVEL = env.str("STOA_LOG_LEVEL")
 LOGGING_CONFIG = "shared.observability.logging.configure_logging"
 LOGGING = logging_config(level=LOG_LEVEL, form=LOG_FORMAT)

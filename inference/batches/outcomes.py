@@ -56,8 +56,12 @@ def store_and_claim(
 def store(*, lease_id: uuid.UUID, batch_pk: int, outcomes: Sequence[Outcome], now: datetime) -> bool:
     """Write what came of requests under this lease, and renew it. What is no longer the lease's is dropped: somebody
     else does it, or nobody needs it. Answers whether the lease holds and the batch goes on."""
-    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_pk)
-    if batch.status != Batch.Status.PROCESSING or not Lease.objects.filter(pk=lease_id).update(until=now + LASTS):
+    batch = Batch.objects.select_for_update(no_key=True).filter(pk=batch_pk).first()  # None: its user was erased
+    if (
+        batch is None
+        or batch.status != Batch.Status.PROCESSING
+        or not Lease.objects.filter(pk=lease_id).update(until=now + LASTS)
+    ):
         return False
     _write(batch, outcomes, lease_id, now)
     return batch.status == Batch.Status.PROCESSING

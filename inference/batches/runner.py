@@ -22,7 +22,9 @@ from inference.batches.models import Batch
 from inference.batches.outcomes import Outcome
 from inference.batches.patience import DatabaseThread
 from inference.batches.places import find_places
+from inference.protocol.errors import Code
 from inference.registry.processes import engine, remote
+from inference.usage import quotas
 
 CLAIMS_FOR_S = (45.0, 60.0)  # at random in between, so that turns at one batch do not all end at once
 SHARES_EVERY_S = 5.0
@@ -96,7 +98,7 @@ class Turn:
             return
         claimed: list[Claimed] = []
         if not self._is_lonely:
-            claimed = await self._write_and_claim(self._room - len(self._running))
+            claimed = await self._claim_within_month(self._room - len(self._running))
         if not claimed and not self._running and self._holds:
             await self._write()  # what is lonely may be what ends processes
             claimed = await self._database.ask(leases.claim_lonely, **self._mine, model_id=self._job.model_id)
@@ -127,6 +129,17 @@ class Turn:
     def _note_end(self, task: asyncio.Task[Answer]) -> None:
         self._ended.append(task)
         self._news.set()
+
+    async def _claim_within_month(self, most: int) -> list[Claimed]:
+        """What is claimed when the user's tokens of the month are used up has failed."""
+        while claimed := await self._write_and_claim(most):
+            words = await self._database.ask(quotas.words_if_used_up, user_id=self._batch.user_id, now=timezone.now())
+            if not words:
+                break
+            self._claimed += len(claimed)
+            code = Code.RATE_LIMIT_EXCEEDED
+            self._done += [Outcome(request=one.pk, error_code=code, error_message=words) for one in claimed]
+        return claimed
 
     async def _settle(self) -> None:
         """Wait for some to end, a moment at most, and do what each end asks for."""

@@ -24,6 +24,7 @@ from django.db.models import QuerySet, Sum
 from inference.batches import dispatch, outcomes
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.protocol.errors import Code
+from inference.usage.quotas import require_left
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
@@ -54,9 +55,10 @@ def create_batch(
     webhook_url: str = "",
 ) -> Batch:
     """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice; 413:
-    the user's batches have no room for it.
+    the user's batches have no room for it; 429: the user's tokens of this month are used up.
 
     webhook_url: one that `webhooks.services.check_one_off` has checked."""
+    require_left(user=user, now=now)
     _require_room(user, 1)  # else who has none could have much written all the same
     batch = Batch.objects.create(
         user=user,
@@ -137,7 +139,7 @@ def forget_batches(*, now: datetime) -> int:
     old = Batch.objects.filter(ended_at__lte=now - settings.BATCH_KEPT_FOR).order_by("ended_at")
     batches = list(old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])
     for batch_pk in batches:
-        _forget(batch_pk)
+        forget_batch(batch_pk=batch_pk)
     return len(batches)
 
 
@@ -168,8 +170,9 @@ def _give_up(batch_pk: int, now: datetime, *, code: Code, message: str, status: 
 
 
 @transaction.atomic
-def _forget(batch_pk: int) -> None:
-    """From the leaves to the root: what points at what is deleted, is deleted before it."""
+def forget_batch(*, batch_pk: int) -> None:
+    """Deletes a batch with all that belongs to it. From the leaves to the root: what points at what is deleted, is
+    deleted before it."""
     rows = BatchRequest.objects.filter(batch=batch_pk)
     BatchResult.objects.filter(request__in=rows).delete()
     rows.delete()

@@ -80,6 +80,7 @@ def _told(key: ApiKey) -> dict[str, Any]:
             "requests_per_minute": key.request_limit,
             "tokens_per_minute": key.token_limit,
             "concurrent_requests": key.concurrency_limit,
+            "tokens_per_month": key.monthly_token_limit,
         },
         "created_at": _iso(key.created_at),
         "last_used_at": _iso(key.last_used_at),

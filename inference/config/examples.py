@@ -200,6 +200,7 @@ def _limits(scope: str, requests: int, tokens: int, concurrent: int) -> dict[str
         "requests_per_minute": {"limit": requests, "remaining": requests - 7, "reset_after": 41},
         "tokens_per_minute": {"limit": tokens, "remaining": tokens - 1710, "reset_after": 38},
         "concurrent_requests": {"limit": concurrent, "remaining": concurrent - 1},
+        "tokens_per_month": None,
     }
 
 

@@ -68,13 +68,23 @@ class Places(Struct):
     remaining: int
 
 
+class LeftOfMonth(Struct):
+    """A limit of the running month of UTC, what the ledger has of it, what is left, and when the next month begins."""
+
+    limit: int
+    used: int
+    remaining: int
+    resets_on: date
+
+
 class ScopeLimits(Struct):
-    """What one key, or all keys and sessions of a user together, may do."""
+    """What one key, or all keys and sessions of a user together, may do. `tokens_per_month` null: any number."""
 
     scope: Literal["key", "user"]
     requests_per_minute: Left
     tokens_per_minute: Left
     concurrent_requests: Places
+    tokens_per_month: LeftOfMonth | None
 
 
 class UsageAnswer(Struct, kw_only=True):

@@ -88,19 +88,22 @@ class Buffer:
             before = self._amounts.get(line)
             self._amounts[line] = before + amount if before else amount
 
-    def flush(self) -> None:
-        """Writes them over a connection of this thread's own. What cannot be written now is kept for the next time."""
+    def flush(self) -> bool:
+        """Writes them over a connection of this thread's own, and says whether that worked. What cannot be written now
+        is kept for the next time."""
         with self._writing:
             with self._lock:
                 amounts, self._amounts = self._amounts, {}
             if not amounts:
-                return
+                return True
             try:
                 write(amounts)
             except DatabaseError as error:
                 logger.warning("usage_not_written", reason=type(error).__name__)
                 for line, amount in amounts.items():
                     self.add(line, amount)
+                return False
             finally:
                 if not connection.in_atomic_block:  # as it is where tests roll back what they wrote
                     connection.close()
+            return True

@@ -17,6 +17,7 @@ from typing import Self
 import redis
 import structlog
 from django.conf import settings
+from django.db import Error as DatabaseError
 
 from inference.engine import GenerationStream, Usage
 from inference.usage.budgets import LEASE_S, Budget, Held, Refusal, Settlement, State, redis_budget
@@ -24,6 +25,8 @@ from inference.usage.ledger import Amount, Buffer, Line
 from inference.usage.limits import Scope
 from inference.usage.local_budget import local_budget
 from inference.usage.models import LONGEST_MODEL_ID
+from inference.usage.months import Hold, MonthFull, months
+from inference.usage.quotas import Quota
 
 SETTLE_EVERY_S = 1.0  # and as soon as something has ended
 WRITE_EVERY_S = 1.0
@@ -47,8 +50,11 @@ class Admission:
     """A request that was let in. It holds its place until all generations that it follows have ended, or until its
     `with` block ends without one. For one event loop."""
 
-    def __init__(self, bookkeeper: "Bookkeeper", budget: Budget, held: Held, line: Line) -> None:
+    def __init__(
+        self, bookkeeper: "Bookkeeper", budget: Budget, held: Held, line: Line, month: Hold | None = None
+    ) -> None:
         self.budget = budget
+        self.month = month
         self.held = held
         self.line = line
         self._bookkeeper = bookkeeper
@@ -95,14 +101,17 @@ class Bookkeeper:
         self._starting = threading.Lock()
         self._held: dict[str, Admission] = {}
         self._ended: deque[tuple[Budget, Settlement]] = deque(maxlen=MOST_UNSETTLED)
+        self._months_ended: deque[Hold] = deque(maxlen=MOST_UNSETTLED)  # what they used is in the buffer, or written
         self._wake = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    async def admit(self, *, scopes: Sequence[Scope], tokens: int, line: Line) -> Admission:
-        """Raises Refused."""
-        if not settings.REDIS_URL:
-            return self._admit(scopes, tokens, line)
-        admitting = asyncio.ensure_future(asyncio.to_thread(self._admit, scopes, tokens, line))
+    async def admit(
+        self, *, scopes: Sequence[Scope], quotas: tuple[Quota, ...] = (), tokens: int, line: Line
+    ) -> Admission:
+        """Raises Refused, MonthFull."""
+        if not settings.REDIS_URL and not quotas:
+            return self._admit(scopes, quotas, tokens, line)
+        admitting = asyncio.ensure_future(asyncio.to_thread(self._admit, scopes, quotas, tokens, line))
         try:
             return await asyncio.shield(admitting)
         except asyncio.CancelledError:
@@ -120,12 +129,27 @@ class Bookkeeper:
         self._ended.append((admission.budget, Settlement(admission.held, tokens)))
         if amount:
             self.buffer.add(admission.line, amount)
+        if admission.month:
+            self._months_ended.append(admission.month)
         self._wake.set()
 
     def close(self) -> None:
         """Everything is settled and written that has ended."""
         self.settle()
-        self.buffer.flush()
+        self.write()
+
+    def write(self) -> None:
+        """What has ended goes into the ledger, and is no longer held beside it."""
+        written = [self._months_ended.popleft() for _ in range(len(self._months_ended))]
+        if not self.buffer.flush():
+            self._months_ended.extendleft(reversed(written))
+            return
+        for place, hold in enumerate(written):
+            try:
+                hold.release()
+            except redis.RedisError:
+                self._months_ended.extendleft(reversed(written[place:]))
+                return
 
     def settle(self) -> None:
         """What has ended until now. Who waits for it knows that it is done."""
@@ -138,7 +162,7 @@ class Bookkeeper:
                 except redis.RedisError:
                     self._ended.extendleft((budget, settlement) for settlement in theirs)
 
-    def _admit(self, scopes: Sequence[Scope], tokens: int, line: Line) -> Admission:
+    def _admit(self, scopes: Sequence[Scope], quotas: tuple[Quota, ...], tokens: int, line: Line) -> Admission:
         """What this process knows to have ended counts no more. With Redis away this process counts for itself."""
         self._start()
         self.settle()
@@ -151,8 +175,21 @@ class Bookkeeper:
             refusal = budget.reserve(held.reservation, scopes, tokens)
         if refusal:
             raise Refused(refusal, tokens)
-        admission = self._held[held.reservation] = Admission(self, budget, held, line)
+        try:
+            month = self._hold_month(held.reservation, quotas, tokens) if quotas else None
+        except (MonthFull, DatabaseError):
+            self._ended.append((budget, Settlement(held, 0)))
+            raise
+        admission = self._held[held.reservation] = Admission(self, budget, held, line, month)
         return admission
+
+    def _hold_month(self, name: str, quotas: tuple[Quota, ...], tokens: int) -> Hold:
+        """What ended here and may have used less than was held for it is written before anybody is refused."""
+        try:
+            return months.hold(name, quotas, tokens)
+        except MonthFull:
+            self.write()
+            return months.hold(name, quotas, tokens)
 
     def _state(self, scopes: Sequence[Scope]) -> list[State]:
         self.settle()
@@ -188,7 +225,7 @@ class Bookkeeper:
         while True:
             time.sleep(WRITE_EVERY_S)
             with _every_failure_told():
-                self.buffer.flush()
+                self.write()
 
     def _renew(self) -> None:
         held = list(self._held.values())
@@ -197,6 +234,11 @@ class Bookkeeper:
                 budget.renew([one.held for one in held if one.budget is budget])
             except redis.RedisError:
                 return  # the next time is long before the leases end
+        for month in [*(one.month for one in held if one.month), *self._months_ended]:
+            try:
+                month.renew()
+            except redis.RedisError:
+                return
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Letting requests in within the limits, and what they have used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from math import ceil
 
@@ -13,9 +13,11 @@ from inference.usage import ledger, limits
 from inference.usage.budgets import Refusal, retry_after
 from inference.usage.metering import Admission, Refused, bookkeeper, line_of
 from inference.usage.models import DailyUsage
+from inference.usage.months import MonthFull
+from inference.usage.quotas import quotas_of, seconds_left, used_up
 from inference.usage.reports import report
 from shared.accounts.authentication import Principal
-from shared.accounts.models import User
+from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
 from shared.api.rate_limits import Decision, rate_limit_headers
@@ -32,14 +34,18 @@ DAYS, MOST_DAYS = 30, 366  # of GET /usage
 async def admit(*, caller: Principal, model_id: str, tokens: int) -> Admission:
     """Lets a request in that may take so many tokens, and reserves them. Use it `with`: see `Admission`.
 
-    Raises ApiError 429: too many tokens this minute, or too many requests at once, of the key or of its user.
+    Raises ApiError 429: too many tokens this minute or this month, or too many requests at once, of the key or of its
+    user.
     """
-    key_id = caller.api_key.pk if caller.api_key else None
-    line = line_of(user_id=caller.user.pk, api_key_id=key_id, model_id=model_id, now=timezone.now())
+    key_id, now = caller.api_key.pk if caller.api_key else None, timezone.now()
+    line = line_of(user_id=caller.user.pk, api_key_id=key_id, model_id=model_id, now=now)
+    scopes, quotas = limits.scopes_of_principal(caller), quotas_of(caller.user, caller.api_key, now=now)
     try:
-        return await bookkeeper.admit(scopes=limits.scopes_of_principal(caller), tokens=tokens, line=line)
+        return await bookkeeper.admit(scopes=scopes, quotas=quotas, tokens=tokens, line=line)
     except Refused as refused:
         raise _too_much(refused.refusal, refused.tokens) from None
+    except MonthFull as full:
+        raise _month_full(full, tokens, now) from None
 
 
 def tokens_of(request: GenerationRequest) -> int:
@@ -73,26 +79,37 @@ async def read_usage(
     Raises ApiError 400, 403.
     """
     first, last = _days(first, last, timezone.now().date())
-    rows, total = await off_the_loop(_read, caller, user_id, first, last, group_by)
+    rows, total, months = await off_the_loop(_read, caller, user_id, first, last, group_by)
     is_own = user_id is None or user_id == caller.user.pk
     told = limits.scopes_of_principal(caller) if is_own else limits.scopes_of(user_id or 0, None)
-    return wire.UsageAnswer(
-        first=first, last=last, group_by=group_by, data=rows, total=total, limits=await _limits_left(told)
-    )
+    left = await _limits_left(told, months)
+    return wire.UsageAnswer(first=first, last=last, group_by=group_by, data=rows, total=total, limits=left)
 
 
 def _read(
     caller: Principal, user_id: int | None, first: date, last: date, group_by: wire.GroupBy
-) -> tuple[list[wire.UsageRow], wire.UsageTotal]:
-    bookkeeper.buffer.flush()  # what this process knows is in the answer
-    rows = DailyUsage.objects.for_principal(caller)
+) -> tuple[list[wire.UsageRow], wire.UsageTotal, Mapping[str, wire.LeftOfMonth]]:
+    bookkeeper.write()  # what this process knows is in the answer
+    rows, user, key = DailyUsage.objects.for_principal(caller), caller.user, caller.api_key
     if user_id is not None and user_id != caller.user.pk:
         if not caller.may(Permission.MANAGE_MODELS):
             raise ApiError(403, f"The usage of others needs the permission {Permission.MANAGE_MODELS}.")
-        if not User.objects.filter(pk=user_id).exists():
+        found = User.objects.filter(pk=user_id).first()
+        if found is None:
             raise ApiError(400, f"user is wrong: there is no user {user_id}.", details={"field": "user"})
-        rows = DailyUsage.objects.filter(user=user_id)
-    return report(rows.between(first, last), group_by)
+        rows, user, key = DailyUsage.objects.filter(user=user_id), found, None
+    return *report(rows.between(first, last), group_by), _months_left(user, key)
+
+
+def _months_left(user: User, api_key: ApiKey | None) -> Mapping[str, wire.LeftOfMonth]:
+    """By `key` and `user`: what is left of their months, where they have quotas."""
+    now = timezone.now()
+    told = {}
+    for quota in quotas_of(user, api_key, now=now):
+        used = quota.used()
+        left = max(0, quota.tokens - used)
+        told[quota.kind] = wire.LeftOfMonth(quota.tokens, used, left, quota.ends_at.date())
+    return told
 
 
 def _days(first: date | None, last: date | None, today: date) -> tuple[date, date]:
@@ -105,7 +122,9 @@ def _days(first: date | None, last: date | None, today: date) -> tuple[date, dat
     return first, last
 
 
-async def _limits_left(scopes: Sequence[limits.Scope]) -> list[wire.ScopeLimits]:
+async def _limits_left(
+    scopes: Sequence[limits.Scope], months: Mapping[str, wire.LeftOfMonth]
+) -> list[wire.ScopeLimits]:
     requests = await limits.requests_left(scopes)
     states = await bookkeeper.state(scopes)
     return [
@@ -114,9 +133,24 @@ async def _limits_left(scopes: Sequence[limits.Scope]) -> list[wire.ScopeLimits]
             requests_per_minute=wire.Left(scope.requests, decision.remaining, decision.reset_after),
             tokens_per_minute=wire.Left(scope.tokens, max(0, scope.tokens - state.tokens), ceil(state.reset_s)),
             concurrent_requests=wire.Places(scope.concurrency, max(0, scope.concurrency - state.running)),
+            tokens_per_month=months.get(scope.kind),
         )
         for scope, decision, state in zip(scopes, requests, states, strict=True)
     ]
+
+
+def _month_full(full: MonthFull, tokens: int, now: datetime) -> ApiError:
+    quota, left = full.quota, max(0, full.quota.tokens - full.taken)
+    message = used_up(quota)
+    if left:
+        message = (
+            f"{left} of the {quota.tokens} tokens a month are left, and this request may take {tokens}: ask for fewer. "
+            f"There are new ones on {quota.ends_at:%Y-%m-%d} (UTC)."
+        )
+    wait = seconds_left(quota, now)
+    reset_at = ceil(quota.ends_at.timestamp())
+    decision = Decision(allowed=False, limit=quota.tokens, remaining=left, reset_at=reset_at, reset_after=wait)
+    return ApiError(429, message, headers=rate_limit_headers(decision))
 
 
 def _estimate(text: str) -> int:

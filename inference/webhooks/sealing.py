@@ -29,6 +29,14 @@ def unseal(sealed: str) -> str:
         raise SecretLost from None
 
 
+def reseal(sealed: str) -> str:
+    """The same secret, sealed with today's key. Raises SecretLost."""
+    try:
+        return _keys().rotate(sealed.encode()).decode()
+    except InvalidToken:
+        raise SecretLost from None
+
+
 def _keys() -> MultiFernet:
     return MultiFernet([_key(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
 

@@ -19,7 +19,7 @@ from inference.webhooks.destinations import (
 )
 from inference.webhooks.models import Delivery, Endpoint
 from inference.webhooks.reading import find_delivery
-from inference.webhooks.sealing import seal
+from inference.webhooks.sealing import SecretLost, reseal, seal
 from inference.webhooks.signing import make_secret
 from shared.accounts.models import User
 from shared.api.errors import ApiError
@@ -40,6 +40,14 @@ class Issued:
 
     endpoint: Endpoint
     secret: str
+
+
+@dataclass(frozen=True)
+class Resealed:
+    """How many endpoints have their secrets sealed with today's key, and how many with none that is known."""
+
+    sealed: int
+    lost: int
 
 
 @transaction.atomic(savepoint=False)
@@ -157,6 +165,26 @@ def rotate_secret(*, user: User, endpoint_id: str, now: datetime) -> Issued:
         endpoint.updated_at = now
         endpoint.save()
     return Issued(endpoint, secret)
+
+
+def reseal_secrets() -> Resealed:
+    """Seals every secret with today's key, so that the keys of before are needed for none. Running it again harms
+    nothing, and neither does a rotation meanwhile."""
+    sealed = lost = 0
+    for endpoint_id in Endpoint.objects.values_list("pk", flat=True):
+        with transaction.atomic():
+            endpoint = Endpoint.objects.select_for_update().filter(pk=endpoint_id).first()
+            if endpoint is None:
+                continue
+            try:
+                endpoint.secret = reseal(endpoint.secret)
+                endpoint.previous_secret = endpoint.previous_secret and reseal(endpoint.previous_secret)
+            except SecretLost:
+                lost += 1
+                continue
+            endpoint.save(update_fields=["secret", "previous_secret"])
+            sealed += 1
+    return Resealed(sealed, lost)
 
 
 def redeliver(*, delivery: Delivery, now: datetime) -> Delivery:

@@ -1,21 +1,25 @@
 """People and keys in the admin. Nobody is deleted: users are deactivated, keys revoked."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
+from django.core.handlers.asgi import ASGIRequest
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 
 from shared.accounts import services
+from shared.accounts.erasure import aexport_person, erase_person, export_person
 from shared.accounts.forms import ApiKeyForm, KeyLimitsForm, NewUserForm, PasswordForm, UserForm
 from shared.accounts.models import ApiKey, User
-from shared.api.errors import ValidationFailed
+from shared.api.errors import ApiError, ValidationFailed
 from shared.api.fast_admin import FastAdmin
 
 admin.site.unregister(Group)  # roles take the place of Django's groups
@@ -43,10 +47,11 @@ class UserAdmin(KeptForever, DjangoUserAdmin, FastAdmin):  # type: ignore[misc, 
     readonly_fields = ["password_link", "email_verified_at", "created_at", "last_login"]
     fieldsets = [
         (None, {"fields": ["email", "name", "role", "is_active", "password_link"]}),
+        ("Limits of the model server", {"fields": ["monthly_token_limit"]}),
         ("Dates", {"fields": ["created_at", "email_verified_at", "last_login"]}),
     ]
     add_fieldsets = [(None, {"fields": ["email", "name", "role", "password1", "password2"]})]
-    actions = ["deactivate"]
+    actions = ["deactivate", "export", "erase"]
 
     @admin.display(description="Password")
     def password_link(self, user: User) -> str:
@@ -58,6 +63,7 @@ class UserAdmin(KeptForever, DjangoUserAdmin, FastAdmin):  # type: ignore[misc, 
             services.change_user(
                 user=obj, name=given["name"], email=given["email"], role=given["role"], is_active=given["is_active"]
             )
+            services.set_monthly_limit(user=obj, tokens=given["monthly_token_limit"])
             return
         user = services.create_user(
             email=given["email"],
@@ -77,6 +83,30 @@ class UserAdmin(KeptForever, DjangoUserAdmin, FastAdmin):  # type: ignore[misc, 
             except ValidationFailed as error:
                 self.message_user(request, f"{user}: {error}", messages.ERROR)
 
+    @admin.action(description="Export what is kept about one of them here, as JSON")
+    def export(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
+        user = users.first()
+        if user is None or users.count() != 1:
+            self.message_user(request, "Choose one person: each gets a file of their own.", messages.ERROR)
+            return None
+        pieces: Any = aexport_person(user=user) if isinstance(request, ASGIRequest) else export_person(user=user)
+        headers = {"Content-Disposition": f'attachment; filename="person-{user.pk}.json"'}
+        return StreamingHttpResponse(pieces, content_type="application/json", headers=headers)
+
+    @admin.action(description="Erase here: everything personal goes, for good")
+    def erase(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
+        if "confirmed" not in request.POST:
+            context = self.admin_site.each_context(request) | {"users": users, "title": "Erase people"}
+            return TemplateResponse(request, "accounts/erase.html", context)
+        for user in users:
+            try:
+                erase_person(user=user, actor=cast(User, request.user), now=timezone.now())
+            except ApiError as error:
+                self.message_user(request, f"{user}: {error}", messages.ERROR)
+            else:
+                self.message_user(request, f"User {user.pk} is erased here. The other project has its own part.")
+        return None
+
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(KeptForever, ModelAdmin):
@@ -88,7 +118,7 @@ class ApiKeyAdmin(KeptForever, ModelAdmin):
     autocomplete_fields = ["user"]
     fieldsets = [
         (None, {"fields": ["user", "name", "permissions", "expires_at"]}),
-        ("Limits of the model server", {"fields": ["request_limit", "token_limit", "concurrency_limit"]}),
+        ("Limits of the model server", {"fields": KeyLimitsForm.Meta.fields}),
     ]
     add_fieldsets = [(None, {"fields": ["user", "name", "permissions", "expires_at"]})]
     actions = ["revoke"]
@@ -100,6 +130,7 @@ class ApiKeyAdmin(KeptForever, ModelAdmin):
     def limits(self, key: ApiKey) -> str:
         """Those that are not the defaults: requests and tokens are of a minute."""
         own = {"requests": key.request_limit, "tokens": key.token_limit, "at once": key.concurrency_limit}
+        own["tokens a month"] = key.monthly_token_limit
         return ", ".join(f"{limit:,} {what}" for what, limit in own.items() if limit is not None)
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
@@ -120,6 +151,7 @@ class ApiKeyAdmin(KeptForever, ModelAdmin):
                 requests=given["request_limit"],
                 tokens=given["token_limit"],
                 concurrency=given["concurrency_limit"],
+                tokens_a_month=given["monthly_token_limit"],
             )
             return
         key, raw = services.create_api_key(

@@ -10,14 +10,15 @@ from shared.secret_files import can_be_guessed
 
 
 def check_jwt_key(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
-    """An error for a key that could be guessed."""
-    if not can_be_guessed(settings.JWT_KEY):
-        return []
+    """An error for a key that could be guessed; one of another time is as good to whoever guesses it."""
+    keys = {"STOA_JWT_KEY": [settings.JWT_KEY], "STOA_JWT_KEY_FALLBACKS": settings.JWT_KEY_FALLBACKS}
     return [
         Error(
-            "STOA_JWT_KEY can be guessed, and whoever guesses it can sign in as anybody.",
+            f"{name} can be guessed, and whoever guesses it can sign in as anybody.",
             hint="Unset it, and one is made under var/, or set it to what this prints: "
             "python -c 'import secrets; print(secrets.token_urlsafe(48))'",
             id="accounts.E001",
         )
+        for name, given in keys.items()
+        if any(map(can_be_guessed, given))
     ]

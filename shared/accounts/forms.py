@@ -25,7 +25,8 @@ class NewUserForm(UserCreationForm):  # type: ignore[misc]
 class UserForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = User
-        fields = ["email", "name", "role", "is_active"]
+        fields = ["email", "name", "role", "is_active", "monthly_token_limit"]
+        help_texts = {"monthly_token_limit": "Of the model server, with all their keys. Empty: its default."}
 
     def clean_email(self) -> str:
         return User.objects.normalize_email(self.cleaned_data["email"])
@@ -78,9 +79,10 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
 class KeyLimitsForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = ApiKey
-        fields = ["request_limit", "token_limit", "concurrency_limit"]
+        fields = ["request_limit", "token_limit", "concurrency_limit", "monthly_token_limit"]
         help_texts = {
             "request_limit": "Of the model server. Empty: its default. A key with limits of its own counts by itself, "
             "and not among its user's.",
             "token_limit": "Prompt and output together.",
+            "monthly_token_limit": "Counts beside its user's own.",
         }

@@ -40,6 +40,8 @@ class User(AbstractBaseUser):
     email_verified_at = models.DateTimeField(null=True, blank=True)
     token_version = models.PositiveIntegerField(default=0, editable=False)  # one up: every earlier token is refused
     created_at = models.DateTimeField(default=timezone.now, editable=False)
+    # What the model server lets them use, with all their keys. Empty: its default.
+    monthly_token_limit = models.PositiveBigIntegerField("tokens a month", null=True, blank=True)
 
     objects: ClassVar[UserManager] = UserManager()
 
@@ -95,10 +97,12 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(null=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, editable=False)
-    # What the model server lets this key do. Empty: its default. With any of them the key is counted by itself alone.
+    # What the model server lets this key do. Empty: its default. With any of the first three the key is counted by
+    # itself alone; what it uses in a month counts for its user as well.
     request_limit = models.PositiveIntegerField("requests a minute", null=True, blank=True)
     token_limit = models.PositiveIntegerField("tokens a minute", null=True, blank=True)
     concurrency_limit = models.PositiveIntegerField("requests at once", null=True, blank=True)
+    monthly_token_limit = models.PositiveBigIntegerField("tokens a month", null=True, blank=True)
 
     class Meta:
         verbose_name = "API key"

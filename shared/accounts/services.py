@@ -205,12 +205,28 @@ def create_api_key(
     return key, f"{KEY_MARK}{key_id}_{secret}"
 
 
-def set_key_limits(*, api_key: ApiKey, requests: int | None, tokens: int | None, concurrency: int | None) -> None:
+def set_key_limits(
+    *,
+    api_key: ApiKey,
+    requests: int | None,
+    tokens: int | None,
+    concurrency: int | None,
+    tokens_a_month: int | None = None,
+) -> None:
     """What the model server lets the key do from now on, within a minute; None: its default."""
     ApiKey.objects.filter(pk=api_key.pk).update(
-        request_limit=requests, token_limit=tokens, concurrency_limit=concurrency
+        request_limit=requests,
+        token_limit=tokens,
+        concurrency_limit=concurrency,
+        monthly_token_limit=tokens_a_month,
     )
-    api_key.refresh_from_db(fields=["request_limit", "token_limit", "concurrency_limit"])
+    api_key.refresh_from_db(fields=["request_limit", "token_limit", "concurrency_limit", "monthly_token_limit"])
+
+
+def set_monthly_limit(*, user: User, tokens: int | None) -> None:
+    """How many tokens a month the model server lets them use from now on, with all their keys; None: its default."""
+    User.objects.filter(pk=user.pk).update(monthly_token_limit=tokens)
+    user.refresh_from_db(fields=["monthly_token_limit"])
 
 
 def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:

@@ -1,12 +1,15 @@
 """Access and refresh tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA-256 by this installation's key.
 
-They are read as RFC 8725 asks: one algorithm, every claim required, one kind never taken for the other.
+They are read as RFC 8725 asks: one algorithm, every claim required, one kind never taken for the other. A token that
+one of JWT_KEY_FALLBACKS has signed is as good as one of today's key, so that a change of the key signs nobody out.
 """
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 import jwt
 from django.conf import settings
@@ -56,14 +59,7 @@ def encode(claims: Claims, kind: TokenKind, *, now: datetime, lifetime: timedelt
 def decode(token: str, kind: TokenKind) -> Claims:
     """The claims of a token of this kind. Raises InvalidToken."""
     try:
-        payload = jwt.decode(
-            token,
-            settings.JWT_KEY,
-            algorithms=[ALGORITHM],
-            audience=settings.JWT_ISSUER,
-            issuer=settings.JWT_ISSUER,
-            options={"require": _REQUIRED, "strict_aud": True},
-        )
+        payload = _payload(token, [settings.JWT_KEY, *settings.JWT_KEY_FALLBACKS])
         if payload["kind"] != kind:
             raise InvalidToken(f"This is no {kind} token.")
         return Claims(
@@ -75,3 +71,21 @@ def decode(token: str, kind: TokenKind) -> Claims:
         )
     except (jwt.PyJWTError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidToken("This token is not valid.") from error
+
+
+def _payload(token: str, keys: Sequence[str]) -> dict[str, Any]:
+    """What the token says, whichever of the keys has signed it."""
+    key, *others = keys
+    try:
+        return jwt.decode(
+            token,
+            key,
+            algorithms=[ALGORITHM],
+            audience=settings.JWT_ISSUER,
+            issuer=settings.JWT_ISSUER,
+            options={"require": _REQUIRED, "strict_aud": True},
+        )
+    except jwt.InvalidSignatureError:
+        if not others:
+            raise
+        return _payload(token, others)

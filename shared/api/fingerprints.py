@@ -14,9 +14,8 @@ from django.http.multipartparser import MultiPartParser, MultiPartParserError
 
 def fingerprint(request: HttpRequest) -> str:
     """A digest of query, type and body, which can be read afterwards as before. Of a form with files the parts count,
-    not the boundary between them, which a client makes anew for each try. The digest is keyed: it is kept, and whoever
-    reads it could else try passwords against that of a body which holds one."""
-    digest = hmac.new(settings.SECRET_KEY.encode(), digestmod=hashlib.sha256)
+    not the boundary between them, which a client makes anew for each try. It is kept in one of `kept_forms`."""
+    digest = hashlib.sha256()
     for text in (request.META.get("QUERY_STRING", ""), request.content_type or ""):
         digest.update(f"{len(text)}:{text}".encode(errors="replace"))
     if request.content_type == "multipart/form-data":
@@ -24,6 +23,13 @@ def fingerprint(request: HttpRequest) -> str:
     else:
         digest.update(request.body)
     return digest.hexdigest()
+
+
+def kept_forms(digest: str) -> list[str]:
+    """A fingerprint as it is kept, and as it was kept under keys of before. They are keyed: whoever reads them could
+    else try passwords against that of a body which holds one."""
+    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    return [hmac.new(key.encode(), digest.encode(), hashlib.sha256).hexdigest() for key in keys]
 
 
 def _form_digest(request: HttpRequest) -> bytes:

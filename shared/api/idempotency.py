@@ -17,6 +17,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from shared.api.errors import ApiError, ValidationFailed
+from shared.api.fingerprints import kept_forms
 from shared.api.models import KeyedRequest
 
 LONGEST_KEY = 255
@@ -61,9 +62,10 @@ def claim(*, scope: str, fingerprint: str, now: datetime) -> KeyedRequest:
 
 def try_to_claim(*, scope: str, fingerprint: str, now: datetime) -> KeyedRequest | None:
     """`claim` that does not wait: None while another runs."""
-    mine = {"fingerprint": fingerprint, "owner": uuid.uuid4(), "claimed_at": now, "created_at": now}
+    forms = kept_forms(fingerprint)
+    mine = {"fingerprint": forms[0], "owner": uuid.uuid4(), "claimed_at": now, "created_at": now}
     row, made = KeyedRequest.objects.get_or_create(scope=scope, defaults=mine)
-    if row.fingerprint != fingerprint:
+    if row.fingerprint not in forms:
         raise ValidationFailed({"Idempotency-Key": ["This key came with another body before. Send a new key."]})
     return row if made or row.status is not None or _takes_over(row, now) else None
 

@@ -7,7 +7,7 @@ class KeyedRequest(models.Model):
     """A request that came with an Idempotency-Key, and its answer once there is one."""
 
     scope = models.CharField(max_length=64, unique=True)  # SHA-256 of who asked, method, path and key
-    fingerprint = models.CharField(max_length=64)  # SHA-256 of what was sent
+    fingerprint = models.CharField(max_length=64)  # of what was sent, keyed
     owner = models.UUIDField()  # the run that may write the answer; another run that takes over has another
     claimed_at = models.DateTimeField()
     created_at = models.DateTimeField(db_index=True)

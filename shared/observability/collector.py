@@ -17,6 +17,4 @@ def collector(env: environ.Env) -> str:
 
 def _of_traces(env: environ.Env, name: str) -> str:
     """What is said of traces, else of everything."""
-    return str(
-        env.str(f"OTEL_EXPORTER_OTLP_TRACES_{name}", default="") or env.str(f"OTEL_EXPORTER_OTLP_{name}", default="")
-    )
+    return str(env.str(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or env.str(f"OTEL_EXPORTER_OTLP_{name}"))

@@ -15,10 +15,10 @@ def deploy_run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, DEPLOY / "run", *arguments], capture_output=True, text=True, timeout=60)
 
 
-def test_help_names_the_four_commands():
+def test_help_names_the_commands():
     told = deploy_run("--help")
     assert told.returncode == 0
-    assert all(command in told.stdout for command in ("demo", "test", "check", "bench"))
+    assert all(command in told.stdout for command in ("demo", "test", "check", "bench", "backup", "restore"))
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--colour"], ["dance"], [], ["demo", "--commerce-port", "many"]])

@@ -48,6 +48,8 @@ def test_x1_a_sound_environment_has_no_warnings(tmp_path: Path) -> None:
         ({"STOA_JWT_KEY": None}, "STOA_JWT_KEY"),
         ({"STOA_JWT_KEY": "x" * 64}, "STOA_JWT_KEY"),
         ({"STOA_JWT_KEY": SOUND["SECRET_KEY"]}, "STOA_JWT_KEY"),
+        ({"STOA_JWT_KEY_FALLBACKS": "changeme"}, "STOA_JWT_KEY_FALLBACKS"),
+        ({"STOA_SECRET_KEY_FALLBACKS": secrets.token_urlsafe(48) + ",old"}, "STOA_SECRET_KEY_FALLBACKS"),
         ({"STOA_ALLOWED_HOSTS": "*"}, "STOA_ALLOWED_HOSTS"),
         ({"STOA_ALLOWED_HOSTS": None}, "STOA_ALLOWED_HOSTS"),
         ({"DATABASE_URL": None}, "DATABASE_URL"),

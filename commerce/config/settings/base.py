@@ -87,29 +87,29 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 
 # On every order: its tax, in hundredths of a percent of what is taxable (1900 is 19 %), and what its delivery costs, in
 # minor units of the order's currency.
-TAX_RATE = env.int("STOA_TAX_RATE", default=0)
-DELIVERY_FEE = env.int("STOA_DELIVERY_FEE", default=0)
+TAX_RATE = env.int("STOA_TAX_RATE")
+DELIVERY_FEE = env.int("STOA_DELIVERY_FEE")
 
 # In which zone the days and months of the figures begin; a change makes them anew.
 ANALYTICS_TIME_ZONE = time_zone(env, "STOA_ANALYTICS_TIME_ZONE")
 
 # A minute and a user.
-CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT", default=5)
-UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT", default=10)
-DELETE_LIMIT = env.int("STOA_DELETE_LIMIT", default=10)
+CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT")
+UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT")
+DELETE_LIMIT = env.int("STOA_DELETE_LIMIT")
 
 # How many trusted people must report something before it is hidden on its own (0: never), how long a decision can be
 # undone, and how long an author may appeal once they are told.
-MODERATION_AUTO_HIDE_AFTER = env.int("STOA_MODERATION_AUTO_HIDE_AFTER", default=5)
-MODERATION_UNDO_WINDOW = timedelta(minutes=env.int("STOA_MODERATION_UNDO_MINUTES", default=10))
-MODERATION_APPEAL_WINDOW = timedelta(days=env.int("STOA_MODERATION_APPEAL_DAYS", default=14))
+MODERATION_AUTO_HIDE_AFTER = env.int("STOA_MODERATION_AUTO_HIDE_AFTER")
+MODERATION_UNDO_WINDOW = timedelta(minutes=env.int("STOA_MODERATION_UNDO_MINUTES"))
+MODERATION_APPEAL_WINDOW = timedelta(days=env.int("STOA_MODERATION_APPEAL_DAYS"))
 
 # The files of attachments: in a folder of this machine, or in an S3 bucket.
-STORAGE = env.str("STOA_STORAGE", default="files")
-MEDIA_ROOT = env.str("STOA_MEDIA_ROOT", default="") or VAR_DIR / "media"
+STORAGE = env.str("STOA_STORAGE")
+MEDIA_ROOT = env.str("STOA_MEDIA_ROOT") or VAR_DIR / "media"
 MEDIA_URL = "/media/"
 if STORAGE == "s3":
-    S3_PUBLIC_URL = env.str("STOA_S3_PUBLIC_URL", default="")  # where the bucket is read by anybody, such as a CDN
+    S3_PUBLIC_URL = env.str("STOA_S3_PUBLIC_URL")  # where the bucket is read by anybody, such as a CDN
     MEDIA_URL = f"{S3_PUBLIC_URL.rstrip('/')}/" if S3_PUBLIC_URL else MEDIA_URL
     STORAGES = STORAGES | {"default": s3_storage(env)}
 elif STORAGE == "files":
@@ -120,7 +120,7 @@ else:
     raise ImproperlyConfigured(f"STOA_STORAGE is {STORAGE!r}: set it to files or s3.")
 FILE_UPLOAD_HANDLERS = ["commerce.attachments.upload_handler.DiskUploadHandler"]  # never in memory
 DATA_UPLOAD_MAX_NUMBER_FILES = 50
-CLAMD = env.str("STOA_CLAMD", default="")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: no scan
+CLAMD = env.str("STOA_CLAMD")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: no scan
 # One upload carries up to ten files. Its body alone may be larger than MAX_BODY_BYTES, and only from who is signed in.
 LARGEST_FILE_BYTES = 10 * 1024 * 1024
 MOST_FILES = 10
@@ -149,11 +149,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 
 # Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
-DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL", default="http://127.0.0.1:8001/v1")
-DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY", default="")
-DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL", default="stoa-describer")
+DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")
+DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY")
+DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL")
 # How many descriptions a shop may ask for in a day of UTC; 0: any number.
-DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY", default=500)
+DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY")
 # With what the model server signs its word that a batch has ended. Without it the shop asks every few seconds.
 DESCRIPTIONS_WEBHOOK_SECRET = webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
 

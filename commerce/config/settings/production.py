@@ -7,7 +7,7 @@ from shared.environment import env
 from shared.production import require_production_environment
 
 require_production_environment()
-if not env.str("STOA_EMAIL_URL", default=""):
+if not env.str("STOA_EMAIL_URL"):
     raise ImproperlyConfigured(
         "STOA_EMAIL_URL must name a mail server in production, as in smtp+tls://user:password@mail.example:587: "
         "without one, the links that set new passwords would be printed."

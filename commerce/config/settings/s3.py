@@ -10,7 +10,7 @@ from shared.s3 import s3_options
 
 def s3_storage(env: Env) -> dict[str, Any]:
     """The entry of STORAGES. Raises ImproperlyConfigured without a bucket."""
-    bucket = env.str("STOA_S3_BUCKET", default="")
+    bucket = env.str("STOA_S3_BUCKET")
     if not bucket:
         raise ImproperlyConfigured("STOA_STORAGE is s3: set STOA_S3_BUCKET to the name of the bucket.")
     return {

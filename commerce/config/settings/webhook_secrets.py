@@ -13,7 +13,7 @@ FEWEST_BYTES = 24  # as Standard Webhooks has it: of fewer, and of none, a signa
 def webhook_secret(env: Env, name: str) -> str:
     """A secret in the form of Standard Webhooks, or "" where none is given. Raises ImproperlyConfigured for any other
     text, without a word of it."""
-    secret = str(env.str(name, default=""))
+    secret = str(env.str(name))
     if secret and _size(secret) < FEWEST_BYTES:
         raise ImproperlyConfigured(
             f"{name} is no webhook secret: give the one that the model server shows, {PREFIX} and base64 of at least "

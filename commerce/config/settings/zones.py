@@ -8,7 +8,7 @@ from environ import Env
 
 def time_zone(env: Env, name: str) -> str:
     """The name of a zone, UTC unless one is given. Raises ImproperlyConfigured for what is none."""
-    zone = str(env.str(name, default="UTC"))
+    zone = str(env.str(name))
     if zone not in available_timezones():
         raise ImproperlyConfigured(f"{name} is {zone!r}: name a time zone, as in Europe/Dublin.")
     return zone

@@ -55,34 +55,34 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 
 # Folders of models (downloads go into the first); what is loaded at first; where the model host's sockets are.
 BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
-MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR", default=[str(VAR_DIR / "models")])]
-LOAD_AT_START: list[str] = env.list("STOA_LOAD", default=["stoa-describer", "stoa-encoder"])
+MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR") or [VAR_DIR / "models"]]
+LOAD_AT_START: list[str] = env.list("STOA_LOAD")
 # Models of other servers: a JSON array. It holds keys, so that nothing prints it.
-REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS", default=""))
-RUN_DIR = Path(env.str("STOA_RUN_DIR", default=str(VAR_DIR / "run")))
-COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR", default=str(VAR_DIR / "compiled")))  # private to this user
+REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS"))
+RUN_DIR = Path(env.str("STOA_RUN_DIR") or VAR_DIR / "run")
+COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR") or VAR_DIR / "compiled")  # private to this user
 # Whether servers and workers start a model host where none runs; where it runs apart from them, they wait for it.
-START_HOST = env.bool("STOA_START_HOST", default=True)
+START_HOST = env.bool("STOA_START_HOST")
 
 # How a model host shares this machine among models.
 MODEL_POLICY = Policy(
-    memory_budget=byte_count("STOA_MEMORY_BUDGET"),
-    max_loaded=env.int("STOA_MAX_LOADED", default=0) or None,
-    evict=env.bool("STOA_EVICT", default=False),
-    autoload=env.bool("STOA_AUTOLOAD", default=False),
-    idle_unload=env.float("STOA_IDLE_UNLOAD", default=0.0) or None,
+    memory_budget=byte_count("STOA_MEMORY_BUDGET") or None,
+    max_loaded=env.int("STOA_MAX_LOADED") or None,
+    evict=env.bool("STOA_EVICT"),
+    autoload=env.bool("STOA_AUTOLOAD"),
+    idle_unload=env.float("STOA_IDLE_UNLOAD") or None,
 )
 
 # Batches, their results and their files, after the end; a file that no batch was made of, after its upload.
-BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_KEEP_DAYS", default=7.0))
+BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_KEEP_DAYS"))
 
 # Files of batches: in a folder of this machine, or in an S3 bucket that is nobody else's to read. Only the body of an
 # upload may be larger than MAX_BODY_BYTES.
-MAX_FILE_BYTES = byte_count("STOA_MAX_FILE_BYTES") or 200 * 1024 * 1024
-FILES_BYTES_PER_USER = byte_count("STOA_FILES_PER_USER") or 10 * 1024 * 1024 * 1024
+MAX_FILE_BYTES = byte_count("STOA_MAX_FILE_BYTES")
+FILES_BYTES_PER_USER = byte_count("STOA_FILES_PER_USER")
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 1024 * 1024
-MEDIA_ROOT = env.str("STOA_FILES_DIR", default="") or VAR_DIR / "files"
-if FILES_BUCKET := env.str("STOA_FILES_BUCKET", default=""):
+MEDIA_ROOT = env.str("STOA_FILES_DIR") or VAR_DIR / "files"
+if FILES_BUCKET := env.str("STOA_FILES_BUCKET"):
     # What is read waits on the disk: the library's own default is memory.
     s3 = s3_options(env, FILES_BUCKET) | {"max_memory_size": 1024 * 1024}
     STORAGES = STORAGES | {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3}}
@@ -90,20 +90,20 @@ FILE_UPLOAD_HANDLERS = ["inference.files.upload_handler.NamelessUploadHandler"] 
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 
 # Receivers of webhooks, as host:port, that may be anywhere. All others are on the public internet.
-WEBHOOK_ALLOW = read_allowed(env.list("STOA_WEBHOOK_ALLOW", default=[]))
+WEBHOOK_ALLOW = read_allowed(env.list("STOA_WEBHOOK_ALLOW"))
 
 # WebSockets open at once in one process: of all users together, and of one.
-SOCKETS = env.int("STOA_SOCKETS", default=2000)
-SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER", default=20)
+SOCKETS = env.int("STOA_SOCKETS")
+SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER")
 
 # How large a batch may be. Its body may be larger than MAX_BODY_BYTES, from who is signed in.
-BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS", default=50_000)
-BATCHES_BYTES_PER_USER = byte_count("STOA_BATCHES_PER_USER") or 10 * 1024 * 1024 * 1024
-MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES") or 128 * 1024 * 1024
+BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS")
+BATCHES_BYTES_PER_USER = byte_count("STOA_BATCHES_PER_USER")
+MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES")
 
 # Where spans are kept for GET /traces, and at most how many; each for a day.
 TRACE_STORE = "inference.traces.keeping.Store"
-TRACE_SPANS = env.int("STOA_TRACE_SPANS", default=200_000)
+TRACE_SPANS = env.int("STOA_TRACE_SPANS")
 
 # Celery, on the server of REDIS_URL; without one batches are accepted, and wait for a worker that has one. A worker's
 # tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from their process.
@@ -129,12 +129,15 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 # A minute: what one API key may do, what all that speaks for one user may do together, and what comes from one address
 # without a credential. Tokens are those of prompts and outputs. At once: requests that something is generated for.
-KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUEST_LIMIT", default=600)
-KEY_TOKEN_LIMIT = env.int("STOA_KEY_TOKEN_LIMIT", default=200_000)
-KEY_CONCURRENCY_LIMIT = env.int("STOA_KEY_CONCURRENCY_LIMIT", default=16)
-USER_REQUEST_LIMIT = env.int("STOA_USER_REQUEST_LIMIT", default=1200)
-USER_TOKEN_LIMIT = env.int("STOA_USER_TOKEN_LIMIT", default=400_000)
-USER_CONCURRENCY_LIMIT = env.int("STOA_USER_CONCURRENCY_LIMIT", default=32)
-ADDRESS_REQUEST_LIMIT = env.int("STOA_ADDRESS_REQUEST_LIMIT", default=60)
+KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUEST_LIMIT")
+KEY_TOKEN_LIMIT = env.int("STOA_KEY_TOKEN_LIMIT")
+KEY_CONCURRENCY_LIMIT = env.int("STOA_KEY_CONCURRENCY_LIMIT")
+USER_REQUEST_LIMIT = env.int("STOA_USER_REQUEST_LIMIT")
+USER_TOKEN_LIMIT = env.int("STOA_USER_TOKEN_LIMIT")
+USER_CONCURRENCY_LIMIT = env.int("STOA_USER_CONCURRENCY_LIMIT")
+# Tokens a month of UTC, by the ledger of usage: of one key, and of all that speaks for a user; 0: any number.
+KEY_MONTHLY_TOKEN_LIMIT = env.int("STOA_KEY_MONTHLY_TOKEN_LIMIT")
+USER_MONTHLY_TOKEN_LIMIT = env.int("STOA_USER_MONTHLY_TOKEN_LIMIT")
+ADDRESS_REQUEST_LIMIT = env.int("STOA_ADDRESS_REQUEST_LIMIT")
 
 UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}

@@ -30,7 +30,7 @@ import django
 django.setup()
 from django.utils import timezone
 from shared.accounts.models import User
-from shared.accounts.services import create_api_key, create_user, set_key_limits
+from shared.accounts.services import create_api_key, create_user, set_key_limits, set_monthly_limit
 now = timezone.now()
 made = {}
 for name, wanted in json.loads(sys.argv[1]).items():
@@ -41,6 +41,8 @@ for name, wanted in json.loads(sys.argv[1]).items():
     key, made[name] = create_api_key(user=user, name=name, permissions=permissions, now=now)
     if own := wanted.get("limits"):
         set_key_limits(api_key=key, requests=own[0], tokens=own[1], concurrency=own[2])
+    if month := wanted.get("month"):
+        set_monthly_limit(user=user, tokens=month)
 print(json.dumps(made))
 """
 
@@ -57,6 +59,7 @@ KEYS: dict[str, dict[str, object]] = {
     "apart": {"user": "twin", "limits": [1000, None, None]},
     "narrow": {"user": "twin", "permissions": ["run_inference"]},
     "none": {"limits": [0, None, None]},
+    "month": {"month": 200},
 }
 
 

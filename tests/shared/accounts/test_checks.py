@@ -31,6 +31,12 @@ def test_a4_a_key_that_can_be_guessed_is_an_error(settings: Settings, key: str) 
     assert "accounts.E001" in [error.id for error in run_checks()]
 
 
+@pytest.mark.parametrize("key", WEAK)
+def test_a4_a_key_of_before_that_can_be_guessed_is_an_error_too(settings: Settings, key: str) -> None:
+    settings.JWT_KEY_FALLBACKS = ["4RkTgh0yYb7iK2mQ9xW5vN8cL1dZ6sEjUaFpOo3u", key]
+    assert [error.msg.split()[0] for error in check_jwt_key(None)] == ["STOA_JWT_KEY_FALLBACKS"]
+
+
 def test_a4_the_key_that_a_machine_makes_for_itself_is_sound() -> None:
     assert check_jwt_key(None) == []
 

@@ -165,6 +165,21 @@ def test_o3_what_is_kept_of_a_body_tells_nothing_to_who_does_not_have_our_key(po
     assert first != second
 
 
+def test_after_a_change_of_the_secret_key_a_request_that_is_sent_again_is_answered_again(
+    post: Make, settings: Settings
+) -> None:
+    before = settings.SECRET_KEY
+    first = post(a=1)
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the one after it " * 4, [before]
+
+    again = post(a=1)
+
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert how_many() == 1
+    assert post(a=2).status_code == 422
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_password_is_hashed_outside_of_any_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = []

@@ -6,11 +6,11 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-import environ
 import httpx2
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from shared.environment import env
 from shared.observability.collector import collector
 from tests.otlp import Collector, running_collector
 from tests.shared.serving.conftest import StartServer
@@ -123,7 +123,6 @@ def test_nothing_is_traced_where_nothing_is_to_be(start_server: StartServer, tak
 
 
 def test_an_endpoint_is_taken_from_opentelemetrys_own_variables(monkeypatch: pytest.MonkeyPatch):
-    env = environ.Env()
     assert collector(env) == ""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://everything")
     assert collector(env) == "http://everything"

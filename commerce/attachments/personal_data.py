@@ -1,0 +1,32 @@
+"""What attachments keep about a person: the files that they uploaded."""
+
+from datetime import datetime
+
+from commerce.attachments.models import Attachment
+from commerce.attachments.services import delete_attachment
+from shared.accounts.models import User
+from shared.accounts.person_rules import Rule
+
+# What these show was uploaded for a shop, and stays with it.
+OF_PEOPLE = frozenset({"commerce_reviews.Review", "commerce_reviews.Review_photos"})
+
+
+def _erase(user: User, now: datetime) -> None:
+    used = _used_by_shops(user)
+    for attachment_id in Attachment.objects.filter(owner=user).values_list("pk", flat=True):
+        if attachment_id not in used:
+            delete_attachment(attachment_id=attachment_id, actor=user, now=now)
+
+
+def _used_by_shops(user: User) -> set[int]:
+    return {
+        attachment_id
+        for relation in Attachment._meta.get_fields(include_hidden=True)
+        if relation.auto_created and relation.is_relation and relation.related_model._meta.label not in OF_PEOPLE
+        for attachment_id in relation.related_model._base_manager.filter(
+            **{f"{relation.field.name}__owner": user}
+        ).values_list(f"{relation.field.name}__pk", flat=True)
+    }
+
+
+RULES = (Rule(Attachment, "owner", _erase),)

@@ -1,0 +1,36 @@
+"""What accounts keep about a person."""
+
+from datetime import datetime
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+
+from shared.accounts.models import ApiKey, SignIn, User
+from shared.accounts.person_rules import Rule, deleted
+from shared.accounts.roles import Role
+from shared.accounts.services import LAST_ADMIN, leaves_no_admin
+
+
+def _erase_keys(user: User, now: datetime) -> None:
+    """They open nothing any more, and stay for the ledger of usage, which names them."""
+    user.api_keys.filter(revoked_at=None).update(revoked_at=now)
+    user.api_keys.update(name="", secret_hash="", last_used_at=None)
+
+
+def _erase_log(user: User, now: datetime) -> None:
+    """What the admin wrote down about them has their e-mail in it; what they did there stays, under their id."""
+    about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk))
+    about.update(object_repr=f"user {user.pk}")
+    LogEntry.objects.filter(object_repr__contains=user.email).update(object_repr="erased")
+
+
+def last_admin(user: User) -> str:
+    return LAST_ADMIN if leaves_no_admin(user=user, role=Role(user.role), is_active=False) else ""
+
+
+RULES = (
+    Rule(ApiKey, "user", _erase_keys, hidden=("secret_hash",)),
+    deleted(SignIn, "user", hidden=("refresh_id",)),
+    Rule(LogEntry, "user", _erase_log),
+)
+HINDRANCES = (last_admin,)

@@ -1,0 +1,182 @@
+"""What the shop keeps of somebody who is erased: its books and its log, under an id behind which nobody is left."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from commerce.addresses.models import Address
+from commerce.attachments.models import Attachment
+from commerce.catalog.models import Product
+from commerce.moderation.models import Notice
+from commerce.orders.models import Order
+from commerce.orders.services import request_refund
+from commerce.reviews.models import Question, Review
+from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from shared.accounts.erasure import erase_person, export_person
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+from tests.commerce.attachments.conftest import Upload, files_in, upload  # noqa: F401  a fixture
+from tests.commerce.attachments.samples import pdf_file
+from tests.commerce.moderation.reporting import decide, report, reporter
+from tests.commerce.orders.buying import buy, make_goods, move
+from tests.commerce.reviews.writing import ask, review
+from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
+
+STREET = {"street_address": "1 Rue de Rivoli", "city": "Paris", "zip": "75001", "country": "FR"}
+PERSONAL = ("Rivoli", "0123456", "Buy elsewhere", "Call me", "some customer", "some-customer@", "it broke")
+
+
+@pytest.fixture
+def lamp(shop: Shop) -> Product:
+    return make_goods(shop)
+
+
+@pytest.fixture
+def bought(customer: User, lamp: Product, admin: User) -> Order:
+    """What a customer left behind everywhere: an address, an order, a review, a question."""
+    now = timezone.now()
+    Address.objects.create(
+        customer=customer, title="Home", type="billing", address=STREET, created_at=now, updated_at=now
+    )
+    order = buy(customer, (lamp, 2), billing_address=STREET, shipping_address=STREET, customer_contact="0123456")
+    for child in order.children.all():
+        for status in ("processing", "complete"):
+            move(child, status)
+    order.refresh_from_db()
+    review(customer, lamp, 1, comment="Buy elsewhere.")
+    ask(customer, lamp, "Call me?")
+    return order
+
+
+def erase(user: User) -> None:
+    erase_person(user=user, actor=None, now=timezone.now())
+
+
+def in_the_tables(user: User) -> str:
+    return "".join(export_person(user=user))
+
+
+def test_an_export_has_it_all(customer: User, bought: Order):
+    told = json.loads(in_the_tables(customer))
+    assert [row["address"]["city"] for row in told["commerce_addresses.Address.customer"]] == ["Paris"]
+    assert {row["customer_contact"] for row in told["commerce_orders.Order.customer"]} >= {"0123456"}
+    assert [row["comment"] for row in told["commerce_reviews.Review.user"]] == ["Buy elsewhere."]
+    assert [row["question"] for row in told["commerce_reviews.Question.user"]] == ["Call me?"]
+
+
+def test_nothing_personal_is_left_and_the_books_are_what_they_were(customer: User, bought: Order, lamp: Product):
+    money = Order.objects.order_by("pk").values_list("pk", "customer_id", "total", "order_status", "created_at")
+    before = list(money)
+
+    erase(customer)
+
+    text = in_the_tables(customer)
+    assert [words for words in PERSONAL if words.lower() in text.lower()] == []
+    assert list(money) == before
+    assert not Address.objects.exists()
+    stars = Review.objects.get()
+    assert (stars.rating, stars.comment, stars.is_visible) == (1, "", True)
+    question = Question.objects.get()
+    assert (question.question, question.is_visible) == ("", False)
+    lamp.refresh_from_db()
+    assert lamp.rating_count == 1
+
+
+def test_others_keep_what_is_theirs(customer: User, bought: Order, lamp: Product):
+    other = reporter("other")
+    theirs = review(other, lamp, 5, comment="Lovely.")
+    erase(customer)
+    theirs.refresh_from_db()
+    assert theirs.comment == "Lovely."
+    assert User.objects.get(pk=other.pk).is_active
+
+
+@pytest.mark.parametrize("status", ["pending", "processing"])
+def test_who_waits_for_an_order_is_not_erased_until_it_is_there(customer: User, lamp: Product, status: str):
+    order = buy(customer, (lamp, 1))
+    if status == "processing":
+        for child in order.children.all():
+            move(child, "processing")
+    with pytest.raises(ApiError, match=f"{order.tracking_number}.*Complete or cancel them first"):
+        erase(customer)
+    customer.refresh_from_db()
+    assert customer.is_active
+
+
+def test_who_waits_for_money_is_not_erased_until_it_is_decided(customer: User, bought: Order):
+    child = bought.children.get()
+    request_refund(customer=customer, order_id=child.pk, amount=None, reason="it broke", now=timezone.now())
+    with pytest.raises(ApiError, match="refunds that they asked for are not decided"):
+        erase(customer)
+
+
+def test_who_owns_a_shop_is_not_erased_until_somebody_else_does(owner: User, shop: Shop, admin: User):
+    with pytest.raises(ApiError, match="They own shops: Corner"):
+        erase(owner)
+    Shop.objects.filter(pk=shop.pk).update(owner=admin)
+    erase(owner)
+    assert owner.name == "Erased"
+
+
+def test_who_works_in_a_shop_leaves_it_and_its_invitations_forget_them(staff: User, shop: Shop, owner: User):
+    now = timezone.now()
+    common = {"shop": shop, "nonce": "0" * 32, "created_at": now, "expires_at": now}
+    StaffInvitation.objects.create(email=staff.email, invited_by=owner, **common)
+    other = StaffInvitation.objects.create(email="other@example.com", invited_by=staff, **common)
+
+    erase(staff)
+
+    assert not ShopStaff.objects.filter(user=staff.pk).exists()
+    assert list(StaffInvitation.objects.all()) == [other]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("log_can_be_emptied")
+def test_uploads_go_with_their_files_but_not_those_that_a_shop_shows(
+    upload: Upload,  # noqa: F811
+    customer: User,
+    lamp: Product,
+    settings: Settings,
+    tmp_path: Path,
+):
+    settings.MEDIA_ROOT = tmp_path / "media"
+    answer = upload(("mine.pdf", pdf_file()), ("shown.pdf", pdf_file()))
+    assert answer.status_code == 200, answer.content
+    mine, shown = Attachment.objects.order_by("pk")
+    Product.objects.filter(pk=lamp.pk).update(image=shown)
+
+    erase(customer)
+
+    assert list(Attachment.objects.all()) == [shown]
+    assert [Path(path).name for path in files_in(tmp_path / "media")] == ["shown.pdf"]
+    assert mine.pk != shown.pk
+
+
+def test_the_log_of_moderation_stays_and_their_reports_have_no_words(
+    customer: User, lamp: Product, admin: User, bought: Order
+):
+    content = Review.objects.get()
+    filer = reporter("filer")
+    report(content, filer, message="Rude about Rivoli.")
+    decide("accept_report", content, admin)
+    assert Notice.objects.filter(user=filer).exists()
+
+    erase(filer)
+
+    text = in_the_tables(filer)
+    assert "Rude" not in text
+    assert json.loads(text)["commerce_moderation.AbuseReport.user"][0]["model_id"] == content.pk
+    assert not Notice.objects.filter(user=filer).exists()
+
+
+def test_the_api_does_not_know_them_any_more(customer: User, bought: Order, client_of, lamp: Product):
+    signed: Client = client_of(customer)
+    assert signed.get("/api/me").status_code == 200
+    erase(customer)
+    assert signed.get("/api/me").status_code == 401
+    shown = client_of(None).get(f"/api/reviews?product_id={lamp.pk}").content.decode()
+    assert "Buy elsewhere" not in shown

@@ -1,0 +1,93 @@
+"""What the model server keeps of somebody who is erased: sums of what they used, under an id."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
+from pytest_django import Settings
+
+from inference.batches.leases import claim, open_lease
+from inference.batches.models import Batch, BatchRequest, BatchResult
+from inference.batches.outcomes import Outcome, store
+from inference.batches.services import NewRequest, create_batch
+from inference.engine import Usage
+from inference.files.models import StoredFile
+from inference.files.services import upload_file
+from inference.usage.models import DailyUsage
+from inference.usage.services import record_usage
+from inference.webhooks.models import Delivery, Endpoint
+from inference.webhooks.services import BATCH_COMPLETE, announce, create_endpoint
+from shared.accounts.erasure import erase_person, export_person
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.accounts.services import create_user
+from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
+
+SAID = "my secret wish"
+
+
+@pytest.fixture
+def person(db: None, settings: Settings, tmp_path: Path) -> User:
+    settings.MEDIA_ROOT = tmp_path / "files"
+    return create_user(email="ada@example.com", name="Ada", password=None, role=Role.STAFF, now=timezone.now())
+
+
+@pytest.fixture
+def left_behind(person: User) -> Batch:
+    """A batch that is half done, a file, a webhook with a message, and what it all took."""
+    now = timezone.now()
+    requests = [NewRequest(f"r{n}", json.dumps({"id": f"r{n}", "prompt": SAID})) for n in range(3)]
+    batch = create_batch(user=person, kind=Batch.Kind.NATIVE, model_id="m", requests=requests, now=now)
+    lease_id = open_lease(batch_pk=batch.pk, worker="w", now=now)
+    assert lease_id
+    first = claim(lease_id=lease_id, batch_pk=batch.pk, most=1)[0]
+    done = Outcome(request=first.pk, answer=json.dumps({"choices": [SAID]}), prompt_tokens=3, completion_tokens=4)
+    assert store(lease_id=lease_id, batch_pk=batch.pk, outcomes=[done], now=now)
+    upload_file(owner=person, content=SimpleUploadedFile("wish.jsonl", SAID.encode()), now=now)
+    create_endpoint(user=person, url="https://8.8.8.8/ada", events=[BATCH_COMPLETE], is_enabled=True, now=now)
+    announce(user=person, url=None, event=BATCH_COMPLETE, data={}, now=now)
+    record_usage(user_id=person.pk, api_key_id=None, model_id="m", usage=Usage(10, 20), now=now)
+    return batch
+
+
+def test_an_export_has_what_they_asked_and_what_was_answered(person: User, left_behind: Batch):
+    text = "".join(export_person(user=person))
+    told = json.loads(text)
+    assert [json.loads(row["body"])["prompt"] for row in told["inference_batches.BatchRequest.batch"]] == [SAID] * 3
+    assert SAID in told["inference_batches.BatchResult.request"][0]["answer"]
+    assert [row["name"] for row in told["inference_files.StoredFile.owner"]] == ["wish.jsonl"]
+    assert [row["url"] for row in told["inference_webhooks.Endpoint.user"]] == ["https://8.8.8.8/ada"]
+    assert len(told["inference_webhooks.Delivery.endpoint"]) == 1
+    assert Endpoint.objects.get().secret not in text
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("log_can_be_emptied")
+def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: Batch, settings: Settings):
+    sums = DailyUsage.objects.sums()
+    folder = Path(settings.MEDIA_ROOT) / "files"
+    assert len(list(folder.iterdir())) == 1
+
+    erase_person(user=person, actor=None, now=timezone.now())
+
+    for model in (Batch, BatchRequest, BatchResult, Endpoint, Delivery):
+        assert not model.objects.exists(), model
+    assert list(folder.iterdir()) == []
+    assert StoredFile.objects.get().name == ""  # until it is swept
+    assert DailyUsage.objects.sums() == sums == DailyUsage.objects.filter(user=person).sums()
+    text = "".join(export_person(user=person))
+    assert [words for words in (SAID, "wish", "8.8.8.8", "ada@") if words in text] == []
+
+
+def test_a_worker_that_comes_back_with_a_result_of_theirs_is_told_that_it_is_over(person: User, left_behind: Batch):
+    lease_id = open_lease(batch_pk=left_behind.pk, worker="late", now=timezone.now())
+    assert lease_id
+    [late] = claim(lease_id=lease_id, batch_pk=left_behind.pk, most=1)
+
+    erase_person(user=person, actor=None, now=timezone.now())
+
+    outcome = Outcome(request=late.pk, answer='{"choices": []}')
+    assert not store(lease_id=lease_id, batch_pk=left_behind.pk, outcomes=[outcome], now=timezone.now())
+    assert not BatchResult.objects.exists()

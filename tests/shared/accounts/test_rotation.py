@@ -1,0 +1,83 @@
+"""The keys of an installation change, and nobody is signed out."""
+
+import secrets
+
+import pytest
+from django.conf import settings as configured
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from shared.accounts.links import BadLink, Purpose, link_token, read_link_token
+from shared.accounts.models import User
+from shared.accounts.services import refresh_tokens
+from shared.accounts.tokens import InvalidToken, TokenKind, decode
+from tests.shared.accounts.conftest import PASSWORD, is_accepted, signed_in
+
+
+def new_key() -> str:
+    return secrets.token_urlsafe(48)
+
+
+def test_tokens_of_the_key_before_are_good_and_what_they_are_changed_for_is_of_todays(
+    user: User, settings: Settings
+) -> None:
+    before, today = configured.JWT_KEY, new_key()
+    pair = signed_in(user)
+    settings.JWT_KEY, settings.JWT_KEY_FALLBACKS = today, [new_key(), before]
+
+    assert is_accepted(pair.access)
+    fresh = refresh_tokens(refresh=pair.refresh, now=timezone.now())
+
+    settings.JWT_KEY_FALLBACKS = []
+    assert is_accepted(fresh.access)
+    assert not is_accepted(pair.access)
+
+
+def test_servers_that_were_told_of_the_next_key_accept_its_tokens_before_they_use_it(
+    user: User, settings: Settings
+) -> None:
+    today, following = configured.JWT_KEY, new_key()
+    settings.JWT_KEY = following  # a server that was started again
+    pair = signed_in(user)
+    settings.JWT_KEY, settings.JWT_KEY_FALLBACKS = today, [following]  # one that was not yet
+
+    assert is_accepted(pair.access)
+
+
+def test_a_token_of_a_key_that_nobody_knows_is_refused_whatever_the_keys_of_before(
+    user: User, settings: Settings
+) -> None:
+    settings.JWT_KEY_FALLBACKS = [new_key(), new_key()]
+    ours = settings.JWT_KEY
+    settings.JWT_KEY = new_key()
+    pair = signed_in(user)
+    settings.JWT_KEY = ours
+
+    assert not is_accepted(pair.access)
+    with pytest.raises(InvalidToken):
+        decode(pair.refresh, TokenKind.REFRESH)
+
+
+def test_links_in_letters_outlive_a_change_of_the_secret_key(user: User, settings: Settings) -> None:
+    now, before = timezone.now(), configured.SECRET_KEY
+    token = link_token(user, Purpose.RESET_PASSWORD, now=now)
+    settings.SECRET_KEY = new_key()
+
+    with pytest.raises(BadLink):
+        read_link_token(token, Purpose.RESET_PASSWORD, now=now)
+    settings.SECRET_KEY_FALLBACKS = [before]
+    assert read_link_token(token, Purpose.RESET_PASSWORD, now=now).user_id == user.pk
+
+
+def test_who_is_in_the_admin_stays_there_when_the_secret_key_changes(admin_user: User, settings: Settings) -> None:
+    settings.ROOT_URLCONF = f"{settings.PROJECT}.config.urls"
+    client = Client()
+    assert client.login(username=admin_user.email, password=PASSWORD)
+    before = configured.SECRET_KEY
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = new_key(), [before]
+
+    assert client.get("/admin/").status_code == 200
+
+    settings.SECRET_KEY_FALLBACKS = []
+    assert client.get("/admin/").status_code == 200  # it was signed anew with today's
