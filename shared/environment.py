@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from shared.variables import VARIABLES
 
-NO_BOOLEANS = ("n", "no", "off", "false", "0", "")
+FALSE_STRINGS = ("n", "no", "off", "false", "0", "")
 
 
 class Environment(environ.Env):
@@ -22,7 +22,7 @@ class Environment(environ.Env):
         if var not in self.scheme:
             raise LookupError("A name that is read from the environment has to be declared in shared/variables.py.")
         text = os.environ.get(var, "").lower()
-        if cast is bool and text not in (*self.BOOLEAN_TRUE_STRINGS, *NO_BOOLEANS):
+        if cast is bool and text not in (*self.BOOLEAN_TRUE_STRINGS, *FALSE_STRINGS):
             raise ImproperlyConfigured(f"{var} is neither true nor false.")
         try:
             return super().get_value(var, cast, *rest, **options)
