@@ -330,3 +330,34 @@ def test_results_count_as_room_and_a_batch_that_outgrows_it_ends(make_batch: Mak
     assert failed.error_code == "INVALID_REQUEST"
     assert f"may take {settings.BATCHES_BYTES_PER_USER} bytes together" in failed.error_message
     assert services.end_overfull_batches(now=NOW) == 0
+
+
+def test_what_is_done_is_written_and_more_claimed_at_once_while_the_lease_holds(make_batch: MakeBatch):
+    batch = make_batch(3)
+    lease = open_lease(batch)
+
+    def exchange(*done: int) -> list[int] | None:
+        ends = [Outcome(request=pk, answer="{}") for pk in done]
+        more = outcomes.store_and_claim(lease_id=lease, batch_pk=batch.pk, outcomes=ends, most=2, now=NOW)
+        return None if more is None else [claimed.pk for claimed in more]
+
+    first, second = exchange() or []
+    [third] = exchange(first) or []
+    assert counts(batch) == ("processing", 1, 0, 3)
+    assert statuses(batch) == ["completed", "running", "running"]
+    assert exchange(second) == []
+    assert exchange(third) is None
+    assert counts(batch) == ("completed", 3, 0, 3)
+
+
+def test_who_has_lost_the_lease_neither_writes_nor_claims(make_batch: MakeBatch):
+    batch = make_batch(2)
+    lease = open_lease(batch)
+    [first] = claim(batch, lease, most=1)
+    outcomes.reclaim(now=NOW + leases.LASTS)
+
+    ends = [Outcome(request=first, answer="{}")]
+    assert outcomes.store_and_claim(lease_id=lease, batch_pk=batch.pk, outcomes=ends, most=2, now=NOW) is None
+
+    assert statuses(batch) == ["pending", "pending"]
+    assert not BatchResult.objects.exists()
