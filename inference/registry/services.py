@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 from django.db import DatabaseError
 
-from inference.engine import EngineError, InvalidRequest, LoadOptions, LoadReport, ModelNotLoaded
+from inference.engine import EngineError, InvalidRequest, LoadOptions, LoadReport, ModelNotLoaded, ModelState
 from inference.registry.catalog import ModelCard, lost_card, model_not_found, read_catalog
 from inference.registry.listing import is_remembered
 from inference.registry.processes import host
@@ -17,6 +17,8 @@ from shared.api.errors import ApiError
 from shared.observability.metrics import Counter
 
 LOADS = Counter("stoa_model_loads_total", "Loads of models that were asked for, by outcome.", "model", "outcome")
+
+SOON_S = 2  # until what is wanted is being loaded: each server looks once a second
 
 logger = structlog.get_logger(__name__)
 _going_on: set[asyncio.Task[LoadReport]] = set()  # loads, also those whose caller has left
@@ -113,7 +115,13 @@ async def ensure_loaded(*, model_id: str) -> None:
     card = await find_loadable(model_id)
     wish = await off_the_loop(read_wish, model_id)
     options = wish.options if wish.is_wanted else LoadOptions()
-    await host().use(model_id, _files(card), options, revision=wish.revision)
+    try:
+        await host().use(model_id, _files(card), options, revision=wish.revision)
+    except ModelNotLoaded as error:
+        if wish.is_wanted and error.details.get("state") == ModelState.UNLOADED:  # a host that has just begun
+            message = f"{model_id} is about to be loaded; ask again in a few seconds."
+            raise ModelNotLoaded(message, state=ModelState.LOADING, retry_after=SOON_S) from error
+        raise
 
 
 async def check_models() -> None:

@@ -11,11 +11,21 @@ from pathlib import Path
 import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from pytest_django import Settings
 
-from inference.engine import HostClient, LoadOptions, ModelState, ModelStatus
+from inference.engine import HostClient, LoadOptions, ModelNotLoaded, ModelState, ModelStatus
 from inference.registry.models import WantedModel
 from inference.registry.reconciling import Work, begin, what_to_do
-from inference.registry.wanted import Wish, read_wish, read_wishes, unwant_model, want_first_models, want_model
+from inference.registry.services import ensure_loaded
+from inference.registry.wanted import (
+    Wish,
+    off_the_loop,
+    read_wish,
+    read_wishes,
+    unwant_model,
+    want_first_models,
+    want_model,
+)
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from tests.inference.engine.processes import RunningHost, eventually_in_state, running_host, status_of
@@ -204,6 +214,20 @@ async def test_a_restart_brings_back_what_was_loaded_with_its_options_and_not_wh
         finally:
             process.terminate()
             process.wait(45)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_wanted_model_that_a_new_host_does_not_know_yet_is_one_to_wait_for(settings: Settings, tmp_path: Path):
+    add_model(tmp_path, "talker", dict(TALKER_CONFIG))
+    with running_host() as host:
+        settings.RUN_DIR, settings.MODELS_DIRS = host.run_dir, [tmp_path]
+        with pytest.raises(ModelNotLoaded) as unwanted:
+            await ensure_loaded(model_id="talker")
+        await off_the_loop(want_model, model_id="talker", options=LoadOptions(), actor=None, now=NOW)
+        with pytest.raises(ModelNotLoaded) as wanted:
+            await ensure_loaded(model_id="talker")
+    assert unwanted.value.details == {"state": "unloaded"}
+    assert wanted.value.details == {"state": "loading", "retry_after": 2}
 
 
 async def test_o6_without_its_model_host_the_server_is_not_ready_but_alive_and_says_that_it_is_degraded(
