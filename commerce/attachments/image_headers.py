@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from mmap import mmap
 
 MOST_PIXELS = 50_000_000
+LONGEST_SIDE = (
+    65_535  # as JPEG and GIF have it; a WebP of two million columns and ten rows keeps its decoder for seconds
+)
 MOST_FRAMES = 200
 MOST_PIXELS_OF_ALL_FRAMES = 100_000_000
 MOST_METADATA_BYTES = 2 * 1024 * 1024  # of colour profiles, texts and the like, unpacked
@@ -48,6 +51,8 @@ def _check_bounds(header: Header) -> None:
         raise BadImage("has no size.")
     if pixels > MOST_PIXELS:
         raise BadImage(f"has {pixels / 1e6:.0f} megapixels; at most {MOST_PIXELS // 1_000_000} are taken.")
+    if max(header.width, header.height) > LONGEST_SIDE:
+        raise BadImage(f"is {max(header.width, header.height)} pixels long; at most {LONGEST_SIDE} are taken.")
     if header.frames > MOST_FRAMES:
         raise BadImage(f"has more than {MOST_FRAMES} frames.")
     if pixels * header.frames > MOST_PIXELS_OF_ALL_FRAMES:

@@ -13,7 +13,6 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin
 
 from shared.accounts import services
 from shared.accounts.erasure import aexport_person, erase_person, export_person
@@ -43,6 +42,7 @@ class UserAdmin(KeptForever, DjangoUserAdmin, FastAdmin):  # type: ignore[misc, 
     search_fields = ["email", "name"]
     search_help_text = "The beginning of an e-mail or of a name, or an id"  # type: ignore[misc]
     ordering = ["email"]
+    sortable_by = ["email", "created_at", "last_login"]
     filter_horizontal = []
     readonly_fields = ["password_link", "email_verified_at", "created_at", "last_login"]
     fieldsets = [
@@ -109,12 +109,15 @@ class UserAdmin(KeptForever, DjangoUserAdmin, FastAdmin):  # type: ignore[misc, 
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(KeptForever, ModelAdmin):
+class ApiKeyAdmin(KeptForever, FastAdmin):
     form = ApiKeyForm
+    ordering = ["-id"]
+    sortable_by = ()
     list_display = ["name", "prefix", "user", "limits", "created_at", "last_used_at", "expires_at", "revoked_at"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), "user__role"]
     list_select_related = ["user"]
     search_fields = ["name", "key_id", "user__email"]
+    search_help_text = "The beginning of a name, of a key or of its user's e-mail, or an id"
     autocomplete_fields = ["user"]
     fieldsets = [
         (None, {"fields": ["user", "name", "permissions", "expires_at"]}),

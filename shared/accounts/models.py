@@ -107,6 +107,7 @@ class ApiKey(models.Model):
     class Meta:
         verbose_name = "API key"
         ordering = ["-created_at", "-id"]
+        indexes = [models.Index(fields=["name"], opclasses=["varchar_pattern_ops"], name="accounts_apikey_name")]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix})"

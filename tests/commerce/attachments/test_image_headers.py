@@ -98,6 +98,13 @@ def test_fifty_megapixels_are_taken_and_more_are_not():
         read_header(bombs.png(10_001, 5_000), "image/png")
 
 
+def test_a_side_is_as_long_as_jpeg_has_it_at_most():
+    assert read_header(bombs.png(65_535, 10), "image/png").width == 65_535
+    for width, height in ((65_536, 10), (10, 2_000_000)):
+        with pytest.raises(BadImage, match="at most 65535"):
+            read_header(bombs.png(width, height), "image/png")
+
+
 @pytest.mark.parametrize("image_format", TYPES)
 def test_wherever_a_file_is_cut_there_is_a_header_or_a_refusal(image_format: str):
     content = image_file(image_format, 64, 64)
