@@ -104,7 +104,7 @@ def _read(
 def _months_left(user: User, api_key: ApiKey | None) -> Mapping[str, wire.LeftOfMonth]:
     """By `key` and `user`: what is left of their months, where they have quotas."""
     now = timezone.now()
-    told = {}
+    told: dict[str, wire.LeftOfMonth] = {}
     for quota in quotas_of(user, api_key, now=now):
         used = quota.used()
         left = max(0, quota.tokens - used)

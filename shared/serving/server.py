@@ -25,6 +25,7 @@ from shared.observability.health import is_draining, start_draining
 from shared.observability.tracing_out import start_tracing
 from shared.serving.http import HttpProtocol
 from shared.serving.websockets import WebSocketProtocol
+from shared.sqlite.holding import hold_open
 
 KEEP_ALIVE_S = 75  # longer than the proxies before us keep a connection, or they would send into a closed one
 LEFT_OVER_S = 5  # after the drain, for what does not heed its cancellation
@@ -96,6 +97,7 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         metrics.share(settings.METRICS_DIR / settings.PROJECT)
         start_tracing()
+        hold_open(settings.DATABASES)
         await super().startup(sockets)
         # What was imported stays: to look through it again and again would stop everybody for a tenth of a second.
         gc.collect()

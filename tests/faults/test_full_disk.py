@@ -1,0 +1,114 @@
+"""Row D7: the disk of the database is full. Writes are told to come again, reads go on, and nothing has to be started
+anew once there is room."""
+
+import contextlib
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.commerce.served import ServedShop, make_shop, shop_environment, start_server, url_of
+from tests.faults.conftest import StartPostgresql
+from tests.faults.test_database import add_address, own_id, stored
+
+FILLER = "filler"
+MOST_WRITES = 3000
+REFUSALS = 5
+
+
+@pytest.fixture
+def small_disk(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of so many MiB, that PostgreSQL's user gets into."""
+    folder = Path(tempfile.mkdtemp(prefix="stoa-small"))
+    folder.chmod(0o755)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True).returncode:
+        folder.rmdir()
+        pytest.skip("NOT RUN: mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    folder.rmdir()
+
+
+@contextmanager
+def shop_with_database(url: str) -> Iterator[ServedShop]:
+    """A shop whose own folder is on another disk than its database."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as home:
+        environment = shop_environment(home) | {"DATABASE_URL": url}
+        users, log = make_shop(environment), Path(home) / "log"
+        process = start_server(environment, log)
+        try:
+            yield ServedShop(url_of(process, log), users, log, environment)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def fill(disk: Path) -> None:
+    with (disk / FILLER).open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(64 * 1024))
+
+
+def write_until_refused(shop: ServedShop, headers: dict[str, str], customer: int) -> tuple[list[str], Counter[int]]:
+    """What was acknowledged, and how many answers of each status there were."""
+    known, statuses = [], Counter[int]()
+    for number in range(MOST_WRITES):
+        title = f"full {number}"
+        answer = add_address(shop.url, headers, customer, title)
+        statuses[answer.status_code] += 1
+        if answer.status_code == 201:
+            known.append(title)
+        elif answer.status_code == 503:
+            assert int(answer.headers["Retry-After"]) > 0
+            assert answer.json()["code"] == "unavailable"
+        if statuses[503] == REFUSALS:
+            break
+    return known, statuses
+
+
+def show_that_it_bears_it(shop: ServedShop, disk: Path) -> list[str]:
+    """The titles that were acknowledged."""
+    headers = shop.headers("CUSTOMER")
+    customer = own_id(shop, headers)
+    assert add_address(shop.url, headers, customer, "before").status_code == 201
+    fill(disk)
+
+    known, statuses = write_until_refused(shop, headers, customer)
+    assert set(statuses) <= {201, 503}
+    assert statuses[503] == REFUSALS
+    for path in ("/api/products", "/api/addresses"):
+        assert httpx2.get(shop.url + path, headers=headers, timeout=60).status_code == 200
+    assert httpx2.get(f"{shop.url}/livez", timeout=60).status_code == 200
+
+    (disk / FILLER).unlink()
+    assert add_address(shop.url, headers, customer, "after").status_code == 201
+    titles = {row["title"] for row in httpx2.get(f"{shop.url}/api/addresses", headers=headers, timeout=60).json()}
+    assert titles >= {*known, "before", "after"}
+    return ["before", *known, "after"]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("small_disk", [24], indirect=True)
+def test_d7_with_a_full_disk_sqlite_refuses_writes_and_recovers_by_itself(small_disk: Path):
+    with shop_with_database(f"sqlite:///{small_disk}/stoa.sqlite3") as shop:
+        known = show_that_it_bears_it(shop, small_disk)
+        assert stored(small_disk, "PRAGMA integrity_check") == ["ok"]
+        assert set(known) <= set(stored(small_disk, "SELECT title FROM commerce_addresses_address"))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("small_disk", [320], indirect=True)
+def test_d7_with_a_full_disk_postgresql_refuses_writes_and_recovers_by_itself(
+    small_disk: Path, start_postgresql: StartPostgresql, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as there:
+        there.setattr(tempfile, "tempdir", str(small_disk))
+        server = start_postgresql()
+    with shop_with_database(server.url) as shop:
+        show_that_it_bears_it(shop, small_disk)
