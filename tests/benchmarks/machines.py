@@ -101,6 +101,7 @@ def told(seen: Seen) -> str:
 
 def main() -> None:
     chosen = arguments(str(__doc__).partition("\n")[0])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # what was started ends with it
     with tempfile.TemporaryDirectory(prefix="stoa-machines-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL's user walks through it
         try:

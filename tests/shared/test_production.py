@@ -64,3 +64,25 @@ def test_x1_an_unsound_environment_does_not_start_and_says_which_setting(
     assert named in checked.stderr.splitlines()[-1]
     for value in (SOUND["SECRET_KEY"], SOUND["STOA_JWT_KEY"]):
         assert value not in checked.stdout + checked.stderr
+
+
+ASKED_WITHOUT_TLS = """
+import django
+django.setup()
+from django.test import Client
+print([Client(HTTP_HOST="shop.example").get(path).status_code for path in ("/livez", "/metrics", "/admin/login/")])
+"""
+
+
+def test_what_machines_inside_ask_needs_no_tls_and_all_else_does(tmp_path: Path) -> None:
+    environment = os.environ | SOUND | {"STOA_HOME": str(tmp_path)}
+    environment["DJANGO_SETTINGS_MODULE"] = f"{configured.PROJECT}.config.settings.production"
+    asked = subprocess.run(
+        [sys.executable, "-c", ASKED_WITHOUT_TLS],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert asked.stdout.splitlines()[-1:] == ["[200, 401, 301]"], asked.stderr
