@@ -9,7 +9,7 @@ import unicodedata
 _MODEL_MARK = re.compile(r"<\|[^<>|\n]{0,64}\|>")
 _COMMENT = re.compile(r"<!--[^<>]*-->")
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
-_LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\]\([^()\n]{0,2000}\)")
+_LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\]\([^()\n]{0,2000}(?:\([^()\n]{0,500}\)[^()\n]{0,500}){0,3}\)")
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 _RULE = re.compile(r"^[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*$", re.MULTILINE)
 _LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|(?:>[ \t]?){1,9})", re.MULTILINE)

@@ -1,7 +1,6 @@
 """The page of the queue's figures."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin_words import short_age
 from commerce.moderation.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, share_line, stacked_bars
-from commerce.moderation.statistics import QueueStatistics, queue_ages, queue_statistics
+from commerce.moderation.statistics import Ages, QueueStatistics, queue_statistics
 
 FRAME: dict[str, float] = {
     "width": WIDTH,
@@ -49,14 +48,13 @@ def show_statistics(request: HttpRequest) -> HttpResponse:
         "figures": figures,
         "oldest": short_age(figures.oldest_age) if figures.oldest_age is not None else "",
         "today": figures.days[-1],
-        "charts": [_ages(now), _decisions(figures), _agreement(figures)],
+        "charts": [_ages(figures.ages), _decisions(figures), _agreement(figures)],
         "frame": FRAME,
     }
     return render(request, "moderation/statistics.html", context)
 
 
-def _ages(now: datetime) -> Figure:
-    ages = queue_ages(now=now)
+def _ages(ages: Ages) -> Figure:
     labels = [_("under an hour"), _("under a day"), _("under a week"), _("a week or more")]
     counts = [ages.under_an_hour, ages.under_a_day, ages.under_a_week, ages.longer]
     return Figure(

@@ -101,6 +101,13 @@ def _queue_index(name: str, *order: str) -> models.Index:
     return models.Index(fields=[*order, *rest, *filters], condition=Q(is_waiting=True), name=f"commerce_queue_{name}")
 
 
+def _part_index(name: str, part: Q, *first: str) -> models.Index:
+    """A part of the queue, or its ages alone, to be counted without reading all of it."""
+    return models.Index(
+        fields=[*first, "oldest_at"], condition=Q(is_waiting=True) & part, name=f"commerce_queue_{name}"
+    )
+
+
 class Case(models.Model):
     """All reports of one content, as one item of the queue. Its figures are of the open ones, and change in the same
     transaction as they do."""
@@ -164,6 +171,11 @@ class Case(models.Model):
             _queue_index("oldest", "oldest_at", "id"),
             _queue_index("reports", "-reports_count", "-id"),
             _queue_index("weight", "-weight", "-id"),
+            _part_index("age", Q()),
+            _part_index("of_shop", Q(), "shop"),
+            _part_index("hidden", ~Q(hiding=""), "hiding"),
+            _part_index("brigaded", Q(is_brigaded=True)),
+            _part_index("appealed", Q(state="appealed")),
         ]
 
     def __str__(self) -> str:
@@ -211,7 +223,11 @@ class Decision(models.Model):
         verbose_name_plural = _("decisions")
         ordering = ["-id"]
         indexes = [
-            models.Index(fields=["-created_at", "action", "reports_count"], name="commerce_decision_newest"),
+            models.Index(
+                fields=["-created_at", "action", "reports_count"],
+                condition=Q(undone_at=None),
+                name="commerce_decision_standing",
+            ),
             models.Index(fields=["author", "action"], name="commerce_decision_of_author"),
         ]
 

@@ -34,7 +34,8 @@ def _of_person(cases: "QuerySet[Case]", email: str) -> Iterator[int]:
     if user is None:
         return
     yield from cases.filter(author=user).values_list("pk", flat=True)[:MOST_FOUND]
-    yield from _about(cases, AbuseReport.objects.for_user(user).values_list("model_type", "model_id")[:MOST_FOUND])
+    reports = AbuseReport.objects.for_user(user).order_by()
+    yield from _about(cases, reports.values_list("model_type", "model_id")[:MOST_FOUND])
 
 
 def _of_products(cases: "QuerySet[Case]", term: str) -> Iterator[int]:

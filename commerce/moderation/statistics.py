@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Sum
 from django.db.models.functions import TruncDate
 
 from commerce.moderation.models import Case, Decision
@@ -36,19 +36,6 @@ class Day:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueueStatistics:
-    """`oldest_age`: how long the oldest report of the queue has waited; None where nothing waits. `days` are the last
-    ones, today's included, oldest first."""
-
-    length: int
-    appealed: int
-    hidden: int
-    brigaded: int
-    oldest_age: timedelta | None
-    days: Sequence[Day]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Ages:
     """How many items have waited how long, by the oldest of their reports."""
 
@@ -57,30 +44,52 @@ class Ages:
     under_a_week: int
     longer: int
 
+    @property
+    def total(self) -> int:
+        return self.under_an_hour + self.under_a_day + self.under_a_week + self.longer
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueStatistics:
+    """`oldest_age`: how long the oldest report of the queue has waited; None where nothing waits. `days` are the last
+    ones, today's included, oldest first."""
+
+    ages: Ages
+    appealed: int
+    hidden: int
+    brigaded: int
+    oldest_age: timedelta | None
+    days: Sequence[Day]
+
+    @property
+    def length(self) -> int:
+        return self.ages.total
+
 
 def queue_ages(*, now: datetime) -> Ages:
-    """In one query."""
+    """By the narrowest index that has the age."""
+    waiting = Case.objects.waiting()
     hour, day, week = (now - timedelta(**back) for back in ({"hours": 1}, {"days": 1}, {"weeks": 1}))
-    counts = Case.objects.waiting().aggregate(
-        under_an_hour=Count("pk", filter=Q(oldest_at__gt=hour)),
-        under_a_day=Count("pk", filter=Q(oldest_at__lte=hour, oldest_at__gt=day)),
-        under_a_week=Count("pk", filter=Q(oldest_at__lte=day, oldest_at__gt=week)),
-        longer=Count("pk", filter=Q(oldest_at__lte=week)),
+    return Ages(
+        under_an_hour=waiting.filter(oldest_at__gt=hour).count(),
+        under_a_day=waiting.filter(oldest_at__lte=hour, oldest_at__gt=day).count(),
+        under_a_week=waiting.filter(oldest_at__lte=day, oldest_at__gt=week).count(),
+        longer=waiting.filter(oldest_at__lte=week).count(),
     )
-    return Ages(**counts)
 
 
 def queue_statistics(*, now: datetime, days: int = 30) -> QueueStatistics:
-    """As of now, in three queries."""
+    """As of now. Each figure is counted by an index of its own: all in one pass would read every item."""
     waiting = Case.objects.waiting()
-    figures = waiting.aggregate(
-        length=Count("pk"),
-        appealed=Count("pk", filter=Q(state=Case.State.APPEALED)),
-        hidden=Count("pk", filter=~Q(hiding=Case.Hiding.NONE)),
-        brigaded=Count("pk", filter=Q(is_brigaded=True)),
-    )
+    figures = {
+        "appealed": waiting.filter(state=Case.State.APPEALED).count(),
+        "hidden": waiting.exclude(hiding=Case.Hiding.NONE).count(),
+        "brigaded": waiting.filter(is_brigaded=True).count(),
+    }
     oldest = waiting.order_by("oldest_at", "id").values_list("oldest_at", flat=True).first()
-    return QueueStatistics(**figures, oldest_age=now - oldest if oldest else None, days=_days(now, days))
+    return QueueStatistics(
+        **figures, ages=queue_ages(now=now), oldest_age=now - oldest if oldest else None, days=_days(now, days)
+    )
 
 
 def _days(now: datetime, count: int) -> list[Day]:
@@ -91,7 +100,7 @@ def _days(now: datetime, count: int) -> list[Day]:
         Decision.objects.filter(created_at__gte=midnight, action__in=DECIDING, undone_at=None)
         .order_by()
         .values("action", day=TruncDate("created_at", tzinfo=UTC))
-        .annotate(decisions=Count("pk"), reports=Sum("reports_count"))
+        .annotate(decisions=Count("*"), reports=Sum("reports_count"))
     )
     found = {(row["day"], row["action"]): (row["decisions"], row["reports"]) for row in rows}
 

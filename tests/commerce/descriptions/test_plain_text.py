@@ -55,3 +55,9 @@ def test_i6_a_hostile_text_takes_no_longer_than_another(piece: str):
     plain_text(piece * (100_000 // len(piece)))
 
     assert time.monotonic() - started < 5
+
+
+def test_a_link_whose_address_has_brackets_is_its_words_too():
+    assert (
+        plain_text("See [our page](javascript:alert(1)) and ![x](http://a.example/(b)?c=(d)).") == "See our page and x."
+    )
