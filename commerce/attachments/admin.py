@@ -19,6 +19,7 @@ from shared.api.fast_admin import FastAdmin
 class AttachmentAdmin(FastAdmin):
     list_display = ["name", "preview", "content_type", "size", "owner", "created_at"]
     list_select_related = ["owner"]
+    sortable_by = ["name", "created_at"]
     list_filter = ["content_type"]
     search_fields = ["name", "owner__email"]
     fields = ["name", "preview", "content_type", "size", "width", "height", "owner", "created_at"]

@@ -26,6 +26,7 @@ class AttributeValueInline(TabularInline):
 class AttributeAdmin(FastAdmin):
     list_display = ["name", "slug", "language", "shop", "updated_at"]
     list_select_related = ["shop"]
+    sortable_by = ["name", "slug"]
     list_filter = [LanguageFilter]
     search_fields = ["name", "slug", "shop__name"]
     autocomplete_fields = ["shop"]

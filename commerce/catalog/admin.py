@@ -125,6 +125,7 @@ class ProductAdmin(FastAdmin):
     list_display_links = ["name"]
     ordering = ["-id"]
     list_select_related = ["shop", "type", "image"]
+    sortable_by = ["name"]
     list_filter = [
         "status",
         "product_type",

@@ -33,7 +33,6 @@ class DescriptionDraftAdmin(FastAdmin):
     list_display = ["created_at", "product", "beginning", "state", "language", "tone", "author"]
     list_select_related = ["product", "author", "decided_by"]
     list_filter = ["state", ["product", AutocompleteSelectFilter]]
-    sortable_by = ()
     search_fields = ["product__name", "product__slug"]
     search_help_text: Any = _("The beginning of a product's name, or a draft's id")
     fieldsets = [
@@ -142,7 +141,6 @@ class DescriptionJobAdmin(FastAdmin):
     list_display = ["created_at", "author", "shown_state", "progress", "ended_at"]
     list_select_related = ["author"]
     list_filter = ["state"]
-    sortable_by = ()
 
     def get_urls(self) -> list[URLPattern]:
         """The list is Django's, the other pages are our own."""

@@ -82,7 +82,6 @@ class DecisionAdmin(NothingByHand, FastAdmin):
     list_display_links = None
     list_filter = ["action", ["undone_at", admin.EmptyFieldListFilter]]
     list_select_related = ["case", "moderator"]
-    sortable_by = ()
     search_fields = ["moderator__email", "author__email"]
     search_help_text: Any = _("The beginning of the e-mail of a moderator or an author, or an id")
 

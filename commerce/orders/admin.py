@@ -103,7 +103,6 @@ class OrderAdmin(ToBeRead, FastAdmin):
     ]
     list_select_related = ["customer", "shop"]
     list_filter = ["order_status", ["parent", admin.EmptyFieldListFilter], ["shop", AutocompleteSelectFilter]]
-    sortable_by = ()  # no index would help, but for the order they are in
     search_fields = ["tracking_number", "customer__email", "shop__slug"]
     search_within = {"customer__email": Q(parent=None)}  # what the customer paid, rather than its parts
     search_help_text = "The beginning of a tracking number, of the customer's e-mail or of a shop's name, or an id"
@@ -129,7 +128,6 @@ class RefundAdmin(ToBeRead, FastAdmin):
     list_display = ["id", "order", "shop", money_column("amount", currency="order__currency"), "status", "created_at"]
     list_select_related = ["order", "shop"]
     list_filter = ["status", ["shop", AutocompleteSelectFilter]]
-    sortable_by = ()
     search_fields = ["order__tracking_number", "customer__email", "shop__slug"]
     search_help_text = "The beginning of an order's tracking number or of the customer's e-mail, or a refund's id"
     fields = ["order", "shop", money_column("amount", currency="order__currency"), "status", "reason", "created_at"]

@@ -35,7 +35,6 @@ class ContentAdmin(FastAdmin):
         ["product", AutocompleteSelectFilter],
         ["shop", AutocompleteSelectFilter],
     ]
-    sortable_by = ()  # no index would help, but for the order they are in
     search_fields = ["user__email", "product__slug"]
     search_help_text = "The beginning of the author's e-mail or of a product's name, or an id"
     actions = ["take_down"]

@@ -25,6 +25,7 @@ class ShopStaffInline(TabularInline):
 class ShopAdmin(FastAdmin):
     list_display = ["name", "owner", "is_active", "orders_count", "created_at"]
     list_select_related = ["owner"]
+    sortable_by = ["name"]
     list_filter = ["is_active"]
     search_fields = ["slug", "name", "owner__email"]
     autocomplete_fields = ["owner", "logo", "cover_image"]
@@ -61,7 +62,6 @@ class StaffInvitationAdmin(FastAdmin):
         ("accepted_at", admin.EmptyFieldListFilter),
         ["shop", AutocompleteSelectFilter],
     ]
-    sortable_by = ()
     search_fields = ["email", "shop__slug"]
     search_help_text = "The beginning of an e-mail or of a shop's name, or an id"
     actions = ["withdraw"]

@@ -112,7 +112,6 @@ class UserAdmin(KeptForever, DjangoUserAdmin, FastAdmin):  # type: ignore[misc, 
 class ApiKeyAdmin(KeptForever, FastAdmin):
     form = ApiKeyForm
     ordering = ["-id"]
-    sortable_by = ()
     list_display = ["name", "prefix", "user", "limits", "created_at", "last_used_at", "expires_at", "revoked_at"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), "user__role"]
     list_select_related = ["user"]
