@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.inference.batches.workers import RunningWorker, all_results, ended, running_worker, submit
-from tests.inference.served import ServedStoa
+from tests.inference.served import ServedStoa, run_manage
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +38,37 @@ def test_a_batchs_tokens_are_in_its_users_ledger(stoa: ServedStoa, worker: Runni
     ended(stoa, submit(stoa, "speak", "long", "speak", max_tokens=3))
 
     assert [now - then for now, then in zip(used(), before, strict=True)] == [2, 10, 6]
+
+
+_LIMIT = """
+from django.utils import timezone
+from inference.usage.quotas import Quota
+from shared.accounts.models import User
+from shared.accounts.services import set_monthly_limit
+user = User.objects.get(email="super_admin@example.com")
+used = Quota("user", user.pk, 0, timezone.now().date().replace(day=1)).used()
+set_monthly_limit(user=user, tokens={tokens})
+"""
+
+
+def test_what_a_batch_has_not_done_when_the_month_is_used_up_fails_and_says_why(
+    stoa: ServedStoa, worker: RunningWorker
+):
+    def limit(tokens: str) -> None:
+        done = run_manage(stoa.environment, "shell", "-v", "0", "-c", _LIMIT.format(tokens=tokens))
+        assert done.returncode == 0, done.stderr
+
+    limit("used + 50")  # of which each takes 10
+    try:
+        batch_id = submit(stoa, *["speak"] * 600)
+        told = ended(stoa, batch_id)
+        refused = stoa.post("/batch", {"model": "talker", "requests": [{"id": "a", "prompt": "speak"}]})
+    finally:
+        limit("None")
+
+    assert (told["status"], told["completed"] + told["failed"]) == ("completed", 600)
+    assert 5 <= told["completed"] < 600
+    failed = [result for result in all_results(stoa, batch_id) if result["status"] == "failed"]
+    assert {result["error"]["code"] for result in failed} == {"RATE_LIMIT_EXCEEDED"}
+    assert "tokens a month of your user are used up" in failed[0]["error"]["message"]
+    assert refused.status_code == 429

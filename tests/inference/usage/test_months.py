@@ -198,15 +198,21 @@ def test_a_batch_is_refused_when_the_month_is_used_up(user: User):
 
 
 def _make_user() -> int:
-    try:
-        made = create_user(email="ada@example.com", name="Ada", password=None, role=Role.STAFF, now=timezone.now())
-        return made.pk
-    finally:
-        connection.close()
+    return create_user(
+        email="ada@example.com", name="Ada", password=None, role=Role.STAFF, now=timezone.now()
+    ).pk  # fmt: skip
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
-    return await asyncio.to_thread(work)
+    """In a thread that leaves no connection behind."""
+
+    def run() -> Any:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(run)
 
 
 COMPLETION = {"model": "talker", "prompt": [1, 2, 3], "max_tokens": 2}  # token ids: what is reserved is exact
