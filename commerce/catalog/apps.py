@@ -7,4 +7,4 @@ class CatalogConfig(AppConfig):
     name = "commerce.catalog"
     label = "commerce_catalog"
     verbose_name = "Catalog"
-    searched_texts = {"product": ["name", "description"]}
+    searched_texts = {"product": ["name", "description", "sku"]}

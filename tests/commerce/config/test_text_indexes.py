@@ -16,6 +16,7 @@ from tests.commerce.catalog.goods import make_product
 SEARCHED = [
     (Product, "name"),
     (Product, "description"),
+    (Product, "sku"),
     (Review, "comment"),
     (Question, "question"),
     (Question, "answer"),
