@@ -77,3 +77,15 @@ def test_the_trace_of_a_request_goes_on_at_the_text_provider(
     assert spans["provider"].parent_span_id == spans["http"].span_id
     assert spans["provider"].attributes["stoa.outcome"] == "answered"
     assert f"traceparent: 00-{trace_id}-{spans['provider'].span_id}-01" in provider.headers[-1]
+
+
+def test_a_log_line_of_the_shop_tells_who_asked_and_in_which_trace(shop: ServedShop, collector: Collector):
+    headers = {"X-API-Key": shop.api_key("STAFF"), "X-Request-Id": "who-asked"}
+    answer = httpx2.get(f"{shop.url}/api/me", headers=headers, timeout=30)
+    assert answer.status_code == 200, answer.text
+    trace_id = answer.headers["traceparent"].split("-")[1]
+    assert collector.of_trace(trace_id, "http")["http"].attributes["user.id"] == str(answer.json()["id"])
+    lines = [json.loads(line) for line in shop.log.read_text().splitlines() if "who-asked" in line]
+    [line] = [line for line in lines if line["event"] == "request"]
+    assert (line["user_id"], line["trace_id"]) == (int(answer.json()["id"]), trace_id)
+    assert isinstance(line["api_key_id"], int)
