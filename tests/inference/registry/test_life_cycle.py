@@ -71,7 +71,7 @@ async def test_thirty_clients_ask_three_models_where_two_have_room_and_each_is_a
 
 def check_evictions(log: str) -> None:
     """Each victim was idle, and none of those that were kept had been idle for longer."""
-    evictions = re.findall(r"model_evicted model=(\w+) for=(\w+) unused_s=([\d.]+) kept=(\S*)", log)
+    evictions = re.findall(r'model_evicted model=(\w+) for=(\w+) unused_s=([\d.]+) kept=([^\s"]*)', log)
     assert len(evictions) >= 3
     for victim, newcomer, unused, kept in evictions:
         assert victim != newcomer
