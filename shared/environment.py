@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from shared.variables import VARIABLES
 
+_DATABASE = re.compile(r"(sqlite|postgres|postgresql|psql|pgsql)://")
 FALSE_STRINGS = ("n", "no", "off", "false", "0", "")
 
 
@@ -60,6 +61,21 @@ def byte_count(name: str) -> int:
     number, unit, binary = match.groups()
     factor: int = (1024 if binary else 1000) ** ("kMGT".index(unit) + 1 if unit else 0)
     return round(float(number) * factor)
+
+
+def database(url: str) -> dict[str, Any]:
+    """What DATABASE_URL says, as Django's DATABASES have it. It may hold a password: an error does not repeat it."""
+    wrong = (
+        "DATABASE_URL is no address of a database: give one as in postgres://user:password@host/stoa or "
+        "sqlite:////var/lib/stoa/stoa.sqlite3."
+    )
+    if not _DATABASE.match(url):
+        raise ImproperlyConfigured(wrong)
+    try:
+        config: dict[str, Any] = env.db_url_config(url)
+    except ValueError as error:
+        raise ImproperlyConfigured(wrong) from error
+    return config
 
 
 def var_dir() -> Path:

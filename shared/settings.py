@@ -8,7 +8,7 @@ from typing import Any
 
 from corsheaders.defaults import default_headers
 
-from shared.environment import env, refuse_unknown_names, var_dir
+from shared.environment import database, env, refuse_unknown_names, var_dir
 from shared.observability.collector import collector
 from shared.observability.logging import logging_config
 from shared.secret_files import read_or_make_secret
@@ -77,7 +77,7 @@ TEMPLATES = [
 
 # One database for both projects unless DATABASE_URL says otherwise for one of them.
 DATABASE_URL = env.str("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'stoa.sqlite3'}"
-DATABASES: dict[str, Any] = {"default": env.db_url_config(DATABASE_URL)}
+DATABASES: dict[str, Any] = {"default": database(DATABASE_URL)}
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # under ASGI a kept connection is a leaked one; PostgreSQL has its pool
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["ENGINE"] = "shared.sqlite"

@@ -21,7 +21,7 @@ from rich.progress import (
 from inference.cli.failures import WRONGLY_CALLED, fail
 from inference.cli.listings import AsJson, print_json, print_list, size
 from inference.downloads.services import download_model, remove_model
-from inference.engine import EngineError, LoadReport
+from inference.engine import EngineError, HostUnavailable, LoadReport
 from inference.protocol import native
 from inference.protocol.parameters import parse
 from inference.registry import listing, services
@@ -97,6 +97,9 @@ def unload(
     """Unload a model from the running server; it does not come back by itself."""
     try:
         asyncio.run(services.unload_model(model_id=model, force=force, actor=None, now=timezone.now()))
+    except HostUnavailable:  # the wish comes first
+        typer.echo(f"No model host answers. It is kept that {model} is not wanted: none will load it.", err=True)
+        return
     except (ApiError, EngineError) as error:
         fail(error)
     typer.echo(f"Unloaded {model}", err=True)

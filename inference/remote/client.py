@@ -81,7 +81,9 @@ class RemoteClient:
                     read = msgspec.json.decode(await _body(answer, LARGEST_ANSWER), type=EmbeddingsAnswer)
             except TimeoutError:
                 raise _late(model) from None
-            except (httpx2.HTTPError, BrokenAnswer, msgspec.DecodeError) as error:
+            except msgspec.DecodeError as error:  # also a vector for each token, where the server does not pool
+                raise EngineDied(f"The server behind {model.id} sent no single vector of each text.") from error
+            except (httpx2.HTTPError, BrokenAnswer) as error:
                 raise EngineDied(f"The server behind {model.id} sent no embeddings; try again.") from error
         if sorted(vector.index for vector in read.data) != list(range(len(request.texts))):
             raise EngineDied(f"The server behind {model.id} did not embed every text; try again.")
@@ -231,9 +233,11 @@ async def _read(
                 if data == b"":
                     break
                 if data is not None:
-                    until = time.monotonic() + model.token_timeout
+                    next_by = time.monotonic() + model.token_timeout
+                    until = max(until, next_by)  # a piece without a token, as one of the role, ends no longer wait
                     for output in reading.take(data):
                         stream.push(output)
+                        until = next_by
             for output in reading.end():
                 stream.push(output)
         except TimeoutError:

@@ -10,7 +10,7 @@ from msgspec import Meta
 Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Capability = Literal["text-generation", "embeddings"]
-DialectName = Literal["openai", "vllm", "sglang", "llama.cpp", "stoa"]
+DialectName = Literal["openai", "vllm", "sglang", "transformers", "llama.cpp", "stoa"]
 
 _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 

@@ -1,5 +1,7 @@
 """How another server's failures become ours."""
 
+from typing import Any
+
 import msgspec
 
 from inference.engine import (
@@ -33,6 +35,7 @@ class _Told(msgspec.Struct):
 class _ErrorBody(msgspec.Struct):
     error: _Told | str = ""
     message: str = ""
+    detail: Any = None  # FastAPI's own refusals: words, or a list of what is wrong
 
 
 def error_from_answer(model_id: str, status: int, body: bytes, retry_after: str | None) -> EngineError:
@@ -75,7 +78,8 @@ def read_error(body: bytes) -> _Told:
     except msgspec.DecodeError:
         return _Told()
     told = read.error if isinstance(read.error, _Told) else _Told(read.error)
-    return _Told((told.message or read.message)[:LONGEST_MESSAGE], told.code, told.param)
+    detail = read.detail if isinstance(read.detail, str) else ""
+    return _Told((told.message or read.message or detail)[:LONGEST_MESSAGE], told.code, told.param)
 
 
 def _seconds(retry_after: str | None) -> float:

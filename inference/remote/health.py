@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.remote.configuration import RemoteModel
+from inference.remote.dialects import dialect_of
 from inference.remote.errors import reason_of_refusal
 
 CHECKED_EVERY_S = 5.0
@@ -54,8 +55,8 @@ class _Page(msgspec.Struct):
 
 
 def read_listing(model: RemoteModel, status: int, body: bytes) -> Listing:
-    """Of the answer to GET models; not every server has a list."""
-    if status in (404, 405):
+    """Of the answer to GET models; not every server has a list, and one that breaks making it may still write."""
+    if status in (404, 405, 500, 501):
         return Listing()
     if status != 200:
         return Listing(reason_of_refusal(status))
@@ -63,7 +64,7 @@ def read_listing(model: RemoteModel, status: int, body: bytes) -> Listing:
         entries = {entry.id: entry for entry in msgspec.json.decode(body, type=_Page).data}
     except msgspec.DecodeError:
         return Listing()
-    if entries and model.name not in entries:
+    if entries and model.name not in entries and dialect_of(model).lists_served:
         return Listing("The remote server does not list the model.")
     entry = entries.get(model.name, _Entry())
     return Listing(None, entry.max_model_len or 0)

@@ -24,6 +24,8 @@ def generation(model: RemoteModel, request: GenerationRequest) -> Asked:
     body: dict[str, Any] = {"model": model.name} | _sampling(model, dialect, request)
     if request.messages is not None:
         body |= {"messages": [_message(message) for message in request.messages]} | _tools(request)
+        asks = bool(request.tools) and request.tool_choice != "auto"
+        _refuse(model, "tool_choice", asks and "tool_choice" in dialect.not_followed, 'set it to "auto"')
         return _streamed(model, "chat/completions", body, streams=model.stream_usage)
     _refuse(model, "echo", request.echo)
     _refuse(model, "logprobs", request.sampling.logprobs is not None, "with a raw prompt")
@@ -58,6 +60,8 @@ def _sampling(model: RemoteModel, dialect: Dialect, request: GenerationRequest) 
     }
     body |= {name: value for name, value in given.items() if value is not None}
     _refuse(model, "n", request.n > 1 and not dialect.several)
+    for name in ("presence_penalty", "frequency_penalty", "logprobs", "stop"):
+        _refuse(model, name, name in body and name in dialect.not_followed)
     return body | _extras(model, dialect, request) | _form(model, dialect, request)
 
 
@@ -84,6 +88,7 @@ def _form(model: RemoteModel, dialect: Dialect, request: GenerationRequest) -> d
     constraint = request.sampling.constraint
     if constraint is None:
         return {}
+    _refuse(model, "response_format", "response_format" in dialect.not_followed)
     if constraint.form in (OutputForm.REGEX, OutputForm.GRAMMAR):
         _refuse(model, constraint.form, constraint.form not in dialect.extras)
         return {dialect.extras[constraint.form]: constraint.definition}

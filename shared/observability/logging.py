@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 import structlog
+from django.core.exceptions import ImproperlyConfigured
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from shared.observability.request_id import current_request_id
@@ -23,11 +24,11 @@ _CONTROL_BUT_NEWLINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def logging_config(*, level: str, form: str) -> dict[str, Any]:
-    """The dictionary for `logging.config`. Raises ValueError for a level or a form (json, console) that is none."""
+    """The dictionary for `logging.config`. ImproperlyConfigured: the level or the form (json, console) is none."""
     if level not in LEVELS:
-        raise ValueError(f"STOA_LOG_LEVEL is {level!r}: choose one of {', '.join(LEVELS)}.")
+        raise ImproperlyConfigured(f"STOA_LOG_LEVEL is {level!r}: choose one of {', '.join(LEVELS)}.")
     if form not in ("json", "console"):
-        raise ValueError(f"STOA_LOG_FORMAT is {form!r}: choose json or console.")
+        raise ImproperlyConfigured(f"STOA_LOG_FORMAT is {form!r}: choose json or console.")
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -151,6 +151,14 @@ def test_a_model_is_shown_loaded_seen_running_and_unloaded(stoa: ServedStoa):
     assert again == {model["id"]: model for model in stoa.get("/models").json()["models"]}["idle"]
 
 
+def test_a_model_is_not_wanted_any_more_also_where_no_host_runs(stoa: ServedStoa, tmp_path: Path):
+    nowhere = stoa.environment | {"STOA_RUN_DIR": str(tmp_path), "STOA_START_HOST": "false"}
+    done = run_manage(nowhere, "models", "unload", "idle")
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "No model host answers. It is kept that idle is not wanted: none will load it.\n"
+
+
 def test_a_model_whose_files_are_gone_is_listed_with_what_to_do_runs_and_is_unloaded(stoa: ServedStoa):
     folder = add_model(stoa.models_dir, "swept", dict(TALKER_CONFIG))
     assert stoa.post("/models/swept/load").status_code == 200
@@ -285,6 +293,9 @@ def test_a_database_that_is_new_or_gone_is_said(stoa: ServedStoa, tmp_path: Path
         ("STOA_MAX_LOADED", "two"),
         ("STOA_IDLE_UNLOAD", "soon"),
         ("STOA_AUTOLOAD", "maybe"),
+        ("STOA_LOG_LEVEL", "loud"),
+        ("DATABASE_URL", "nonsense"),
+        ("DATABASE_URL", "postgres://stoa:secret@host:port/stoa"),
     ],
 )
 def test_a_wrong_setting_is_said_in_a_line(stoa: ServedStoa, name: str, value: str):
@@ -293,6 +304,7 @@ def test_a_wrong_setting_is_said_in_a_line(stoa: ServedStoa, name: str, value: s
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("stoa: ")
     assert name in done.stderr
+    assert "secret" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -10,6 +10,7 @@ from typing import Any
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
 HANG = object()  # say nothing more
 CUT = object()  # end the connection
+PAUSE = object()  # say nothing for two seconds
 KEEP_ALIVE = object()  # say for ever that the connection lives
 
 Line = dict[str, Any] | str | object
@@ -62,6 +63,9 @@ class Scripted:
                 await writer.drain()
                 await self._wait_until_left(reader)
                 return
+            if line is PAUSE:
+                await asyncio.sleep(2)
+                continue
             if line is KEEP_ALIVE:
                 await self._keep_alive(writer)
                 return

@@ -379,6 +379,8 @@ async def test_a_server_that_is_gone_fails_at_once_until_it_is_back():
         ({"answer": {"data": [{"id": "other"}]}}, "The remote server does not list the model.", 0),
         ({"status": 401}, "The remote server refuses the key that it is asked with.", 0),
         ({"status": 404}, None, 0),
+        ({"status": 500, "answer": "Internal Server Error"}, None, 0),
+        ({"status": 502}, "The remote server answered with status 502, which says nothing of a model.", 0),
     ],
 )
 async def test_a_check_finds_out_what_the_server_has(script: dict[str, Any], error: str | None, context_size: int):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from django.core.exceptions import ImproperlyConfigured
 
 from shared.observability.logging import configure_logging, logging_config
 from shared.observability.request_id import bound_request_id
@@ -107,5 +108,5 @@ def test_what_is_below_the_level_is_not_written(root: logging.Logger):
 
 @pytest.mark.parametrize(("level", "form"), [("LOUD", "json"), ("INFO", "xml")])
 def test_a_misspelt_setting_is_refused(level: str, form: str):
-    with pytest.raises(ValueError, match="choose"):
+    with pytest.raises(ImproperlyConfigured, match="choose"):
         logging_config(level=level, form=form)
