@@ -1,5 +1,6 @@
 """What a worker process does beside its tasks: it sweeps, and sees to it that a model host runs on its machine."""
 
+import gc
 import os
 import secrets
 import socket
@@ -29,6 +30,8 @@ class Worker:
 
     def start(self) -> None:
         """Once the worker takes tasks."""
+        gc.collect()
+        gc.freeze()  # what was imported stays, and need not be looked through while requests wait
         self._keeper.start()
         self._thread.start()
 

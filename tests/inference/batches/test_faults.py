@@ -24,7 +24,7 @@ def wait_for_progress(stoa: ServedStoa, batch_id: str, more_than: int = 0) -> fl
     """Seconds until more was completed."""
     began = time.monotonic()
     while status(stoa, batch_id)["completed"] <= more_than:
-        assert time.monotonic() < began + 200
+        assert time.monotonic() < began + 200, stoa.log.with_name("worker.log").read_text()[-20000:]
         time.sleep(0.05)
     return time.monotonic() - began
 

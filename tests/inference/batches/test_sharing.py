@@ -51,7 +51,7 @@ def test_b7_each_request_is_claimed_once_however_many_claim(
 ):
     monkeypatch.setattr("inference.batches.dispatch.send", lambda task, **ids: True)
     settings.RUN_DIR = Path(stoa.environment["STOA_RUN_DIR"])
-    for _ in range(100 if whole else 1):
+    for run in range(100 if whole else 1):
         batch = make_batch(1000 if whole else 200, now=timezone.now())
         ending, swept = threading.Event(), Counter[bool]()
         sweepers = [threading.Thread(target=sweep, args=(ending, swept)) for _ in range(2)]
@@ -71,3 +71,4 @@ def test_b7_each_request_is_claimed_once_however_many_claim(
         assert BatchResult.objects.filter(request__batch=batch).count() == batch.total
         assert not Lease.objects.filter(batch=batch).exists()
         assert swept[True]
+        print(f"B7 run {run}: {batch.total} requests executed once each")
