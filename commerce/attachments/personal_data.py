@@ -1,6 +1,7 @@
 """What attachments keep about a person: the files that they uploaded."""
 
 from datetime import datetime
+from typing import Any
 
 from commerce.attachments.models import Attachment
 from commerce.attachments.services import delete_attachment
@@ -19,9 +20,10 @@ def _erase(user: User, now: datetime) -> None:
 
 
 def _used_by_shops(user: User) -> set[int]:
+    fields: list[Any] = list(Attachment._meta.get_fields(include_hidden=True))
     return {
         attachment_id
-        for relation in Attachment._meta.get_fields(include_hidden=True)
+        for relation in fields
         if relation.auto_created and relation.is_relation and relation.related_model._meta.label not in OF_PEOPLE
         for attachment_id in relation.related_model._base_manager.filter(
             **{f"{relation.field.name}__owner": user}
