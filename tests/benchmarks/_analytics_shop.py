@@ -113,7 +113,7 @@ def measure_reads(people: dict[str, User], times: int) -> dict[str, Any]:
                 assert client.get(url).status_code == 200
             measured[f"{read}, {name}"] = timed(lambda client=client, url=url: client.get(url), times)  # type: ignore[misc]
         browser = Client(headers={"Host": "localhost"})
-        browser.force_login(user, "django.contrib.auth.backends.ModelBackend")
+        browser.force_login(user)
         assert browser.get(DASHBOARD).status_code == 200
         measured[f"the dashboard, {name}"] = timed(lambda browser=browser: browser.get(DASHBOARD), times)  # type: ignore[misc]
     return measured
