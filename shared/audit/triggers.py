@@ -24,7 +24,7 @@ $$ BEGIN
     END IF;
     RETURN NULL;
 END $$
-"""
+"""  # nosec B608  names of our own
 
 
 def make_triggers(*, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
