@@ -11,7 +11,6 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.utils import timezone
-from environ import Env
 from pytest_django import DjangoAssertNumQueries, Settings
 from standardwebhooks import Webhook
 
@@ -23,6 +22,7 @@ from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.environment import env
 from tests.commerce.catalog.goods import make_product
 from tests.commerce.descriptions.batch_stub import BatchStub, running_stub
 
@@ -159,15 +159,15 @@ def test_without_a_secret_nothing_is_believed(job: DescriptionJob, settings: Set
 def test_w5_a_secret_that_could_be_guessed_stops_the_start(given: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("STOA_DESCRIPTIONS_WEBHOOK_SECRET", given)
     with pytest.raises(ImproperlyConfigured, match="STOA_DESCRIPTIONS_WEBHOOK_SECRET is no webhook secret"):
-        webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
+        webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
 
 
 def test_w5_a_secret_of_the_model_servers_or_none_is_taken(monkeypatch: pytest.MonkeyPatch):
     given = new_secret()
     monkeypatch.setenv("STOA_DESCRIPTIONS_WEBHOOK_SECRET", given)
-    assert webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == given
+    assert webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == given
     monkeypatch.delenv("STOA_DESCRIPTIONS_WEBHOOK_SECRET")
-    assert webhook_secret(Env(), "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == ""
+    assert webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET") == ""
 
 
 def test_w5_what_is_not_signed_costs_the_database_nothing(
