@@ -211,7 +211,8 @@ def _copy_sqlite(source: Path, target: Path) -> None:
 def _load(told: dict[str, Any], source: Path) -> None:
     if not source.is_file():
         raise Failed(f"The backup has no {source.name}: are both projects' DATABASE_URL as they were, one or two?")
-    is_dump = source.read_bytes()[:5] == b"PGDMP"
+    with source.open("rb") as file:
+        is_dump = file.read(5) == b"PGDMP"
     if is_dump != (told["vendor"] == "postgresql"):
         raise Failed(
             f"{source.name} is of another kind of database than {_said(told)}. Set DATABASE_URL to the same kind."
