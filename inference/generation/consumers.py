@@ -73,11 +73,11 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._allowance = Allowance()
         self._sender = asyncio.create_task(self._outbox.run())
         self._door = contextlib.ExitStack()
-        late = asyncio.get_running_loop().call_later(AUTHENTICATED_WITHIN_S, self._end_if_nobody)
+        self._late = asyncio.get_running_loop().call_later(AUTHENTICATED_WITHIN_S, self._end_if_nobody)
         try:
             await super().__call__(scope, receive, send)
         finally:
-            late.cancel()
+            self._late.cancel()
             await self._end()
 
     async def dispatch(self, message: Any) -> None:
@@ -128,6 +128,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _authenticate(self, frame: AuthFrame) -> None:
         """A further `auth` renews the credential before its end."""
+        self._late.cancel()  # it came in time, though a database that is away may take as long to look it up
         try:
             principal = await _authenticated(frame.token)
         except NotAuthenticated as error:
