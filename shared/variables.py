@@ -67,6 +67,7 @@ _OF_BOTH = (
     Variable("STOA_HOME", Kind.TEXT, "", "where `var/` is, and a file `.env` with any of these names", shown="where it was started"),
     Variable("DATABASE_URL", Kind.TEXT, "", "as in `postgres://user:password@host/stoa`; production asks for it", shown="SQLite in `var/`"),
     Variable("REDIS_URL", Kind.TEXT, "", "a Redis or Valkey, for limits over all processes and for the workers; without it each process counts for itself"),
+    Variable("STOA_BROKER_URL", Kind.TEXT, "", "another broker for the workers than that, as in `amqp://user:password@rabbitmq/stoa`", shown="`REDIS_URL`"),
     Variable("STOA_EMAIL_URL", Kind.TEXT, "", "the mail server, as in `smtp+tls://user:password@mail.example:587`; the shop's production asks for it", shown="letters are printed"),
     Variable("STOA_EMAIL_FROM", Kind.TEXT, "Stoa <stoa@localhost>", "who letters are from"),
     Variable("STOA_EMAIL_LINKS", Kind.TEXT, "http://localhost:3000", "the storefront, to whose pages the links in letters lead"),

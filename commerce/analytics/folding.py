@@ -4,11 +4,14 @@
 """
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Min
+from django.db.models import Count, Min, QuerySet, Sum
 
 from commerce.analytics.models import Entry, Figure, FirstOrder, ProductFigure
 from commerce.orders.models import Order
@@ -16,6 +19,7 @@ from commerce.orders.models import Order
 ENTRIES, FIGURES = Entry._meta.db_table, Figure._meta.db_table
 PRODUCTS, FIRST = ProductFigure._meta.db_table, FirstOrder._meta.db_table
 SUMS = "SUM(orders) AS orders, SUM(revenue) AS revenue, SUM(refunds) AS refunds, SUM(customers) AS customers"
+Pair = tuple[int, int]  # of a shop and a customer
 NOT_NOTHING = "SUM(orders) <> 0 OR SUM(revenue) <> 0 OR SUM(refunds) <> 0 OR SUM(customers) <> 0"
 
 
@@ -23,10 +27,23 @@ def chosen_entries(ids: Iterable[int]) -> tuple[str, dict[str, Any]]:
     """The condition that an entry is one of these, and its value."""
     if connection.vendor == "sqlite":
         return "id IN (SELECT value FROM json_each(%(ids)s))", {"ids": json.dumps(list(ids))}
-    return "id = ANY(%(ids)s)", {"ids": list(ids)}
+    return "id = ANY(%(ids)s::bigint[])", {"ids": list(ids)}
 
 
-def add(source: str, values: Mapping[str, Any], *, generation: int, time_zone: str) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """Of which the figures are: all entries of this moment but those past an id, and all orders up to an id."""
+
+    entry_id: int | None = None
+    order_id: int | None = None
+
+
+EVERYTHING = Extent()
+
+
+def add(
+    source: str, values: Mapping[str, Any], *, generation: int, time_zone: str, extent: Extent = EVERYTHING
+) -> None:
     """Adds to the figures of a generation, whose days are those of a time zone."""
     named = {**values, "generation": generation, "time_zone": time_zone}
     with connection.cursor() as cursor:
@@ -35,8 +52,9 @@ def add(source: str, values: Mapping[str, Any], *, generation: int, time_zone: s
         cursor.execute(_first_orders(source), named)
         cursor.execute(_lost_orders(source), named)
         lost = cursor.fetchall()
-    for shop_id, customer_id in lost:
-        _find_first_order(shop_id, customer_id, generation)
+    not_yet = _not_yet({customer_id for _, customer_id in lost}, extent)
+    for pair in lost:
+        _find_first_order(pair, not_yet[pair], generation, extent)
 
 
 def _figures(source: str) -> str:
@@ -123,15 +141,39 @@ def _lost_orders(source: str) -> str:
     return f"SELECT DISTINCT shop_id, customer_id FROM ({_moments(source, '<')}) AS lost"  # noqa: S608  # nosec B608
 
 
-def _find_first_order(shop_id: int, customer_id: int, generation: int) -> None:
+def _not_yet(customer_ids: set[int], extent: Extent) -> "dict[Pair, Counter[datetime]]":
+    """When these customers have how many more orders in the shop's tables than there are in the figures."""
+    found: dict[Pair, Counter[datetime]] = defaultdict(Counter)
+    if extent.entry_id is None or not customer_ids:
+        return found
+    rows = Entry.objects.filter(pk__gt=extent.entry_id, customer_id__in=customer_ids).order_by()
+    if extent.order_id is not None:
+        rows = rows.filter(source_id__lte=extent.order_id)
+    for shop_id, customer_id, at, change in rows.values_list("shop_id", "customer_id", "happened_at").annotate(
+        change=Sum("orders")
+    ):
+        found[shop_id, customer_id][at] = change
+    return found
+
+
+def _find_first_order(pair: Pair, not_yet: Mapping[datetime, int], generation: int, extent: Extent) -> None:
     """Orders went: the earliest of those that are left."""
+    shop_id, customer_id = pair
     FirstOrder.objects.filter(generation=generation, shop_id=shop_id, customer_id=customer_id).delete()
-    first = first_order_at(shop_id, customer_id)
-    if first is not None:
-        FirstOrder.objects.create(generation=generation, shop_id=shop_id, customer_id=customer_id, first_at=first)
+    whole = _whole_orders(shop_id, customer_id)
+    if extent.order_id is not None:
+        whole = whole.filter(parent_id__lte=extent.order_id)
+    counted = Counter(dict(whole.order_by().values_list("parent__created_at").annotate(orders=Count("pk"))))
+    counted.subtract(not_yet)
+    left = [at for at, orders in counted.items() if orders > 0]
+    if left:
+        FirstOrder.objects.create(generation=generation, shop_id=shop_id, customer_id=customer_id, first_at=min(left))
 
 
 def first_order_at(shop_id: int, customer_id: int) -> Any:
     """When the customer first ordered from the shop, from the orders themselves; None for never."""
-    whole = Order.objects.filter(shop_id=shop_id, customer_id=customer_id, parent__parent=None)
-    return whole.aggregate(first=Min("parent__created_at"))["first"]
+    return _whole_orders(shop_id, customer_id).aggregate(first=Min("parent__created_at"))["first"]
+
+
+def _whole_orders(shop_id: int, customer_id: int) -> "QuerySet[Order]":
+    return Order.objects.filter(shop_id=shop_id, customer_id=customer_id, parent__parent=None)

@@ -1,8 +1,7 @@
 """What is sold and liked: categories and products. Opened like a report, and of one moment too."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import connection
 from django.db.models import Count, Q, Sum
@@ -43,10 +42,8 @@ def category_products(*, shop_ids: Sequence[int] | None, language: str, limit: i
     shelves = SHELVES.objects.filter(product__deleted_at=None, category__language=language)
     if shop_ids is not None:
         shelves = shelves.filter(product__shop__in=shop_ids)
-    rows = shelves.values_list("category_id", "category__name", "product__shop_id", "product__shop__name")
-    counted = rows.annotate(products=Count("pk"))
-    ranked = counted.order_by("-products", "category_id", "product__shop_id")[:limit]  # type: ignore[misc]
-    return [_category_count(row) for row in ranked]
+    counted = shelves.values_list("category_id", "product__shop_id").annotate(products=Count("pk"))
+    return _named(counted.order_by("-products", "category_id", "product__shop_id")[:limit])  # type: ignore[misc]
 
 
 def category_sales(
@@ -65,21 +62,22 @@ def category_sales(
     sold, values = (
         figures.order_by().values_list(*columns).union(entries.order_by().values_list(*columns), all=True)
     ).query.sql_with_params()
-    shelf, category, shop = (model._meta.db_table for model in (SHELVES, Category, Shop))
-    # Products are added up before they are joined: of many entries there is then one row of each.
+    shelf, category = SHELVES._meta.db_table, Category._meta.db_table
+    # Products are added up before they are joined: of many entries there is then one row of each. PostgreSQL's sum of
+    # integers is a numeric, which is slow to add up again.
     statement = f"""
         WITH pieces (product_id, shop_id, units) AS ({sold}),
-        sold AS (SELECT product_id, shop_id, SUM(units) AS units FROM pieces GROUP BY product_id, shop_id)
-        SELECT category.id, category.name, shop.id, shop.name, SUM(sold.units) FROM sold
+        sold AS (SELECT product_id, shop_id, CAST(SUM(units) AS bigint) AS units FROM pieces
+                 GROUP BY product_id, shop_id)
+        SELECT category.id, sold.shop_id, SUM(sold.units) FROM sold
         JOIN {shelf} shelf ON shelf.product_id = sold.product_id
         JOIN {category} category ON category.id = shelf.category_id AND category.language = %s
-        JOIN {shop} shop ON shop.id = sold.shop_id
-        GROUP BY category.id, category.name, shop.id, shop.name HAVING SUM(sold.units) <> 0
-        ORDER BY SUM(sold.units) DESC, category.id, shop.id LIMIT %s
+        GROUP BY category.id, sold.shop_id HAVING SUM(sold.units) <> 0
+        ORDER BY SUM(sold.units) DESC, category.id, sold.shop_id LIMIT %s
         """  # noqa: S608  # nosec B608
     with connection.cursor() as cursor:
         cursor.execute(statement, [*values, language, limit])
-        return [_category_count(row) for row in cursor.fetchall()]
+        return _named(cursor.fetchall())
 
 
 def top_rated(*, shop_ids: Sequence[int] | None, language: str, limit: int) -> list[RatedProduct]:
@@ -117,5 +115,18 @@ def _generation() -> int:
     return Books.objects.get(pk=1).generation
 
 
-def _category_count(row: tuple[Any, ...]) -> CategoryCount:
-    return CategoryCount(category_id=row[0], category_name=row[1], shop_id=row[2], shop_name=row[3], count=int(row[4]))
+def _named(rows: Iterable[tuple[int, int, int]]) -> list[CategoryCount]:
+    """Of category, shop and count; databases group by ids in half the time that they take with names beside them."""
+    counts = list(rows)
+    categories = dict(Category.objects.filter(pk__in={row[0] for row in counts}).values_list("pk", "name"))
+    shops = dict(Shop.objects.filter(pk__in={row[1] for row in counts}).values_list("pk", "name"))
+    return [
+        CategoryCount(
+            category_id=category,
+            category_name=categories[category],
+            shop_id=shop,
+            shop_name=shops[shop],
+            count=int(count),
+        )
+        for category, shop, count in counts
+    ]

@@ -5,8 +5,10 @@ each step is done once or not at all. Who finds it taken has nothing to do.
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import structlog
@@ -28,6 +30,8 @@ ROUND_S = 20.0  # the other tasks of a worker wait so long
 RECONCILED_AFTER = 3  # o'clock
 MOST_TOLD = 100
 TABLES: tuple[tuple[type[models.Model], str], ...] = ((Order, "parent_id IS NULL AND"), (User, ""), (Review, ""))
+
+T = TypeVar("T")
 
 logger = structlog.get_logger(__name__)
 
@@ -93,11 +97,24 @@ def fold_if_many(*, now: datetime) -> None:
         fold(now=now)
 
 
-@transaction.atomic
 def fold_some(*, now: datetime, most: int = ENTRIES_AT_ONCE) -> int:
-    """Adds so many entries to the figures and removes them, in one transaction."""
-    books = _locked()
-    return 0 if books is None else _fold(books, now, most)
+    """Adds so many entries to the figures and removes them, in one transaction. 0 also where another process is at
+    it."""
+    return _at_one_moment(lambda books: _fold(books, now, most), busy=0)
+
+
+def _at_one_moment(step: Callable[[Books], T], *, busy: T) -> T:
+    """What a step answers that has the lock, and to which entries and the shop's tables are of the same moment; `busy`,
+    and nothing is done, where another process has the lock, or was quicker."""
+    try:
+        with snapshots.write():
+            books = _locked()
+            return busy if books is None else step(books)
+    except OperationalError as error:
+        if not _is_conflict(error):
+            raise
+        logger.info("step_of_figures_repeated", reason=type(error.__cause__).__name__)
+        return busy
 
 
 def _locked() -> Books | None:
@@ -110,7 +127,8 @@ def _fold(books: Books, now: datetime, most: int) -> int:
     if ids:
         condition, values = folding.chosen_entries(ids)
         source = f"SELECT * FROM {of.ENTRIES} WHERE {condition}"  # noqa: S608  # nosec B608
-        folding.add(source, values, generation=books.generation, time_zone=books.time_zone)
+        folded = folding.Extent(entry_id=ids[-1])
+        folding.add(source, values, generation=books.generation, time_zone=books.time_zone, extent=folded)
         if books.next_generation is not None:
             # What the rebuild has not come to yet, it will find in the shop's tables as it is then.
             rebuilt = "(source < %(source)s OR (source = %(source)s AND source_id <= %(rebuilt)s))"
@@ -120,11 +138,17 @@ def _fold(books: Books, now: datetime, most: int) -> int:
                 values,
                 generation=books.next_generation,
                 time_zone=books.next_time_zone,
+                extent=replace(folded, order_id=_rebuilt_order(books)),
             )
         with connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {of.ENTRIES} WHERE {condition}", values)  # noqa: S608  # nosec B608
     Books.objects.filter(pk=1).update(folded_at=now)
     return len(ids)
+
+
+def _rebuilt_order(books: Books) -> int | None:
+    """The order up to which the next generation has all; None where it has every order."""
+    return books.rebuilt_id if books.rebuilt_source == Source.ORDERS else None
 
 
 def needs_rebuild() -> bool:
@@ -184,15 +208,7 @@ class Progress:
 
 def rebuild_some(*, now: datetime, most: int = ROWS_AT_ONCE) -> Progress:
     """One step of a rebuild; the first one begins it. Nothing is done where another process has the lock."""
-    try:
-        with snapshots.write():
-            books = _locked()
-            return Progress(is_busy=True) if books is None else _rebuild(books, now, most)
-    except OperationalError as error:
-        if not _is_conflict(error):
-            raise
-        logger.info("rebuild_step_repeated", reason=type(error.__cause__).__name__)
-        return Progress(is_busy=True)
+    return _at_one_moment(lambda books: _rebuild(books, now, most), busy=Progress(is_busy=True))
 
 
 def _is_conflict(error: OperationalError) -> bool:

@@ -7,9 +7,9 @@ from io import StringIO
 from typing import Any
 
 from shared.api.money import to_major
+from shared.api.spreadsheets import text_cell
 
 MONEY = frozenset({"revenue", "refunds", "previous_revenue", "previous_refunds"})
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 ROWS_AT_ONCE = 500
 
 
@@ -38,10 +38,8 @@ def csv_pieces(rows: Iterable[Sequence[str]]) -> Iterator[bytes]:
 
 
 def _cell(value: Any, currency: str) -> str:
-    """What a spreadsheet would take for a formula has an apostrophe before it."""
     if value is None:
         return ""
     if currency:
         return str(to_major(value, currency))
-    text = str(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULAS) else text
+    return text_cell(value) if isinstance(value, str) else str(value)

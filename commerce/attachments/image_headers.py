@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from mmap import mmap
 
 MOST_PIXELS = 50_000_000
-LONGEST_SIDE = (
-    65_535  # as JPEG and GIF have it; a WebP of two million columns and ten rows keeps its decoder for seconds
-)
+# As JPEG and GIF have it. A WebP of two million columns and ten rows keeps its decoder for seconds.
+LONGEST_SIDE = 65_535
 MOST_FRAMES = 200
 MOST_PIXELS_OF_ALL_FRAMES = 100_000_000
 MOST_METADATA_BYTES = 2 * 1024 * 1024  # of colour profiles, texts and the like, unpacked

@@ -45,6 +45,7 @@ class Attachment(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
+            models.Index(fields=["content_type", "-id"], name="commerce_attachment_by_type"),
             models.Index(
                 fields=["id"],
                 condition=Q(width__isnull=False, sizes_made_at__isnull=True),

@@ -185,6 +185,8 @@ class Product(Priced):
             models.Index(fields=["language", "status", "min_price", "id"], name="commerce_product_by_price"),
             models.Index(fields=["shop", "status", "-id"], name="commerce_product_of_shop"),
             models.Index(fields=["shop", "quantity"], name="commerce_product_low_stock"),
+            models.Index(fields=["status", "-id"], name="commerce_product_by_status"),
+            models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_product_deleted"),
         ]
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from random import Random
 from django.conf import settings
 from django.db import transaction
 
+from commerce.analytics.services import fold
 from commerce.attachments.intake import Offered
 from commerce.attachments.services import upload_attachments
 from commerce.catalog.models import Product, Variation
@@ -108,8 +109,8 @@ def _hang(products: Sequence[Product], pictures: Sequence[bytes], owner: User, n
 
 
 def seed_orders(*, seed: int, count: int, now: datetime, tell: Told) -> None:
-    """Orders of the last two years, until there are `count` in the shop, and customers enough for them. Memory does not
-    grow with their number."""
+    """Orders of the last two years, until there are `count` in the shop, customers enough for them, and the figures of
+    all that. Memory does not grow with their number."""
     missing = count - Order.objects.filter(parent=None).count()
     if missing <= 0:
         return
@@ -120,6 +121,7 @@ def seed_orders(*, seed: int, count: int, now: datetime, tell: Told) -> None:
     done = 0
     for inserted in insert_past_orders(orders, random=random):
         done += inserted
+        fold(now=now)  # four entries an order: whoever first asks for the figures would have to add up all of them
         tell("Orders", done, missing)
 
 

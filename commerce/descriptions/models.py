@@ -86,7 +86,10 @@ class DescriptionDraft(models.Model):
             ),
             models.CheckConstraint(condition=~Q(text=""), name="commerce_description_draft_has_text"),
         ]
-        indexes = [models.Index(fields=["product", "-created_at", "-id"], name="commerce_draft_of_product")]
+        indexes = [
+            models.Index(fields=["product", "-created_at", "-id"], name="commerce_draft_of_product"),
+            models.Index(fields=["state", "-created_at", "-id"], name="commerce_draft_by_state"),
+        ]
 
     def __str__(self) -> str:
         return f"Draft {self.pk} for {self.product}"

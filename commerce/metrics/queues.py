@@ -6,13 +6,16 @@ from django.db.models import Count, Min
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from commerce.analytics.services import measure_lag
+from commerce.descriptions.models import DescriptionJob
 from commerce.moderation.models import Case
+from shared.observability.database import database_families
 
 
 def queue_families(now: datetime) -> list[Metric]:
     """Raises DatabaseError."""
     waiting = Case.objects.waiting().aggregate(cases=Count("pk"), oldest=Min("oldest_at"))
     lag = measure_lag(now=now)
+    jobs = DescriptionJob.objects.filter(ended_at=None).aggregate(jobs=Count("pk"), oldest=Min("created_at"))
     return [
         GaugeMetricFamily("stoa_moderation_cases_waiting", "Cases that moderators are to decide.", waiting["cases"]),
         GaugeMetricFamily(
@@ -28,6 +31,11 @@ def queue_families(now: datetime) -> list[Metric]:
             "While there are any: for how long nothing has been folded.",
             lag.seconds,
         ),
+        GaugeMetricFamily("stoa_description_jobs_open", "Jobs of descriptions that have not ended.", jobs["jobs"]),
+        GaugeMetricFamily(
+            "stoa_description_oldest_age_seconds", "The age of the oldest of them.", _age(jobs["oldest"], now)
+        ),
+        *database_families(),
     ]
 
 

@@ -17,7 +17,7 @@ from unfold.admin import ModelAdmin
 from commerce.moderation import admin_decide, admin_queue, admin_statistics
 from commerce.moderation.admin_items import DecisionLine
 from commerce.moderation.models import Case, Decision
-from shared.api.fast_admin import FastAdmin
+from shared.api.fast_admin import EmptyFilter, FastAdmin
 
 SHOWN_CHARACTERS = 100
 View = Callable[..., HttpResponse]
@@ -80,7 +80,7 @@ class DecisionAdmin(NothingByHand, FastAdmin):
 
     list_display = ["created_at", "what", "item", "wrote", "moderator", "note", "reports_count", "undone_at"]
     list_display_links = None
-    list_filter = ["action", ["undone_at", admin.EmptyFieldListFilter]]
+    list_filter = ["action", ["undone_at", EmptyFilter]]
     list_select_related = ["case", "moderator"]
     search_fields = ["moderator__email", "author__email"]
     search_help_text: Any = _("The beginning of the e-mail of a moderator or an author, or an id")

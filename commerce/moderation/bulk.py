@@ -35,7 +35,8 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What deciding would do. `refused`: why an item could not be decided, by the case's id."""
+    """What deciding would do. `reports`: those that wait no more then. `refused`: why an item could not be decided, by
+    the case's id."""
 
     action: str
     items: int
@@ -89,11 +90,12 @@ def preview_decision(*, case_ids: Sequence[int], action: str) -> Preview:
     refused = {case.pk: reason for case in cases if (reason := _refusal(case, action))}
     refused |= dict.fromkeys(set(case_ids) - {case.pk for case in cases}, "There is no such case.")
     able = [case for case in cases if case.pk not in refused]
+    settles = action in (Action.ACCEPTED, Action.REJECTED)
     tells = [case for case in able if action in (Action.ACCEPTED, Action.WARNED) or case.state == Case.State.APPEALED]
     return Preview(
         action=action,
         items=len(able),
-        reports=sum(case.reports_count for case in able),
+        reports=sum(case.reports_count for case in able) if settles else 0,
         hidden=sum(case.hiding != Case.Hiding.NONE for case in able),
         brigaded=sum(case.is_brigaded for case in able),
         authors_told=len({case.author_id for case in tells}),

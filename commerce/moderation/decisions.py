@@ -174,7 +174,8 @@ def _before(case: Case, content: Reportable) -> dict[str, Any]:
 def _refuse_undo(decision: Decision, case: Case, content: Reportable, now: datetime) -> None:
     # Locked: whoever sends the letters takes them by the same rows, and of what is on its way nothing is taken back.
     notices = list(decision.notices.select_for_update().order_by("pk"))
-    if not decision.can_be_undone(now) or any(notice.mail_attempts for notice in notices):
+    is_told = any(notice.mail_attempts for notice in notices) or Appeal.objects.filter(decision=decision).exists()
+    if is_told or not decision.can_be_undone(now):
         raise Conflict("This decision can no longer be undone.")
     if case.last_decision_id != decision.pk:
         raise Conflict("Something was decided after it: undo that first.")

@@ -229,6 +229,8 @@ class Decision(models.Model):
                 name="commerce_decision_standing",
             ),
             models.Index(fields=["author", "action"], name="commerce_decision_of_author"),
+            models.Index(fields=["action", "-id"], name="commerce_decision_by_action"),
+            models.Index(fields=["-id"], condition=Q(undone_at__isnull=False), name="commerce_decision_undone"),
         ]
 
     def __str__(self) -> str:

@@ -9,7 +9,9 @@ Message-ID, by which mail programs know it.
 import smtplib
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from email.errors import MessageError
 from email.utils import parseaddr
+from urllib.parse import urlencode
 
 import structlog
 from django.conf import settings
@@ -46,7 +48,7 @@ TEXTS: Mapping[str, str] = {
     Notice.Kind.CONTENT_RESTORED: "Your {thing} of {product} was removed, and is there again. We are sorry. {reason}",
     Notice.Kind.WARNING: "A moderator has looked at your {thing} of {product}, and left it where it is. {reason}\n\n"
     "You wrote:\n\n{quote}",
-    Notice.Kind.REPORT_ACCEPTED: "You reported a {thing} of {product}. A moderator has removed it. Thank you.",
+    Notice.Kind.REPORT_ACCEPTED: "Thank you. You reported a {thing} of {product}. A moderator has removed it. {reason}",
     Notice.Kind.REPORT_REJECTED: "You reported a {thing} of {product}. A moderator has looked at it and left it where "
     "it is. {reason}",
     Notice.Kind.APPEAL_KEPT: "We have looked again at your {thing} of {product}, and it stays removed. {reason}",
@@ -131,7 +133,7 @@ def _send(notice: Notice, clock: Callable[[], datetime]) -> bool:
         return False
     try:
         _letter(notice).send()
-    except (smtplib.SMTPException, OSError) as error:
+    except (smtplib.SMTPException, OSError, MessageError, ValueError) as error:  # the server's, or the address's
         logger.warning("notice_not_sent", notice_id=notice.pk, reason=type(error).__name__)
         retries = RETRY_AFTER[notice.mail_attempts - 1 :]
         ours.update(mail_due_at=clock() + retries[0] if retries else None)
@@ -143,6 +145,8 @@ def _send(notice: Notice, clock: Callable[[], datetime]) -> bool:
 def _letter(notice: Notice) -> EmailMessage:
     _, address = parseaddr(settings.DEFAULT_FROM_EMAIL)
     message_id = f"<notice-{notice.pk}@{address.rpartition('@')[2] or 'localhost'}>"
-    return EmailMessage(
-        subject=notice.title, body=f"{notice.text}\n", to=[notice.user.email], headers={"Message-ID": message_id}
-    )
+    body = f"{notice.text}\n"
+    if notice.appeal_until:
+        link = f"{settings.EMAIL_LINKS.rstrip('/')}/appeal?{urlencode({'notice': notice.pk})}"
+        body += f"\nAppeal here:\n\n{link}\n"
+    return EmailMessage(subject=notice.title, body=body, to=[notice.user.email], headers={"Message-ID": message_id})

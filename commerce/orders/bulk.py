@@ -3,10 +3,11 @@ that the services would have left behind. Stock is not taken: what is in stock t
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from itertools import islice
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection, models, transaction
 
@@ -16,6 +17,7 @@ from commerce.orders.statuses import STOCK_RETURNED, parent_status
 from commerce.shops.models import Shop
 
 CHUNK = 10_000  # orders a transaction
+SQLITE_CACHE_KIB = 128 * 1024  # tracking numbers and customers come in no order: their indexes are written all over
 
 _ORDER = (
     "id", "parent_id", "shop_id", "customer_id", "tracking_number", "order_status", "currency", "amount", "sales_tax",
@@ -24,6 +26,8 @@ _ORDER = (
 )  # fmt: skip
 _LINE = ("order_id", "product_id", "variation_id", "quantity", "unit_price", "subtotal")
 _REFUND = ("order_id", "customer_id", "shop_id", "amount", "status", "reason", "created_at", "updated_at")
+
+T = TypeVar("T")
 
 
 class PastLine(NamedTuple):
@@ -52,17 +56,33 @@ class PastOrder(NamedTuple):
 
 def insert_past_orders(orders: Iterable[PastOrder], *, random: Random) -> Iterator[int]:
     """Inserts them in the order they come, a transaction for each CHUNK, in memory that does not grow with their
-    number. Yields how many each transaction brought. `random` draws the tracking numbers."""
-    remaining = iter(orders)
-    while chunk := list(islice(remaining, CHUNK)):
+    number. Yields how many each transaction brought. `random` draws the tracking numbers. It and `orders` are asked in
+    another thread, for the next chunk while the database takes this one: neither may use the database."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA cache_size = -{SQLITE_CACHE_KIB}")
+    for chunk in _one_ahead(_chunks(iter(orders), random)):
         with transaction.atomic():
-            _insert_chunk(chunk, random)
-        yield len(chunk)
+            _insert_chunk(chunk)
+        yield len(chunk.orders)
 
 
-def _insert_chunk(chunk: Sequence[PastOrder], random: Random) -> None:
-    rows = _Rows(random, _reserve_order_ids(sum(1 + len(order.statuses) for order in chunk)))
-    for order in chunk:
+class _Chunk(NamedTuple):
+    """Orders, and the tracking numbers of them and of their parts."""
+
+    orders: Sequence[PastOrder]
+    numbers: Sequence[str]
+
+
+def _chunks(orders: Iterator[PastOrder], random: Random) -> Iterator[_Chunk]:
+    while some := list(islice(orders, CHUNK)):
+        count = sum(1 + len(order.statuses) for order in some)
+        yield _Chunk(some, [tracking_number(random.getrandbits(76)) for _ in range(count)])
+
+
+def _insert_chunk(chunk: _Chunk) -> None:
+    rows = _Rows(iter(chunk.numbers), _reserve_order_ids(len(chunk.numbers)))
+    for order in chunk.orders:
         rows.add(order)
     _insert(Order, _ORDER, rows.orders)
     _insert(OrderLine, _LINE, rows.lines)
@@ -75,8 +95,8 @@ def _insert_chunk(chunk: Sequence[PastOrder], random: Random) -> None:
 class _Rows:
     """The rows of one chunk, and what they add to the figures of shops and products."""
 
-    def __init__(self, random: Random, ids: Iterator[int]) -> None:
-        self._random, self._ids = random, ids
+    def __init__(self, numbers: Iterator[str], ids: Iterator[int]) -> None:
+        self._numbers, self._ids = numbers, ids
         self._adapt = connection.ops.adapt_datetimefield_value
         self.orders: list[tuple[Any, ...]] = []
         self.lines: list[tuple[Any, ...]] = []
@@ -117,11 +137,10 @@ class _Rows:
         fees: tuple[int, int],
         refunded: int,
     ) -> None:
-        number = tracking_number(self._random.getrandbits(76))
         total = amount + sum(fees)
         row = (
-            order_id, *parent_and_shop, order.customer_id, number, str(status), order.currency, amount, *fees, 0, total,
-            total, refunded, order.payment_gateway, "", "{}", "{}", at, at,
+            order_id, *parent_and_shop, order.customer_id, next(self._numbers), str(status), order.currency, amount,
+            *fees, 0, total, total, refunded, order.payment_gateway, "", "{}", "{}", at, at,
         )  # fmt: skip
         self.orders.append(row)
 
@@ -134,13 +153,22 @@ class _Rows:
                 self.sold_of_variation[line.variation_id] += line.quantity
 
 
+def _one_ahead(made: Iterator[T]) -> Iterator[T]:
+    """The same, each made in a thread while whoever asks is at the one before."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, made, None)
+        while (item := following.result()) is not None:
+            following = thread.submit(next, made, None)
+            yield item
+
+
 def _reserve_order_ids(count: int) -> Iterator[int]:
     """So many ids that nobody else gets, a parent's below its children's, as everybody locks them in that order."""
     table = Order._meta.db_table
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            sequence = "SELECT nextval(pg_get_serial_sequence(%s, 'id')) FROM generate_series(1, %s)"
-            cursor.execute(sequence, [table, count])
+            sequence = "(SELECT pg_get_serial_sequence(%s, 'id')::regclass)"  # looked up once, not for each id
+            cursor.execute(f"SELECT nextval({sequence}) FROM generate_series(1, %s)", [table, count])  # noqa: S608  # nosec B608
             return iter([row[0] for row in cursor.fetchall()])
         cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
         last = (cursor.fetchone() or (0,))[0]

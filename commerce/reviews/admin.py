@@ -13,7 +13,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from commerce.moderation.services import accept_report
 from commerce.reviews.models import Question, Review
 from shared.api.errors import ApiError
-from shared.api.fast_admin import FastAdmin
+from shared.api.fast_admin import EmptyFilter, FastAdmin
 
 SHOWN_CHARACTERS = 120
 
@@ -31,7 +31,7 @@ def beginning_of(name: str) -> Callable[[Any], str]:
 class ContentAdmin(FastAdmin):
     list_select_related = ["product", "user"]
     list_filter: list[Any] = [
-        ["deleted_at", admin.EmptyFieldListFilter],
+        ["deleted_at", EmptyFilter],
         ["product", AutocompleteSelectFilter],
         ["shop", AutocompleteSelectFilter],
     ]

@@ -85,7 +85,8 @@ class Review(Content):
                 fields=["product", "-created_at", "-id"],
                 condition=Q(deleted_at__isnull=True),
                 name="commerce_review_of_product",
-            )
+            ),
+            models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_review_deleted"),
         ]
 
     def __str__(self) -> str:
@@ -107,7 +108,8 @@ class Question(Content):
                 fields=["product", "-created_at", "-id"],
                 condition=Q(deleted_at__isnull=True),
                 name="commerce_question_of_product",
-            )
+            ),
+            models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_question_deleted"),
         ]
 
     def __str__(self) -> str:

@@ -53,6 +53,7 @@ class Shop(models.Model):
 
     class Meta:
         ordering = ["id"]
+        indexes = [models.Index(fields=["id"], condition=Q(is_active=False), name="commerce_shop_inactive")]
 
     def __str__(self) -> str:
         return self.name

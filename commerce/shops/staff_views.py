@@ -17,6 +17,7 @@ from commerce.shops.filters import InvitationFilters, StaffFilters
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.permissions import HasRole
 from shared.accounts.public_view import PublicView
+from shared.accounts.serializers import MailboxField
 from shared.api.pagination import PagedList
 from shared.api.rate_limits import rate_limit_headers
 from shared.api.throttles import RateLimit
@@ -38,7 +39,7 @@ class StaffMemberSerializer(serializers.ModelSerializer[ShopStaff]):
 
 
 class InviteSerializer(serializers.Serializer[Any]):
-    email = serializers.EmailField()
+    email = MailboxField()
 
 
 class InvitationSerializer(serializers.ModelSerializer[StaffInvitation]):

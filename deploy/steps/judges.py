@@ -40,20 +40,60 @@ class TestRun:
 # Hundreds of tests start real processes and wait for them, and one in thousands waits too short on a busy machine. What
 # fails is run once more and has to pass then; the end names it, so that it can be made steady.
 TWICE = ["--reruns", "1", "-raR"]
-ON_SQLITE = ["-p", "tests.services", "--database=sqlite", "--redis=valkey", "-n", "2"]
-ON_POSTGRESQL = ["-p", "tests.services", "--database=postgresql", "--redis=redis", "-n", "2"]
-# They know no database, so once is enough.
-SERVING = ["--ignore=tests/shared/serving"]
-MODELS = ["--ignore=tests/inference/engine", "--ignore=tests/inference/builtin", "--ignore=tests/inference/protocol"]
+# Three at once on two processors: much of their time they wait for servers that they have started.
+ON_SQLITE = ["-p", "tests.services", "--database=sqlite", "--redis=valkey", "-n", "3"]
+# Of what both projects share, with which settings it is matters here alone.
+SETTINGS = [f"tests/shared/test_{part}.py" for part in ("production", "secret_files", "served_project", "variables")]
+# What these are about is not in the database: once is enough.
+ABOUT_NO_DATABASE = [
+    "tests/commerce/*_browser.py",
+    "tests/commerce/config/test_canary.py",
+    "tests/commerce/config/test_expressions.py",
+    "tests/commerce/config/test_generated_requests.py",
+    "tests/commerce/config/test_pages.py",
+    "tests/commerce/config/test_schema.py",
+    "tests/commerce/descriptions/test_c6_whole.py",
+    "tests/commerce/descriptions/test_provider.py",
+    "tests/commerce/descriptions/test_served.py",
+    "tests/commerce/descriptions/test_server_rest.py",
+    "tests/commerce/routes/test_relations.py",
+    "tests/commerce/routes/test_route_matrix.py",
+    "tests/commerce/test_accessibility.py",
+    "tests/inference/builtin",
+    "tests/inference/cli",
+    "tests/inference/config",
+    "tests/inference/downloads",
+    "tests/inference/embeddings",
+    "tests/inference/engine",
+    "tests/inference/generation",
+    "tests/inference/metrics",
+    "tests/inference/playground",
+    "tests/inference/protocol",
+    "tests/inference/registry/test_life_cycle.py",
+    "tests/inference/registry/test_m2_evil_models.py",
+    "tests/inference/remote",
+    "tests/inference/traces",
+    "tests/shared/accounts/test_checks.py",
+    "tests/shared/accounts/test_request_limits.py",
+    "tests/shared/observability",
+    "tests/shared/serving",
+    *SETTINGS,
+]
+ON_POSTGRESQL = [
+    *("-p", "tests.services", "--database=postgresql", "--redis=redis", "-n", "3"),
+    *(f"--ignore-glob={path}" for path in ABOUT_NO_DATABASE),
+]
 TEST_RUNS = [
     TestRun("commerce on SQLite", ["tests/commerce", "tests/shared"], ON_SQLITE, "commerce"),
-    TestRun("inference on SQLite", ["tests/inference", "tests/shared"], ON_SQLITE + SERVING, "inference"),
-    TestRun("commerce on PostgreSQL", ["tests/commerce", "tests/shared"], ON_POSTGRESQL + SERVING, "commerce"),
+    TestRun("inference on SQLite", ["tests/inference", *SETTINGS], ON_SQLITE, "inference"),
+    TestRun("commerce on PostgreSQL", ["tests/commerce", "tests/shared"], ON_POSTGRESQL, "commerce"),
+    TestRun("inference on PostgreSQL", ["tests/inference"], ON_POSTGRESQL, "inference"),
     TestRun(
-        "inference on PostgreSQL", ["tests/inference", "tests/shared"], ON_POSTGRESQL + SERVING + MODELS, "inference"
+        "the house and its faults",
+        ["tests/test_architecture.py", "tests/test_m7_forbidden_calls.py", "tests/deploy", "tests/faults"],
+        ["-n", "3"],
     ),
-    TestRun("the house", ["tests/test_architecture.py", "tests/test_m7_forbidden_calls.py", "tests/deploy"], []),
-    TestRun("all of Stoa from outside", ["tests/journeys", "tests/conformance", "tests/faults"], []),
+    TestRun("all of Stoa from outside", ["tests/journeys", "tests/conformance"], []),
 ]
 
 
@@ -137,6 +177,7 @@ def bench(arguments: argparse.Namespace) -> None:
     prepare_venv(["bench"], cuda=arguments.cuda)
     options = ["--quick"] if arguments.quick else []
     options += ["--json", str(arguments.json.resolve())] if arguments.json else []
+    options += arguments.more
     done = subprocess.run([str(PYTHON), "-m", f"tests.benchmarks.{arguments.name}", *options], cwd=ROOT)
     if done.returncode:
         raise Failed(f"The benchmark {arguments.name} failed.")

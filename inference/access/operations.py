@@ -5,10 +5,11 @@ A view holds no thread while it waits for the engine. What an operation declares
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -36,8 +37,9 @@ PARSED_ON_THE_LOOP_BYTES = 64 * 1024
 
 # What a `reader` takes may be a hundred megabytes, and several times that once it is read: until it is its turn, a
 # request's body waits on the disk.
-_LONG_BODIES_AT_ONCE = 2
-_turn_of_long_bodies = asyncio.Semaphore(_LONG_BODIES_AT_ONCE)
+_LONG_AT_ONCE = 2
+_long_turns = asyncio.Semaphore(_LONG_AT_ONCE)
+_turns_of_users: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
 # They come out the same when they are asked the same again: time that was asked for is up, a model cannot be loaded.
 _RETRY_IN_VAIN = (DeadlineExceeded, ModelLoadFailed)
@@ -85,6 +87,14 @@ class Operation:
     def streams(self, body: object) -> bool:
         """Whether a request with this body is answered by a stream."""
         return bool(self.events) and (self.answer is None or getattr(body, "stream", None) is True)
+
+
+@asynccontextmanager
+async def long_turn(principal: Principal) -> AsyncIterator[None]:
+    """For what takes many seconds or much memory. A user has one turn at a time, so that whoever sends a hundred such
+    requests makes nobody wait but themselves."""
+    async with _turns_of_users.setdefault(principal.user.pk, asyncio.Lock()), _long_turns:
+        yield
 
 
 Handler = Callable[..., Awaitable[msgspec.Struct | HttpResponseBase]]
@@ -135,7 +145,7 @@ def operation(
         async def carry_out(
             request: HttpRequest, principal: Principal | None, path: dict[str, Any]
         ) -> HttpResponseBase:
-            async with _turn_of_long_bodies if reader else nullcontext():
+            async with long_turn(principal) if reader and principal else nullcontext():
                 return await answer_now(request, principal, path)
 
         async def answer_now(

@@ -17,10 +17,10 @@ from inference.embeddings.services import embed_for_batch, read_vector
 from inference.engine import (
     DeadlineExceeded,
     EmbeddingRequest,
-    EngineDied,
     FinishReason,
     GenerationOutput,
     GenerationRequest,
+    InferenceFailed,
     ModelNotLoaded,
     Usage,
 )
@@ -181,7 +181,7 @@ async def _one(job: Job, request: GenerationRequest) -> tuple[list[Choice], Usag
                     choices[output.choice].add(output)
                 if (usage := outputs[-1].usage) is not None:
                     return choices, usage
-    raise EngineDied("The generation ended before it was whole.")
+    raise InferenceFailed("The generation ended before it was whole.")
 
 
 def _refuse_broken_off(output: GenerationOutput) -> None:

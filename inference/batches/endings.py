@@ -17,6 +17,7 @@ from inference.engine import (
     EngineDied,
     EngineError,
     EngineOverloaded,
+    InferenceFailed,
     InvalidRequest,
 )
 from inference.protocol.errors import Code, code_and_status
@@ -76,7 +77,7 @@ class Endings:
             ended.outcomes.append(_failed(request, code_and_status(error)[0], error.message))
         elif isinstance(error, DeadlineExceeded):
             ended.late.append(_failed(request, Code.TIMEOUT, error.message))
-        elif isinstance(error, EngineDied):
+        elif isinstance(error, EngineDied | InferenceFailed):
             ended.crashed.append(request.pk)
         elif isinstance(error, EngineError | ApiError):
             ended.refused.append(request.pk)

@@ -1,5 +1,7 @@
 """How many requests of a batch are kept with the engine at once."""
 
+import asyncio
+
 from django.conf import settings
 
 from inference.engine import EngineError
@@ -9,6 +11,7 @@ from inference.registry.processes import engine
 A_SLOT = 2
 MOST = 256
 WHERE_UNKNOWN = 32
+SAYS_WITHIN_S = 5.0  # a turn that waits for ever is nobody's
 
 
 async def find_places(model_id: str) -> int:
@@ -16,7 +19,8 @@ async def find_places(model_id: str) -> int:
     if model_id in settings.REMOTE_MODELS:
         return WHERE_UNKNOWN
     try:
-        slots = (await engine().stats(model_id)).slots
-    except EngineError:
+        async with asyncio.timeout(SAYS_WITHIN_S):
+            slots = (await engine().stats(model_id)).slots
+    except (EngineError, TimeoutError):
         return WHERE_UNKNOWN
     return min(max(slots, 1) * A_SLOT, MOST)

@@ -13,6 +13,7 @@ from inference.batches.models import Batch
 from inference.batches.results import Piece, read_piece, wire_result
 from inference.protocol import sse
 from inference.protocol.batch import BatchEnd, BatchState
+from shared.serving.kept_threads import let_thread_go
 
 LOOKS_EVERY_S = 0.5
 KEEP_ALIVE_S = 15.0
@@ -46,6 +47,7 @@ async def _events(batch: Batch, after: int) -> AsyncIterator[bytes]:
         if piece.is_last:
             break
         if not piece.requests:
+            let_thread_go()
             await asyncio.sleep(LOOKS_EVERY_S)
         if time.monotonic() > spoke + KEEP_ALIVE_S:
             spoke = time.monotonic()

@@ -1,6 +1,7 @@
 """What was dropped is picked up, by one worker of all at a time: whoever holds the sweeper's lease."""
 
 import uuid
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import structlog
@@ -15,16 +16,16 @@ logger = structlog.get_logger(__name__)
 _owner = uuid.uuid4()  # this process
 
 
-def sweep(*, now: datetime, owner: uuid.UUID = _owner) -> bool:
-    """Take back what dead workers held, end what is late, nobody's or too large, and send for what nobody works on.
-    False: another sweeps."""
+def sweep(*, now: datetime, take: Callable[[int], bool], owner: uuid.UUID = _owner) -> bool:
+    """Take back what dead workers held, end what is late, nobody's or too large, and send for what nobody works on, or
+    `take` it: see `dispatch.resend`. False: another sweeps."""
     if not _hold(owner, now):
         return False
     reclaimed = outcomes.reclaim(now=now)
     expired = services.expire_batches(now=now)
     cancelled = services.cancel_batches_of_the_inactive(now=now)
     overfull = services.end_overfull_batches(now=now)
-    sent = dispatch.resend(now=now)
+    sent = dispatch.resend(now=now, take=take)
     if reclaimed or expired or cancelled or overfull or sent:
         logger.info(
             "batches_swept", reclaimed=reclaimed, expired=expired, cancelled=cancelled, overfull=overfull, sent=sent

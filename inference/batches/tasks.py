@@ -4,6 +4,7 @@ from typing import Any
 
 from celery import shared_task
 from celery.signals import worker_ready, worker_shutdown
+from django.db import connection
 from django.utils import timezone
 
 from inference.batches import dispatch, services
@@ -15,7 +16,9 @@ from inference.config.celery import ending
 @shared_task
 def run(*, batch_pk: int) -> None:
     """A turn at this batch, unless the message came twice."""
-    if dispatch.take_message(batch_pk=batch_pk):
+    is_ours = dispatch.take_message(batch_pk=batch_pk)
+    connection.close()  # a turn has a thread for the database, and is not to hold two of a pool's connections
+    if is_ours:
         run_batch(batch_pk=batch_pk, worker=this_worker.name, ending=ending)
 
 

@@ -18,7 +18,7 @@ def worker(
 ) -> None:
     """Work until SIGTERM or Ctrl-C, which hand back what is running. Any number of workers may run, on any machine."""
     if not settings.CELERY_BROKER_URL:
-        fail("A worker is sent for through Redis or Valkey: set REDIS_URL to the one that the server uses.")
+        fail("A worker is sent for through a broker: set REDIS_URL, or STOA_BROKER_URL, to what the server has.")
     refuse_empty_database()
     celery = [sys.executable, "-m", "celery", "-A", "inference.config.celery", "worker"]
     os.execv(celery[0], [*celery, "--concurrency", str(concurrency)])  # noqa: S606 our own

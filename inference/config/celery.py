@@ -6,7 +6,7 @@ from typing import Any
 
 from celery.signals import worker_shutting_down
 
-from shared.serving.workers import make_celery, send_task
+from shared.serving.workers import count_waiting, make_celery, send_task
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
 
@@ -27,6 +27,11 @@ app = make_celery("inference", rounds=ROUNDS)
 def send(task: str, **ids: int) -> bool:
     """Give a task to a worker, by name. False where none can be reached: the sweeper of any worker sees to it."""
     return send_task(app, task, **ids)
+
+
+def waiting() -> int:
+    """How many tasks no worker has taken yet, as far as is known."""
+    return count_waiting(app)
 
 
 @worker_shutting_down.connect

@@ -32,7 +32,7 @@ RATE_LIMIT_HEADERS = {
     "X-RateLimit-Reset": "When there is more: Unix time.",
     "X-RateLimit-Reset-After": "The same in seconds from now.",
 }
-_PARAMETER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
+_PARAMETER = re.compile(r"<(?:[^<:>]+:)?([^<>]+)>")
 
 Schemas = dict[Any, dict[str, Any]]
 

@@ -137,8 +137,8 @@ class GenerationStream:
         if output.usage is not None:
             self._finish(output.usage)
 
-    def fail(self, message: str) -> None:
-        """End with finish_reason `error` after what has come so far."""
+    def fail(self, message: str, code: str | None = None) -> None:
+        """End with finish_reason `error` after what has come so far. code: as `error_code` of an output."""
         usage = Usage(self.prompt_tokens, self._tokens)
         last = GenerationOutput(
             request_id=self._request_id,
@@ -147,6 +147,7 @@ class GenerationStream:
             finish_reason=FinishReason.ERROR,
             usage=usage,
             error=message,
+            error_code=code,
         )
         self._append(0, last)
         self._finish(usage)
@@ -262,7 +263,7 @@ class Connection:
             if not answer.done():
                 answer.set_exception(self._end())
         for stream in self._streams.values():
-            stream.fail(DIED)
+            stream.fail(DIED, EngineDied.__name__)
         self._streams.clear()
 
     def _end(self) -> EngineError:

@@ -20,6 +20,7 @@ from inference.engine.tokenizer import Tokenizer
 Pooling = Literal["mean", "cls"]
 BATCH_TEXTS = 32
 BATCH_TOKENS = 8192  # padding included
+MANY_CHARACTERS = 64  # a token; more are hardly ever met, but for white space and words that no token is for
 BUCKET = 16  # lengths up to the same multiple of it go together
 
 
@@ -132,12 +133,13 @@ class Embedder:
             job.done.set_exception(error)
 
     def _encode(self, place: int, text: str | tuple[int, ...]) -> list[int]:
-        ids = self._tokenizer.encode(text) if isinstance(text, str) else list(text)
+        ids = self._ids_of(text) if isinstance(text, str) else list(text)
         if not ids:
             raise InvalidRequest(f"Text {place} is empty. Send at least one character.", parameter="input")
         if len(ids) > self._context_size:
             raise ContextLengthExceeded(
-                f"Text {place} has {len(ids)} tokens, but the model takes {self._context_size}. Shorten or split it.",
+                f"Text {place} has at least {len(ids)} tokens, but the model takes {self._context_size}. Shorten or "
+                "split it.",
                 context_size=self._context_size,
                 prompt_tokens=len(ids),
                 max_tokens=0,
@@ -148,6 +150,13 @@ class Embedder:
                 parameter="input",
             )
         return ids
+
+    def _ids_of(self, text: str) -> list[int]:
+        """Of a text that is far too long, those of its beginning: enough to be refused by, and soon there."""
+        beginning = self._tokenizer.encode(text[: MANY_CHARACTERS * self._context_size])
+        if len(text) <= MANY_CHARACTERS * self._context_size or len(beginning) > 2 * self._context_size:
+            return beginning
+        return self._tokenizer.encode(text)
 
     @torch.inference_mode()
     def _run(self, batch: Sequence[list[int]]) -> Tensor:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+RESTARTS_IN_S = 2  # seconds, of a small model; who asks earlier waits for it
+
 
 class EngineError(Exception):
     """Base of all. `code` names the class over the socket."""
@@ -36,8 +38,15 @@ class ModelLoadFailed(EngineError):
     """The model could not be loaded; the message has the reason."""
 
 
+class InferenceFailed(EngineError):
+    """The model could not finish this one request, and goes on with others."""
+
+
 class EngineDied(EngineError):
-    """The model process ended while it worked on this; the host starts it again."""
+    """The model process ended while it worked on this; the host starts it again. details: reason, retry_after."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message, **{"reason": "model_restarting", "retry_after": RESTARTS_IN_S} | details)
 
 
 class DeadlineExceeded(EngineError):

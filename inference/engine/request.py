@@ -189,7 +189,8 @@ class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: on the last output of each choice. usage: the whole request's, on its very last output.
         A cancelled or failed choice ends with an output whose `index` is the number of tokens so far and whose text
         is ""; tokens that were gathered until then are lost, but for the usage.
-    error: a message for people, with finish_reason `error` only. error_code: `TIMEOUT` where that was the reason.
+    error: a message for people, with finish_reason `error` only. error_code: `TIMEOUT` or `EngineDied` where that was
+        the reason.
     """
 
     request_id: str

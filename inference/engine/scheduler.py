@@ -1,6 +1,7 @@
 """Who runs, who waits, and what a step computes. Plain Python, no tensor."""
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,6 +18,7 @@ from inference.engine.sequence import Generation, Sequence
 SCORED_CHUNK = 64
 # An interactive request that comes in the middle of a step waits for its end: batch prompts must not make it long.
 BATCH_SHARE = 4
+MOST_TOLD = 10_000
 BY_SLOT = attrgetter("slot")
 
 
@@ -88,6 +90,8 @@ class Scheduler:
         self._seats_changed = False
         self._next_deadline = inf
         self._seconds_per_sequence = 1.0
+        self._measured = 0
+        self._told: deque[float] = deque(maxlen=MOST_TOLD)  # until when each of the refused was told to wait
         self.counts = Counts()
 
     @property
@@ -127,13 +131,18 @@ class Scheduler:
         tokens = sum(len(one.prompt_ids) for one in behind)
         too_many = len(queued) >= room + self._max_queue
         if too_many or (behind and tokens + len(new.prompt_ids) > self._max_queue_tokens):
-            wait = self.retry_after()
+            wait = self.retry_after(new.asked_at)
+            self._told.append(new.asked_at + wait)
             what = f"{len(queued)} requests with {tokens} prompt tokens are waiting already."
             raise EngineOverloaded(f"{what} Try again in {wait} s.", retry_after=wait, reason="queue_full")
 
-    def retry_after(self) -> int:
-        """Seconds until the queue has moved on, from how long requests took lately; 1 to 120."""
-        return min(max(ceil((self.waiting + 1) * self._seconds_per_sequence / self._slots), 1), 120)
+    def retry_after(self, now: float) -> int:
+        """Seconds until there is room behind those who wait and those who were told to come back, from how long
+        requests took lately; 1 to 120. Were all told the same, all but a few would come in vain again."""
+        while self._told and self._told[0] <= now:
+            self._told.popleft()
+        before = self.waiting + len(self._told)
+        return min(max(ceil((before + 1) * self._seconds_per_sequence / self._slots), 1), 120)
 
     def expired(self, now: float) -> list[Generation]:
         """Those whose deadline has passed."""
@@ -228,7 +237,9 @@ class Scheduler:
         else:
             self._leave_slot(sequence)
         if whole and sequence.admitted_at is not None:
-            self._seconds_per_sequence += 0.1 * (now - sequence.admitted_at - self._seconds_per_sequence)
+            self._measured += 1
+            share = max(0.1, 1 / self._measured)
+            self._seconds_per_sequence += share * (now - sequence.admitted_at - self._seconds_per_sequence)
         self._turns.leave(generation.user)
         if not generation.choices:
             del self._generations[generation.request_id]

@@ -23,8 +23,8 @@ MAX_STATES = 50_000  # of the lexer, at one to two kilobytes each
 COMPILED = 16  # forms that are kept, since many requests have the same
 # Text that can only go on in one way would be walked to its end at once: a{1000000} would hold everybody up.
 NO_FORCING = '\n%llguidance {"no_forcing": true}\n'
-# Without a bound, a model may fill all its tokens with white space.
-JSON_OPTIONS = {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}
+# A space, or a new line and what indents it. Without a bound, a model may fill all its tokens with white space.
+JSON_OPTIONS = {"whitespace_pattern": r"\x20|\x0D?\x0A[\x20\x09]{0,20}"}
 WHERE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?|^error: ")
 PARAMETERS = {
     OutputForm.JSON_OBJECT: "response_format",

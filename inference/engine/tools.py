@@ -6,7 +6,8 @@ against the tool's schema. Text before a call is free.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ MAX_TOOLS = 128
 MAX_CALLS = 32  # in one answer
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CHOICES = ("none", "auto", "required")
+COMBINING = {"anyOf", "oneOf", "$ref", "not", "if", "dependentSchemas"}
+OPENING = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -89,12 +92,43 @@ def grammar(form: ToolForm, tools: Sequence[Tool], choice: str, marker_id: int |
     rules = [f"call: {' | '.join(f'call_{place}' for place in range(len(named)))}"]
     for place, tool in enumerate(named):
         rules.append(f'call_{place}: {_quoted(form.opening(tool.name))} arguments_{place} "}}"')
-        rules.append(json_grammar(tool.parameters or NO_ARGUMENTS, f"arguments_{place}"))
+        rules.append(json_grammar(closed(tool.parameters or NO_ARGUMENTS), f"arguments_{place}"))
     more = choice in CHOICES and form.between is not None
     calls = f"call ({_quoted(form.between or '')} call){{0,{MAX_CALLS - 1}}}" if more else "call"
     rules.append(f"calls: {_sequence(form.begin.removeprefix(form.marker))} {calls} {_sequence(form.end)}")
     rules += _start(form, free=choice == "auto", marker_id=marker_id)
     return "\n".join(rules)
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without room for properties that it does not name, where it does not speak of them.
+
+    By JSON Schema they are welcome, but no function has a parameter for them, and a weak model makes them up until its
+    tokens are used up. Schemas that add objects together stay as they are: closing a part would shut out the others.
+    """
+    if any(("properties" in one and COMBINING & one.keys()) or "allOf" in one for one in _schemas_in(schema)):
+        return schema
+    copy = deepcopy(schema)
+    for one in _schemas_in(copy):
+        if "properties" in one and not OPENING & one.keys():
+            one["additionalProperties"] = False
+    return copy
+
+
+def _schemas_in(schema: object) -> Iterator[dict[str, Any]]:
+    """The schema and all that it is made of."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for name, value in schema.items():
+        if name in ("properties", "$defs", "definitions") and isinstance(value, dict):
+            parts = list(value.values())
+        elif name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
+            parts = value
+        else:
+            parts = [value] if name in ("items", "additionalProperties", "not", "if", "then", "else") else []
+        for part in parts:
+            yield from _schemas_in(part)
 
 
 def _start(form: ToolForm, *, free: bool, marker_id: int | None) -> list[str]:

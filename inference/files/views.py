@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from asgiref.sync import sync_to_async
 from django.core.files.storage import default_storage
+from django.db import connection
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 
@@ -108,6 +109,9 @@ def _open(call: Call[None], file_id: str) -> tuple[StoredFile, Any]:
         return file, default_storage.open(file.path)
     except FileNotFoundError:  # deleted in between
         raise services.no_such_file(file_id) from None
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()  # to the pool, for others: who reads may take hours
 
 
 def _wire(file: StoredFile) -> openai_files.FileObject:

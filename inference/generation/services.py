@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from inference.engine import (
-    EngineDied,
     EngineError,
     FinishReason,
     GenerationOutput,
     GenerationRequest,
     GenerationStream,
+    InferenceFailed,
     Usage,
 )
 from inference.generation.merging import Merging
@@ -48,7 +48,7 @@ async def stream(*, caller: Principal | None, model_id: str, request: Generation
     caller: None is the operator at this machine's command line, who has no limits.
 
     ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED, RATE_LIMIT_EXCEEDED; ModelNotLoaded, InvalidRequest,
-    ContextLengthExceeded, EngineOverloaded, EngineDied, DeadlineExceeded, HostUnavailable.
+    ContextLengthExceeded, EngineOverloaded, EngineDied, InferenceFailed, DeadlineExceeded, HostUnavailable.
     """
     [outputs] = await _let_in(caller, model_id, [request])
     return await _begun(outputs)
@@ -159,4 +159,4 @@ async def _whole(outputs: GenerationStream, choices: int) -> Completion:
             whole[output.choice].add(output)
             if output.usage is not None:
                 return Completion(whole, output.usage)
-    raise EngineDied("The generation ended before it was whole; try again.")
+    raise InferenceFailed("The generation ended before it was whole; try again.")

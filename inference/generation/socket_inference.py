@@ -7,7 +7,7 @@ import structlog
 from msgspec import UNSET
 
 from inference.access.operations import engine_problem
-from inference.engine import EngineError, FinishReason, GenerationOutput, GenerationStream, Usage
+from inference.engine import EngineError, FinishReason, GenerationOutput, GenerationStream, InferenceFailed, Usage
 from inference.generation import services
 from inference.protocol.choices import Choice
 from inference.protocol.errors import error_of
@@ -54,7 +54,7 @@ class SocketInference:
                     return self._complete(output.usage)
         finally:
             tracing.end(span)
-        raise ApiError(500, "The generation ended before it was whole; try again.", code="INFERENCE_FAILED")
+        raise InferenceFailed("The generation ended before it was whole; try again.")
 
     def cancelled(self) -> FinishReason:
         """Tells the end of an inference whose `run` was cancelled for its client. Counts the tokens that were told."""

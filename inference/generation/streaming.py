@@ -9,6 +9,7 @@ from django.http import StreamingHttpResponse
 from inference.engine import FinishReason, GenerationOutput, GenerationStream
 from inference.protocol import sse
 from shared.observability import tracing
+from shared.serving.kept_threads import let_thread_go
 
 KEEP_ALIVE_S = 15.0
 
@@ -37,6 +38,7 @@ async def _events(
     outputs: GenerationStream, form: Callable[[GenerationOutput], Iterable[bytes]], start: bytes
 ) -> AsyncIterator[bytes]:
     span = tracing.start("stream")
+    let_thread_go()  # the one that the middleware had for the response
     try:
         if start:
             yield start

@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterable
 
 from inference.access.operations import Call, operation
-from inference.engine import EngineDied, FinishReason, InvalidRequest
+from inference.engine import FinishReason, InvalidRequest
 from inference.generation import services
 from inference.generation.streaming import EventStream
 from inference.protocol import native, openai, openai_completions, sse
 from inference.protocol.choices import Choice
-from inference.protocol.errors import CANCELLED
+from inference.protocol.errors import unloaded
 from shared.accounts.roles import Permission
 
 
@@ -137,7 +137,7 @@ async def completions(
 def _refuse_cancelled(choices: Iterable[Choice]) -> None:
     """OpenAI's clients know no such reason."""
     if any(choice.finish_reason is FinishReason.CANCELLED for choice in choices):
-        raise EngineDied(CANCELLED)
+        raise unloaded()
 
 
 async def _stream(call: Call[native.InferenceBody]) -> EventStream:

@@ -7,11 +7,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from inference.batches.models import Batch
 from inference.webhooks.models import Delivery
+from shared.observability.database import database_families
 
 
 def queue_families(now: datetime) -> list[Metric]:
     """Raises DatabaseError."""
-    return [*_batches(now), *_webhooks(now)]
+    return [*_batches(now), *_webhooks(now), *database_families()]
 
 
 def _batches(now: datetime) -> list[Metric]:

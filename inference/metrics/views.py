@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
 
 from inference.access.operations import Call, operation
 from inference.metrics import services
@@ -27,6 +28,7 @@ async def public_metrics(call: Call[None]) -> HttpResponse:
     return HttpResponse(await services.read_metrics(), content_type=CONTENT_TYPE)
 
 
+@csrf_exempt
 async def metrics(request: HttpRequest, **from_the_path: Any) -> HttpResponseBase:
     return await (public_metrics if settings.METRICS_PUBLIC else private_metrics)(request, **from_the_path)
 

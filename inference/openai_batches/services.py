@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.core.files.storage import default_storage
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 from msgspec import to_builtins
 
@@ -50,6 +50,8 @@ def create_file_batch(
         content = default_storage.open(file.path)
     except FileNotFoundError:  # deleted in between
         raise no_such_file(file.file_id, field="input_file_id") from None
+    if not connection.in_atomic_block:
+        connection.close()  # to the pool, for others: the check may take many seconds
     with content:
         checked = check_file(content.chunks(), endpoint=body.endpoint, most=settings.BATCH_MOST_REQUESTS)
         _check_model(checked)

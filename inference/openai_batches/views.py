@@ -4,7 +4,7 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from django.utils import timezone
 
-from inference.access.operations import Call, operation
+from inference.access.operations import Call, long_turn, operation
 from inference.openai_batches import services
 from inference.openai_batches.accepting import accept_file_batch
 from inference.openai_batches.wire import wire_batch
@@ -22,9 +22,10 @@ from shared.accounts.roles import Permission
 async def create_batch(call: Call[openai_batches.BatchBody]) -> HttpResponse:
     """The whole file is checked first: `failed`, with `errors` by line, or `in_progress`, and then it is kept. With an
     `Idempotency-Key`, the same body again within a day is answered with the same batch."""
-    return await sync_to_async(accept_file_batch)(
-        request=call.request, caller=call.caller, body=call.body, now=timezone.now()
-    )
+    async with long_turn(call.caller):
+        return await sync_to_async(accept_file_batch)(
+            request=call.request, caller=call.caller, body=call.body, now=timezone.now()
+        )
 
 
 @operation(

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from inference.engine import DeadlineExceeded, EngineDied, EngineError, FinishReason, GenerationOutput
+from inference.engine import DeadlineExceeded, EngineDied, EngineError, FinishReason, GenerationOutput, InferenceFailed
 
 
 class Code(StrEnum):
@@ -27,7 +27,8 @@ _ENGINE_ERRORS: dict[str, tuple[Code, int]] = {
     "ContextLengthExceeded": (Code.CONTEXT_LENGTH_EXCEEDED, 400),
     "ModelNotLoaded": (Code.MODEL_NOT_LOADED, 400),
     "ModelLoadFailed": (Code.INFERENCE_FAILED, 500),
-    "EngineDied": (Code.INFERENCE_FAILED, 500),
+    "InferenceFailed": (Code.INFERENCE_FAILED, 500),
+    "EngineDied": (Code.INFERENCE_FAILED, 503),
     "DeadlineExceeded": (Code.TIMEOUT, 503),
     "EngineOverloaded": (Code.INFERENCE_FAILED, 503),
     "HostUnavailable": (Code.INFERENCE_FAILED, 503),
@@ -51,9 +52,15 @@ def code_and_status(error: EngineError) -> tuple[Code, int]:
 def error_of(output: GenerationOutput) -> EngineError:
     """What an output with finish_reason `error`, or one of `cancelled` where that is none, says."""
     if output.finish_reason is FinishReason.CANCELLED:
-        return EngineDied(CANCELLED)
+        return unloaded()
     message = output.error or "The generation failed; try again."
-    return DeadlineExceeded(message) if output.error_code == Code.TIMEOUT else EngineDied(message)
+    kinds = {Code.TIMEOUT: DeadlineExceeded, EngineDied.__name__: EngineDied}
+    return kinds.get(output.error_code or "", InferenceFailed)(message)
+
+
+def unloaded() -> EngineError:
+    """What became of a generation that was cancelled, though its client stayed."""
+    return EngineDied(CANCELLED, reason="model_unloaded")
 
 
 def native_error(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:

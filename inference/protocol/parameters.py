@@ -49,4 +49,5 @@ def _named(complaint: str) -> InvalidRequest:
         )
     if not where:
         return InvalidRequest(f"The body is wrong: {what}.")
-    return InvalidRequest(f"{where} is wrong: {what[0].lower()}{what[1:]}.", field=where)
+    hint = " The docs list what it may be." if "enum value" in what else ""
+    return InvalidRequest(f"{where} is wrong: {what[0].lower()}{what[1:]}.{hint}", field=where)

@@ -15,10 +15,10 @@ from inference.engine import (
     DeadlineExceeded,
     EmbeddingRequest,
     EmbeddingResult,
-    EngineDied,
     FinishReason,
     GenerationRequest,
     GenerationStream,
+    InferenceFailed,
     InvalidRequest,
     StepOutput,
     Usage,
@@ -47,7 +47,7 @@ class RemoteClient:
     """Asks these remote models, by id; one per process serves all its event loops.
 
     Every call raises RemoteUnavailable when the server cannot be used, and what its answer comes to: InvalidRequest,
-    ContextLengthExceeded, EngineOverloaded, ModelNotLoaded, DeadlineExceeded, EngineDied.
+    ContextLengthExceeded, EngineOverloaded, ModelNotLoaded, DeadlineExceeded, InferenceFailed.
     """
 
     def __init__(self, models: Mapping[str, RemoteModel]) -> None:
@@ -82,16 +82,16 @@ class RemoteClient:
             except TimeoutError:
                 raise _late(model) from None
             except msgspec.DecodeError as error:  # also a vector for each token, where the server does not pool
-                raise EngineDied(f"The server behind {model.id} sent no single vector of each text.") from error
+                raise InferenceFailed(f"The server behind {model.id} sent no single vector of each text.") from error
             except (httpx2.HTTPError, BrokenAnswer) as error:
-                raise EngineDied(f"The server behind {model.id} sent no embeddings; try again.") from error
+                raise InferenceFailed(f"The server behind {model.id} sent no embeddings; try again.") from error
         if sorted(vector.index for vector in read.data) != list(range(len(request.texts))):
-            raise EngineDied(f"The server behind {model.id} did not embed every text; try again.")
+            raise InferenceFailed(f"The server behind {model.id} did not embed every text; try again.")
         vectors = [vector.embedding for vector in sorted(read.data, key=lambda vector: vector.index)]
         try:
             packed = tuple(struct.pack(f"<{len(vectors[0])}f", *vector) for vector in vectors)
         except (struct.error, OverflowError) as error:
-            raise EngineDied(f"The server behind {model.id} sent no vectors of one length; try again.") from error
+            raise InferenceFailed(f"The server behind {model.id} sent no vectors of one length; try again.") from error
         return EmbeddingResult(
             request_id=request.request_id,
             dimensions=len(vectors[0]),

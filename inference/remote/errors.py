@@ -7,9 +7,9 @@ import msgspec
 from inference.engine import (
     ContextLengthExceeded,
     DeadlineExceeded,
-    EngineDied,
     EngineError,
     EngineOverloaded,
+    InferenceFailed,
     InvalidRequest,
     ModelNotLoaded,
 )
@@ -58,7 +58,7 @@ def error_from_answer(model_id: str, status: int, body: bytes, retry_after: str 
             f"The server behind {model_id} is overloaded.{said}", reason="overloaded", retry_after=wait
         )
     if status >= 500:  # what it says then may be of its insides
-        return EngineDied(f"The server behind {model_id} failed. Try again.")
+        return InferenceFailed(f"The server behind {model_id} failed. Try again.")
     return RemoteUnavailable(f"{reason_of_refusal(status)} It is for the operator to mend.")
 
 

@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from inference.usage.budget_scripts import RENEW, RESERVE, SETTLE, STATE
 from inference.usage.limits import Scope
-from shared.api.rate_limits import STORE_PAUSE_S, STORE_TIMEOUT_S, logger
+from shared.api.rate_limits import STORE_PAUSE_S, STORE_TIMEOUT_S, note_store_failure
 
 WINDOW_S = 60
 LEASE_S = 30.0
@@ -124,7 +124,7 @@ class RedisBudget:
                 return pipeline.execute()
         except redis.RedisError as error:
             self._paused_until = time.monotonic() + STORE_PAUSE_S
-            logger.warning("limit_store_unavailable", reason=type(error).__name__)
+            note_store_failure(error)
             raise
 
 

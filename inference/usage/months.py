@@ -5,18 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import redis
-import structlog
 from django.conf import settings
 from django.db import connection
 
 from inference.usage.holds import UNKNOWN, Full, Holds, Known, Stale, local_holds, redis_holds
 from inference.usage.quotas import Quota
+from shared.api.rate_limits import note_store_failure
 
 KNOWN_FOR_S = 1.0  # what others wrote without a hold, as batches do, is seen after that
 MOST_TRIES = 50
 MOST_REMEMBERED = 10_000
-
-logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Months:
             try:
                 return self._hold(holds, name, quotas, tokens)
             except redis.RedisError as error:
-                logger.warning("limit_store_unavailable", reason=type(error).__name__)
+                note_store_failure(error)
         return self._hold(local_holds, name, quotas, tokens)
 
     def _hold(self, holds: Holds, name: str, quotas: tuple[Quota, ...], tokens: int) -> Hold:

@@ -11,6 +11,9 @@ from inference.usage.models import DailyUsage
 from shared.accounts.models import ApiKey, User
 from shared.api.errors import ApiError
 
+# OpenAI's clients would ask twice more within seconds.
+NOT_AGAIN = {"X-Should-Retry": "false"}
+
 
 @dataclass(frozen=True)
 class Quota:
@@ -52,7 +55,7 @@ def require_left(*, user: User, now: datetime) -> None:
     """Raises ApiError 429 where the user's month is used up: for work that is accepted now and done later."""
     for quota in quotas_of(user, None, now=now):
         if quota.used() >= quota.tokens:
-            raise ApiError(429, used_up(quota), headers={"Retry-After": str(seconds_left(quota, now))})
+            raise ApiError(429, used_up(quota), headers={"Retry-After": str(seconds_left(quota, now))} | NOT_AGAIN)
 
 
 def words_if_used_up(*, user_id: int, now: datetime) -> str:

@@ -14,13 +14,13 @@ from inference.usage.budgets import Refusal, retry_after
 from inference.usage.metering import Admission, Refused, bookkeeper, line_of
 from inference.usage.models import DailyUsage
 from inference.usage.months import MonthFull
-from inference.usage.quotas import quotas_of, seconds_left, used_up
+from inference.usage.quotas import NOT_AGAIN, quotas_of, seconds_left, used_up
 from inference.usage.reports import report
 from shared.accounts.authentication import Principal
 from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
-from shared.api.rate_limits import Decision, rate_limit_headers
+from shared.api.rate_limits import REFUSALS, Decision, rate_limit_headers
 
 # Before a text is read by its model. English has four bytes a token and more, most other languages less.
 BYTES_A_TOKEN = 4
@@ -141,6 +141,7 @@ async def _limits_left(
 
 def _month_full(full: MonthFull, tokens: int, now: datetime) -> ApiError:
     quota, left = full.quota, max(0, full.quota.tokens - full.taken)
+    REFUSALS.add(1, "tokens of a month")
     message = used_up(quota)
     if left:
         message = (
@@ -150,7 +151,7 @@ def _month_full(full: MonthFull, tokens: int, now: datetime) -> ApiError:
     wait = seconds_left(quota, now)
     reset_at = ceil(quota.ends_at.timestamp())
     decision = Decision(allowed=False, limit=quota.tokens, remaining=left, reset_at=reset_at, reset_after=wait)
-    return ApiError(429, message, headers=rate_limit_headers(decision))
+    return ApiError(429, message, headers=rate_limit_headers(decision) | NOT_AGAIN)
 
 
 def _estimate(text: str) -> int:
@@ -159,6 +160,7 @@ def _estimate(text: str) -> int:
 
 def _too_much(refusal: Refusal, tokens: int) -> ApiError:
     scope, wait = refusal.scope, retry_after(refusal)
+    REFUSALS.add(1, "tokens" if refusal.is_tokens else "at once")
     whose = "this key" if scope.kind == "key" else "your user"
     if refusal.is_tokens:
         limit = scope.tokens

@@ -23,6 +23,7 @@ from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.tokens import InvalidToken, TokenKind, decode
 from shared.api.errors import ApiError
 from shared.observability.request_notes import current_notes
+from shared.serving.kept_threads import let_thread_go
 
 KEY_MARK = "stoa_"
 LONGEST_CREDENTIAL = 4096
@@ -78,10 +79,16 @@ def authenticate(credential: str) -> Principal:
     return principal
 
 
-@sync_to_async
-def aauthenticate(credential: str) -> Principal:
-    """`authenticate` for the event loop. Its connection goes back to the pool at once: the request that was let in may
-    last for minutes, and there are more of those than connections."""
+async def aauthenticate(credential: str) -> Principal:
+    """`authenticate` for the event loop. Connection and thread are free for others at once: the request that was let in
+    may last for minutes, and there are more of those than of these."""
+    try:
+        return await sync_to_async(_authenticate_and_disconnect)(credential)
+    finally:
+        let_thread_go()
+
+
+def _authenticate_and_disconnect(credential: str) -> Principal:
     try:
         return authenticate(credential)
     finally:

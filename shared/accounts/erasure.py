@@ -12,6 +12,7 @@ from django.db import transaction
 
 from shared.accounts.models import User
 from shared.accounts.person_rules import all_rules, hindrances
+from shared.accounts.services import lock_with_admins
 from shared.api.errors import ApiError
 from shared.audit.services import record
 
@@ -56,7 +57,7 @@ def erase_person(*, user: User, actor: User | None, now: datetime) -> None:
 
     Raises ApiError 409 with what has to be settled before. `actor` None: an operator, on the command line."""
     with transaction.atomic():
-        person = User.objects.select_for_update().get(pk=user.pk)
+        person = lock_with_admins(user_id=user.pk)
         if unsettled := hindrances(person):
             raise ApiError(409, " ".join(unsettled))
         for rule in all_rules():

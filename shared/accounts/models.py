@@ -55,8 +55,12 @@ class User(AbstractBaseUser):
             models.CheckConstraint(condition=models.Q(email=Lower("email")), name="accounts_user_email_lower"),
             models.CheckConstraint(condition=models.Q(role__in=Role.values), name="accounts_user_role_known"),
         ]
-        # For the beginning of a name, which is how the admin searches.
-        indexes = [models.Index(fields=["name"], opclasses=["varchar_pattern_ops"], name="accounts_user_name")]
+        indexes = [
+            # For the beginning of a name, which is how the admin searches.
+            models.Index(fields=["name"], opclasses=["varchar_pattern_ops"], name="accounts_user_name"),
+            models.Index(fields=["role", "email"], name="accounts_user_by_role"),
+            models.Index(fields=["email"], condition=models.Q(is_active=False), name="accounts_user_inactive"),
+        ]
 
     def __str__(self) -> str:
         return self.email

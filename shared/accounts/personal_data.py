@@ -1,5 +1,6 @@
 """What accounts keep about a person."""
 
+import re
 from datetime import datetime
 
 from django.contrib.admin.models import LogEntry
@@ -21,7 +22,9 @@ def _erase_log(user: User, now: datetime) -> None:
     """What the admin wrote down about them has their e-mail in it; what they did there stays, under their id."""
     about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk))
     about.update(object_repr=f"user {user.pk}")
-    LogEntry.objects.filter(object_repr__contains=user.email).update(object_repr="erased")
+    named = re.compile(rf"(?<![\w.+%-]){re.escape(user.email)}(?![\w-]|\.\w)")  # and no longer e-mail that has it in it
+    maybe = LogEntry.objects.filter(object_repr__contains=user.email).values_list("pk", "object_repr")
+    LogEntry.objects.filter(pk__in=[pk for pk, told in maybe if named.search(told)]).update(object_repr="erased")
 
 
 def last_admin(user: User) -> str:

@@ -17,6 +17,16 @@ class PasswordField(serializers.CharField):
         super().__init__(max_length=LONGEST_PASSWORD, trim_whitespace=False, write_only=True, **kwargs)
 
 
+class MailboxField(serializers.EmailField):
+    """An address that letters can be written to: quotes may hold spaces and control characters, which break them."""
+
+    def to_internal_value(self, data: Any) -> str:
+        address: str = super().to_internal_value(data)
+        if '"' in address or not address.isprintable():
+            raise serializers.ValidationError("Enter an address without quotes and control characters.")
+        return address
+
+
 class CredentialsSerializer(serializers.Serializer[Any]):
     email = serializers.CharField(max_length=254)
     password = PasswordField()
@@ -32,7 +42,7 @@ class LogoutSerializer(serializers.Serializer[Any]):
 
 class RegistrationSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=150)
-    email = serializers.EmailField()
+    email = MailboxField()
     password = PasswordField()
     permission = serializers.ChoiceField(choices=[role.value.lower() for role in Role], default="customer")
 

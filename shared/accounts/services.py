@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from shared.accounts.authentication import KEY_MARK, NotAuthenticated, Principal, hash_secret
@@ -148,7 +148,7 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
     not confirmed.
     Raises ValidationFailed: e-mail taken, or nobody would be left to administer."""
     with transaction.atomic():
-        row = User.objects.select_for_update().get(pk=user.pk)
+        row = lock_with_admins(user_id=user.pk)
         if leaves_no_admin(user=row, role=role, is_active=is_active):
             raise ValidationFailed({"role": [LAST_ADMIN]})
         if (row.role, row.is_active) != (role, is_active):
@@ -162,6 +162,16 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
         except IntegrityError:
             raise _email_taken() from None
     user.refresh_from_db()
+
+
+def lock_with_admins(*, user_id: int) -> User:
+    """The account, locked together with all super admins: of two who take each other's role away, one waits, and sees
+    then what the other has done. Raises User.DoesNotExist."""
+    admins = Q(role=Role.SUPER_ADMIN, is_active=True)
+    locked = {row.pk: row for row in User.objects.select_for_update().filter(Q(pk=user_id) | admins).order_by("pk")}
+    if user_id not in locked:
+        raise User.DoesNotExist
+    return locked[user_id]
 
 
 def leaves_no_admin(*, user: User, role: Role, is_active: bool) -> bool:

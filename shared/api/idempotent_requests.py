@@ -11,10 +11,10 @@ from django.urls import Resolver404, resolve
 from django.utils import timezone
 
 from shared.accounts.authentication import NotAuthenticated, Principal, authenticate, credential_from_headers
-from shared.api.errors import ApiError, Problem, problem_response
+from shared.api.errors import ApiError, problem_response
 from shared.api.fingerprints import fingerprint
 from shared.api.idempotency import Idempotency, claim, keep, release, scope_of
-from shared.api.middleware import is_passing_database_error
+from shared.api.middleware import database_problem, is_passing_database_error
 from shared.api.models import KeyedRequest
 from shared.observability.request_id import current_request_id
 
@@ -47,17 +47,17 @@ class IdempotencyMiddleware:
 
     def _answer(self, request: HttpRequest) -> HttpResponseBase:
         manner = _manner_of(request.path_info)
-        principal = _principal_of(request)
-        if manner == Idempotency.NEVER or principal is None:
-            return self._run(request)
         try:
+            principal = _principal_of(request)
+            if manner == Idempotency.NEVER or principal is None:
+                return self._run(request)
             return self._answer_once(request, principal, manner)
         except ApiError as error:
             problem = error.problem
         except DatabaseError as error:
             if not is_passing_database_error(error):
                 raise
-            problem = Problem.of_status(503, headers={"Retry-After": "2"})
+            problem = database_problem(error)
         return problem_response(problem, path=request.path, request_id=current_request_id())
 
     def _answer_once(self, request: HttpRequest, principal: Principal, manner: Idempotency) -> HttpResponseBase:

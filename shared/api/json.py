@@ -15,6 +15,8 @@ DEEPEST = 64
 # Counted with the brackets inside strings. Each object or list costs memory and time far beyond its two bytes: ten
 # megabytes of them are a quarter of a gigabyte, and seconds in which this process answers nobody.
 MOST_BRACKETS = 100_000
+# The same of numbers, as in arrays of token ids: a million are read in an instant, ten megabytes of them are not.
+MOST_COMMAS = 1_000_000
 LARGEST_CREDENTIALS_BYTES = 16 * 1024
 # A NUL, or half of a surrogate pair, can only come from an escape: bodies without these need no second look.
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -47,11 +49,13 @@ class CredentialsJSONParser(StrictJSONParser):
 
 def parse_json(body: bytes) -> dict[str, Any]:
     """The JSON object in `body`. Raises ApiError 400 for anything else, and for what is legal JSON but unsafe to keep
-    or to read: more than 64 levels or 100,000 brackets, repeated keys, NaN and infinities, numbers of thousands of
-    digits, NUL, lone surrogates."""
+    or to read: more than 64 levels, 100,000 brackets or a million commas, repeated keys, NaN and infinities, numbers of
+    thousands of digits, NUL, lone surrogates."""
     brackets = body.count(b"{") + body.count(b"[")
     if brackets > MOST_BRACKETS:
         raise _bad(f"The body has more than {MOST_BRACKETS} opening brackets.")
+    if body.count(b",") > MOST_COMMAS:
+        raise _bad(f"The body has more than {MOST_COMMAS} commas.")
     try:
         value = json.loads(
             body.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique

@@ -12,9 +12,14 @@ from django.http.response import HttpResponseBase
 from django.utils.html import format_html
 
 from shared.api.errors import ApiError, Problem, problem_response
+from shared.observability.metrics import Counter
 from shared.observability.request_id import current_request_id
 
 logger = logging.getLogger("stoa.errors")
+
+DATABASE_FAILURES = Counter(
+    "stoa_database_failures_total", "Requests that were told to come again since the database could not be used."
+)
 
 # People read these in a browser; their errors stay pages.
 PAGES = ("/admin", "/playground")
@@ -50,8 +55,7 @@ class JsonErrorsMiddleware:
         if isinstance(exception, Http404 | PermissionDenied | SuspiciousOperation | BadRequest):
             return None
         if is_passing_database_error(exception):
-            logger.warning("database_unavailable", exc_info=exception)
-            return _answer(request, Problem.of_status(503, headers={"Retry-After": "2"}))
+            return _answer(request, database_problem(exception))
         if is_page(request):
             return None
         logger.error("request_failed", exc_info=exception)
@@ -65,6 +69,13 @@ def is_passing_database_error(exception: BaseException) -> bool:
     if type(exception.__cause__).__module__.startswith("sqlite3"):
         return any(words in str(exception).lower() for words in _PASSING)
     return True
+
+
+def database_problem(error: BaseException) -> Problem:
+    """What a client is told while the database cannot be used, and the operator."""
+    DATABASE_FAILURES.add(1)
+    logger.warning("database_unavailable", exc_info=error)
+    return Problem.of_status(503, headers={"Retry-After": "2"})
 
 
 def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -22,8 +22,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from shared.api.errors import ApiError
+from shared.observability import metrics
 
 logger = structlog.get_logger("stoa.limits")
+
+REFUSALS = metrics.Counter("stoa_limit_refusals_total", "Requests that a limit turned away, by which limit.", "limit")
+STORE_FAILURES = metrics.Counter("stoa_limit_store_failures_total", "How often the limits' store could not be asked.")
 
 STORE_TIMEOUT_S = 0.5
 STORE_PAUSE_S = 1.0  # after a failure the store is left alone for so long
@@ -111,14 +115,16 @@ def _ask(
     """Raises redis.RedisError where `strict` and the store is down."""
     names = [f"stoa:limit:{bucket}:{_digest(counter.key)}" for counter in counters]
     limits = [counter.limit for counter in counters]
-    if not settings.REDIS_URL:
-        return _local.hit_all(names, limits, window_s=window_s, counts=counts)
     try:
-        return _store(settings.REDIS_URL).hit_all(names, limits, window_s=window_s, counts=counts)
+        counted = _store(settings.REDIS_URL) if settings.REDIS_URL else _local
+        decisions = counted.hit_all(names, limits, window_s=window_s, counts=counts)
     except redis.RedisError:
         if strict:
             raise
-        return _local.hit_all(names, limits, window_s=window_s, counts=counts)
+        decisions = _local.hit_all(names, limits, window_s=window_s, counts=counts)
+    if counts and not all(decision.allowed for decision in decisions):
+        REFUSALS.add(1, bucket)
+    return decisions
 
 
 def _digest(key: str) -> str:
@@ -145,6 +151,12 @@ def rate_limit_headers(decision: Decision) -> dict[str, str]:
         "X-RateLimit-Reset-After": str(decision.reset_after),
     }
     return headers if decision.allowed else headers | {"Retry-After": str(decision.reset_after)}
+
+
+def note_store_failure(error: redis.RedisError) -> None:
+    """For the operator: limits are counted in each process for a while."""
+    STORE_FAILURES.add(1)
+    logger.warning("limit_store_unavailable", reason=type(error).__name__)
 
 
 def address_key(address: str) -> str:
@@ -195,7 +207,7 @@ class RedisWindow:
             allowed, *counted = self._script(keys=names, args=[window_s * 1_000_000, hit, *limits])
         except redis.RedisError as error:
             self._paused_until = time.monotonic() + STORE_PAUSE_S
-            logger.warning("limit_store_unavailable", reason=type(error).__name__)
+            note_store_failure(error)
             raise
         was_counted = counts and bool(allowed)
         return [

@@ -10,12 +10,12 @@ from asgiref.sync import sync_to_async
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import QuerySet
 
+from shared.api.spreadsheets import text_cell
 from shared.audit.models import AuditEntry
 
 COLUMNS = ("id", "at", "actor_id", "actor_email", "action", "target_type", "target_id", "request_id", "details")
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8"}
 ROWS_AT_ONCE = 500
-FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 
 Record = Mapping[str, Any]
 
@@ -76,9 +76,7 @@ def _csv_lines(records: Sequence[Record]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """No cell is a formula to a spreadsheet: what people wrote is in here. Nor is what follows a semicolon, at which
-    spreadsheets of many countries part cells, whatever quotes are around it."""
+    """What people wrote is in here, some of it within JSON."""
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder).replace(";", "\\u003b")
-    text = "" if value is None else str(value).replace(";", ";'")
-    return f"'{text}" if text.startswith(FORMULA_MARKS) else text
+    return "" if value is None else text_cell(str(value))

@@ -60,6 +60,7 @@ def configure_logging(config: dict[str, Any]) -> None:
     """Applies `logging_config`'s dictionary to stdlib logging and points structlog at it. Settings name this function
     as LOGGING_CONFIG, so that Django's set-up calls it."""
     logging.config.dictConfig(config)
+    logging.captureWarnings(True)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

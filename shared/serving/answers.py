@@ -6,12 +6,12 @@ from shared.api.errors import Problem, error_body_bytes
 from shared.serving.asgi_types import Event, Headers, Send
 
 # Nothing that is not a page may be treated as one.
-DATA_POLICY = b"default-src 'none'; frame-ancestors 'none'"
+DATA_POLICY = b"default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 # The admin and the API's pages bring their own scripts, some of them inline or evaluated; nothing comes from elsewhere.
 PAGE_POLICY = (
     b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     b"img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; "
-    b"base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+    b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
 

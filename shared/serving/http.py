@@ -1,7 +1,9 @@
-"""uvicorn's HTTP/1.1 protocol with what it leaves open: limits for the size and the time of a request's head and for
-how long an answer waits to be read, and errors of the parser answered as JSON."""
+"""uvicorn's HTTP/1.1 protocol with what it leaves open: limits for the size and the time of a request's head, for how
+long an answer waits to be read and for how many connections there are, and errors of the parser answered as JSON."""
 
 import asyncio
+import resource
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -15,13 +17,27 @@ from shared.serving.answers import problem_answer
 MAX_HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_S = 20.0
 NOT_READING_S = 30.0
+MOST_CONNECTIONS = 10_000
+FILES_KEPT = 200  # of those that the system lets a process open: for databases, files and models
 
 logger = structlog.get_logger(__name__)
 
 
+def most_connections() -> int:
+    """As many as we take, or as the system's limit of open files leaves room for. Lifts that limit as far as it may."""
+    lifted, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + FILES_KEPT
+    if lifted < wanted:
+        lifted = wanted if highest == resource.RLIM_INFINITY else min(wanted, highest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lifted, highest))
+    return min(MOST_CONNECTIONS, max(lifted - FILES_KEPT, lifted // 2))
+
+
 class HttpProtocol(HttpToolsProtocol):
-    """One connection. A head (request line and headers) that is too large is refused, one that is too slow is cut, and
-    so is who does not read what is sent."""
+    """One connection. One too many is refused, as is a head (request line and headers) that is too large; one that is
+    too slow is cut, and so is who does not read what is sent."""
+
+    most_connections = MOST_CONNECTIONS  # of this process, those of WebSockets among them
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -32,6 +48,8 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_head()
+        if len(self.connections) > self.most_connections:
+            self._refuse(Problem.of_status(503, headers={"Retry-After": "1"}))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_here()
@@ -76,13 +94,16 @@ class HttpProtocol(HttpToolsProtocol):
             status=400,
             code="invalid_request",
             message=f"This is not a valid HTTP/1.1 request, or its head is larger than {MAX_HEAD_BYTES} bytes.",
-            headers=getattr(settings, "API_HEADERS", {}),  # what a project puts on every answer
         )
+        self._refuse(problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        problem = replace(problem, headers=getattr(settings, "API_HEADERS", {}) | problem.headers)
         with bound_request_id(new_request_id()) as request_id:
             headers, body = problem_answer(problem, path="", request_id=request_id)
-            logger.info("request", method="", path="", status=400)
+            logger.info("request", method="", path="", status=problem.status)
         head = b"".join(b"%b: %b\r\n" % pair for pair in [*self.server_state.default_headers, *headers])
-        self.transport.write(STATUS_LINE[400] + head + b"\r\n" + body)
+        self.transport.write(STATUS_LINE[problem.status] + head + b"\r\n" + body)
         self.transport.close()
 
     def _reads_again(self) -> None:

@@ -23,7 +23,7 @@ from uvicorn.supervisors import ChangeReload
 from shared.observability import metrics
 from shared.observability.health import is_draining, start_draining
 from shared.observability.tracing_out import start_tracing
-from shared.serving.http import HttpProtocol
+from shared.serving.http import HttpProtocol, most_connections
 from shared.serving.websockets import WebSocketProtocol
 from shared.sqlite.holding import hold_open
 
@@ -52,6 +52,7 @@ def serve(
     `reload` starts anew whenever a Python file of the application's package or of `shared` changes. Raises CannotServe.
     """
     listener = _unix_listener(uds) if uds else _tcp_listener(host, port)
+    HttpProtocol.most_connections = most_connections()
     config = uvicorn.Config(
         application,
         http=HttpProtocol,

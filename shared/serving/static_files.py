@@ -3,14 +3,17 @@ nobody has run `collectstatic`, as they are from where they are.
 """
 
 import inspect
+import io
 from pathlib import Path
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import FileResponse, HttpRequest
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+from shared.serving.file_chunks import FileChunks
 
 
 class StaticFilesStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
@@ -44,4 +47,8 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
 
 
 async def _awaited(answer: Any) -> Any:
-    return await answer if inspect.isawaitable(answer) else answer
+    if inspect.isawaitable(answer):
+        return await answer
+    if isinstance(answer, FileResponse):  # in pieces: left as it is, it would be read whole before its first byte goes
+        answer.streaming_content = FileChunks(answer.file_to_stream or io.BytesIO())
+    return answer

@@ -19,6 +19,9 @@ from redis.exceptions import OutOfMemoryError
 from shared.observability import metrics
 from shared.observability.tracing_out import start_tracing
 
+# What the workers of both send, and every how many seconds.
+ROUNDS = {"shared.sqlite.tasks.refresh_statistics": 6 * 3600.0}
+
 logger = structlog.get_logger(__name__)
 
 
@@ -58,9 +61,10 @@ def make_celery(name: str, *, rounds: Mapping[str, float]) -> Celery:
     app = Celery(name)
     app.config_from_object("django.conf:settings", namespace="CELERY")
     app.autodiscover_tasks()
+    app.autodiscover_tasks(["shared.sqlite"])
 
     def start_rounds(**kwargs: Any) -> None:
-        for task, seconds in rounds.items():
+        for task, seconds in {**ROUNDS, **rounds}.items():
             threading.Thread(target=_send_rounds, args=(app, task, seconds), name=task, daemon=True).start()
 
     worker_ready.connect(start_rounds, weak=False)
@@ -79,6 +83,20 @@ def send_task(app: Celery, task: str, **ids: int) -> bool:
     return True
 
 
+def count_waiting(app: Celery) -> int:
+    """How many messages no worker has taken yet. 0 where there is no broker, or it cannot be reached."""
+    if not app.conf.broker_url:
+        return 0
+    with app.connection_for_write() as connection:
+        try:
+            queue = app.amqp.queues[app.conf.task_default_queue].bind(connection.channel())
+            declared: Any = queue.queue_declare()
+        except (*connection.connection_errors, *connection.channel_errors) as error:
+            logger.warning("broker_unavailable", reason=type(error).__name__)
+            return 0
+    return int(declared.message_count)
+
+
 @setup_logging.connect
 def _keep_our_logging(**kwargs: Any) -> None:
     """Connected, it keeps Celery from putting its own in place of what Django's settings say."""
@@ -94,5 +112,8 @@ def _observe(**kwargs: Any) -> None:
 def _send_rounds(app: Celery, task: str, seconds: float) -> None:
     pause = threading.Event()
     while True:
-        send_task(app, task)
+        try:
+            send_task(app, task)
+        except Exception:  # of this round: the next one may be luckier
+            logger.exception("round_not_sent", task=task)
         pause.wait(seconds)

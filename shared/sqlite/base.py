@@ -1,15 +1,50 @@
 """How a transaction begins. SQLite gives the right to write to whoever asks at the right moment, and who waits in its
-own way asks ten times a second: of many who write all the time one may wait past every limit. Here they ask often.
+own way asks ten times a second: of many who write all the time one may wait past every limit. Here the threads of a
+process line up, and the first of them asks often.
 """
 
+import contextlib
+import os
 import random
 import sqlite3
+import threading
 import time
+from collections import deque
+from collections.abc import Iterator
 
 from django.db import OperationalError
 from django.db.backends.sqlite3 import base
 
 ASK_EVERY_S = (0.001, 0.005)  # at random in between, so that those who wait do not keep step
+
+
+class Line:
+    """Threads, who come to their turn in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[threading.Event] = deque()
+
+    @contextlib.contextmanager
+    def turn(self, limit_s: float) -> Iterator[None]:
+        """What is inside is the only one inside. OperationalError after so many seconds of waiting."""
+        mine = threading.Event()
+        with self._lock:
+            self._waiting.append(mine)
+            self._waiting[0].set()
+        try:
+            if not mine.wait(limit_s):
+                raise OperationalError("database is locked")
+            yield
+        finally:
+            with self._lock:
+                self._waiting.remove(mine)
+                if self._waiting:
+                    self._waiting[0].set()
+
+
+_lines: dict[str, Line] = {}  # by the database's name
+os.register_at_fork(after_in_child=_lines.clear)  # those who waited are the parent's threads
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -20,10 +55,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _start_transaction_under_autocommit(self) -> None:
         limit_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
         give_up_at = time.monotonic() + limit_s
+        line = _lines.setdefault(str(self.settings_dict["NAME"]), Line())
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
-            while not self._begins() and time.monotonic() < give_up_at:
-                time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
+            with line.turn(limit_s):
+                while not self._begins() and time.monotonic() < give_up_at:
+                    time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {int(limit_s * 1000)}")
         if not self.connection.in_transaction:

@@ -10,16 +10,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from shared.sqlite.statistics import look
+
+BUSY_S = 1.0  # whoever starts a server waits no longer for somebody who writes
+
 _held: list[sqlite3.Connection] = []
 
 
 def hold_open(databases: Mapping[str, Mapping[str, Any]]) -> None:
     """Holds those of `settings.DATABASES` that are ours. Of one that is not there, or cannot be opened, nothing is
-    held: requests say what is wrong with it."""
+    held: requests say what is wrong with it. Each has a look at its tables, unless somebody writes just now."""
     for database in databases.values():
         path = Path(str(database["NAME"]))
         if database["ENGINE"] == "shared.sqlite" and path.is_file():
             with contextlib.suppress(sqlite3.Error):
-                connection = sqlite3.connect(path, check_same_thread=False)
+                connection = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
                 _held.append(connection)
+                look(connection.execute)

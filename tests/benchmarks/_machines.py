@@ -1,4 +1,5 @@
-"""Several machines on one: network namespaces on a bridge, each with its own address. For root on Linux alone."""
+"""Several machines on one: network namespaces on a bridge, each with its own address, and disks of their own. For root
+on Linux alone."""
 
 import contextlib
 import os
@@ -75,6 +76,7 @@ class Machines:
         self.folder = folder
         self.parts: dict[str, Part] = {}
         self._names: list[str] = []
+        self._disks: list[Path] = []
 
     @contextlib.contextmanager
     def connected(self) -> Iterator["Machines"]:
@@ -98,6 +100,17 @@ class Machines:
         ip("-n", name, "addr", "add", f"{NETWORK}.{number}/24", "dev", "eth0")
         ip("-n", name, "link", "set", "eth0", "up")
         return f"{NETWORK}.{number}"
+
+    def add_disk(self, name: str, mib: int) -> Path:
+        """A file system of its own with so much room, in memory."""
+        disk = self.folder / name
+        disk.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=0755", "tmpfs", str(disk)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise NoNamespaces(f"mount: {done.stderr.strip()}")
+        self._disks.append(disk)
+        return disk
 
     def start(
         self,
@@ -130,6 +143,8 @@ class Machines:
                 ip("netns", "del", name)
         with contextlib.suppress(NoNamespaces):
             ip("link", "del", BRIDGE)
+        for disk in self._disks:
+            subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 def python(*arguments: str) -> list[str]:

@@ -20,7 +20,7 @@ from tests.postgresql import find_binaries
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NGINX = CHECKOUT / "deploy" / "nginx"
-NAME = "models.example.com"
+NAME, SHOP_NAME = "models.example.com", "shop.example.com"
 DRAIN_S = 20
 MAKE_KEY = """
 import django
@@ -46,10 +46,10 @@ def answers(address: str, port: int) -> Callable[[], bool]:
     return asked
 
 
-def is_ready(address: str) -> Callable[[], bool]:
+def is_ready(address: str, port: int = 8001) -> Callable[[], bool]:
     def asked() -> bool:
         try:
-            return httpx2.get(f"http://{address}:8001/readyz", timeout=5).status_code == 200
+            return httpx2.get(f"http://{address}:{port}/readyz", timeout=5).status_code == 200
         except httpx2.HTTPError:
             return False
 
@@ -61,6 +61,7 @@ class Production:
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
+        self.disk = self.make_disk()
         self.run_dir = machines.folder / "run" / "models"
         self._start_data()
         self._start_models()
@@ -71,10 +72,14 @@ class Production:
             self._start(f"worker-{number}", python("manage_inference.py", "worker"), address)
         self._start_nginx()
 
+    def make_disk(self) -> Path:
+        """Where the database and the files lie."""
+        return self.machines.folder
+
     def _start_data(self) -> None:
         binaries = find_binaries()
         assert binaries, "PostgreSQL is not installed here."
-        data = self.machines.folder / "postgres"
+        data = self.disk / "postgres"
         data.mkdir()
         shutil.chown(data, "postgres", "postgres")
         address = self.machines.add("database", 10)
@@ -83,6 +88,7 @@ class Production:
         with (data / "data" / "pg_hba.conf").open("a") as rules:
             rules.write("host all all 10.77.0.0/24 trust\n")
         server = [binaries / "postgres", "-D", data / "data", "-k", data, "-h", address, "-c", "max_connections=150"]
+        server += ["-c", "max_wal_size=64MB", "-c", "min_wal_size=32MB"]
         self.machines.start("database", as_user("postgres", server), is_up=answers(address, 5432))
         broker = self.machines.add("redis", 11)
         options = ["--bind", broker, "--save", "", "--appendonly", "no", "--protected-mode", "no"]
@@ -96,7 +102,7 @@ class Production:
             "STOA_START_HOST": "false",
             "STOA_RUN_DIR": str(self.run_dir),
             "STOA_TRUSTED_PROXIES": "1",
-            "STOA_FILES_DIR": str(self.machines.folder / "files"),
+            "STOA_FILES_DIR": str(self.disk / "files"),
             "STOA_KEY_REQUEST_LIMIT": "1000000",
             "STOA_KEY_TOKEN_LIMIT": "1000000000",
             "STOA_KEY_CONCURRENCY_LIMIT": "1000",
@@ -130,7 +136,7 @@ class Production:
     def _environment(self, name: str, address: str) -> dict[str, str]:
         home = self.machines.folder / name
         home.mkdir(exist_ok=True)
-        return self.environment | {"STOA_HOME": str(home), "STOA_ALLOWED_HOSTS": f"{NAME},{address}"}
+        return self.environment | {"STOA_HOME": str(home), "STOA_ALLOWED_HOSTS": f"{NAME},{SHOP_NAME},{address}"}
 
     def _start(self, name: str, command: list[str], address: str, is_up: Callable[[], bool] = lambda: True) -> None:
         self.machines.start(name, command, self._environment(name, address), is_up)
@@ -145,6 +151,7 @@ class Production:
             text = text.replace("/etc/nginx/stoa-upstreams.conf", str(folder / "upstreams.conf"))
             text = text.replace("/etc/nginx/stoa/", f"{folder}/stoa/").replace("/var/log/nginx", str(folder))
             text = text.replace("127.0.0.1:8001", "10.77.0.21:8001").replace("127.0.0.1:8011", "10.77.0.22:8001")
+            text = text.replace("127.0.0.1:8000", "10.77.0.51:8000").replace("127.0.0.1:8010", "10.77.0.52:8000")
             (folder / source.relative_to(NGINX)).write_text(text)
         (folder / "nginx.conf").write_text("daemon off; user root;" + MAIN.format(folder=folder))
         self.address = self.machines.add("front", 30)

@@ -76,11 +76,11 @@ def compared(kind: str, sizes: list[int], times: int) -> Iterator[Comparison]:
         is_last = size == sizes[-1]
         with database(kind) as shop:
             told = shop.run("_analytics_shop", str(size), "--times", str(times), *(["--writes"] if is_last else []))
-            oscar = shop.run("_analytics_oscar", str(times)) if size <= OSCARS_MOST else {}
+            oscar = shop.run("_analytics_oscar", "10") if size <= OSCARS_MOST else {}
             crowd = shop.run("_analytics_crowd") if is_last else {}
             waits = shop.lock_waits()
         print(
-            json.dumps({"database": kind, "orders": size, **told, "oscar": oscar, **crowd, "lock waits": waits}),
+            json.dumps({"database": kind, "orders": size, **told, "oscar": oscar, "crowd": crowd, "lock waits": waits}),
             file=sys.stderr,
         )
         smallest = smallest or told["reads"]

@@ -107,7 +107,9 @@ def main() -> None:
         try:
             with Machines(Path(folder)).connected() as machines:
                 production = Production(machines)
-                with Crowd(production.address, NAME, production.key, quick=chosen.quick) as crowd:
+                batch_size = 200 if chosen.quick else 1000
+                crowd = Crowd(production.address, NAME, production.key, batch_size=batch_size)
+                with crowd:
                     crowd.wait_until_served()
                     print("| stopped | streams | whole answers | sockets | longest without one | its exit |")
                     print("|---|---|---|---|---|---|")

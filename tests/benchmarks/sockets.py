@@ -1,109 +1,143 @@
-"""Tokens a second through the door, as events and over WebSockets, beside the same requests asked of the engine."""
+"""Tokens a second through the door, as events and over WebSockets, beside the same requests asked of the engine: of
+the built-in model, and of one of 125M parameters with random weights.
+"""
 
 import asyncio
+import os
 import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 from websockets.asyncio.client import connect
 
-from inference.engine import GenerationRequest, SamplingParams
+from inference.builtin import DESCRIBER
+from inference.engine import GenerationRequest, LoadOptions, SamplingParams
+from inference.engine.compile import FOLDER_VARIABLE, build_kernels
+from tests.benchmarks._engine_peers import configurations, save_random
 from tests.benchmarks._table import Comparison, arguments, publish
 from tests.inference.served import ServedStoa, served_stoa
 from tests.inference.sockets import address, hear, say, server_process
 
-MODEL = "stoa-describer"
+CHECKOUT = Path(__file__).resolve().parents[2]
 STREAMS, SOCKETS = 64, 8
 PROMPT = "The lamp"
-Run = Callable[[ServedStoa, int, int], Awaitable[int]]
+TOKENS = {"stoa-describer": 200, "small": 100}
 
 
-async def engine_run(stoa: ServedStoa, streams: int, tokens: int) -> int:
-    """The engine alone, over its own socket. Answers how many tokens were made."""
-    sampling = SamplingParams(max_tokens=tokens, temperature=0.7, ignore_eos=True)
+@dataclass(frozen=True)
+class Asked:
+    """What each of the streams asks for; all of it comes, as nothing ends before its length."""
 
-    async def one(number: int) -> int:
+    model: str
+    tokens: int
+
+    def body(self) -> dict[str, object]:
+        body = {"model": self.model, "prompt": PROMPT, "max_tokens": self.tokens, "temperature": 0.7}
+        return body | {"ignore_eos": True}
+
+
+Run = Callable[[ServedStoa, Asked], Awaitable[None]]
+
+
+async def engine_run(stoa: ServedStoa, asked: Asked) -> None:
+    """The engine alone, over its own socket."""
+    sampling = SamplingParams(max_tokens=asked.tokens, temperature=0.7, ignore_eos=True)
+
+    async def one(number: int) -> None:
         request = GenerationRequest(request_id=f"bench{number}", prompt=PROMPT, sampling=sampling, user=str(number))
-        async with await stoa.engine.generate(MODEL, request) as outputs:
-            return len([output async for output in outputs])
+        async with await stoa.engine.generate(asked.model, request) as outputs:
+            async for _ in outputs:
+                pass
 
-    return sum(await asyncio.gather(*map(one, range(streams))))
+    await asyncio.gather(*map(one, range(STREAMS)))
 
 
-async def events_run(stoa: ServedStoa, streams: int, tokens: int) -> int:
-    limits = httpx2.Limits(max_connections=streams)
+async def events_run(stoa: ServedStoa, asked: Asked) -> None:
+    limits = httpx2.Limits(max_connections=STREAMS)
     async with httpx2.AsyncClient(base_url=stoa.url, headers=stoa.headers(), timeout=600, limits=limits) as client:
 
-        async def one() -> int:
-            async with client.stream("POST", "/inference/stream", json=_body(tokens)) as answer:
-                return (b"".join([piece async for piece in answer.aiter_raw()])).count(b'"token"')
+        async def one() -> None:
+            async with client.stream("POST", "/inference/stream", json=asked.body()) as answer:
+                last = b""
+                async for piece in answer.aiter_raw():
+                    last = (last + piece)[-500:]
+            if b'"done"' not in last:
+                raise RuntimeError(f"A stream broke off: {last!r}")
 
-        return sum(await asyncio.gather(*(one() for _ in range(streams))))
+        await asyncio.gather(*(one() for _ in range(STREAMS)))
 
 
-async def sockets_run(stoa: ServedStoa, streams: int, tokens: int) -> int:
-    each = streams // SOCKETS
+async def sockets_run(stoa: ServedStoa, asked: Asked) -> None:
+    each = STREAMS // SOCKETS
 
-    async def one() -> int:
+    async def one() -> None:
         async with connect(address(stoa)) as client:
             await say(client, {"type": "auth", "token": stoa.keys["SUPER_ADMIN"]})
             await hear(client)
-            await say(client, *(_body(tokens) | {"type": "inference", "id": str(number)} for number in range(each)))
-            told, left = 0, each
+            await say(client, *(asked.body() | {"type": "inference", "id": str(number)} for number in range(each)))
+            left = each
             while left:
                 message = await client.recv(decode=False)
-                if message.startswith(b'{"type":"token"'):
-                    told += 1
-                elif message.startswith(b'{"type":"complete"'):
+                if message.startswith(b'{"type":"complete"'):
                     left -= 1
-                else:
+                elif not message.startswith(b'{"type":"token"'):
                     raise RuntimeError(f"The server said {message[:200]!r}.")
-            return told
 
-    return sum(await asyncio.gather(*(one() for _ in range(SOCKETS))))
-
-
-def _body(tokens: int) -> dict[str, object]:
-    return {"model": MODEL, "prompt": PROMPT, "max_tokens": tokens, "temperature": 0.7, "ignore_eos": True}
+    await asyncio.gather(*(one() for _ in range(SOCKETS)))
 
 
-async def measure(stoa: ServedStoa, run: Run, tokens: int) -> tuple[float, float]:
+async def measure(stoa: ServedStoa, run: Run, asked: Asked) -> tuple[float, float]:
     """Tokens a second, and the web process's microseconds of CPU a token."""
     cpu_before, began = server_process(stoa).cpu_times(), time.perf_counter()
-    made = await run(stoa, STREAMS, tokens)
+    await run(stoa, asked)
     took, cpu = time.perf_counter() - began, server_process(stoa).cpu_times()
+    made = STREAMS * asked.tokens
     return made / took, 1e6 * (cpu.user + cpu.system - cpu_before.user - cpu_before.system) / made
 
 
-async def compare(stoa: ServedStoa, *, rounds: int, tokens: int) -> list[Comparison]:
+async def compare(stoa: ServedStoa, folder: Path, *, rounds: int, tokens: int) -> list[Comparison]:
     """Turn by turn, so that what disturbs the machine disturbs all."""
+    name = folder.name
+    await stoa.host.load(name, folder, LoadOptions(max_sequences=STREAMS))
     runs: dict[str, Run] = {"engine": engine_run, "events": events_run, "sockets": sockets_run}
-    rates: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
-    await engine_run(stoa, STREAMS, 5)
+    rates: dict[str, list[tuple[float, float]]] = {run: [] for run in runs}
+    await engine_run(stoa, Asked(name, 5))
     for _ in range(rounds):
-        for name, run in runs.items():
-            rates[name].append(await measure(stoa, run, tokens))
+        for run_name, run in runs.items():
+            rates[run_name].append(await measure(stoa, run, Asked(name, tokens)))
     await stoa.engine.close()
-    rate = {name: statistics.median(one for one, _ in measured) for name, measured in rates.items()}
-    cpu = {name: statistics.median(one for _, one in measured) for name, measured in rates.items()}
+    await stoa.host.unload(name)
+    rate = {run: statistics.median(one for one, _ in measured) for run, measured in rates.items()}
+    cpu = {run: statistics.median(one for _, one in measured) for run, measured in rates.items()}
     return [
-        Comparison(f"{STREAMS} event streams beside the engine", rate["events"], rate["engine"], "tokens/s"),
-        Comparison(f"{STREAMS} over {SOCKETS} sockets beside the engine", rate["sockets"], rate["engine"], "tokens/s"),
-        Comparison("CPU of the web process, sockets beside events", cpu["sockets"], cpu["events"], "us/token"),
+        Comparison(f"{name}, {STREAMS} event streams", rate["events"], rate["engine"], "tokens/s, the engine"),
+        Comparison(
+            f"{name}, {STREAMS} over {SOCKETS} sockets", rate["sockets"], rate["engine"], "tokens/s, the engine"
+        ),
+        Comparison(f"{name}, CPU of the web process, sockets", cpu["sockets"], cpu["events"], "us/token, events"),
     ]
 
 
 def main() -> None:
     given = arguments(__doc__ or "")
-    rounds, tokens = (1, 50) if given.quick else (5, 200)
-    with tempfile.TemporaryDirectory(prefix="stoa") as folder:
-        home = Path(folder)
-        (home / "models").mkdir()
-        with served_stoa(home, home / "run", home / "models", load=[MODEL]) as stoa:
-            publish(asyncio.run(compare(stoa, rounds=rounds, tokens=tokens)), given.json)
+    os.environ.setdefault(FOLDER_VARIABLE, str(CHECKOUT / "var" / "compiled"))
+    build_kernels()
+    results: list[Comparison] = []
+    with tempfile.TemporaryDirectory(prefix="stoa") as home:
+        models = Path(home) / "models"
+        models.mkdir()
+        folders = [DESCRIBER]
+        if not given.quick:
+            folders.append(save_random(models / "small", configurations()["small"]))
+        with served_stoa(Path(home), Path(home) / "run", models, load=[]) as stoa:
+            for folder in folders:
+                tokens = 50 if given.quick else TOKENS[folder.name]
+                results += asyncio.run(compare(stoa, folder, rounds=1 if given.quick else 3, tokens=tokens))
+    publish(results, given.json)
 
 
 if __name__ == "__main__":

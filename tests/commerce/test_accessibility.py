@@ -1,5 +1,5 @@
-"""The pages that moderators and writers work on, checked by axe in a real browser: dark and wide in English, light and
-narrow in German."""
+"""The pages that moderators and writers work on, and the dashboard, checked by axe in a real browser: dark and wide in
+English, light and narrow in German."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,6 +38,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 # The rest of that form is the admin theme's, whose choosers have names that axe does not find.
 PARTS = {"the product form": "#description-writer"}
 JOBS = "/admin/commerce_descriptions/descriptionjob/"
+DASHBOARD = "/admin/dashboard/"
 PAGES = {
     "the queue": QUEUE,
     "the queue, filtered": f"{QUEUE}?order=most_trusted&kind=Review&shop=nowhere",
@@ -52,6 +53,8 @@ PAGES = {
     "jobs": JOBS,
     "a new job": f"{JOBS}new/?product={{product}}",
     "a job": f"{JOBS}{{job}}/change/",
+    "the dashboard": f"{DASHBOARD}?from=2024-01-01",
+    "a day of the dashboard without orders": f"{DASHBOARD}?from=2001-01-01&to=2001-01-01",
 }
 
 pytestmark = pytest.mark.timeout(600)

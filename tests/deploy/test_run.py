@@ -44,7 +44,5 @@ def test_a_given_path_is_run_where_it_belongs():
     chosen = {test_run.name: test_run.chosen(["tests/shared/serving/test_asgi.py::test_x"]) for test_run in TEST_RUNS}
     assert {name for name, paths in chosen.items() if paths} == {
         "commerce on SQLite",
-        "inference on SQLite",
         "commerce on PostgreSQL",
-        "inference on PostgreSQL",
     }

@@ -16,9 +16,11 @@ import psycopg
 import pytest
 from websockets.asyncio.client import connect
 
+from shared.serving.local_redis import LocalRedis
 from tests.commerce.served import ServedShop, make_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
 from tests.faults.test_database import add_address, own_id
+from tests.inference.batches.workers import all_results, attempts, ended, running_worker, status, submit
 from tests.inference.engine.processes import running_host
 from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, served_stoa
 from tests.inference.sockets import address, hear, hear_the_rest, say, signed_in
@@ -66,11 +68,11 @@ def shop_on(database: LocalPostgresql) -> Iterator[ServedShop]:
 
 
 @contextmanager
-def talker_on(database: LocalPostgresql) -> Iterator[ServedStoa]:
+def talker_on(database: LocalPostgresql, **more: str) -> Iterator[ServedStoa]:
     with tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
         models_dir = Path(home) / "models"
         add_model(models_dir, "talker", dict(TALKER_CONFIG))
-        extra = {"DATABASE_URL": database.url}
+        extra = {"DATABASE_URL": database.url} | more
         with served_stoa(Path(home), host.run_dir, models_dir, load=["talker"], extra=extra) as stoa:
             yield stoa
 
@@ -165,6 +167,37 @@ async def _speak_while_it_ends(stoa: ServedStoa, database: LocalPostgresql) -> N
         await asyncio.to_thread(eventually, stoa.url, "/readyz", 200)
         await say(client, asked)
         assert (await hear(client))["type"] == "complete"
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seconds", [1, 15])
+def test_d4_a_batch_and_its_worker_outlive_their_database(
+    start_postgresql: StartPostgresql, tmp_path: Path, seconds: int, whole: bool
+):
+    count, database = 2000 if whole else 400, start_postgresql(outlives_crash=True)
+    with (
+        LocalRedis(tmp_path / "redis") as broker,
+        talker_on(database, REDIS_URL=broker.url) as stoa,
+        running_worker(stoa) as worker,
+    ):
+        batch_id, done = submit(stoa, *["speak"] * count), 0
+        for ends in range(1, 6 if whole else 2):
+            while (now := status(stoa, batch_id)["completed"]) <= done:
+                time.sleep(0.05)
+            done = now
+            database.crash()
+            time.sleep(seconds)
+            database.launch()
+            eventually(stoa.url, "/readyz", 200)
+            print(f"D4: the database ended for {seconds} s at {done} of {count}, {ends}")
+        began = time.monotonic()
+        told = ended(stoa, batch_id, seconds=300)
+
+        assert (told["status"], told["completed"], told["failed"]) == ("completed", count, 0)
+        assert [result["id"] for result in all_results(stoa, batch_id)] == [f"r{place}" for place in range(count)]
+        assert worker.process.poll() is None
+        again = sum(attempts(stoa, batch_id)) - count
+        print(f"D4: all done {time.monotonic() - began:.1f} s after the database was back, {again} computed again")
 
 
 def pid_of_talker(stoa: ServedStoa) -> int:

@@ -10,5 +10,5 @@ from tests.inference.served import ServedStoa, served_fakes
 @pytest.fixture(scope="session")
 def stoa() -> Iterator[ServedStoa]:
     """A running server with fake models."""
-    with served_fakes() as served:
+    with served_fakes("idle", "slow-one", "broken-one") as served:
         yield served

@@ -141,10 +141,10 @@ def run_verbs(environment: dict[str, str], *lines: list[str]) -> list[subprocess
     return [subprocess.CompletedProcess(*ended) for ended in json.loads(done.stdout)]
 
 
-async def eventually_running(stoa: ServedStoa, model_id: str) -> None:
-    """Returns when the model generates something."""
+async def eventually_running(stoa: ServedStoa, model_id: str, count: int = 1) -> None:
+    """Returns when the model generates so much at once."""
     deadline = time.monotonic() + 60
-    while (stats := await stoa.engine.stats(model_id)).running == 0:
+    while (stats := await stoa.engine.stats(model_id)).running < count:
         assert time.monotonic() < deadline, stats
         await asyncio.sleep(0.01)
 
@@ -158,14 +158,15 @@ async def eventually_listed(stoa: ServedStoa, model_id: str) -> None:
 
 
 @contextlib.contextmanager
-def served_fakes() -> Iterator[ServedStoa]:
-    """A ready server over a host whose models are fakes; it and all it started are gone afterwards."""
+def served_fakes(*unloaded: str, extra: dict[str, str] | None = None) -> Iterator[ServedStoa]:
+    """A ready server over a host with two fakes, `talker` and `embedder`, and more talkers that are not loaded. It and
+    all it started are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
         models_dir = Path(home) / "models"
-        for name in ("talker", "idle", "slow-one", "broken-one"):
+        for name in ("talker", *unloaded):
             add_model(models_dir, name, dict(TALKER_CONFIG))
         add_model(models_dir, "embedder", dict(EMBEDDER_CONFIG))
-        with served_stoa(Path(home), host.run_dir, models_dir, load=["talker", "embedder"]) as stoa:
+        with served_stoa(Path(home), host.run_dir, models_dir, load=["talker", "embedder"], extra=extra) as stoa:
             yield stoa
 
 
@@ -226,11 +227,20 @@ def start_server(environment: dict[str, str], log: Path, *flags: str) -> tuple[s
     command = [sys.executable, "manage_inference.py", "serve", "--port", "0", *flags]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        return process, _address_of(process, log)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _address_of(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + START_LIMIT_S
     while True:
         for line in log.read_text().splitlines():
             if line.startswith("{") and (urls := json.loads(line).get("urls")):
-                return process, str(urls[0])
+                return str(urls[0])
         assert process.poll() is None, f"the server ended: {log.read_text()}"
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)

@@ -25,6 +25,14 @@ def address(stoa: ServedStoa, query: str = "") -> str:
     return stoa.url.replace("http", "ws", 1) + "/ws" + query
 
 
+async def opened(url: str, key: str) -> ClientConnection:
+    """A socket that has signed in, however long it takes."""
+    client = await connect(url, open_timeout=60, ping_interval=None)
+    await say(client, {"type": "auth", "token": key})
+    assert (await hear(client))["type"] == "auth"
+    return client
+
+
 @asynccontextmanager
 async def signed_in(stoa: ServedStoa, token: str | None = None) -> AsyncIterator[ClientConnection]:
     async with connect(address(stoa)) as client:
@@ -42,6 +50,15 @@ async def hear(client: ClientConnection) -> Frame:
     async with asyncio.timeout(60):
         frame: Frame = json.loads(await client.recv())
         return frame
+
+
+async def refusals(client: ClientConnection, *frames: object) -> list[Frame]:
+    """What is answered to frames of which each is refused."""
+    answers = []
+    for frame in frames:
+        await client.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
+        answers.append(await hear(client))
+    return answers
 
 
 async def hear_until(client: ClientConnection, *kinds: str) -> list[Frame]:

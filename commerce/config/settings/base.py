@@ -9,7 +9,7 @@ from commerce.config.settings.s3 import s3_storage
 from commerce.config.settings.webhook_secrets import webhook_secret
 from commerce.config.settings.zones import time_zone
 from shared.environment import env
-from shared.serving.broker import broker_url
+from shared.serving.broker import broker_url, queue_type, transport_options
 from shared.settings import *  # noqa: F403
 from shared.settings import (
     DATABASES,
@@ -118,7 +118,7 @@ elif STORAGE == "files":
     STORAGES = STORAGES | {"default": STORAGES["default"] | {"OPTIONS": file_options}}
 else:
     raise ImproperlyConfigured(f"STOA_STORAGE is {STORAGE!r}: set it to files or s3.")
-FILE_UPLOAD_HANDLERS = ["commerce.attachments.upload_handler.DiskUploadHandler"]  # never in memory
+FILE_UPLOAD_HANDLERS = ["shared.api.upload_handler.NamelessUploadHandler"]  # never in memory
 DATA_UPLOAD_MAX_NUMBER_FILES = 50
 CLAMD = env.str("STOA_CLAMD")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: no scan
 # One upload carries up to ten files. Its body alone may be larger than MAX_BODY_BYTES, and only from who is signed in.
@@ -126,9 +126,11 @@ LARGEST_FILE_BYTES = 10 * 1024 * 1024
 MOST_FILES = 10
 MAX_UPLOAD_BYTES = MOST_FILES * LARGEST_FILE_BYTES + 1024 * 1024
 
-# Celery, on the server of REDIS_URL; without one there is no worker, and what it would do is done at once.
-CELERY_BROKER_URL = broker_url(REDIS_URL)
+# Celery, on the server of STOA_BROKER_URL or REDIS_URL; without one there is no worker, and what it would do is done at
+# once.
+CELERY_BROKER_URL = broker_url(REDIS_URL, env.str("STOA_BROKER_URL"))
 CELERY_TASK_DEFAULT_QUEUE = "commerce"
+CELERY_TASK_DEFAULT_QUEUE_TYPE = queue_type(CELERY_BROKER_URL)
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_IGNORE_RESULT = True
@@ -137,16 +139,7 @@ CELERY_TASK_TIME_LIMIT = 150
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "global_keyprefix": "stoa-commerce:",  # the model server's worker may share the Redis
-    "visibility_timeout": 300,
-    "unacked_restore_interval": 5,
-    "unacked_restore_throttle": 1,
-    "socket_timeout": 30,
-    "socket_connect_timeout": 2,
-    "socket_keepalive": not REDIS_URL.startswith("unix:"),
-    "health_check_interval": 25,
-}
+CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-commerce:", most_seconds=30)
 
 # Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")

@@ -8,7 +8,7 @@ from inference.remote.configuration import RemoteModel, read_remote_models
 from inference.webhooks.destinations import read_allowed
 from shared.environment import byte_count, env
 from shared.s3 import s3_options
-from shared.serving.broker import broker_url
+from shared.serving.broker import broker_url, last_of_all, queue_type, transport_options
 from shared.settings import *  # noqa: F403
 from shared.settings import (
     MIDDLEWARE,
@@ -86,7 +86,7 @@ if FILES_BUCKET := env.str("STOA_FILES_BUCKET"):
     # What is read waits on the disk: the library's own default is memory.
     s3 = s3_options(env, FILES_BUCKET) | {"max_memory_size": 1024 * 1024}
     STORAGES = STORAGES | {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3}}
-FILE_UPLOAD_HANDLERS = ["inference.files.upload_handler.NamelessUploadHandler"]  # never in memory
+FILE_UPLOAD_HANDLERS = ["shared.api.upload_handler.NamelessUploadHandler"]  # never in memory
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 
 # Receivers of webhooks, as host:port, that may be anywhere. All others are on the public internet.
@@ -105,10 +105,13 @@ MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES")
 TRACE_STORE = "inference.traces.keeping.Store"
 TRACE_SPANS = env.int("STOA_TRACE_SPANS")
 
-# Celery, on the server of REDIS_URL; without one batches are accepted, and wait for a worker that has one. A worker's
-# tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from their process.
-CELERY_BROKER_URL = broker_url(REDIS_URL)
+# Celery, on the server of STOA_BROKER_URL or REDIS_URL; without one batches are accepted, and wait for a worker that
+# has one. A worker's tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from
+# their process.
+CELERY_BROKER_URL = broker_url(REDIS_URL, env.str("STOA_BROKER_URL"))
 CELERY_TASK_DEFAULT_QUEUE = "inference"
+CELERY_TASK_DEFAULT_QUEUE_TYPE = queue_type(CELERY_BROKER_URL)
+CELERY_TASK_ROUTES = last_of_all(CELERY_BROKER_URL, "inference.batches.tasks.run")  # a minute; the others: moments
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_POOL = "threads"
@@ -117,16 +120,8 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "global_keyprefix": "stoa-inference:",  # the shop's worker may share the Redis
-    "visibility_timeout": 300,
-    "unacked_restore_interval": 5,
-    "unacked_restore_throttle": 1,
-    "socket_timeout": 5,  # who submits a batch waits so long for a broker that hangs
-    "socket_connect_timeout": 2,
-    "socket_keepalive": not REDIS_URL.startswith("unix:"),
-    "health_check_interval": 25,
-}
+CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 10  # seconds: nobody waits for ever for a connection that others have
+CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-inference:", most_seconds=5)
 # A minute: what one API key may do, what all that speaks for one user may do together, and what comes from one address
 # without a credential. Tokens are those of prompts and outputs. At once: requests that something is generated for.
 KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUEST_LIMIT")

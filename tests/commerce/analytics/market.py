@@ -82,6 +82,17 @@ def make_refund(order: Order, amount: int, *, at: datetime, status: str = "appro
     )  # fmt: skip
 
 
+def delete_tree(order: Order) -> None:
+    for model, condition in ((Refund, {"order__in": whole(order)}), (OrderLine, {"order__in": whole(order)})):
+        model.objects.filter(**condition).delete()
+    order.children.all().delete()
+    order.delete()
+
+
+def whole(order: Order) -> list[int]:
+    return [order.pk, *order.children.values_list("pk", flat=True)]
+
+
 def told(client: Client, path: str) -> Any:
     answer = client.get(f"/api/{path}")
     assert answer.status_code == 200, answer.content

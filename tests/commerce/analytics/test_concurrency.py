@@ -3,17 +3,18 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from commerce.analytics import reconcile, reports, scopes, services, snapshots, triggers
+from commerce.analytics import folding, reconcile, reports, scopes, services, snapshots, triggers
 from commerce.analytics.calendars import last_days
 from commerce.analytics.models import Books, Entry
 from commerce.orders.models import Order
-from tests.commerce.analytics.market import Market, assert_right, make_market, make_order, run_sql
+from tests.commerce.analytics.market import Market, assert_right, delete_tree, make_market, make_order, run_sql
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 
@@ -199,6 +200,32 @@ def test_a_step_of_a_rebuild_that_came_too_late_is_undone(crowd: Market, monkeyp
     assert services.rebuild_some(now=now).is_busy
     while not services.rebuild_some(now=now).is_complete:
         pass
+    assert reconcile.differences() == []
+
+
+def test_what_is_ordered_while_a_fold_looks_up_who_lost_orders_is_not_in_it(
+    crowd: Market, monkeypatch: pytest.MonkeyPatch
+):
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    now = timezone.now()
+    customer, products = crowd.customers[0], crowd.products[:1]
+    first, find = make_order(customer, products, at=now), folding._find_first_order
+    services.fold(now=now)
+    delete_tree(first)
+    made = []
+
+    def late(*words: Any) -> None:
+        at_once(lambda: made.append(make_order(customer, products, at=now - timedelta(days=1))))
+        find(*words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folding, "_find_first_order", late)
+        services.fold(now=now)
+    (second,) = made
+    delete_tree(second)
+    services.fold(now=now)
+
     assert reconcile.differences() == []
 
 

@@ -84,6 +84,8 @@ def test_figures_are_rows_of_a_csv_file_in_which_nothing_is_a_formula():
     ]  # fmt: skip
     shop = reports.ShopSums(shop_id=7, name="=HYPERLINK(1)", revenue=3, refunds=0, orders=-1)
     assert list(csv_rows([shop], reports.ShopSums, currency="JPY"))[1] == ["7", "'=HYPERLINK(1)", "3", "0", "-1"]
+    shop = reports.ShopSums(shop_id=7, name="Oak;=1+1", revenue=3, refunds=0, orders=1)  # parted there by some
+    assert list(csv_rows([shop], reports.ShopSums, currency="JPY"))[1] == ["7", "Oak;'=1+1", "3", "0", "1"]
     assert list(csv_rows([], goods.CategoryCount, currency="EUR")) == [
         ["category_id", "category_name", "shop_id", "shop_name", "count"]
     ]

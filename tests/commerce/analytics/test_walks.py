@@ -1,7 +1,6 @@
 """Random histories through every way to write, with folds, rebuilds and crashes between, at the borders of days and
 months in several time zones: whatever happens, everybody is told what brute force finds."""
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -265,4 +264,4 @@ class FiguresWalk(Walk):
 
 @pytest.mark.timeout(3600)
 def test_the_figures_are_right_whatever_happens(db: None):
-    walk(FiguresWalk, walks=int(os.environ.get("WALKS", "5")))
+    walk(FiguresWalk, walks=5)

@@ -18,7 +18,15 @@ from commerce.reviews.models import Review
 from commerce.reviews.services import delete_review
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from tests.commerce.analytics.market import Market, assert_right, make_order, make_refund, run_sql
+from tests.commerce.analytics.market import (
+    Market,
+    assert_right,
+    delete_tree,
+    make_order,
+    make_refund,
+    run_sql,
+    whole,
+)
 from tests.commerce.conftest import make_user
 from tests.commerce.reviews.writing import review
 
@@ -36,17 +44,6 @@ def save_everything(row: Any, **fields: Any) -> None:
     for name, value in fields.items():
         setattr(row, name, value)
     row.save()
-
-
-def delete_tree(order: Order) -> None:
-    for model, condition in ((Refund, {"order__in": whole(order)}), (OrderLine, {"order__in": whole(order)})):
-        model.objects.filter(**condition).delete()
-    order.children.all().delete()
-    order.delete()
-
-
-def whole(order: Order) -> "list[int]":
-    return [order.pk, *order.children.values_list("pk", flat=True)]
 
 
 def delete_parent_first(order: Order) -> None:

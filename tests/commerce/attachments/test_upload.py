@@ -124,6 +124,13 @@ def test_an_empty_file_is_refused(upload: Upload):
     assert upload(("nothing.png", b"")).json()["message"] == "nothing.png is empty."
 
 
+def test_an_endless_extension_is_no_trouble(upload: Upload):
+    answer = upload(("a." + "x" * 300, image_file()))
+
+    assert answer.status_code == 200, answer.content
+    assert answer.json()[0]["original"].endswith("xxx.png")
+
+
 def test_nobody_uploads_without_signing_in(upload: Upload):
     answer = upload(("a.png", image_file()), by=None)
 

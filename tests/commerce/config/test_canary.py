@@ -44,10 +44,16 @@ def test_o3_what_is_said_is_in_no_log_trace_or_metric(shop: ServedShop, provider
     page = httpx2.get(f"{shop.url}/api/schema", timeout=60).json()
     with httpx2.Client(base_url=shop.url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
         statuses = say_everything(client, page, canary, STRUCTURE)
-        for behaviour in ("good", "error_500", "garbage"):
-            provider.chosen = behaviour
-            client.post(DESCRIBE, json={"product_name": word, "keywords": word})
     assert {200, 404} <= statuses
+    owner = shop.headers("STORE_OWNER")
+    described = []
+    with httpx2.Client(base_url=shop.url, headers=owner, timeout=60) as client:
+        for provider.chosen in ("error_500", "garbage", "echo", "cut_short"):
+            for is_stream in (False, True):
+                body = {"product_name": word, "keywords": [word], "tone": word, "stream": is_stream}
+                described.append(client.post(DESCRIBE, json=body))
+    assert [answer.status_code for answer in described] == [500, 500, 500, 500, 200, 200, 500, 200]
+    assert [word in answer.text for answer in described] == [False] * 4 + [True] * 2 + [False] * 2
     signing = {"email": canary.email(), "password": word}
     for path in ("/api/token", "/api/register", "/api/forget-password", "/admin/login/"):
         httpx2.post(shop.url + path, json=signing | {"name": word}, timeout=30)
@@ -59,7 +65,7 @@ def test_o3_what_is_said_is_in_no_log_trace_or_metric(shop: ServedShop, provider
         "the collector": collector.raw.decode("latin-1"),
         "the metrics": httpx2.get(f"{shop.url}/metrics", headers={"X-API-Key": key}, timeout=30).text,
     }
-    keys = [key, "sk-canary-key"]
+    keys = [key, "sk-canary-key", owner["Authorization"].removeprefix("Bearer ")]
     where = {place: canary.found_in(text, *keys)[:3] for place, text in told.items()}
     assert {place: found for place, found in where.items() if found} == {}
     assert [json.loads(line)["level"] for line in shop.log.read_text().splitlines() if line.startswith("{")]

@@ -13,6 +13,7 @@ from commerce.catalog.models import Product, Variation
 from commerce.catalog.services import StockLine, take_stock
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.accounts.roles import Role
 from shared.api import fast_admin
 from shared.api.fast_admin import BoundedPaginator
 from tests.commerce.catalog.goods import make_picture, make_product, make_variable_product
@@ -310,3 +311,31 @@ def test_products_are_filtered(admin_client: Client, shop: Shop, query: dict[str
     rows = admin_client.get(LIST, query).context["cl"].result_list
 
     assert {product.name for product in rows} == shown
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "index"),
+    [
+        ("commerce_catalog/product", "deleted=yes", "commerce_product_deleted"),
+        ("commerce_catalog/product", "status__exact=under_review", "commerce_product_by_status"),
+        ("commerce_reviews/review", "deleted_at__isempty=0", "commerce_review_deleted"),
+        ("commerce_reviews/question", "deleted_at__isempty=0", "commerce_question_deleted"),
+        ("commerce_moderation/decision", "undone_at__isempty=0", "commerce_decision_undone"),
+        ("commerce_moderation/decision", "action__exact=hidden", "commerce_decision_by_action"),
+        ("commerce_descriptions/descriptiondraft", "state__exact=open", "commerce_draft_by_state"),
+        ("commerce_attachments/attachment", "content_type__exact=application/pdf", "commerce_attachment_by_type"),
+        ("commerce_shops/shop", "is_active__exact=0", "commerce_shop_inactive"),
+        ("accounts/user", "role__exact=STAFF", "accounts_user_by_role"),
+        ("accounts/user", "is_active__exact=0", "accounts_user_inactive"),
+    ],
+)
+def test_what_is_rare_is_found_by_an_index(admin_client: Client, page: str, query: str, index: str):
+    people = (User(email=f"{place}@example.com", name="Ada", role=Role.CUSTOMER) for place in range(1000))
+    User.objects.bulk_create(people)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:  # which are quicker while the tables are empty
+            cursor.execute("ANALYZE accounts_user; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+
+    rows = admin_client.get(f"/admin/{page}/?{query}").context["cl"].queryset
+
+    assert index in rows.select_related(None)[:50].explain()

@@ -8,9 +8,13 @@ from random import Random
 import pytest
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 from django.db.models import Count, F, Sum
+from django.test.utils import CaptureQueriesContext
 from PIL import Image
 
+from commerce.analytics.models import Entry, Figure
+from commerce.analytics.reconcile import differences
 from commerce.attachments import storage
 from commerce.catalog.models import Category, Product
 from commerce.demo.goods import CATEGORIES
@@ -20,6 +24,7 @@ from commerce.demo.services import seed_small
 from commerce.demo.voices import seed_voices
 from commerce.demo.whole import seed_goods, seed_orders, seed_pictures
 from commerce.moderation.models import AbuseReport
+from commerce.orders import bulk
 from commerce.orders.bulk import PastOrder
 from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
@@ -150,6 +155,21 @@ class TestShop:
 
         assert seen[0] == seen[1]
 
+    def test_the_same_seed_makes_the_same_orders_also_in_several_chunks(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(bulk, "CHUNK", 15)
+        seed_goods(seed=7, now=NOW)
+
+        def made(seed: int) -> list[object]:
+            with transaction.atomic():
+                seed_orders(seed=seed, count=40, now=NOW, tell=unheard)
+                columns = "tracking_number", "customer__email", "shop__slug", "order_status", "total", "created_at"
+                rows = list[object](Order.objects.order_by("pk").values_list(*columns))
+                transaction.set_rollback(True)
+            return rows
+
+        assert made(7) == made(7)
+        assert made(7) != made(8)
+
     def test_it_is_topped_up_to_the_number_of_orders_that_is_asked_for(self):
         seed_goods(seed=7, now=NOW)
         for count in (50, 120, 100):
@@ -169,6 +189,15 @@ class TestShop:
         sold = OrderLine.objects.exclude(order__order_status__in=kept).aggregate(pieces=Sum("quantity"))["pieces"]
         assert Product.objects.aggregate(pieces=Sum("sold_quantity"))["pieces"] == sold > 0
 
+    def test_the_figures_of_the_platform_are_folded_and_right(self):
+        seed_goods(seed=7, now=NOW)
+        seed_orders(seed=7, count=200, now=NOW, tell=unheard)
+
+        assert not Entry.objects.exists()
+        whole = Figure.objects.filter(grain=Figure.Grain.ALL, shop_id=0)
+        assert whole.aggregate(orders=Sum("orders"))["orders"] == 200
+        assert differences() == []
+
     def test_people_review_what_they_bought_ask_and_complain(self):
         seed_goods(seed=7, now=NOW)
         seed_orders(seed=7, count=200, now=NOW, tell=unheard)
@@ -185,6 +214,16 @@ class TestShop:
         assert Question.objects.exclude(answer="").count() > 50
         reported = Review.objects.aggregate(reports=Sum("abusive_reports_count"))["reports"]
         assert reported == AbuseReport.objects.filter(model_type="Review").count() > 10
+
+    def test_to_find_what_was_bought_not_all_complete_orders_are_read(self):
+        seed_goods(seed=7, now=NOW)
+        seed_orders(seed=7, count=50, now=NOW, tell=unheard)
+        with CaptureQueriesContext(connection) as queries:
+            seed_voices(seed=7, now=NOW)
+
+        reads = [query["sql"] for query in queries if OrderLine._meta.db_table in query["sql"]]
+        assert reads
+        assert [sql for sql in reads if '"order_status" =' in sql] == []
 
     def test_products_get_pictures_that_can_be_read(self):
         seed_small(now=NOW)

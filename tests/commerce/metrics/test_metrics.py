@@ -10,10 +10,13 @@ from pytest_django import Settings
 
 from commerce.analytics.models import Entry
 from commerce.analytics.services import fold
+from commerce.descriptions.jobs import Wishes, create_job
+from commerce.descriptions.models import DescriptionJob
 from commerce.descriptions.provider import ProviderError
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from tests.commerce.catalog.goods import make_product
 from tests.commerce.conftest import ApiClient, make_user
 from tests.commerce.descriptions.provider_server import ProviderServer
 from tests.commerce.descriptions.test_provider import provider_at, written_by
@@ -63,6 +66,20 @@ def test_what_is_not_folded_yet_is_told(client_of: ApiClient, shop: Shop, admin:
     fold(now=NOON)
     told = scrape(client_of(admin))
     assert (told.value("stoa_analytics_entries_waiting"), told.value("stoa_analytics_lag_seconds")) == (0, 0)
+
+
+@time_machine.travel(NOON + timedelta(minutes=10), tick=False)
+def test_jobs_of_descriptions_that_have_not_ended_are_told_with_their_age(
+    client_of: ApiClient, shop: Shop, admin: User, settings: Settings
+):
+    settings.CELERY_BROKER_URL = "memory://"  # nobody looks after it
+    product = make_product(shop, slug="lamp", name="Lamp")
+    job = create_job(author=admin, product_ids=[product.pk], wishes=Wishes(), now=NOON)
+    told = scrape(client_of(admin))
+    assert told.value("stoa_description_jobs_open") == 1
+    assert told.value("stoa_description_oldest_age_seconds") == pytest.approx(600, abs=1)
+    DescriptionJob.objects.filter(pk=job.pk).update(state=DescriptionJob.State.CANCELLED, ended_at=NOON)
+    assert scrape(client_of(admin)).value("stoa_description_jobs_open") == 0
 
 
 def test_calls_of_the_provider_are_counted_by_outcome(

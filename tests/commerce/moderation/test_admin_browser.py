@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.chromium import running_chromium
 from tests.commerce.moderation.desk import PATIENCE_MS, QUEUE, Desk
@@ -54,6 +54,31 @@ def test_the_second_moderator_is_told_and_of_two_decisions_one_counts(desk: Desk
     expect(second.locator("#outcome")).to_contain_text("Your decision was not counted.")
     expect(second.locator(f"#rows [data-case='{case}'] .mod-outcome-badge")).to_contain_text("decided first: Kept.")
     assert desk.figures()[1:] == [1, 1]  # by people, and about one item
+
+
+@pytest.mark.timeout(600)
+def test_undoing_what_did_not_count_leaves_the_decision_before_it_to_be_undone(desk: Desk):
+    first, second = desk.sit_down(), desk.sit_down()
+    before = desk.figures()
+    press_and_move_on(second, "r")
+    expect(second.locator("#outcome")).to_contain_text("Kept")
+    case = shown(second)
+    first.locator(f"#rows [data-case='{case}'] a").click()
+    press_and_move_on(first, "a")
+    expect(first.locator("#outcome")).to_contain_text("Taken down")
+    held: list[Route] = []
+    second.route("**/decide/", lambda route: held.append(route))
+    press_and_move_on(second, "a")  # the same item, and its answer waits
+    second.keyboard.press("u")
+    second.wait_for_timeout(200)
+    held[0].continue_()
+    expect(second.locator("#outcome")).to_contain_text("Your decision was not counted.")
+
+    second.keyboard.press("u")
+    expect(second.locator("#outcome")).to_contain_text("Undone: Kept")
+    first.keyboard.press("u")
+    expect(first.locator("#outcome")).to_contain_text("Undone: Taken down")
+    assert desk.figures() == before
 
 
 @pytest.mark.timeout(600)

@@ -240,6 +240,13 @@ class TestManyAtOnce:
         assert shown.count('name="case"') == 2
         assert Decision.objects.count() == 1
 
+    @pytest.mark.parametrize("action", ["hidden", "warned"])
+    def test_the_preview_settles_no_reports_of_what_waits_on(self, moderator: Client, cases: list[Case], action: str):
+        shown = moderator.post(f"{QUEUE}many/", self.fields(cases, action)).content.decode()
+
+        assert "(3 items)" in shown
+        assert "settled" not in shown
+
     def test_each_is_decided_by_itself_and_all_can_be_undone(
         self, moderator: Client, colleague: User, cases: list[Case]
     ):

@@ -9,6 +9,8 @@ import pytest
 from django.core import mail
 from django.core.mail import EmailMessage
 from django.core.management import call_command
+from django.core.validators import validate_email
+from pytest_django import Settings
 
 from commerce.config.celery import ROUNDS
 from commerce.moderation import tasks
@@ -45,19 +47,25 @@ def test_the_author_is_told_what_was_removed_why_and_how_to_appeal(written: Revi
     assert notice.appeal_until == DUE + 14 * DAY
     assert "A known one." not in notice.text
     assert admin.email not in notice.text
+    send()
+    (letter,) = letters(customer)
+    assert letter.body.endswith(f"Appeal here:\n\nhttp://localhost:3000/appeal?notice={notice.pk}\n")
 
 
-def test_reporters_are_told_what_came_of_it_and_not_who_else_reported(written: Review, asked: Question, admin: User):
+def test_reporters_are_told_what_came_of_it_and_why_and_not_who_else_reported(
+    written: Review, asked: Question, admin: User
+):
     ann, bob = reporter("ann"), reporter("bob")
     report(written, ann)
     report(written, bob)
     report(asked, ann)
-    decide("accept_report", written, admin)
-    decide("reject_report", asked, admin)
+    decide("accept_report", written, admin, reason="It is as it is.")
+    decide("reject_report", asked, admin, reason="It is as it is.")
 
     assert told(ann) == ["report_rejected", "report_accepted"]
     assert told(bob) == ["report_accepted"]
     for notice in Notice.objects.for_user(ann, DUE):
+        assert "It is as it is." in notice.text
         assert "bob" not in notice.text
         assert "Buy elsewhere." not in notice.text
 
@@ -148,6 +156,22 @@ def test_a_mail_server_that_fails_is_tried_again_later_and_less_often_and_then_n
     notice = Notice.objects.get()
     assert (notice.mail_due_at, notice.mailed_at, notice.mail_attempts) == (None, None, len(RETRY_AFTER) + 1)
     assert told(customer) == ["content_removed"]
+
+
+def test_an_address_that_no_letter_can_be_written_to_holds_up_no_other_letter(
+    written: Review, customer: User, admin: User, settings: Settings, capsys: pytest.CaptureFixture[str]
+):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"  # which makes the letter, as a server's
+    strange = '"a\x0bb:c"@example.com'
+    validate_email(strange)
+    User.objects.filter(pk=customer.pk).update(email=strange)
+    ann = reporter("ann")
+    report(written, ann)
+    decide("accept_report", written, admin)
+
+    assert send() == 1
+    assert f"To: {ann.email}" in capsys.readouterr().out
+    assert Notice.objects.get(user=customer).mail_due_at == DUE + RETRY_AFTER[0]
 
 
 def test_letters_that_a_slow_mail_server_keeps_waiting_are_left_to_the_next_round(written: Review, admin: User):

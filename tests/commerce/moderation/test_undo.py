@@ -1,10 +1,12 @@
 """Undoing: for ten minutes, everything as it was."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from commerce.catalog.models import Product
+from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter
 from commerce.moderation.services import delete_report
 from commerce.reviews.models import Question, Review
@@ -128,3 +130,14 @@ def test_a_restoring_is_not_undone_over_new_reports_which_nobody_could_decide(wr
     assert status_of(restored, admin, at=NOON + 3 * MINUTE) == 409
     decide("accept_report", written, admin, at=NOON + 4 * MINUTE)
     assert case_of(written).state == "accepted"
+
+
+def test_what_its_author_has_appealed_against_is_not_undone_by_who_asked_a_moment_before(
+    written: Review, customer: User, admin: User
+):
+    report(written, reporter("ann"))
+    decision = decide("accept_report", written, admin)
+    notice = decision.notices.get(user=customer)
+    file_appeal(author=customer, notice_id=notice.pk, message="Mine.", now=decision.undo_until)
+
+    assert status_of(decision, admin, at=decision.undo_until - timedelta(microseconds=1)) == 409

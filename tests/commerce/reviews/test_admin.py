@@ -44,6 +44,9 @@ def test_reviews_are_listed_found_and_taken_down(site: Client, customer: User, l
     lamp.refresh_from_db()
     assert (lamp.rating_sum, lamp.rating_count) == (5, 1)
     assert "Buy elsewhere." not in site.get(REVIEWS, {"deleted_at__isempty": "1"}).content.decode()
+    deleted = site.get(REVIEWS, {"deleted_at__isempty": "0"}).content.decode()
+    assert ("Buy elsewhere." in deleted, "Warm light." in deleted) == (True, False)
+    assert site.get(REVIEWS, {"deleted_at__isempty": "x"}).status_code == 302
     assert "Buy elsewhere." in site.get(f"{REVIEWS}{spam.pk}/change/").content.decode()
 
 

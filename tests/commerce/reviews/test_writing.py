@@ -5,9 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import DataError, IntegrityError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from commerce.catalog.models import Product
+from commerce.orders.models import OrderLine
 from commerce.reviews.models import Question, Review
 from commerce.reviews.services import answer_question, delete_question, delete_review
 from commerce.shops.models import Shop
@@ -68,6 +70,16 @@ def test_one_review_of_a_product_and_another_for_each_order(lamp: Product, custo
 
     assert rating_of(lamp)[1] == 2
     assert set(Review.objects.values_list("order", flat=True)) == {None, order.pk}
+
+
+def test_what_an_order_had_is_read_from_the_order_and_not_from_all_that_was_sold(lamp: Product, customer: User):
+    order = buy(customer, (lamp, 1))
+    with CaptureQueriesContext(connection) as queries:
+        review(customer, lamp, order_id=order.pk)
+
+    reads = [query["sql"] for query in queries if OrderLine._meta.db_table in query["sql"]]
+    assert len(reads) == 1
+    assert '"product_id" =' not in reads[0]
 
 
 def test_after_taking_it_back_one_may_write_again(lamp: Product, customer: User):

@@ -10,9 +10,9 @@ from tests.inference.batches.workers import (
     all_results,
     attempts,
     ended,
+    leases,
     running_worker,
     status,
-    stored,
     submit,
 )
 from tests.inference.served import ServedStoa
@@ -79,7 +79,7 @@ def test_b8_a_worker_that_is_told_to_end_hands_back_what_it_has(stoa: ServedStoa
     told = status(stoa, batch_id)
 
     assert 0 < told["completed"] < 400
-    assert stored(stoa, "SELECT count(*) FROM inference_batches_lease") == [0]
+    assert leases(stoa, batch_id) == 0
     assert sum(attempts(stoa, batch_id)) == told["completed"]
     with running_worker(stoa):
         assert ended(stoa, batch_id)["completed"] == 400

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from typing import Any
 import httpx2
 import psycopg
 
-from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import ServedStoa
+from tests.inference.engine.processes import REPOSITORY, running_host
+from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, served_stoa
 
 LIMIT_S = 90
 
@@ -57,6 +58,16 @@ def running_worker(stoa: ServedStoa, *options: str) -> Iterator[RunningWorker]:
             worker.kill()
 
 
+@contextlib.contextmanager
+def served_with_broker(broker: dict[str, str]) -> Iterator[ServedStoa]:
+    """A server, and a host with the model `talker`, whose broker is the one of these variables."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
+        models_dir = Path(home) / "models"
+        add_model(models_dir, "talker", dict(TALKER_CONFIG))
+        with served_stoa(Path(home), host.run_dir, models_dir, load=["talker"], extra=broker) as stoa:
+            yield stoa
+
+
 def stored(stoa: ServedStoa, query: str) -> list[Any]:
     """The first column of what another program reads from the server's database."""
     url = stoa.environment["DATABASE_URL"]
@@ -74,6 +85,13 @@ def attempts(stoa: ServedStoa, batch_id: str) -> list[int]:
         "SELECT attempts FROM inference_batches_batchrequest WHERE batch_id = "  # noqa: S608 an id of ours
         f"(SELECT id FROM inference_batches_batch WHERE batch_id = '{batch_id}') ORDER BY \"index\"",
     )
+
+
+def leases(stoa: ServedStoa, batch_id: str) -> int:
+    """How many have taken requests of the batch and not handed them back."""
+    of_batch = f"(SELECT id FROM inference_batches_batch WHERE batch_id = '{batch_id}')"  # noqa: S608 an id of ours
+    (count,) = stored(stoa, f"SELECT count(*) FROM inference_batches_lease WHERE batch_id = {of_batch}")  # noqa: S608
+    return int(count)
 
 
 def submit(stoa: ServedStoa, *prompts: str, **more: Any) -> str:

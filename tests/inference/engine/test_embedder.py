@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from inference.builtin.corpus import draw_pair
-from inference.engine.embedder import Embedder
+from inference.engine.embedder import MANY_CHARACTERS, Embedder
 from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
 from inference.engine.loading import load_model
 from inference.engine.request import EmbeddingRequest, LoadOptions
@@ -171,6 +171,20 @@ def test_a_text_that_is_too_long_is_refused_and_never_cut(encoder_folder: Path) 
     with pytest.raises(ContextLengthExceeded) as refused:
         embed(embedder, "x", "x" * 11)
     assert refused.value.details == {"context_size": 10, "prompt_tokens": 11, "max_tokens": 0}
+
+
+def test_m8_of_a_text_far_too_long_only_the_beginning_is_read(
+    encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = load(encoder_folder, context_size=10)
+    with pytest.raises(ContextLengthExceeded) as refused:
+        embed(embedder, "x" * (9 * 2**20))
+    assert refused.value.details["prompt_tokens"] == 10 * MANY_CHARACTERS
+
+    monkeypatch.setattr("inference.engine.embedder.MANY_CHARACTERS", 1)
+    with pytest.raises(ContextLengthExceeded) as refused:
+        embed(embedder, "x" * 20)  # ten characters do not say whether it is
+    assert refused.value.details["prompt_tokens"] == 20
 
 
 def test_a_limit_of_the_sentence_files_counts(encoder_folder: Path, tmp_path: Path) -> None:

@@ -91,10 +91,25 @@ def test_r4_when_to_come_back_follows_from_how_long_requests_take() -> None:
         end(one, quick, now=turn * 10.0 + 8.0)
     for place in range(9):
         one.add(generation(str(place)))
-    assert one.retry_after() == 40
+    assert one.retry_after(600.0) == 40
     for place in range(90):
         one.add(generation(f"more {place}"))
-    assert one.retry_after() == 120
+    assert one.retry_after(600.0) == 120
+
+
+def test_r4_the_refused_are_told_to_come_one_after_the_other() -> None:
+    one = scheduler(slots=2, max_queue=0)
+    first, second = generation("first"), generation("second")
+    for running in (first, second):
+        one.add(running)
+    step(one)
+    told = []
+    for place in range(6):
+        with pytest.raises(EngineOverloaded) as refused:
+            one.add(generation(f"refused {place}"))
+        told.append(refused.value.details["retry_after"])
+    assert told == [1, 1, 2, 2, 3, 3]
+    assert one.retry_after(2.5) == 2  # of the six, two are still to come
 
 
 def test_batch_work_fills_no_interactive_places() -> None:

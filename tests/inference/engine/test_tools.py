@@ -27,7 +27,7 @@ from inference.engine.request import (
 )
 from inference.engine.tokenizer import Tokenizer
 from inference.engine.tool_parser import ToolParser
-from inference.engine.tools import LLAMA, MISTRAL, TAGS, ToolForm, form_of
+from inference.engine.tools import LLAMA, MISTRAL, TAGS, ToolForm, closed, form_of
 from tests.inference.engine.collecting import Collector, RememberingDecoder, running_engine
 from tests.inference.engine.tiny_models import END, TEMPLATE, byte_tokenizer
 
@@ -100,6 +100,31 @@ def assert_valid(call: ToolCall) -> None:
         jsonschema.validate(arguments, CITY)
     else:
         assert (call.name, arguments) == ("now", {})
+
+
+def test_arguments_that_no_tool_has_are_made_up_only_where_its_schema_invites_them() -> None:
+    colour = {"type": "object", "properties": {"colour": {"enum": ["red"]}}}
+    nested = {"properties": {"paint": {"anyOf": [colour, {"type": "null"}]}, "all": {"type": "array", "items": colour}}}
+    made_shut = colour | {"additionalProperties": False}
+    assert closed(colour) == made_shut
+    assert closed(nested) == {
+        "properties": {
+            "paint": {"anyOf": [made_shut, {"type": "null"}]},
+            "all": {"type": "array", "items": made_shut},
+        },
+        "additionalProperties": False,
+    }
+    by_name = {"$defs": {"Colour": colour}, "type": "array", "items": {"$ref": "#/$defs/Colour"}}
+    assert closed(by_name)["$defs"]["Colour"] == made_shut
+    for open_one in (
+        {"type": "object"},
+        colour | {"additionalProperties": {"type": "integer"}},
+        colour | {"patternProperties": {"^x": {}}},
+        {"allOf": [colour, {"properties": {"days": {"type": "integer"}}}]},
+        colour | {"anyOf": [{"properties": {"days": {"type": "integer"}}}, {"required": ["colour"]}]},
+        {"enum": [{"properties": {"a": 1}}]},
+    ):
+        assert closed(open_one) == open_one
 
 
 @pytest.mark.parametrize("seed", range(4))

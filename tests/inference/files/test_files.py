@@ -1,5 +1,6 @@
 """/v1/files from outside: what is uploaded comes back to its owner alone, and is gone when it is deleted."""
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -315,6 +316,19 @@ def test_an_upload_that_is_sent_again_with_its_key_is_one_file(stoa: ServedStoa)
     assert second.json() == first.json()
     assert second.headers["idempotent-replayed"] == "true"
     assert again(LINES + b"{}\n").status_code == 400
+
+
+def test_who_reads_files_slowly_holds_no_connections_to_the_database(stoa: ServedStoa):
+    file_id = upload(stoa, bytes(16 * 1024 * 1024)).json()["id"]
+    path = f"/v1/files/{file_id}/content"
+
+    with contextlib.ExitStack() as downloads:
+        for _ in range(12):  # more than the pool of a process has
+            answer = downloads.enter_context(
+                httpx2.stream("GET", stoa.url + path, headers=stoa.headers("STAFF"), timeout=30)
+            )
+            assert answer.status_code == 200
+        assert stoa.get(f"/v1/files/{file_id}", "STAFF").status_code == 200
 
 
 def test_methods_that_are_not_there_are_told(stoa: ServedStoa):

@@ -125,5 +125,5 @@ def test_a_chat_whose_model_is_taken_away_is_an_error_and_never_half_an_answer(s
         answer = pool.submit(stoa.post, "/v1/chat/completions", body)
         time.sleep(1)  # of the twenty that it would take
         assert stoa.post("/models/idle/unload", {"force": True}).status_code == 200
-    assert answer.result().status_code == 500
+    assert answer.result().status_code == 503
     assert "unloaded" in answer.result().json()["error"]["message"]

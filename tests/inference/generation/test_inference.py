@@ -5,12 +5,15 @@ import json
 import os
 import signal
 import time
+from contextlib import AsyncExitStack
+from itertools import pairwise
 
 import httpx2
 import pytest
 
 from tests.inference.engine.processes import eventually_idle
 from tests.inference.served import ServedStoa, eventually_running
+from tests.inference.sockets import server_process
 
 BODY = {"model": "talker", "prompt": "speak"}
 LONG = BODY | {"max_tokens": 4000}  # the fake takes 10 ms a token
@@ -50,6 +53,26 @@ def test_s1_a_stream_has_every_index_once_and_one_done(stoa: ServedStoa, path: s
     assert events[-1] == {"done": True, "finish_reason": "length"}
 
 
+async def test_what_waits_for_a_model_holds_no_thread(stoa: ServedStoa):
+    server = server_process(stoa)
+    async with stoa.client() as client, AsyncExitStack() as stack:
+        await asyncio.gather(*(client.post("/inference", json=BODY) for _ in range(10)))  # what stays anyway is there
+        before = server.num_threads()
+        whole = []
+        for number in range(7):
+            whole.append(asyncio.create_task(client.post("/inference", json=LONG)))
+            await eventually_running(stoa, "talker", number + 1)
+        for number in range(7):
+            await stack.enter_async_context(client.stream("POST", "/inference/stream", json=LONG))
+            await eventually_running(stoa, "talker", 7 + number + 1)
+        assert server.num_threads() < before + 7
+        for answer in whole:
+            answer.cancel()
+        await asyncio.wait(whole)
+    await eventually_idle(stoa.engine, "talker", seconds=30)
+    await stoa.engine.close()
+
+
 async def test_s1_the_first_event_leaves_long_before_the_last_token_is_made(stoa: ServedStoa):
     async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
         lines = answer.aiter_lines()
@@ -77,11 +100,24 @@ def test_another_method_is_405_and_says_which(stoa: ServedStoa, path: str):
     assert answer.json()["error"]
 
 
-async def test_s2_a_client_that_leaves_in_mid_stream_frees_its_slot(stoa: ServedStoa):
-    for _ in range(20):
+async def test_s2_clients_that_leave_in_mid_stream_free_their_slots_and_nothing_of_them_stays(
+    stoa: ServedStoa, whole: bool
+):
+    async def come_and_leave() -> None:
         async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
             await anext(answer.aiter_lines())
+
+    server = server_process(stoa)
+    for _ in range(10):  # what stays anyway is there
+        await come_and_leave()
     await eventually_idle(stoa.engine, "talker", seconds=30)
+    before, held, threads = server.memory_info().rss, server.num_fds(), server.num_threads()
+    for _ in range(200 if whole else 40):
+        await come_and_leave()
+    await eventually_idle(stoa.engine, "talker", seconds=30)
+    assert server.memory_info().rss - before < 16 * 2**20
+    assert server.num_threads() <= threads + 1
+    assert server.num_fds() <= held + 5
     await stoa.engine.close()
 
 
@@ -115,19 +151,67 @@ async def test_s11_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_com
         assert events[-1]["error"]["code"] == "INFERENCE_FAILED"  # type: ignore[index]
         assert not any("done" in event for event in events)
 
-        deadline = time.monotonic() + 100
-        while (again := await client.post("/inference", json=BODY)).status_code != 200:
-            assert again.status_code == 503, again.text
-            assert int(again.headers["retry-after"]) >= 1
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.1)
+        await eventually_back(client)
 
 
-def test_a_generation_that_breaks_off_whole_is_a_500(stoa: ServedStoa):
-    answer = stoa.post("/inference", BODY | {"prompt": "die"})
+async def test_s11_of_many_streams_whose_model_is_killed_each_ends_in_an_error(stoa: ServedStoa, whole: bool):
+    streams = 1000 if whole else 100
+    pid = await stoa.pid("talker")
+    limits = httpx2.Limits(max_connections=streams)
+    async with httpx2.AsyncClient(base_url=stoa.url, headers=stoa.headers(), limits=limits, timeout=100) as client:
 
-    assert answer.status_code == 500
-    assert answer.json()["error"]["code"] == "INFERENCE_FAILED"
+        async def ending() -> dict[str, object]:
+            answer = await client.post("/inference/stream", json=LONG)
+            body: dict[str, object] = events_of(answer.text)[-1] if answer.status_code == 200 else answer.json()
+            return body
+
+        asked = [asyncio.create_task(ending()) for _ in range(streams)]
+        deadline = time.monotonic() + 30
+        while (stats := await stoa.engine.stats("talker")).running + stats.waiting < streams:
+            assert time.monotonic() < deadline, stats
+            await asyncio.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+        endings = await asyncio.gather(*asked)
+        assert {ending["error"]["code"] for ending in endings} == {"INFERENCE_FAILED"}  # type: ignore[index]
+        await eventually_back(client)
+    await stoa.engine.close()
+
+
+async def eventually_back(client: httpx2.AsyncClient) -> None:
+    deadline = time.monotonic() + 100
+    while (again := await client.post("/inference", json=BODY)).status_code != 200:
+        assert again.status_code == 503, again.text
+        assert int(again.headers["retry-after"]) >= 1
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/inference", {"prompt": "die"}),
+        ("/inference/stream", {"prompt": "die"}),
+        ("/v1/completions", {"prompt": "die"}),
+        ("/v1/completions", {"prompt": "die", "stream": True}),
+    ],
+)
+def test_x6_a_model_that_dies_before_the_first_byte_is_a_503_that_says_when_to_ask_again(
+    stoa: ServedStoa, path: str, body: dict[str, object]
+):
+    assert stoa.post("/inference", BODY).status_code == 200  # so that these crashes are no loop
+
+    answer = stoa.post(path, {"model": "talker"} | body)
+
+    assert answer.status_code == 503
+    assert 1 <= int(answer.headers["retry-after"]) <= 120
+    assert "x-should-retry" not in answer.headers
+    error = answer.json()["error"]
+    if path.startswith("/v1/"):
+        assert (error["type"], error["code"]) == ("server_error", "inference_failed")
+    else:
+        assert (error["code"], error["details"]) == ("INFERENCE_FAILED", {"reason": "model_restarting"})
+    assert "started again" in error["message"]
+    assert stoa.post("/inference", BODY).status_code == 200
 
 
 def test_an_over_long_prompt_is_refused_with_its_numbers_before_the_stream_starts(stoa: ServedStoa):
@@ -209,6 +293,21 @@ def test_r7_a_deadline_before_the_first_token_is_503_timeout(stoa: ServedStoa, p
 
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "TIMEOUT"
+
+
+async def test_s14_a_stream_that_is_silent_says_every_15_seconds_that_it_lives(stoa: ServedStoa, whole: bool):
+    body = BODY | {"prompt": "silence", "timeout": 60 if whole else 28}
+    heard = [time.monotonic()]
+    async with stoa.client() as client, client.stream("POST", "/inference/stream", json=body, timeout=100) as answer:
+        heard.append(time.monotonic())  # the head, and with it status 200
+        async for line in answer.aiter_lines():
+            if line:
+                heard.append(time.monotonic())
+                said = line
+                assert line == ": keep-alive" or line.startswith("data: ")
+    assert json.loads(said.removeprefix("data: "))["error"]["code"] == "TIMEOUT"
+    assert len(heard) == (6 if whole else 4)
+    assert max(later - earlier for earlier, later in pairwise(heard)) < 20
 
 
 def test_r7_a_deadline_in_mid_stream_is_an_event_and_the_end(stoa: ServedStoa):

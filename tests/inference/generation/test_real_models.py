@@ -4,12 +4,16 @@ import asyncio
 import json
 import os
 import signal
+import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx2
+import openai
 import pytest
 
 from tests.inference.engine.processes import eventually_idle, process_exists
@@ -80,6 +84,102 @@ def test_a_prompt_over_the_context_is_refused_with_its_numbers(real: ServedStoa)
     details = answer.json()["error"]["details"]
     assert (details["context_size"], details["max_tokens"]) == (CONTEXT, 40)
     assert details["prompt_tokens"] >= 3000
+
+
+LONG_TEXT = "fox " * (9 * 2**18)
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": LONG_TEXT}], "stream": True}
+TOO_LONG: list[tuple[str, dict[str, object], str]] = [
+    ("/inference", {"model": "tiny", "prompt": LONG_TEXT}, "CONTEXT_LENGTH_EXCEEDED"),
+    ("/v1/chat/completions", CHAT, "context_length_exceeded"),
+    ("/v1/completions", {"model": "tiny", "prompt": [7] * 1_000_000}, "context_length_exceeded"),
+    ("/v1/completions", {"model": "tiny", "prompt": [7] * (9 * 2**19)}, "invalid_request"),
+    ("/v1/embeddings", {"model": "encoder", "input": LONG_TEXT}, "context_length_exceeded"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "code"), TOO_LONG, ids=[f"{path} {code}" for path, _, code in TOO_LONG])
+async def test_m8_nine_mebibytes_of_prompt_are_refused_and_nobody_waits_for_that(
+    real: ServedStoa, path: str, body: dict[str, object], code: str
+):
+    content, headers = json.dumps(body, separators=(",", ":")).encode(), {"Content-Type": "application/json"}
+    async with real.client() as client:
+        began = time.monotonic()
+        asking = asyncio.create_task(client.post(path, content=content, headers=headers))
+        others = [await seconds_of_health(client) for _ in range(20)]
+        answer = await asking
+        took = time.monotonic() - began
+    print(f"{path}: {took * 1000:.0f} ms; /health meanwhile at most {max(others) * 1000:.0f} ms")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+    assert took < 10
+    assert max(others) < 1
+
+
+def test_m8_a_body_of_fifty_megabytes_is_413(real: ServedStoa):
+    answer = real.post("/inference", BODY | {"prompt": "x" * 50_000_000})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "INVALID_REQUEST")
+
+
+async def seconds_of_health(client: httpx2.AsyncClient) -> float:
+    began = time.monotonic()
+    assert (await client.get("/health")).status_code == 200
+    return time.monotonic() - began
+
+
+async def test_r5_beside_a_hundred_streams_of_one_user_another_waits_little(real: ServedStoa):
+    everybody = httpx2.Limits(max_connections=None)
+    crowd = httpx2.AsyncClient(base_url=real.url, headers=real.headers("STAFF"), limits=everybody, timeout=60)
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(real.client())
+        alone = [await seconds_to_first_token(client) for _ in range(5)]
+        await stack.enter_async_context(crowd)
+        streams = [
+            crowd.send(crowd.build_request("POST", "/inference/stream", json=LONG), stream=True) for _ in range(100)
+        ]
+        opening = asyncio.gather(*streams)
+        async with asyncio.timeout(60):
+            while (await real.engine.stats("tiny")).waiting < 60:  # noqa: ASYNC110 it is another process's
+                await asyncio.sleep(0.01)
+        beside = [await seconds_to_first_token(client) for _ in range(5)]
+        opening.cancel()
+    await eventually_idle(real.engine, "tiny", seconds=60)
+    await real.engine.close()
+    first, second = statistics.median(alone), statistics.median(beside)
+    print(f"first token after {first * 1000:.0f} ms alone, {second * 1000:.0f} ms beside 100 streams")
+    assert second < 30 * first
+
+
+async def test_r4_of_six_hundred_at_once_a_full_queue_fails_none_where_the_client_retries_twice(real: ServedStoa):
+    real.post("/models/tiny/load", {"context_size": CONTEXT, "max_sequences": 1})
+    statuses: Counter[int] = Counter()
+
+    async def note(answer: httpx2.Response) -> None:
+        statuses[answer.status_code] += 1
+
+    everybody = httpx2.AsyncClient(limits=httpx2.Limits(max_connections=None), event_hooks={"response": [note]})
+    async with openai.AsyncOpenAI(
+        base_url=f"{real.url}/v1", api_key=real.keys["SUPER_ADMIN"], max_retries=2, timeout=200, http_client=everybody
+    ) as client:
+
+        async def ask() -> str:
+            answer = await client.completions.create(model="tiny", prompt="the quick", max_tokens=40)
+            return answer.choices[0].finish_reason
+
+        try:
+            assert await ask() in ("length", "stop")
+            assert set(await asyncio.gather(*(ask() for _ in range(600)))) <= {"length", "stop"}
+        finally:
+            real.post("/models/tiny/load", {"context_size": CONTEXT})
+    assert statuses[200] == 601
+    assert statuses[503] > 200
+
+
+async def seconds_to_first_token(client: httpx2.AsyncClient) -> float:
+    began = time.monotonic()
+    async with client.stream("POST", "/inference/stream", json=BODY) as answer:
+        await anext(answer.aiter_lines())
+        return time.monotonic() - began
 
 
 def test_what_a_model_cannot_do_is_refused(real: ServedStoa):

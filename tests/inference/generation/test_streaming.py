@@ -25,7 +25,7 @@ def form(output: GenerationOutput) -> list[bytes]:
     return [f"{output.index}\n".encode()]
 
 
-async def test_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
+async def test_s14_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 0.01)
     talk = Talk()
     response = EventStream(talk.outputs, form, start=b"start\n")

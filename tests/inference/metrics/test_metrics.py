@@ -4,23 +4,17 @@ import asyncio
 import contextlib
 import json
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx2
 import psutil
 import pytest
 
 from tests.inference.batches.workers import ended, running_worker, submit
-from tests.inference.engine.processes import running_host
 from tests.inference.served import (
-    EMBEDDER_CONFIG,
-    TALKER_CONFIG,
     ServedStoa,
-    add_model,
-    served_stoa,
+    served_fakes,
     start_server,
 )
 from tests.inference.sockets import hear_until, say, signed_in
@@ -43,12 +37,8 @@ GENERATED = [
 @pytest.fixture(scope="module")
 def counted() -> Iterator[ServedStoa]:
     """A server of its own: nobody else moves its metrics."""
-    with tempfile.TemporaryDirectory(prefix="stoa") as folder, running_host() as host:
-        home = Path(folder)
-        add_model(home / "models", "talker", dict(TALKER_CONFIG))
-        add_model(home / "models", "embedder", dict(EMBEDDER_CONFIG))
-        with served_stoa(home, host.run_dir, home / "models", load=["talker", "embedder"]) as stoa:
-            yield stoa
+    with served_fakes("broken-model") as stoa:
+        yield stoa
 
 
 @contextlib.contextmanager
@@ -185,7 +175,7 @@ def replaced(stoa: ServedStoa, url: str) -> ServedStoa:
 
 def test_a_model_process_that_dies_leaves_no_gauge_and_comes_back(counted: ServedStoa) -> None:
     before = scrape(counted)
-    assert counted.post("/inference", SPOKEN | {"prompt": "die"}).status_code == 500
+    assert counted.post("/inference", SPOKEN | {"prompt": "die"}).status_code == 503
     after = eventually(counted, lambda told: told.value("stoa_model_loaded", model="talker") == 1)
     assert grown(after, before, GENERATED[:1], model="talker") == [1]
     assert grown(after, before, ["stoa_request_success_total"], model="talker", finished_reason="error") == [1]
@@ -259,7 +249,6 @@ def test_what_waits_in_the_database_is_told(counted: ServedStoa) -> None:
 
 
 def test_loads_are_counted_by_outcome(counted: ServedStoa) -> None:
-    add_model(counted.models_dir, "broken-model", dict(TALKER_CONFIG))
     before = scrape(counted)
     assert counted.post("/models/broken-model/load", {}).status_code >= 400
     assert counted.post("/models/talker/load", {}).status_code == 200

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.files.storage import default_storage
+from django.db import connection
 from django.utils import timezone
 
 from inference.batches.models import Batch, BatchRequest
@@ -131,6 +132,19 @@ def test_b4_a_crash_leaves_neither_a_batch_nor_an_answer(asker: Asker, monkeypat
     assert first.status_code == second.status_code == 200
     assert first.json() == second.json()
     assert Batch.objects.count() == 1
+
+
+def test_no_connection_to_the_database_is_held_while_a_file_is_checked(asker: Asker, monkeypatch: pytest.MonkeyPatch):
+    check, held = services.check_file, []
+
+    def look_and_check(*given: Any, **options: Any) -> Any:
+        held.append(connection.connection)
+        return check(*given, **options)
+
+    monkeypatch.setattr(services, "check_file", look_and_check)
+    asker.make(chat_lines("a"))
+
+    assert held == [None]
 
 
 def test_a_wrong_file_is_a_failed_batch_and_no_job(asker: Asker):

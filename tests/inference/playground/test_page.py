@@ -50,7 +50,7 @@ def set_mode(page: Page, name: str) -> None:
 def test_a_chat_by_keyboard_alone(page: Page, stoa: ServedStoa):
     sign_in(page, stoa.keys["STAFF"])
     expect(page.get_by_role("status")).to_have_text("staff@example.com")
-    page.get_by_label("Most tokens").fill("3")
+    page.get_by_label("Max tokens").fill("3")
     page.get_by_label("Your message").focus()
     page.keyboard.type("hello")
     page.keyboard.press("Shift+Enter")
@@ -73,7 +73,7 @@ def test_a_chat_by_keyboard_alone(page: Page, stoa: ServedStoa):
 def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: ServedStoa):
     sign_in(page, stoa.keys["STAFF"])
     set_mode(page, "Complete")
-    page.get_by_label("Most tokens").fill("3000")
+    page.get_by_label("Max tokens").fill("3000")
     page.get_by_label("The beginning of a text").fill("speak")
     page.get_by_role("button", name="Send").click()
     expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
@@ -85,7 +85,7 @@ def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: ServedS
 
 def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa: ServedStoa):
     sign_in(page, stoa.keys["STAFF"])
-    page.get_by_label("Most tokens").fill("3000")
+    page.get_by_label("Max tokens").fill("3000")
     page.get_by_label("Your message").fill("a secret")
     page.keyboard.press("Enter")
     expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
@@ -99,7 +99,7 @@ def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa:
 
 def test_who_signs_in_next_finds_no_words_of_who_signed_out(page: Page, stoa: ServedStoa):
     sign_in(page, stoa.keys["STAFF"])
-    page.get_by_label("Most tokens").fill("3000")
+    page.get_by_label("Max tokens").fill("3000")
     page.get_by_label("Your message").fill("a secret")
     page.keyboard.press("Enter")
     expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
@@ -145,6 +145,20 @@ def test_a_refused_request_is_told_and_the_words_are_kept(page: Page, stoa: Serv
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_be_visible(timeout=SLOW_MS)
     expect(page.get_by_label("Your message")).to_have_value("hello")
+    expect(page.locator(".said")).to_have_count(0)
+
+
+def test_the_code_is_of_what_is_typed_and_else_of_what_was_sent(page: Page, stoa: ServedStoa):
+    sign_in(page, stoa.keys["STAFF"])
+    code = page.locator("#code")
+    expect(code).to_contain_text('"content": "Hello"')
+    for words in ("one", "two"):
+        page.get_by_label("Your message").fill(words)
+        page.keyboard.press("Enter")
+        expect(page.locator("#ended")).to_have_text("length", timeout=SLOW_MS)
+    assert re.findall(r'"content": "(\w+)', code.inner_text()) == ["one", "w0", "two"]
+    page.get_by_label("Your message").fill("three")
+    assert re.findall(r'"content": "(\w+)', code.inner_text()) == ["one", "w0", "two", "w0", "three"]
 
 
 def test_the_request_is_shown_as_code_that_works(page: Page, stoa: ServedStoa):
@@ -171,11 +185,12 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_all_can_be_reached(page
     page.keyboard.press("Enter")
     expect(page.locator("#ended")).to_have_text("length", timeout=SLOW_MS)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    for name in ("Send", "Clear", "Sign out", "Copy"):
-        page.get_by_role("button", name=name).scroll_into_view_if_needed()
-        box = page.get_by_role("button", name=name).bounding_box()
-        assert box is not None
-        assert box["height"] >= 40
+    for place in page.locator("button, input:not([type=radio]), select, .modes label").all():
+        if place.is_visible():
+            place.scroll_into_view_if_needed()
+            box = place.bounding_box()
+            assert box is not None
+            assert box["height"] >= 42
 
 
 def test_the_page_loads_nothing_but_its_own_files_and_allows_nothing_inline(stoa: ServedStoa):

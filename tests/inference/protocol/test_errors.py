@@ -7,12 +7,15 @@ from inference.engine import (
     EngineDied,
     EngineError,
     EngineOverloaded,
+    FinishReason,
+    GenerationOutput,
     HostUnavailable,
+    InferenceFailed,
     InvalidRequest,
     ModelLoadFailed,
     ModelNotLoaded,
 )
-from inference.protocol.errors import Code, code_and_status, native_error, openai_error
+from inference.protocol.errors import Code, code_and_status, error_of, native_error, openai_error
 
 
 @pytest.mark.parametrize(
@@ -23,7 +26,8 @@ from inference.protocol.errors import Code, code_and_status, native_error, opena
         (ModelNotLoaded("x", state="unloaded"), (Code.MODEL_NOT_LOADED, 400)),
         (ModelNotLoaded("x", state="loading", retry_after=2), (Code.MODEL_NOT_LOADED, 503)),
         (ModelLoadFailed("x"), (Code.INFERENCE_FAILED, 500)),
-        (EngineDied("x"), (Code.INFERENCE_FAILED, 500)),
+        (InferenceFailed("x"), (Code.INFERENCE_FAILED, 500)),
+        (EngineDied("x"), (Code.INFERENCE_FAILED, 503)),
         (EngineOverloaded("x", retry_after=3, reason="queue_full"), (Code.INFERENCE_FAILED, 503)),
         (HostUnavailable("x"), (Code.INFERENCE_FAILED, 503)),
         (EngineError("x"), (Code.INTERNAL_ERROR, 500)),
@@ -32,6 +36,25 @@ from inference.protocol.errors import Code, code_and_status, native_error, opena
 )
 def test_an_engines_error_has_its_code_and_status(error: EngineError, expected: tuple[Code, int]):
     assert code_and_status(error) == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "error_code", "expected"),
+    [
+        (FinishReason.ERROR, "TIMEOUT", (Code.TIMEOUT, 503, None)),
+        (FinishReason.ERROR, "EngineDied", (Code.INFERENCE_FAILED, 503, "model_restarting")),
+        (FinishReason.ERROR, None, (Code.INFERENCE_FAILED, 500, None)),
+        (FinishReason.CANCELLED, None, (Code.INFERENCE_FAILED, 503, "model_unloaded")),
+    ],
+)
+def test_what_broke_off_says_whether_to_try_again(
+    reason: FinishReason, error_code: str | None, expected: tuple[Code, int, str | None]
+):
+    output = GenerationOutput(request_id="r", index=0, text="", finish_reason=reason, error="m", error_code=error_code)
+
+    error = error_of(output)
+
+    assert (*code_and_status(error), error.details.get("reason")) == expected
 
 
 def test_a_native_error_shows_details_only_when_there_are_some():

@@ -166,7 +166,7 @@ async def stream(client: httpx2.AsyncClient, model: str) -> str | None:
     async with client.stream("POST", "/inference/stream", json=body | {"ignore_eos": True}, timeout=100) as answer:
         if answer.status_code != 200:
             error = json.loads(await answer.aread())["error"]
-            assert (answer.status_code, error["code"]) in ((500, "INFERENCE_FAILED"), (503, "MODEL_NOT_LOADED"))
+            assert (answer.status_code, error["code"]) in ((503, "INFERENCE_FAILED"), (503, "MODEL_NOT_LOADED"))
             return None
         events = [json.loads(line[6:]) async for line in answer.aiter_lines() if line.startswith("data: ")]
     if "error" in events[-1]:

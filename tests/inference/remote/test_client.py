@@ -13,12 +13,12 @@ from inference.engine import (
     ContextLengthExceeded,
     DeadlineExceeded,
     EmbeddingRequest,
-    EngineDied,
     EngineError,
     EngineOverloaded,
     FinishReason,
     GenerationOutput,
     GenerationRequest,
+    InferenceFailed,
     InvalidRequest,
     Message,
     ModelNotLoaded,
@@ -280,7 +280,7 @@ async def test_a_json_schema_is_passed_on():
         (503, {"message": "busy"}, EngineOverloaded, {"reason": "overloaded", "retry_after": 7.0}),
         (503, {"message": "soon", "code": "model_not_loaded"}, ModelNotLoaded, {"retry_after": 7.0}),
         (504, {}, DeadlineExceeded, {}),
-        (500, {"message": "bug"}, EngineDied, {}),
+        (500, {"message": "bug"}, InferenceFailed, {}),
         (401, {"message": "who"}, RemoteUnavailable, {"reason": "remote_unavailable", "retry_after": 5.0}),
         (302, {}, RemoteUnavailable, {"reason": "remote_unavailable", "retry_after": 5.0}),
     ],
@@ -403,12 +403,12 @@ async def test_texts_are_embedded_in_their_order():
         assert (result.dimensions, result.prompt_tokens) == (2, 4)
         assert result.vectors == (struct.pack("<2f", 1, 0), struct.pack("<2f", 0, 1))
         server.answer = {"data": answer["data"][:1], "usage": answer["usage"]}
-        with pytest.raises(EngineDied):
+        with pytest.raises(InferenceFailed):
             await client.embed("far", request)
         for strange in ([1e300, 0.0], [1.0]):
             vectors = [{"index": 1, "embedding": strange}, {"index": 0, "embedding": [1.0, 0.0]}]
             server.answer = {"data": vectors, "usage": answer["usage"]}
-            with pytest.raises(EngineDied, match="vectors of one length"):
+            with pytest.raises(InferenceFailed, match="vectors of one length"):
                 await client.embed("far", request)
 
     assert server.asked[0].path == "/v1/embeddings"

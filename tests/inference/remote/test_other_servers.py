@@ -7,9 +7,9 @@ import pytest
 from inference.engine import (
     ContextLengthExceeded,
     EmbeddingRequest,
-    EngineDied,
     FinishReason,
     GenerationRequest,
+    InferenceFailed,
     InvalidRequest,
     OutputConstraint,
     OutputForm,
@@ -154,5 +154,5 @@ async def test_a_vector_for_each_token_is_no_embedding_of_the_text():
     vector = {"object": "embedding", "embedding": [[-0.17, 0.89], [0.48, -0.12]], "index": 0}
     answer = {"object": "list", "data": [vector], "model": "lc", "usage": {"prompt_tokens": 2, "total_tokens": 2}}
     async with scripted(answer=answer) as server, asking(server) as client:
-        with pytest.raises(EngineDied, match="no single vector of each text"):
+        with pytest.raises(InferenceFailed, match="no single vector of each text"):
             await client.embed("far", EmbeddingRequest(request_id="r", texts=("a",)))

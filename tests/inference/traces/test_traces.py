@@ -3,25 +3,19 @@
 import asyncio
 import json
 import secrets
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.inference.batches.workers import ended, running_worker, submit
-from tests.inference.engine.processes import running_host
 from tests.inference.served import (
-    EMBEDDER_CONFIG,
-    TALKER_CONFIG,
     ServedStoa,
-    add_model,
     run_verbs,
-    served_stoa,
+    served_fakes,
 )
 from tests.inference.sockets import hear_until, say, signed_in
 from tests.inference.webhooks.receivers import Receiver, answering, receiving
@@ -46,13 +40,9 @@ def collector() -> Iterator[Collector]:
 @pytest.fixture(scope="module")
 def traced(receiver: Receiver, collector: Collector) -> Iterator[ServedStoa]:
     """A server of its own: nobody else's traces are here."""
-    with tempfile.TemporaryDirectory(prefix="stoa") as folder, running_host() as host:
-        home = Path(folder)
-        add_model(home / "models", "talker", dict(TALKER_CONFIG))
-        add_model(home / "models", "embedder", dict(EMBEDDER_CONFIG))
-        extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
-        with served_stoa(home, host.run_dir, home / "models", load=["talker", "embedder"], extra=extra) as stoa:
-            yield stoa
+    extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
+    with served_fakes(extra=extra) as stoa:
+        yield stoa
 
 
 def read(stoa: ServedStoa, role: str = "SUPER_ADMIN", **query: Any) -> list[dict[str, Any]]:

@@ -3,22 +3,17 @@
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.inference.engine.processes import REPOSITORY, running_host
+from tests.inference.engine.processes import REPOSITORY
 from tests.inference.served import (
-    EMBEDDER_CONFIG,
-    TALKER_CONFIG,
     ServedStoa,
-    add_model,
-    served_stoa,
+    served_fakes,
     start_server,
 )
 
@@ -98,16 +93,10 @@ def make_keys(environment: dict[str, str], wanted: dict[str, dict[str, object]])
 def limited() -> Iterator[Limited]:
     """Three web processes."""
     with ExitStack() as ending:
-        home = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="stoa")))
-        host = ending.enter_context(running_host())
-        add_model(home / "models", "talker", dict(TALKER_CONFIG))
-        add_model(home / "models", "embedder", dict(EMBEDDER_CONFIG))
-        extra = {"DJANGO_SETTINGS_MODULE": "tests.inference.usage.limited"}
-        served = served_stoa(home, host.run_dir, home / "models", load=["talker", "embedder"], extra=extra)
-        stoa = ending.enter_context(served)
+        stoa = ending.enter_context(served_fakes(extra={"DJANGO_SETTINGS_MODULE": "tests.inference.usage.limited"}))
         urls = [stoa.url]
         for number in range(2):
-            process, url = start_server(stoa.environment, home / f"server-{number}.log")
+            process, url = start_server(stoa.environment, stoa.log.with_name(f"server-{number}.log"))
             ending.callback(process.wait, 45)
             ending.callback(process.terminate)
             urls.append(url)

@@ -194,6 +194,7 @@ def test_a_batch_is_refused_when_the_month_is_used_up(user: User):
     assert problem.status == 429
     assert "The 10 tokens a month of your user are used up" in problem.message
     assert 0 < int(problem.headers["Retry-After"]) <= 31 * 24 * 3600
+    assert problem.headers["X-Should-Retry"] == "false"
     assert not Batch.objects.exists()
 
 
@@ -239,6 +240,7 @@ async def test_over_three_servers_a_month_is_used_up_to_what_no_request_fits_int
     assert "200 tokens a month" in answer.json()["error"]["message"]
     assert 0 < int(answer.headers["Retry-After"]) <= 31 * 24 * 3600
     assert answer.headers["X-RateLimit-Limit"] == "200"
+    assert answer.headers["X-Should-Retry"] == "false"
 
 
 async def _eventually_written(limited: Limited) -> dict[str, Any]:

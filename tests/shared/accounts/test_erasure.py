@@ -112,8 +112,12 @@ def test_the_admins_log_forgets_their_e_mail(person: User, admin_user: User) -> 
     LogEntry.objects.create(
         user=admin_user, content_type=kind, object_id=str(person.pk), object_repr=person.email, action_flag=CHANGE
     )
+    others = [f"key of {person.email}", f"key (ci) of x{person.email}", f"{person.email}.example"]
+    for told in others:
+        LogEntry.objects.create(user=admin_user, content_type=None, object_repr=told, action_flag=CHANGE)
     erase(person, admin_user)
-    assert LogEntry.objects.get().object_repr == f"user {person.pk}"
+    told = [entry.object_repr for entry in LogEntry.objects.order_by("pk")]
+    assert told == [f"user {person.pk}", "erased", *others[1:]]
 
 
 def test_they_may_register_anew_with_the_same_e_mail(person: User) -> None:

@@ -49,6 +49,8 @@ def test_staff_and_super_admin_cannot_be_asked_for(permission: str) -> None:
         ({"permission": "root"}, "permission"),
         ({"permission": "STORE_OWNER"}, "permission"),
         ({"email": "nowhere"}, "email"),
+        ({"email": '"a\x0bb:c"@example.com'}, "email"),
+        ({"email": '"a b"@example.com'}, "email"),
         ({"email": None}, "email"),
         ({"name": ""}, "name"),
         ({"name": "x" * 151}, "name"),

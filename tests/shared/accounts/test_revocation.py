@@ -1,8 +1,11 @@
 """What is taken away is refused from the next request."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import connection
 from django.db.models.deletion import ProtectedError
 from django.test import Client
 from django.utils import timezone
@@ -132,3 +135,25 @@ def test_a_user_with_keys_cannot_be_deleted(user: User) -> None:
     with pytest.raises(ProtectedError):
         user.delete()
     assert SignIn.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a2_of_two_admins_who_take_each_others_role_away_one_stays() -> None:
+    admins = [make_user(Role.SUPER_ADMIN, email) for email in ("ada@example.com", "bob@example.com")]
+    for _ in range(10):
+        User.objects.update(role=Role.SUPER_ADMIN)
+        together = threading.Barrier(2, timeout=30)
+
+        def demote(user: User, together: threading.Barrier = together) -> bool:
+            try:
+                together.wait()
+                change_role(user)
+            except ValidationFailed:
+                return False
+            finally:
+                connection.close()
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(demote, admins)) == [False, True]
+        assert User.objects.filter(role=Role.SUPER_ADMIN).count() == 1

@@ -10,6 +10,8 @@ from pytest_django import Settings
 from shared.api.errors import ApiError, Problem, ValidationFailed
 from shared.api.exceptions import validation_problem
 from shared.api.middleware import is_passing_database_error
+from shared.observability.metrics import render
+from tests.shared.observability.scraped import Scrape, grown
 
 pytestmark = [pytest.mark.urls("tests.shared.api.wire"), pytest.mark.usefixtures("neutral_errors")]
 
@@ -90,7 +92,9 @@ def test_a_401_says_how_to_sign_in(client: Client) -> None:
 
 
 def test_a_busy_database_says_when_to_come_back(client: Client) -> None:
+    before = Scrape(render().decode())
     assert int(client.get("/fails/busy")["Retry-After"]) > 0
+    assert grown(Scrape(render().decode()), before, ["stoa_database_failures_total"]) == [1]
 
 
 @pytest.mark.django_db

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client
@@ -29,7 +29,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, create_user
 from shared.accounts.views import ChangePasswordView
-from shared.api import idempotency
+from shared.api import idempotency, idempotent_requests
 from shared.api.errors import ApiError
 from shared.api.idempotency import Idempotency, claim, keep
 from shared.api.models import KeyedRequest
@@ -234,6 +234,23 @@ def test_a_refusal_that_was_looked_into_is_kept_with_what_it_has_done(post: Make
 @pytest.mark.parametrize(("then", "status"), [("limit", 429), ("break", 500)])
 def test_other_errors_are_not_kept_and_what_they_have_done_is_undone(post: Make, then: str, status: int) -> None:
     assert post(then=then).status_code == status
+    assert how_many() == 0
+    assert not KeyedRequest.objects.exists()
+    assert post().status_code == 201
+
+
+def test_x6_while_nobody_can_be_looked_up_it_is_503_and_nothing_is_claimed(
+    post: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(credential: str) -> None:
+        raise OperationalError("terminating connection due to administrator command")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(idempotent_requests, "authenticate", away)
+        answer = post()
+
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) > 0
     assert how_many() == 0
     assert not KeyedRequest.objects.exists()
     assert post().status_code == 201

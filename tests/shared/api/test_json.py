@@ -43,6 +43,7 @@ REFUSED = {
     "null": b"null",
     "nothing": b"",
     "two documents": b"{} {}",
+    "more than a million values": b'{"a": [' + b"7," * 1_000_000 + b"7, 7]}",
     "a trailing comma": b'{"a": 1,}',
     "single quotes": b"{'a': 1}",
     "a comment": b"{} // x",

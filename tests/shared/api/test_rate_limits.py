@@ -20,6 +20,8 @@ from shared.api.rate_limits import (
     require,
     tightest,
 )
+from shared.observability.metrics import render
+from tests.shared.observability.scraped import Scrape, grown
 
 WINDOWS = ["redis", "local"]
 
@@ -145,6 +147,17 @@ def test_r3_with_the_store_down_the_strict_are_refused_with_503(settings: Settin
             hit("r3-strict", "me", limit=2, strict=True)
         assert caught.value.problem.status == 503
         assert "Retry-After" in caught.value.problem.headers
+
+
+def test_what_is_turned_away_and_a_store_that_is_gone_are_told_to_the_operator(settings: Settings) -> None:
+    settings.REDIS_URL = "unix:///nowhere/three.sock?db=0"
+    before = Scrape(render().decode())
+    for _ in range(4):
+        hit("told", "me", limit=3)
+    after = Scrape(render().decode())
+
+    assert grown(after, before, ["stoa_limit_refusals_total"], limit="told") == [1]
+    assert grown(after, before, ["stoa_limit_store_failures_total"]) == [1]  # it was left alone after that
 
 
 def test_without_a_store_this_process_counts(settings: Settings) -> None:

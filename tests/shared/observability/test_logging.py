@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -50,6 +51,17 @@ def test_lines_of_libraries_have_the_same_form(root: logging.Logger):
     logging.getLogger("some.package").warning("it said %s", "this")
     line = json.loads(written.getvalue())
     assert (line["event"], line["level"], line["logger"]) == ("it said this", "warning", "some.package")
+
+
+def test_a_warning_of_python_is_a_line_too(root: logging.Logger):
+    logging.captureWarnings(False)  # pytest has taken them for itself
+    written = logged(root, "json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # in tests they are errors
+        warnings.warn("this is old", FutureWarning, stacklevel=1)
+    line = json.loads(written.getvalue())
+    assert "FutureWarning: this is old" in line["event"]
+    assert (line["level"], line["logger"]) == ("warning", "py.warnings")
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

@@ -1,7 +1,7 @@
 """A small application behind the door, for tests to run as a server: `SERVED='{...}' python -m ...`.
 
-SERVED has `settings`, the arguments of `serve`, and `head_timeout_s`, `body_timeout_s`, `not_reading_s`, `ping_every_s`
-and `most_sockets`.
+SERVED has `settings`, the arguments of `serve`, and `head_timeout_s`, `body_timeout_s`, `not_reading_s`,
+`ping_every_s`, `most_sockets` and `most_connections`.
 """
 
 import asyncio
@@ -162,6 +162,7 @@ def configure(given: dict[str, Any]) -> None:
         | given.get("settings", {})
     )
     http.HEAD_TIMEOUT_S = given.get("head_timeout_s", http.HEAD_TIMEOUT_S)
+    http.MOST_CONNECTIONS = given.get("most_connections", http.MOST_CONNECTIONS)
     http.NOT_READING_S = given.get("not_reading_s", http.NOT_READING_S)
     bodies.READ_TIMEOUT_S = given.get("body_timeout_s", bodies.READ_TIMEOUT_S)
     websockets.NOT_READING_S = given.get("not_reading_s", websockets.NOT_READING_S)

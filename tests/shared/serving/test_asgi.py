@@ -68,7 +68,9 @@ def test_x4_every_answer_carries_safe_headers(served: Served):
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["referrer-policy"] == "same-origin"
         assert answer.headers["cache-control"] == "no-store"
-        assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert (
+            answer.headers["content-security-policy"] == "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
+        )
         assert "server" not in answer.headers
     page = served.get("/page")
     assert "default-src 'self'" in page.headers["content-security-policy"]
@@ -155,6 +157,8 @@ def test_i9_headers_of_proxies_are_not_believed_from_anyone(served: Served):
         "X-Real-IP": "10.9.9.9",
         "Forwarded": "for=10.9.9.9;proto=https",
         "Daphne-Root-Path": "/echo",
+        "X-Original-URL": "/livez",
+        "X-Rewrite-URL": "/livez",
     }
     told = served.get("/echo", headers=hostile).json()
     assert told["client"][0] == "127.0.0.1"
@@ -194,6 +198,18 @@ def test_the_trusted_proxies_entry_of_the_chain_is_the_client(start_server: Star
         [b"Transfer-Encoding: chunked, identity"],
         [b"Transfer-Encoding: gzip, chunked"],
         [b"X-A: 1", b" folded"],
+        [b"X-A : 1"],
+        [b"Content-Length: -5"],
+        [b"Content-Length: +5"],
+        [b"Content-Length: 5, 5"],
+        [b"Content-Length: 0x5"],
+        [b"Content-Length: 5 5"],
+        [b"Content-Length: " + b"5" * 30],
+        [b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity"],
+        [b"Transfer-Encoding: xchunked"],
+        [b"Transfer-Encoding: chunked", b"Content-Length: 5"],
+        [b"Transfer_Encoding: chunked"],
+        [b"Content_Length: 5"],
         [b"X A: 1"],
         [b": 1"],
     ],

@@ -8,7 +8,7 @@ from asgiref.sync import sync_to_async
 
 from shared.serving import kept_threads
 from shared.serving.asgi_types import Receive, Scope, Send
-from shared.serving.kept_threads import KeptThreads
+from shared.serving.kept_threads import KeptThreads, let_thread_go
 
 HTTP: Scope = {"type": "http"}
 
@@ -73,6 +73,26 @@ async def test_nobody_waits_for_what_a_request_that_was_cut_off_left_running():
     view.hold.set()
     await second
     assert len(set(view.threads)) == 2
+
+
+async def test_those_who_wait_without_a_thread_share_one_for_their_blocking_work():
+    view, over = Blocking(), asyncio.Event()
+
+    async def wait_in_the_middle(scope: Scope, receive: Receive, send: Send) -> None:
+        await view(scope, receive, send)
+        let_thread_go()
+        await over.wait()
+        await view(scope, receive, send)
+
+    application = KeptThreads(wait_in_the_middle)
+    waiting = []
+    for number in range(5):
+        waiting.append(asyncio.create_task(ask(application)))
+        await asyncio.to_thread(_until, lambda: len(view.threads) > number and application._idle)  # noqa: B023
+    assert len(set(view.threads)) == 1
+    over.set()
+    await asyncio.gather(*waiting)
+    assert len(view.threads) == 10
 
 
 async def test_few_threads_are_kept(monkeypatch: Any):

@@ -1,6 +1,7 @@
 """The server's life: where it listens, how it drains, how it ends."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import httpx2
 import psutil
 import pytest
 
+from shared.serving.http import most_connections
 from shared.serving.server import CannotServe, serve
 from tests.shared.serving.conftest import Served, StartServer
 
@@ -77,7 +79,7 @@ def test_a_server_without_work_ends_at_once_with_0(start_server: StartServer):
         assert served.process.wait(timeout=60) == 0
 
 
-def test_a_second_sigterm_ends_the_drain(start_server: StartServer):
+def test_s12_a_second_sigterm_ends_the_drain(start_server: StartServer):
     served = start_server()
     with socket.create_connection(("127.0.0.1", served.port)) as client:
         client.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -162,6 +164,38 @@ def test_r6_those_who_send_or_read_slowly_are_cut_and_nobody_else_waits_for_them
             assert time.monotonic() < deadline
             time.sleep(0.2)
     assert served.get("/echo").status_code == 200
+
+
+def test_r6_a_connection_too_many_is_refused_and_there_is_room_when_another_ends(start_server: StartServer):
+    served = start_server(most_connections=3)
+    with ExitStack() as stack:
+        for _ in range(3):
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+            idle.sendall(b"GET /echo HTTP/1.1\r\n")
+        until_established(served.process.pid, 3)
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as refused:
+            said = b"".join(iter(lambda: refused.recv(4096), b""))
+        assert said.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1\r\n" in said
+        assert b"connection: close\r\n" in said
+    until_established(served.process.pid, 0)
+    assert served.get("/echo").status_code == 200
+
+
+def until_established(pid: int, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while connections(pid).count("ESTABLISHED") != count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_systems_limit_of_open_files_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch):
+    lifted: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: lifted.append(limits))
+    for limits, taken in {(1024, 65536): 10_000, (1024, 4096): 3896, (256, 256): 128, (65536, 65536): 10_000}.items():
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+        assert most_connections() == taken
+    assert lifted == [(10_200, 65536), (4096, 4096), (256, 256)]
 
 
 def test_a_changed_file_starts_the_server_anew_under_reload(start_server: StartServer):

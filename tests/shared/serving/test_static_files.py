@@ -1,8 +1,10 @@
 """Static files in a project that nobody has run `collectstatic` for, and in one where it was run."""
 
 import re
+import warnings
 from pathlib import Path
 
+import django
 import pytest
 from asgiref.sync import iscoroutinefunction
 from django.core.management import call_command
@@ -17,6 +19,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "shared.serving.static_files.StaticFilesStorage"},
 }
 PAGE = "/admin/login/"
+STYLE = Path(django.__file__).parent / "contrib/admin/static/admin/css/base.css"
 
 
 @pytest.fixture
@@ -61,16 +64,40 @@ def test_collected_files_have_names_that_change_with_their_content_and_are_kept_
     answer.close()
 
 
+async def view(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(b"a view")
+
+
+def request_for(path: str, method: str = "GET", **headers: str) -> HttpRequest:
+    request = HttpRequest()
+    request.method, request.path_info, request.META = method, path, headers
+    return request
+
+
 @pytest.mark.parametrize("path", ["/static/admin/css/base.css", "/elsewhere"])
 async def test_under_asgi_no_thread_is_taken_for_what_is_no_file(as_installed: Path, path: str):
-    async def view(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(b"a view")
-
     middleware = StaticFilesMiddleware(view)
-    request = HttpRequest()
-    request.method, request.path_info = "GET", path
-    answer = await middleware(request)
+    answer = await middleware(request_for(path))
 
     assert iscoroutinefunction(middleware)
     assert answer.streaming == path.startswith("/static/")
+    answer.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "length"),
+    [
+        (request_for("/static/admin/css/base.css"), STYLE.stat().st_size),
+        (request_for("/static/admin/css/base.css", HTTP_RANGE="bytes=10-19"), 10),
+        (request_for("/static/admin/css/base.css", "HEAD"), 0),
+    ],
+    ids=["whole", "a range of it", "its headers alone"],
+)
+async def test_under_asgi_a_file_goes_out_in_pieces(as_installed: Path, request_: HttpRequest, length: int):
+    answer = await StaticFilesMiddleware(view)(request_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of Django, for what it would have to read whole before the first byte
+        pieces = [piece async for piece in answer]
+
+    assert sum(map(len, pieces)) == length
     answer.close()

@@ -173,11 +173,14 @@ def test_o5_i8_a_handshake_that_fails_is_answered_as_json(served: Served, change
         (frame(1, b"\xff\xfe"), 1007),
         (frame(1, b"x", masked=False), 1002),
         (frame(1, b"x", reserved=4), 1002),  # compressed, which nobody agreed on
-        (frame(3, b"x"), 1002),
         (frame(9, b"x" * 126), 1002),
         (frame(9, b"x", fin=False), 1002),
         (frame(0, b"x"), 1002),
         (frame(1, b"x", fin=False) + frame(1, b"y"), 1002),
+        *[(frame(unknown, b"x"), 1002) for unknown in (3, 4, 5, 6, 7, 11, 12, 13, 14, 15)],
+        *[(frame(1, b"x", reserved=bits), 1002) for bits in (1, 2, 3, 5, 6, 7)],  # as `reserved=4` above
+        *[(frame(8, struct.pack("!H", never)), 1002) for never in (0, 1004, 1006, 1015)],
+        *[(frame(1, broken), 1007) for broken in (b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82")],
         (frame(8, b"\x00"), 1002),
         (frame(8, struct.pack("!H", 999)), 1002),
         (frame(8, struct.pack("!H", 1005)), 1002),

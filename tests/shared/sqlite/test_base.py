@@ -64,3 +64,26 @@ def test_d2_who_waits_too_long_is_told(held_lock: threading.Event, monkeypatch: 
         pass
     assert time.monotonic() - started >= 0.2
     held_lock.set()
+
+
+def test_d2_who_waits_comes_to_his_turn_in_the_order_in_which_all_came(held_lock: threading.Event) -> None:
+    wrote: list[int] = []
+    asks = threading.Semaphore(0)
+
+    def write(number: int) -> None:
+        connection.ensure_connection()
+        asks.release()
+        with transaction.atomic():
+            wrote.append(number)
+            time.sleep(0.02)  # so long that all the others ask meanwhile
+        connection.close()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+        asks.acquire()
+        time.sleep(0.1)  # until it waits
+    held_lock.set()
+    for thread in threads:
+        thread.join()
+    assert wrote == list(range(8))

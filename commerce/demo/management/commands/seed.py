@@ -16,6 +16,7 @@ from commerce.demo.services import seed_small
 from commerce.demo.voices import seed_voices
 from commerce.demo.whole import seed_goods, seed_orders, seed_pictures
 from shared.accounts.models import User
+from shared.sqlite.statistics import refresh_statistics
 
 MOST_ORDERS = 10_000_000
 
@@ -43,6 +44,7 @@ class Command(BaseCommand):
             made = seed_small(now=timezone.now())
         else:
             made = self._make_whole(seed=options["seed"], orders=options["orders"])
+        refresh_statistics()
         self._tell_users(made, as_json=options["json"])
 
     def _make_whole(self, *, seed: int, orders: int) -> list[User]:

@@ -178,7 +178,7 @@
       badge.classList.toggle("mod-danger", Boolean(told.refused));
     }
     if (told.refused) {
-      made.splice(made.indexOf(sent), 1);
+      if (made.includes(sent)) made.splice(made.indexOf(sent), 1); // it is not there if it is being undone
       ahead.delete(id);
       if (row && !told.case) row.removeAttribute("data-decided"); // the server never got it
       return say(told.outcome);
@@ -192,6 +192,7 @@
     const last = made.pop();
     if (!last) return say(root.dataset.nothing);
     const decided = await last;
+    if (decided.refused) return; // there is nothing to undo, as it was said
     const told = await post(decided.undo, {});
     say(told.outcome);
     if (told.refused) return;

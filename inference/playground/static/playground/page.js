@@ -10,7 +10,9 @@ const HINTS = {
   complete: "Begin a text below. The model goes on where it ends.",
 };
 
-const state = { socket: null, token: null, messages: [], running: null, count: 0 };
+const EXAMPLE = "Hello";
+
+const state = { socket: null, token: null, messages: [], asked: null, running: null, count: 0 };
 
 /* Signing in */
 
@@ -83,12 +85,12 @@ function mode() {
   return document.querySelector("input[name=mode]:checked").value;
 }
 
-function request(text) {
+function request(text, turns = state.messages) {
   const asked = { model: element("model").value };
   if (mode() === "chat") {
     const system = element("system").value.trim();
     const before = system ? [{ role: "system", content: system }] : [];
-    asked.messages = [...before, ...state.messages, ...(text ? [{ role: "user", content: text }] : [])];
+    asked.messages = [...before, ...turns, { role: "user", content: text }];
   } else {
     asked.prompt = text;
   }
@@ -101,6 +103,12 @@ function request(text) {
   return asked;
 }
 
+/** What Send would send; while nothing is typed, what was sent last. */
+function shown() {
+  const text = element("prompt").value;
+  return text || !state.asked ? request(text || EXAMPLE) : request(state.asked.text, state.asked.turns);
+}
+
 async function ask() {
   const text = element("prompt").value;
   if (state.running || !text.trim() || !element("parameters").reportValidity()) return;
@@ -109,6 +117,7 @@ async function ask() {
   const conversation = state.messages; // another one after `clear`
   const id = `try-${++state.count}`;
   const meter = new Meter();
+  state.asked = { text, turns: [...conversation] };
   show(element("problem"), null);
   const answer = new Answer(isChat ? sayInTurn(text) : sayInOne(text));
   begin(id);
@@ -124,10 +133,11 @@ async function ask() {
     if (isChat) conversation.push({ role: "user", content: text }, { role: "assistant", content: answer.text });
     meter.show(end);
   } catch (problem) {
-    answer.drop();
+    answer.finish();
     if (conversation !== state.messages) return;
     show(element("problem"), problem.message);
-    if (isChat && !element("prompt").value) element("prompt").value = text;
+    if (!element("prompt").value) element("prompt").value = text;
+    if (!answer.text && element("prompt").value === text) answer.remove(); // the words are below again
   } finally {
     begin(null);
   }
@@ -166,10 +176,9 @@ class Answer {
     this.place.classList.remove("running");
   }
 
-  /** After a failure: what came stays to be read, but is no part of the conversation. */
-  drop() {
-    this.finish();
-    if (!this.text) this.place.remove();
+  /** With the words that it answers. */
+  remove() {
+    this.place.parentElement.remove();
   }
 }
 
@@ -198,6 +207,7 @@ function begin(id) {
   const hadFocus = document.activeElement;
   element("stop").hidden = !id;
   element("send").hidden = Boolean(id);
+  element("output").ariaBusy = String(Boolean(id)); // it is read out when it is whole
   if (id) for (const name of ["first-token", "rate", "tokens", "ended"]) element(name).textContent = "–";
   if (hadFocus === element("stop") || hadFocus === element("send")) element(id ? "stop" : "prompt").focus();
   render();
@@ -206,7 +216,9 @@ function begin(id) {
 /** A chat's next turn: both words below those before. Answers the place of the model's. */
 function sayInTurn(text) {
   const answer = made("div", "said assistant", "");
-  element("output").append(made("div", "said user", text), answer);
+  const turn = made("div", "turn", "");
+  turn.append(made("div", "said user", text), answer);
+  element("output").append(turn);
   element("output").scrollTop = element("output").scrollHeight;
   return answer;
 }
@@ -235,6 +247,7 @@ function show(place, text) {
 function clear() {
   stop();
   state.messages = [];
+  state.asked = null;
   element("output").replaceChildren();
   show(element("problem"), null);
   render();
@@ -247,7 +260,7 @@ function render() {
   element("prompt").placeholder = isChat ? "Your message" : "The beginning of a text";
   element("output").dataset.hint = HINTS[mode()];
   const language = document.querySelector("input[name=language]:checked").value;
-  element("code").textContent = snippets[language](location.origin, request(element("prompt").value));
+  element("code").textContent = snippets[language](location.origin, shown());
 }
 
 /* What people do */

@@ -1,10 +1,14 @@
 """What waits on the disk while a form is read."""
 
+import os
 from pathlib import Path
 
+import pytest
 from pytest_django import Settings
 
-from inference.files.upload_handler import NamelessUploadHandler
+from shared.api.upload_handler import NamelessUploadHandler
+
+FULL = Path("/dev/full")  # where no write finds room
 
 
 def begun(settings: Settings, folder: Path) -> NamelessUploadHandler:
@@ -24,6 +28,21 @@ def test_a_process_that_dies_with_an_upload_leaves_nothing_on_the_disk(settings:
     assert list(tmp_path.iterdir()) == []
     assert (file.name, file.size, b"".join(file.chunks())) == ("lines.jsonl", 8, b"one\ntwo\n")
     file.close()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
+def test_where_the_disk_is_full_the_earlier_files_are_let_go_too(settings: Settings, tmp_path: Path):
+    handler = begun(settings, tmp_path)
+    earlier = handler.file_complete(4)
+    handler.new_file("file", "more.jsonl", "application/jsonl", None)
+    with FULL.open("wb") as full:
+        os.dup2(full.fileno(), handler.file.fileno())
+
+    with pytest.raises(OSError, match="No space left"):
+        handler.receive_data_chunk(b"x" * 1_000_000, 0)
+
+    assert earlier.closed
+    assert handler.file.closed
 
 
 def test_an_upload_that_breaks_off_is_let_go(settings: Settings, tmp_path: Path):

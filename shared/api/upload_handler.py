@@ -1,0 +1,52 @@
+"""How the files of a form reach this machine's disk."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryFile
+from typing import Any
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadhandler import FileUploadHandler
+
+
+class NamelessUploadHandler(FileUploadHandler):
+    """No file is kept in memory, and none has a name on the disk: when the process that holds it ends, however it ends,
+    it is gone. Where the disk is full, what the form's earlier files have taken of it is given back at once."""
+
+    file: "UploadedFile[Any]"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._files: list[UploadedFile[Any]] = []
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        super().new_file(*args, **kwargs)
+        with self._all_or_none():
+            held = TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115 - Django closes it with the request
+        self.file = UploadedFile(held, self.file_name, self.content_type, 0, self.charset, self.content_type_extra)
+        self._files.append(self.file)
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        with self._all_or_none():
+            self.file.write(raw_data)
+
+    def file_complete(self, file_size: int) -> "UploadedFile[Any]":
+        with self._all_or_none():
+            self.file.seek(0)
+        self.file.size = file_size
+        return self.file
+
+    def upload_interrupted(self) -> None:
+        if hasattr(self, "file"):
+            self.file.close()
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            for file in self._files:
+                with suppress(OSError):  # closing writes what is left, which fails again
+                    file.close()
+            raise

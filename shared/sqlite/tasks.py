@@ -1,0 +1,10 @@
+"""What workers do for a database that is SQLite."""
+
+from celery import shared_task
+
+from shared.sqlite import statistics
+
+
+@shared_task
+def refresh_statistics() -> None:
+    statistics.refresh_statistics()

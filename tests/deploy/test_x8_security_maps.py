@@ -1,0 +1,58 @@
+"""Row X8: what of ASVS and AISVS is shown by which test, and why what is not."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.manifests import DEPLOY
+
+ROOT = DEPLOY.parent
+ROW = re.compile(
+    r"^\| (?P<id>\d+\.\d+\.\d+) \| (?P<level>[12]) \| (?P<about>[^|]+) \| (?P<shown>[^|]+) \|$", re.MULTILINE
+)
+QUOTED = re.compile(r"`([\w./-]+\.(?:py|md|yaml|conf)(?:::\w+)?)`")
+REASONS = ("Not here: ", "Not done: ", "In part: ", "The operator's")
+
+# How many requirements of levels 1 and 2 each chapter has, in chapters' order.
+REQUIREMENTS = {
+    "ASVS": [27, 11, 19, 10, 9, 35, 18, 7, 7, 29, 14, 9, 13, 9, 13, 16, 7],
+    "AISVS": [11, 10, 11, 5, 6, 7, 10, 8, 26, 21, 12, 19],
+}
+
+
+def rows(name: str) -> list[re.Match[str]]:
+    return list(ROW.finditer((DEPLOY / "security" / f"{name}.md").read_text()))
+
+
+def is_there(named: str) -> bool:
+    """A test by its name, or a file of the checkout."""
+    path, _, test = named.partition("::")
+    file = ROOT / "tests" / path if Path(path).name.startswith("test_") else ROOT / path
+    return file.is_file() and (not test or f"def {test}(" in file.read_text())
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_x8_every_requirement_has_a_row(name: str):
+    ids = [row["id"] for row in rows(name)]
+
+    assert len(set(ids)) == len(ids)
+    chapters = Counter(int(one.partition(".")[0]) for one in ids)
+    assert [chapters[number] for number in sorted(chapters)] == REQUIREMENTS[name]
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_x8_every_row_names_a_test_a_page_or_a_reason(name: str):
+    bare = [row["id"] for row in rows(name) if not QUOTED.search(row["shown"]) and not row["shown"].startswith(REASONS)]
+
+    assert bare == []
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_x8_what_a_row_names_is_there(name: str):
+    named = {quoted for row in rows(name) for quoted in QUOTED.findall(row["shown"])}
+
+    assert len(named) > 20
+    assert sorted(one for one in named if not is_there(one)) == []
+    assert all("::" in one for one in named if Path(one.partition("::")[0]).name.startswith("test_"))

@@ -1,0 +1,67 @@
+"""Rows I2 and I7 on every route: JSON that no database keeps, and what is no id, no number and no cursor."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from tests.inference.access.test_route_matrix import TABLE
+from tests.inference.served import ServedStoa
+from tests.shared.api.test_json import REFUSED
+
+pytestmark = pytest.mark.timeout(300)
+
+WRITES = [(method, route) for method, route, _, _ in TABLE if method in ("POST", "PATCH")]
+NAMED = [(method, route) for method, route, _, _ in TABLE if "{}" in route]
+LISTS = [
+    "/batch", "/batch/nobody/results", "/v1/batches", "/v1/files", "/traces", "/usage", "/webhooks/nobody/deliveries",
+]  # fmt: skip
+NO_IDS = ["0", "-1", str(2**31), str(2**63), str(10**30), "9" * 5000, "1.5", "1e3", "٣", "%00", "%ff", "..", "null"]
+NO_BODY = "nothing"  # as an empty object
+
+
+@pytest.fixture(scope="module")
+def client(stoa: ServedStoa) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=stoa.url, headers=stoa.headers(), timeout=60) as client:
+        yield client
+
+
+def nobody(route: str, name: str = "nobody") -> str:
+    return route.replace("{}", quote(name, safe="%"))
+
+
+@pytest.mark.parametrize(("method", "route"), WRITES, ids=[" ".join(row) for row in WRITES])
+def test_i2_no_route_takes_json_that_no_database_keeps(client: httpx2.Client, method: str, route: str):
+    got = {}
+    for name, body in REFUSED.items():
+        if name != NO_BODY:
+            headers = {"Content-Type": "application/json"}
+            answer = client.request(method, nobody(route), content=body, headers=headers)
+            assert answer.json().keys() >= {"error", "request_id"}, name
+            got[name] = answer.status_code
+    assert set(got.values()) <= {400, 404, 413, 415}, got
+
+
+@pytest.mark.parametrize(("method", "route"), WRITES, ids=[" ".join(row) for row in WRITES])
+def test_i2_nor_in_an_encoding_that_is_none(client: httpx2.Client, method: str, route: str):
+    headers = {"Content-Type": "application/json; charset=nope"}
+    answer = client.request(method, nobody(route), content=b"{}", headers=headers)
+    assert answer.status_code in (400, 404, 415), answer.text
+
+
+@pytest.mark.parametrize(("method", "route"), NAMED, ids=[" ".join(row) for row in NAMED])
+def test_i7_what_is_no_id_is_never_a_server_error(client: httpx2.Client, method: str, route: str):
+    for name in NO_IDS:
+        body = None if method in ("GET", "DELETE") else {}
+        answer = client.request(method, nobody(route, name), json=body)
+        assert answer.status_code in (400, 404, 405), (name, answer.text)
+        assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("route", LISTS)
+def test_i7_what_is_no_number_and_no_cursor_is_never_a_server_error(client: httpx2.Client, route: str):
+    for number in NO_IDS:
+        for parameter in ("limit", "after", "order", "since", "days", "status"):
+            answer = client.get(f"{route}?{parameter}={quote(number, safe='%')}")
+            assert answer.status_code in (200, 400, 404), (parameter, number, answer.text)

@@ -1,0 +1,95 @@
+"""Row I4 through every door: what is out of its bounds is refused by name, and no model is asked."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.inference.served import ServedStoa
+from tests.inference.sockets import hear, say, signed_in
+
+pytestmark = pytest.mark.timeout(300)
+
+HUGE = 10**30
+NO_NUMBERS: list[Any] = [
+    True, False, "", "3", "-1", " 1", "0x10", "1e3", "NaN", "\u0661", "\u221e", "x" * 1000, "-",
+    [], [1], [None], [[]], {}, {"a": 1},
+]  # fmt: skip
+NO_WHOLE = [*NO_NUMBERS, 1.5, HUGE, -HUGE]
+WRONG: dict[str, list[Any]] = {
+    "max_tokens": [*NO_WHOLE, 0, -1, 2**31],
+    "temperature": [*NO_NUMBERS, -0.1, 2.1, HUGE],
+    "top_p": [*NO_NUMBERS, -0.1, 1.1, HUGE],
+    "top_k": [*NO_WHOLE, -1, 1001],
+    "min_p": [*NO_NUMBERS, -0.1, 1.1],
+    "repeat_penalty": [*NO_NUMBERS, 0, -1, 2.1],
+    "presence_penalty": [*NO_NUMBERS, -2.1, 2.1],
+    "frequency_penalty": [*NO_NUMBERS, -2.1, 2.1],
+    "seed": [*NO_WHOLE, 2**63, -(2**63) - 1],
+    "n": [*NO_WHOLE, 0, -1, 9],
+    "min_tokens": [*NO_WHOLE, -1],
+    "ignore_eos": [0, 1, "true", [], {}],
+    "timeout": [*NO_NUMBERS, 0, -1, 601, HUGE],
+    "priority": [*NO_WHOLE, -11, 11],
+    "stop": [1, True, {}, [1], ["x"] * 17, ["x" * 257], [""], [["x"]]],
+    "logit_bias": [1, "7", [7], {"x": 1}, {"-1": 1}, {"7": 101}, {"7": -101}, {"7": "1"}, {"7": True},
+                   {str(token): 1 for token in range(1025)}],
+    "response_format": [1, "json", [], {"type": 1}, {"type": "xml"}],
+    "regex": [1, True, [], {}],
+    "grammar": [1, True, [], {}],
+    "model": [1, True, None, [], {}],
+}  # fmt: skip
+CASES = [(field, value) for field, values in WRONG.items() for value in values]
+A_SOCKET = 100  # more messages at once than that are too many for one
+PROMPT: dict[str, Any] = {"model": "talker", "prompt": "die"}  # the fake would
+CHAT: dict[str, Any] = {"model": "talker", "messages": [{"role": "user", "content": "die"}]}
+DOORS: dict[str, dict[str, Any]] = {
+    "/inference": PROMPT,
+    "/inference/stream": PROMPT,
+    "/v1/completions": PROMPT,
+    "/v1/chat/completions": CHAT,
+    "/batch": {"model": "talker", "requests": [{"id": "1", "prompt": "die"}]},
+}
+EMBEDDINGS: list[dict[str, Any]] = [
+    {"input": value} for value in (None, True, 1, {}, [], [None], ["x"] * 257, [[["x"]]], [True])
+] + [{"encoding_format": value} for value in (1, True, "", "base32", [])]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nobody_was_asked(stoa: ServedStoa) -> Iterator[None]:
+    before = asyncio.run(stoa.pid("talker"))
+    yield
+    assert asyncio.run(stoa.pid("talker")) == before
+    assert stoa.post("/inference", PROMPT | {"prompt": "speak"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", DOORS)
+async def test_i4_a_wrong_parameter_is_refused_by_name(stoa: ServedStoa, path: str):
+    async with stoa.client() as client:
+        for field, value in CASES:
+            answer = await client.post(path, json=DOORS[path] | {field: value})
+            assert (answer.status_code, answer.json()["error"]["code"].upper()) == (400, "INVALID_REQUEST"), (
+                field,
+                value,
+            )
+            assert field in answer.json()["error"]["message"], (field, value)
+
+
+@pytest.mark.parametrize("path", ["/embeddings", "/v1/embeddings"])
+async def test_i4_a_wrong_text_to_embed_is_refused_by_name(stoa: ServedStoa, path: str):
+    async with stoa.client() as client:
+        for wrong in EMBEDDINGS:
+            answer = await client.post(path, json={"model": "embedder", "input": "x"} | wrong)
+            assert answer.status_code == 400, wrong
+            assert next(iter(wrong)) in answer.json()["error"]["message"], wrong
+
+
+@pytest.mark.parametrize("first", range(0, len(CASES), A_SOCKET))
+async def test_i4_a_wrong_parameter_on_a_socket_is_refused_by_name(stoa: ServedStoa, first: int):
+    async with signed_in(stoa) as client:
+        for field, value in CASES[first : first + A_SOCKET]:
+            await say(client, {"type": "inference", "id": "a"} | PROMPT | {field: value})
+            told = await hear(client)
+            assert (told["type"], told["code"]) == ("error", "INVALID_REQUEST"), (field, value)
+            assert field in told["message"], (field, value)

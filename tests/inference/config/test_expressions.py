@@ -1,0 +1,22 @@
+"""Row I6: no regular expression of the model server takes longer for a hostile text than its length.
+
+The recipe of the built-in models is left out: it reads its own words. What it shares is tried with the shop's.
+"""
+
+import pytest
+
+import inference
+from tests.shared.expressions import LONGEST_S, expressions_of, longest_reading
+
+FOUND = {name: found for name, found in expressions_of(inference).items() if not name.startswith("inference.builtin.")}
+
+
+def test_i6_the_expressions_are_found():
+    assert len(FOUND) > 28
+    assert {"inference.webhooks.destinations._URL", "inference.protocol.batch.RequestId"} <= FOUND.keys()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_i6_a_hostile_text_is_read_in_time(name: str):
+    assert longest_reading(FOUND[name]) < LONGEST_S

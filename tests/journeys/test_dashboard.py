@@ -1,0 +1,123 @@
+"""An operator looks at the dashboard: Prometheus asks both projects as deploy/ says, people use them, and every panel
+has something to show. Grafana itself is not needed: it would ask the same of the same Prometheus."""
+
+import asyncio
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from websockets.asyncio.client import connect
+
+from shared.serving.children import dies_with_parent
+from tests.running_stoa import CHECKOUT, RunningStoa
+
+MODEL = "stoa-describer"
+FOLDER = CHECKOUT / "deploy" / "prometheus"
+PANELS = [
+    panel
+    for panel in json.loads((CHECKOUT / "deploy" / "grafana" / "stoa.json").read_text())["panels"]
+    if panel["type"] != "row"
+]
+SHOWN_WITHIN_S = 120.0
+
+
+def use_it(stoa: RunningStoa, bearer: dict[str, str]) -> None:
+    """A little of everything that is counted."""
+    body = {"model": MODEL, "prompt": "The Brunvale Teapot is", "max_tokens": 20}
+    with httpx2.Client(base_url=stoa.inference_url, headers=stoa.headers(), timeout=60) as models:
+        for _ in range(2):
+            assert models.post("/inference", json=body).status_code == 200
+            assert models.post("/inference/stream", json=body).status_code == 200
+        vectors = {"model": "stoa-encoder", "input": ["a lamp"]}
+        assert models.post("/v1/embeddings", json=vectors).status_code == 200
+        requests = [{"id": str(number), "prompt": f"Lamp {number} is"} for number in range(3)]
+        assert models.post("/batch", json={"model": MODEL, "requests": requests, "max_tokens": 5}).status_code == 200
+    asyncio.run(say_something(stoa, body))
+    with httpx2.Client(base_url=stoa.commerce_url, timeout=60) as shop:
+        assert shop.get("/api/products").status_code == 200
+        wanted = {"product_name": "Brunvale Teapot", "keywords": ["hand-glazed"]}
+        assert shop.post("/api/generate-descriptions", json=wanted, headers=bearer).status_code == 200
+
+
+def be_turned_away(stoa: RunningStoa) -> None:
+    """For too many letters."""
+    with httpx2.Client(timeout=60) as client:
+        nobody = {"email": "nobody@example.com"}
+        asked = [client.post(f"{stoa.commerce_url}/api/forget-password", json=nobody) for _ in range(11)]
+    assert asked[-1].status_code == 429
+
+
+async def say_something(stoa: RunningStoa, body: dict[str, Any]) -> None:
+    async with connect(stoa.inference_url.replace("http", "ws") + "/ws", proxy=None) as client:
+        await client.send(json.dumps({"type": "auth", "token": stoa.api_key}))
+        await client.send(json.dumps(body | {"type": "inference", "id": "a"}))
+        while json.loads(await client.recv())["type"] != "complete":
+            pass
+
+
+@pytest.fixture
+def prometheus(stoa: RunningStoa, tmp_path: Path) -> Iterator[str]:
+    """The address of one that asks as ours does, but every second."""
+    found = shutil.which("prometheus")
+    if found is None:
+        reason = "Prometheus is not installed here. To run this: apt-get install prometheus."
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    asking = (FOLDER / "prometheus.yml").read_text().replace("15s", "1s").replace("10s", "1s")
+    (tmp_path / "prometheus.yml").write_text(asking)
+    shutil.copy(FOLDER / "rules.yml", tmp_path)
+    (tmp_path / "stoa.key").write_text(stoa.api_key)
+    targets = json.loads((FOLDER / "targets.json").read_text())
+    for target, url in zip(targets, (stoa.commerce_url, stoa.inference_url), strict=True):
+        target["targets"] = [url.removeprefix("http://")]
+    (tmp_path / "targets.json").write_text(json.dumps(targets))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    options = [f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [found, *options, f"--web.listen-address={address}"],
+            stdout=log,
+            stderr=log,
+            preexec_fn=dies_with_parent(),
+        )
+    yield f"http://{address}"
+    process.terminate()
+    assert process.wait(60) == 0, (tmp_path / "log").read_text()
+
+
+def value_of(prometheus: str, query: str) -> list[float]:
+    """What Grafana would draw at this moment: the numbers of all series."""
+    try:
+        answer = httpx2.get(f"{prometheus}/api/v1/query", params={"query": query}, timeout=10)
+    except httpx2.HTTPError:  # it is still starting
+        return []
+    if answer.status_code != 200:
+        return []
+    numbers = [float(series["value"][1]) for series in answer.json()["data"]["result"]]
+    return [number for number in numbers if math.isfinite(number)]
+
+
+@pytest.mark.timeout(600)
+def test_every_panel_of_the_dashboard_has_something_to_show(stoa: RunningStoa, prometheus: str):
+    queries = {f"{panel['title']}: {target['expr']}" for panel in PANELS for target in panel["targets"]}
+    bearer = {"Authorization": f"Bearer {stoa.login('STORE_OWNER')}"}
+    be_turned_away(stoa)
+    missing, deadline = set(queries), time.monotonic() + SHOWN_WITHIN_S
+    while missing and time.monotonic() < deadline:
+        use_it(stoa, bearer)  # rates are of what happens between two looks
+        time.sleep(2)
+        missing = {query for query in missing if not value_of(prometheus, query.partition(": ")[2])}
+
+    assert missing == set()
+    assert value_of(prometheus, 'sum(up{job="stoa"})') == [2.0]
+    assert value_of(prometheus, "sum(stoa_model_loaded)") == [2.0]
+    assert value_of(prometheus, 'sum(stoa_generation_tokens_total{model="stoa-describer"})')[0] >= 40
