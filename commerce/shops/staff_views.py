@@ -15,9 +15,9 @@ from rest_framework.views import APIView
 from commerce.shops import invitations, services
 from commerce.shops.filters import InvitationFilters, StaffFilters
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from shared.accounts.fields import MailboxField, PasswordField
 from shared.accounts.permissions import HasRole
 from shared.accounts.public_view import PublicView
-from shared.accounts.serializers import MailboxField
 from shared.api.pagination import PagedList
 from shared.api.rate_limits import rate_limit_headers
 from shared.api.throttles import RateLimit
@@ -51,7 +51,7 @@ class InvitationSerializer(serializers.ModelSerializer[StaffInvitation]):
 class AcceptSerializer(serializers.Serializer[Any]):
     token = serializers.CharField(max_length=1024)
     name = serializers.CharField(max_length=150)
-    password = serializers.CharField(max_length=1024, trim_whitespace=False, write_only=True)
+    password = PasswordField()
 
 
 def own_shop(view: APIView) -> Shop:

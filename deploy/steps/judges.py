@@ -84,15 +84,15 @@ ON_POSTGRESQL = [
     *(f"--ignore-glob={path}" for path in ABOUT_NO_DATABASE),
 ]
 TEST_RUNS = [
-    TestRun("commerce on SQLite", ["tests/commerce", "tests/shared"], ON_SQLITE, "commerce"),
-    TestRun("inference on SQLite", ["tests/inference", *SETTINGS], ON_SQLITE, "inference"),
-    TestRun("commerce on PostgreSQL", ["tests/commerce", "tests/shared"], ON_POSTGRESQL, "commerce"),
-    TestRun("inference on PostgreSQL", ["tests/inference"], ON_POSTGRESQL, "inference"),
     TestRun(
         "the house and its faults",
         ["tests/test_architecture.py", "tests/test_m7_forbidden_calls.py", "tests/deploy", "tests/faults"],
         ["-n", "3"],
     ),
+    TestRun("commerce on SQLite", ["tests/commerce", "tests/shared"], ON_SQLITE, "commerce"),
+    TestRun("inference on SQLite", ["tests/inference", *SETTINGS], ON_SQLITE, "inference"),
+    TestRun("commerce on PostgreSQL", ["tests/commerce", "tests/shared"], ON_POSTGRESQL, "commerce"),
+    TestRun("inference on PostgreSQL", ["tests/inference"], ON_POSTGRESQL, "inference"),
     TestRun("all of Stoa from outside", ["tests/journeys", "tests/conformance"], []),
 ]
 
