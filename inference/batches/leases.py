@@ -85,8 +85,8 @@ def close_lease(*, lease_id: uuid.UUID, batch_pk: int) -> None:
 
 def _claim(rows: "QuerySet[BatchRequest]", lease_id: uuid.UUID, batch_pk: int, most: int) -> list[Claimed]:
     """Rows that somebody else is claiming are passed over. The lease cannot be swept meanwhile."""
-    lease = Lease.objects.select_for_update(no_key=True, of=("self",)).filter(pk=lease_id)
-    if not lease.filter(batch__status=Batch.Status.PROCESSING).exists():
+    lease = Lease.objects.filter(pk=lease_id, batch__status=Batch.Status.PROCESSING)
+    if lease.select_for_update(no_key=True, of=("self",)).first() is None:  # exists() would lock the batch as well
         return []
     found = list(rows.select_for_update(skip_locked=True, no_key=True).order_by("index")[:most])
     BatchRequest.objects.filter(pk__in=[row.pk for row in found]).update(

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import UploadedFile
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Sum
 
 from inference.files.models import StoredFile
@@ -93,6 +93,7 @@ def _begin(*, owner: User, purpose: StoredFile.Purpose, name: str, size: int, no
 
 def _store(file: StoredFile, content: "IO[bytes] | File[Any]") -> None:
     content.seek(0)
+    _give_back_connection()
     try:
         default_storage.save(file.path, content if isinstance(content, File) else File(content))
     except BaseException:
@@ -153,9 +154,16 @@ def sweep_files(*, now: datetime) -> int:
 
 def _clear(path: str) -> bool:
     """Removes content, if it is there; says whether that worked. If not, the sweeper comes again."""
+    _give_back_connection()
     try:
         default_storage.delete(path)
     except Exception as error:  # storages raise what their libraries do
         logger.warning("file_not_removed", path=path, reason=type(error).__name__)
         return False
     return True
+
+
+def _give_back_connection() -> None:
+    """To the pool, for others: the storage may take many seconds."""
+    if not connection.in_atomic_block:
+        connection.close()

@@ -3,18 +3,19 @@
 import threading
 import uuid
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 from django.utils import timezone
 from pytest_django import Settings
 
-from inference.batches import sweeping
+from inference.batches import leases, outcomes, sweeping
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.batches.runner import run_batch
 from shared.accounts.models import User
-from tests.inference.batches.conftest import MakeBatch
+from tests.inference.batches.conftest import NOW, MakeBatch
 from tests.inference.served import ServedStoa
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,3 +73,39 @@ def test_b7_each_request_is_claimed_once_however_many_claim(
         assert not Lease.objects.filter(batch=batch).exists()
         assert swept[True]
         print(f"B7 run {run}: {batch.total} requests executed once each")
+
+
+def test_who_claims_what_ran_in_a_crash_and_who_sweeps_do_not_wait_for_each_other(
+    make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("inference.batches.dispatch.send", lambda task, **ids: True)
+    batch = make_batch(1)
+
+    def lease_of(worker: str) -> uuid.UUID:
+        lease_id = leases.open_lease(batch_pk=batch.pk, worker=worker, now=NOW)
+        assert lease_id is not None
+        return lease_id
+
+    leases.claim(lease_id=lease_of("dead"), batch_pk=batch.pk, most=1)
+    outcomes.reclaim(now=NOW + leases.LASTS)
+    late, raised = lease_of("late"), []
+
+    def claim() -> None:
+        try:
+            leases.claim_lonely(lease_id=late, batch_pk=batch.pk, model_id=batch.model_id)
+        except Exception as error:
+            raised.append(error)
+        finally:
+            connections.close_all()
+
+    claiming = threading.Thread(target=claim)
+    with transaction.atomic():
+        Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)  # first, as whoever writes takes it
+        claiming.start()
+        claiming.join(1)
+        outcomes.reclaim(now=NOW + leases.LASTS + timedelta(seconds=1))
+    claiming.join()
+
+    assert raised == []
+    assert BatchRequest.objects.get().status == BatchRequest.Status.PENDING
+    assert not Lease.objects.exists()

@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.files.storage import FileSystemStorage, default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from pytest_django import Settings
 
 from inference.files.models import StoredFile
@@ -112,3 +114,27 @@ def test_a_file_over_the_bound_is_refused(owner: User, settings: Settings, folde
 
     assert refused.value.problem.status == 413
     assert names(folder) == set()
+
+
+def test_no_connection_to_the_database_is_held_while_the_storage_works(
+    owner: User, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    held: list[tuple[str, bool]] = []
+
+    def noted(name: str) -> Any:
+        work = getattr(FileSystemStorage, name)
+
+        def work_noted(*given: Any) -> Any:
+            held.append((name, connection.connection is not None))
+            return work(*given)
+
+        return work_noted
+
+    for name in ("_save", "delete"):
+        monkeypatch.setattr(FileSystemStorage, name, noted(name))
+    first = uploaded(owner)
+    write_file(owner=owner, name="b.jsonl", lines=[b"{}\n"], now=NOW)
+    delete_file(owner=owner, file_id=first.file_id, now=NOW)
+    assert sweep_files(now=NOW + timedelta(hours=1)) == 1
+
+    assert held == [("_save", False), ("_save", False), ("delete", False), ("delete", False)]
