@@ -25,10 +25,10 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         return self.filter(user=user)
 
     def wanting(self, user: User, event: str) -> "list[Endpoint]":
-        """Those of the user that are to be told of this event. Until the transaction ends none of them can be deleted:
-        that would undo whatever is told of."""
-        enabled = self.for_user(user).filter(is_enabled=True, is_default=False).select_for_update(no_key=True)
-        return [endpoint for endpoint in enabled if event in endpoint.events]
+        """Those of the user that are to be told of this event, and the default one. Until the transaction ends none of
+        them can be deleted: that would undo whatever is told of."""
+        enabled = self.for_user(user).filter(is_enabled=True).select_for_update(no_key=True)
+        return [endpoint for endpoint in enabled if endpoint.is_default or event in endpoint.events]
 
 
 class Endpoint(models.Model):

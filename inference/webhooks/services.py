@@ -52,14 +52,14 @@ class Resealed:
 
 @transaction.atomic(savepoint=False)
 def announce(*, user: User, url: str | None, event: str, data: dict[str, Any], now: datetime) -> None:
-    """Tell the user's endpoints that want this event, and `url`, which `check_one_off` has checked, where there is
-    one. Call it in the transaction of what has happened: the messages are there when it is, and only then."""
+    """Tell the user's endpoints that want this event, and `url`, which `check_one_off` has checked, where there is one:
+    unless the default endpoint, which signs that, was disabled or deleted meanwhile. Call it in the transaction of what
+    has happened: the messages are there when it is, and only then."""
     at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     body = json.dumps({"type": event, "event": event, "timestamp": at, "data": data}, ensure_ascii=False)
-    told = [(endpoint, endpoint.url) for endpoint in Endpoint.objects.wanting(user, event)]
-    if url is not None:
-        endpoint, _ = _default_endpoint(user, now)
-        told += [(endpoint, url)] if endpoint.is_enabled else []
+    wanting = Endpoint.objects.wanting(user, event)
+    told = [(endpoint, endpoint.url) for endpoint in wanting if not endpoint.is_default]
+    told += [(endpoint, url) for endpoint in wanting if endpoint.is_default and url is not None]
     Delivery.objects.bulk_create(
         Delivery(
             endpoint=endpoint,

@@ -95,7 +95,7 @@ def measured(
 ) -> list[Comparison]:
     django.setup()
     call_command("migrate", verbosity=0)
-    from inference.webhooks.services import announce  # they need what setup has made
+    from inference.webhooks.services import announce, default_secret  # they need what setup has made
     from shared.accounts.roles import Role
     from shared.accounts.services import create_user
 
@@ -103,6 +103,9 @@ def measured(
         create_user(email=f"{name}@example.com", name=name, password=None, role=Role.STAFF, now=timezone.now())
         for name in ("good", "bad")
     ]
+
+    for user in users:
+        default_secret(user=user, now=timezone.now())
 
     def tell(number: int, user: int = 0, url: str = receiver.url) -> None:
         earlier = timezone.now() - timedelta(seconds=user)  # the hostile ones have been due for longer

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from inference.webhooks.delivery import deliver_due
 from inference.webhooks.models import Attempt, Delivery, Endpoint
-from inference.webhooks.services import announce, create_endpoint
+from inference.webhooks.services import announce, create_endpoint, default_secret
 from shared.accounts.models import User
 
 DATA = {"batch_id": "batch_1", "status": "completed", "total": 3}
@@ -19,7 +19,14 @@ def endpoint_at(user: User, url: str) -> tuple[Endpoint, str]:
 
 
 def announced(user: User, url: str | None = None) -> list[Delivery]:
-    """Something has happened: the messages that tell of it, oldest first."""
+    """Something has happened: the messages that tell of it, oldest first. url: of a request that was accepted."""
+    if url is not None:
+        default_secret(user=user, now=timezone.now())
+    return messages(user, url)
+
+
+def messages(user: User, url: str | None = None) -> list[Delivery]:
+    """As `announced`, whatever became of the default endpoint since the request was accepted."""
     last = Delivery.objects.order_by("pk").last()
     announce(user=user, url=url, event="batch.complete", data=DATA, now=timezone.now())
     return list(Delivery.objects.filter(pk__gt=last.pk if last else 0).order_by("pk"))

@@ -18,7 +18,7 @@ from inference.webhooks.transport import Outcome
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from tests.inference.webhooks.conftest import make_user
-from tests.inference.webhooks.sending import announced, endpoint_at
+from tests.inference.webhooks.sending import announced, endpoint_at, messages
 
 NOW = timezone.now()
 PUBLIC = "https://93.184.216.34"
@@ -96,12 +96,13 @@ def test_a_request_that_is_refused_makes_no_secret(user: User):
     assert prepare(user) is not None
 
 
-def test_a_user_whose_default_endpoint_was_deleted_is_told_all_the_same(user: User):
+def test_a_default_endpoint_that_was_deleted_comes_back_with_a_secret_that_is_shown_and_not_before(user: User):
     prepare(user)
     services.delete_endpoint(user=user, endpoint_id=Endpoint.objects.get().public_id)
 
-    (delivery,) = announced(user, f"{PUBLIC}/one-off")
-    assert delivery.endpoint.is_default
+    assert messages(user, f"{PUBLIC}/one-off") == []
+    assert not Endpoint.objects.exists()
+    assert prepare(user) is not None
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_a_default_endpoint_that_is_disabled_takes_no_one_off_addresses(user: Us
     services.disable_endpoint(endpoint=Endpoint.objects.get(), by=Endpoint.DisabledBy.OPERATOR, now=NOW)
 
     assert refused(lambda: prepare(user)) == (400, "webhook_url")
-    assert announced(user, f"{PUBLIC}/one-off") == []
+    assert messages(user, f"{PUBLIC}/one-off") == []
 
 
 def test_a_rotation_keeps_the_secret_before_it_for_a_day(user: User):
@@ -301,16 +302,42 @@ def beside(work: Callable[[], object], other: Callable[[], None]) -> list[BaseEx
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_endpoint_that_is_deleted_just_now_undoes_nothing_of_what_is_told():
+@pytest.mark.parametrize("url", [None, f"{PUBLIC}/one-off"])
+def test_an_endpoint_that_is_deleted_just_now_undoes_nothing_of_what_is_told(url: str | None):
     user = make_user("owner")
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
+    endpoint = to_be_told(user, url)
 
     def delete() -> None:
         services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
 
-    assert beside(lambda: announced(user), delete) == []
+    assert beside(lambda: messages(user, url), delete) == []
     assert not Endpoint.objects.exists()
     assert not Delivery.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("url", [None, f"{PUBLIC}/one-off"])
+def test_what_happens_while_an_endpoint_is_deleted_is_not_told_to_it_and_undone_by_nothing(url: str | None):
+    user = make_user("owner")
+    endpoint = to_be_told(user, url)
+
+    def delete() -> None:
+        services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
+
+    def happen() -> None:
+        services.announce(user=user, url=url, event=services.BATCH_COMPLETE, data={}, now=NOW)
+
+    assert beside(delete, happen) == []
+    assert not Endpoint.objects.exists()
+    assert not Delivery.objects.exists()
+
+
+def to_be_told(user: User, url: str | None) -> Endpoint:
+    """An endpoint of the user's, or the default one where they have given an address with a request."""
+    if url is None:
+        return endpoint_at(user, f"{PUBLIC}/1")[0]
+    prepare(user, url)
+    return Endpoint.objects.get()
 
 
 @pytest.mark.django_db(transaction=True)
