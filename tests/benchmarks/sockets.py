@@ -1,5 +1,6 @@
 """Tokens a second through the door, as events and over WebSockets, beside the same requests asked of the engine: of
-the built-in model, and of one of 125M parameters with random weights.
+the built-in model, and of one of 125M parameters with random weights. Then GET /health beside a thousand idle sockets
+and without them, and what such a socket takes of the web process.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from inference.engine.compile import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._engine_peers import configurations, save_random
 from tests.benchmarks._table import Comparison, arguments, publish
 from tests.inference.served import ServedStoa, served_stoa
-from tests.inference.sockets import address, hear, say, server_process
+from tests.inference.sockets import a_thousand_sockets, address, hear, say, server_process
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 STREAMS, SOCKETS = 64, 8
@@ -122,6 +123,32 @@ async def compare(stoa: ServedStoa, folder: Path, *, rounds: int, tokens: int) -
     ]
 
 
+async def idle(stoa: ServedStoa) -> list[Comparison]:
+    """S8: at most 64 KiB a socket, and /health within 50 ms for 99 of 100."""
+    server = server_process(stoa)
+    without, before = await health_ms(stoa), server.memory_info().rss
+    async with a_thousand_sockets(stoa) as clients:
+        kib = (server.memory_info().rss - before) / 1024 / len(clients)
+        beside = await health_ms(stoa)
+    return [
+        Comparison(f"/health beside {len(clients)} idle sockets, p50", beside[49], without[49], "ms, without"),
+        Comparison(f"/health beside {len(clients)} idle sockets, p99", beside[98], without[98], "ms, without"),
+        Comparison("memory of an idle socket", kib, 64, "KiB, the most it may"),
+    ]
+
+
+async def health_ms(stoa: ServedStoa) -> list[float]:
+    """The percentiles of a thousand requests, over 20 s: longer than a socket waits for its next ping."""
+    taken = []
+    async with httpx2.AsyncClient(base_url=stoa.url) as client:
+        for _ in range(1000):
+            began = time.perf_counter()
+            (await client.get("/health")).raise_for_status()
+            taken.append(1000 * (time.perf_counter() - began))
+            await asyncio.sleep(0.02)
+    return statistics.quantiles(taken, n=100)
+
+
 def main() -> None:
     given = arguments(__doc__ or "")
     os.environ.setdefault(FOLDER_VARIABLE, str(CHECKOUT / "var" / "compiled"))
@@ -137,6 +164,7 @@ def main() -> None:
             for folder in folders:
                 tokens = 50 if given.quick else TOKENS[folder.name]
                 results += asyncio.run(compare(stoa, folder, rounds=1 if given.quick else 3, tokens=tokens))
+            results += asyncio.run(idle(stoa))
     publish(results, given.json)
 
 

@@ -10,9 +10,27 @@ import psutil
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from tests.inference.served import ServedStoa
+from tests.inference.served import ServedStoa, run_manage
 
 Frame = dict[str, Any]
+USERS, SOCKETS_EACH, AT_ONCE = 50, 20, 20
+
+_MAKE_USERS = f"""
+import json
+from django.utils import timezone
+from shared.accounts.roles import Role
+from shared.accounts.services import create_api_key, create_user
+now = timezone.now()
+users = [create_user(email=f"many{{n}}@example.com", name="m", password=None, role=Role.STAFF, now=now) for n in range({USERS})]
+print(json.dumps([create_api_key(user=user, name="many", now=now)[1] for user in users]))
+"""  # noqa: E501
+
+
+def _make_keys(stoa: ServedStoa) -> list[str]:
+    made = run_manage(stoa.environment, "shell", "-v0", "-c", _MAKE_USERS)
+    assert made.returncode == 0, made.stderr
+    keys: list[str] = json.loads(made.stdout.splitlines()[-1])
+    return keys
 
 
 def server_process(stoa: ServedStoa) -> psutil.Process:
@@ -39,6 +57,20 @@ async def signed_in(stoa: ServedStoa, token: str | None = None) -> AsyncIterator
         await say(client, {"type": "auth", "token": token or stoa.keys["SUPER_ADMIN"]})
         assert (await hear(client))["type"] == "auth"
         yield client
+
+
+@asynccontextmanager
+async def a_thousand_sockets(stoa: ServedStoa) -> AsyncIterator[list[ClientConnection]]:
+    """Signed in, as many as a user may have for each of fifty users."""
+    keys = await asyncio.to_thread(_make_keys, stoa)
+    clients: list[ClientConnection] = []
+    for start in range(0, USERS * SOCKETS_EACH, AT_ONCE):
+        wanted = [keys[number // SOCKETS_EACH] for number in range(start, start + AT_ONCE)]
+        clients += await asyncio.gather(*(opened(address(stoa), key) for key in wanted))
+    try:
+        yield clients
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
 
 
 async def say(client: ClientConnection, *frames: object) -> None:
