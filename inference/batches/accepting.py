@@ -52,10 +52,12 @@ def _create(caller: Principal, asked: ReadBatch, now: datetime) -> tuple[BatchAc
     """The answer, and the user's secret where this is their first webhook."""
     batch = create_batch(
         user=caller.user,
+        api_key=caller.api_key,
         kind=Batch.Kind.NATIVE,
         model_id=asked.model_id,
         parameters=asked.parameters,
         requests=asked.requests,
+        tokens=asked.tokens,
         webhook_url=asked.webhook_url or "",
         now=now,
     )

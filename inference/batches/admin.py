@@ -35,8 +35,8 @@ class BatchAdmin(ModelAdmin):
     search_fields = ["batch_id", "user__email"]
     show_full_result_count = False
     fields = [
-        "batch_id", "user", "kind", "model_id", "shown_status", "progress", "prompt_tokens", "completion_tokens",
-        "workers", "setbacks", "created_at", "expires_at", "ended_at", "failures",
+        "batch_id", "user", "api_key", "kind", "model_id", "shown_status", "progress", "reserved_tokens",
+        "prompt_tokens", "completion_tokens", "workers", "setbacks", "created_at", "expires_at", "ended_at", "failures",
     ]  # fmt: skip
     actions = ["cancel", "retry"]
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 
-from shared.accounts.models import User
+from shared.accounts.models import ApiKey, User
 
 
 def new_batch_id() -> str:
@@ -27,7 +27,8 @@ class Batch(models.Model):
     """A job. `sent_at`, `resume_at` and the leases say whether a worker has to be sent for it: see `dispatch`.
 
     kind: what its requests are, and in whose form they are answered. parameters: what all requests of a native one
-    share. setbacks: how often in a row its model could not be asked.
+    share. api_key: with which it was made, and whose month it counts for too. setbacks: how often in a row its model
+    could not be asked.
     """
 
     class Kind(models.TextChoices):
@@ -45,11 +46,13 @@ class Batch(models.Model):
 
     batch_id = models.CharField(max_length=32, unique=True, default=new_batch_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    api_key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     kind = models.CharField(max_length=16, choices=Kind)
     model_id = models.CharField(max_length=255)
     parameters = models.JSONField(default=dict, blank=True)
     status = models.CharField(max_length=16, choices=Status, default=Status.PROCESSING)
     size = models.PositiveBigIntegerField(default=0)  # bytes that its requests and results take, about
+    reserved_tokens = models.PositiveBigIntegerField(default=0)  # what its requests may take together, about
     total = models.PositiveIntegerField(default=0)
     completed = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)

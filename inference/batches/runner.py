@@ -60,6 +60,7 @@ class Turn:
         self._batch = batch
         self._job = Job.of(batch)
         self._mine: dict[str, Any] = {"lease_id": lease_id, "batch_pk": batch.pk}
+        self._whose: dict[str, Any] = {"user_id": batch.user_id, "api_key_id": batch.api_key_id}
         self._database = database
         self._running: dict[asyncio.Task[Answer], Claimed] = {}
         self._ended: list[asyncio.Task[Answer]] = []
@@ -131,9 +132,9 @@ class Turn:
         self._news.set()
 
     async def _claim_within_month(self, most: int) -> list[Claimed]:
-        """What is claimed when the user's tokens of the month are used up has failed."""
+        """What is claimed when the tokens of the month are used up has failed."""
         while claimed := await self._write_and_claim(most):
-            words = await self._database.ask(quotas.words_if_used_up, user_id=self._batch.user_id, now=timezone.now())
+            words = await self._database.ask(quotas.words_if_used_up, **self._whose, now=timezone.now())
             if not words:
                 break
             self._claimed += len(claimed)

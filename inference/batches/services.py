@@ -24,8 +24,8 @@ from django.db.models import QuerySet, Sum
 from inference.batches import dispatch, outcomes
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.protocol.errors import Code
-from inference.usage.quotas import require_left
-from shared.accounts.models import User
+from inference.usage.quotas import NOT_AGAIN, require_left
+from shared.accounts.models import ApiKey, User
 from shared.api.errors import ApiError
 
 ACCEPTED_FOR = timedelta(hours=24)
@@ -33,6 +33,7 @@ WRITTEN_AT_ONCE = 1000
 LARGEST_PIECE = 4 * 1024 * 1024  # characters of requests
 ROW_BYTES = 512  # what a request takes beside its body: its row, the entries of its indexes, the row of its result
 FORGOTTEN_AT_ONCE = 20
+QUEUE_MAY_MOVE_S = 60  # when to ask again after a full queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +52,23 @@ def create_batch(
     model_id: str,
     requests: Iterable[NewRequest],
     now: datetime,
+    api_key: ApiKey | None = None,
+    tokens: int = 0,
     parameters: Mapping[str, Any] | None = None,
     webhook_url: str = "",
 ) -> Batch:
     """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice; 413:
-    the user's batches have no room for it; 429: the user's tokens of this month are used up.
+    the user's batches have no room for it, or it is too much for their queue; 429: their queue is full, or their tokens
+    of this month, or those of the key, are used up.
 
-    webhook_url: one that `webhooks.services.check_one_off` has checked."""
-    require_left(user=user, now=now)
+    tokens: what the requests may take together, about. webhook_url: one that `webhooks.services.check_one_off` has
+    checked."""
+    require_left(user=user, api_key=api_key, now=now)
+    _require_queue(user, tokens)
     _require_room(user, 1)  # else who has none could have much written all the same
     batch = Batch.objects.create(
         user=user,
+        api_key=api_key,
         kind=kind,
         model_id=model_id,
         parameters=dict(parameters or {}),
@@ -77,8 +84,10 @@ def create_batch(
     if not 0 < batch.total <= settings.BATCH_MOST_REQUESTS:
         raise ApiError(400, f"A batch has 1 to {settings.BATCH_MOST_REQUESTS} requests.")
     User.objects.select_for_update(no_key=True).get(pk=user.pk)  # so that their batches are counted one after the other
+    _require_queue(user, tokens)
     _require_room(user, batch.size)
-    batch.save(update_fields=["total", "size"])
+    batch.reserved_tokens = tokens
+    batch.save(update_fields=["total", "size", "reserved_tokens"])
     transaction.on_commit(partial(dispatch.wake, batch_pk=batch.pk, now=now), robust=True)
     return batch
 
@@ -101,10 +110,12 @@ def retry_failed(*, batch_pk: int, now: datetime) -> Batch:
     failed = BatchRequest.objects.filter(batch=batch, status=BatchRequest.Status.FAILED).order_by("index")
     return create_batch(
         user=batch.user,
+        api_key=batch.api_key,
         kind=Batch.Kind(batch.kind),
         model_id=batch.model_id,
         parameters=batch.parameters,
         requests=(NewRequest(row.custom_id, row.body) for row in failed.iterator()),
+        tokens=batch.reserved_tokens * batch.failed // max(1, batch.total),
         now=now,
     )
 
@@ -191,6 +202,21 @@ def _require_room(user: User, size: int) -> None:
     kept = Batch.objects.filter(user=user).aggregate(size=Sum("size"))["size"] or 0
     if kept + size > settings.BATCHES_BYTES_PER_USER:
         raise ApiError(413, _no_room())
+
+
+def _require_queue(user: User, tokens: int) -> None:
+    """What one user may have waiting, so that others' batches have their turn on the same day."""
+    most = settings.BATCH_QUEUED_TOKENS_PER_USER
+    if tokens > most:
+        raise ApiError(413, f"The batch may take {tokens} tokens, and {most} of one user may be queued: split it.")
+    queued = Batch.objects.filter(user=user, ended_at=None).aggregate(tokens=Sum("reserved_tokens"))["tokens"] or 0
+    if queued + tokens > most:
+        raise ApiError(
+            429,
+            f"{queued} tokens of your batches are queued, {most} may be, and this one may take {tokens}: wait until "
+            "one ends, or cancel one.",
+            headers={"Retry-After": str(QUEUE_MAY_MOVE_S)} | NOT_AGAIN,
+        )
 
 
 def _no_room() -> str:

@@ -18,7 +18,7 @@ from shared.api.idempotent_requests import HEADER, name_of, replayed
 def accept_file_batch(*, request: HttpRequest, caller: Principal, body: BatchBody, now: datetime) -> HttpResponse:
     """The batch and, with a key, the answer to be given again, in one transaction."""
     if HEADER not in request.headers:
-        return _response(create_file_batch(user=caller.user, body=body, now=now))
+        return _response(create_file_batch(caller=caller, body=body, now=now))
     scope = scope_of(who=name_of(caller), method="POST", path=request.path, key=request.headers[HEADER])
     row = claim(scope=scope, fingerprint=fingerprint(request), now=now)
     if row.status is not None:
@@ -28,7 +28,7 @@ def accept_file_batch(*, request: HttpRequest, caller: Principal, body: BatchBod
         keep(row=row, response=_response(made))
 
     try:
-        return _response(create_file_batch(user=caller.user, body=body, now=now, with_it=keep_answer))
+        return _response(create_file_batch(caller=caller, body=body, now=now, with_it=keep_answer))
     finally:
         release(row=row)  # unless it has an answer now
 

@@ -7,12 +7,13 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from inference.engine import EngineError, InvalidRequest
+from inference.engine import EmbeddingRequest, EngineError, InvalidRequest
 from inference.protocol.openai import parse_chat
 from inference.protocol.openai_batches import BatchError, BatchLine, refuse_in_batch
 from inference.protocol.openai_completions import parse_completion
 from inference.protocol.openai_embeddings import OpenAIEmbeddingsBody
 from inference.protocol.parameters import parse
+from inference.usage.services import tokens_of, tokens_of_texts
 from shared.api.errors import ApiError
 from shared.api.json import parse_json
 
@@ -28,10 +29,12 @@ _CODES = {"custom_id": "invalid_custom_id", "method": "invalid_method", "url": "
 
 @dataclass
 class CheckedFile:
-    """What a file holds: one model, and requests of one endpoint; or what is wrong with it."""
+    """What a file holds: one model, and requests of one endpoint, which may take about so many tokens; or what is wrong
+    with it."""
 
     model: str | None = None
     total: int = 0
+    tokens: int = 0
     errors: list[BatchError] = field(default_factory=list)
 
 
@@ -112,10 +115,11 @@ def _check_line(line: bytes | None, number: int, endpoint: str, checked: Checked
     if first != number:
         raise _WrongLine("duplicate_custom_id", f"Line {first} has this custom_id already.", "custom_id")
     try:
-        model = CHECKS[endpoint](request.body)
+        model, tokens = CHECKS[endpoint](request.body)
     except EngineError as error:
         param = error.details.get("field")
         raise _WrongLine("invalid_request", error.message, f"body.{param}" if param else "body") from None
+    checked.tokens += tokens
     checked.model = checked.model or model
     if model != checked.model:
         message = f"A batch has one model, and this one began with {checked.model[:100]!r}: split the file."
@@ -163,27 +167,27 @@ def _check_envelope(request: BatchLine, endpoint: str) -> None:
         raise _WrongLine("mismatched_endpoint", f"url is wrong: the endpoint of this batch is {endpoint}.", "url")
 
 
-def _check_chat(value: Mapping[str, Any]) -> str:
+def _check_chat(value: Mapping[str, Any]) -> tuple[str, int]:
     body = parse_chat(value)
-    body.generation_request("")
+    tokens = tokens_of(body.generation_request(""))
     refuse_in_batch(stream=body.stream, priority=body.priority)
-    return body.model
+    return body.model, tokens
 
 
-def _check_completion(value: Mapping[str, Any]) -> str:
+def _check_completion(value: Mapping[str, Any]) -> tuple[str, int]:
     body = parse_completion(value)
-    body.generation_requests("")
+    tokens = sum(map(tokens_of, body.generation_requests("")))
     refuse_in_batch(stream=body.stream, priority=body.priority)
-    return body.model
+    return body.model, tokens
 
 
-def _check_embeddings(value: Mapping[str, Any]) -> str:
+def _check_embeddings(value: Mapping[str, Any]) -> tuple[str, int]:
     body = parse(value, OpenAIEmbeddingsBody)
-    body.texts()
-    return body.model
+    return body.model, tokens_of_texts(EmbeddingRequest(request_id="", texts=body.texts()))
 
 
-CHECKS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+# Each answers the model that the body names, and what it may take.
+CHECKS: Mapping[str, Callable[[Mapping[str, Any]], tuple[str, int]]] = {
     "/v1/chat/completions": _check_chat,
     "/v1/completions": _check_completion,
     "/v1/embeddings": _check_embeddings,

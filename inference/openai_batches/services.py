@@ -22,6 +22,7 @@ from inference.openai_batches.lines import error_lines, output_lines
 from inference.openai_batches.models import FileBatch
 from inference.protocol.openai_batches import BatchBody, BatchError
 from inference.registry.catalog import model_not_found, read_catalog
+from shared.accounts.authentication import Principal
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
@@ -31,6 +32,7 @@ KINDS = {
     "/v1/embeddings": Batch.Kind.EMBEDDING,
 }
 MOST_A_ROUND = 20
+MOST_FAILED = 1000  # of one user, whose files were wrong
 FINISHES_WITHIN = timedelta(minutes=2)  # from the last sign of life of who writes the files
 SAYS_SO_EVERY = timedelta(seconds=20)
 SLOWEST_STORAGE = 1024 * 1024  # bytes a second
@@ -40,12 +42,12 @@ logger = structlog.get_logger(__name__)
 
 
 def create_file_batch(
-    *, user: User, body: BatchBody, now: datetime, with_it: Callable[[FileBatch], None] = lambda made: None
+    *, caller: Principal, body: BatchBody, now: datetime, with_it: Callable[[FileBatch], None] = lambda made: None
 ) -> FileBatch:
     """Checks the whole file, and accepts the batch with all its requests; a batch that has failed, with what is wrong
     by line, where a line is wrong. `with_it` is done in the transaction that makes it. Raises ApiError 404, 400 for a
     file that is none of theirs, or not for batches."""
-    file = _input_file(user, body)
+    file = _input_file(caller.user, body)
     try:
         content = default_storage.open(file.path)
     except FileNotFoundError:  # deleted in between
@@ -56,7 +58,7 @@ def create_file_batch(
         checked = check_file(content.chunks(), endpoint=body.endpoint, most=settings.BATCH_MOST_REQUESTS)
         _check_model(checked)
         with transaction.atomic():
-            made = _make(user, body, content, checked, now)
+            made = _make(caller, body, content, checked, now)
             with_it(made)
         return made
 
@@ -89,19 +91,29 @@ def _said(user: User, body: BatchBody, now: datetime) -> dict[str, Any]:
     }
 
 
-def _make(user: User, body: BatchBody, content: Any, checked: CheckedFile, now: datetime) -> FileBatch:
+def _make(caller: Principal, body: BatchBody, content: Any, checked: CheckedFile, now: datetime) -> FileBatch:
+    said = _said(caller.user, body, now)
     if checked.errors or checked.model is None:
+        _forget_failed(caller.user)
         return FileBatch.objects.create(
-            batch_id=new_batch_id(), errors=to_builtins(checked.errors), finished_at=now, **_said(user, body, now)
+            batch_id=new_batch_id(), errors=to_builtins(checked.errors), finished_at=now, **said
         )
     job = create_batch(
-        user=user,
+        user=caller.user,
+        api_key=caller.api_key,
         kind=KINDS[body.endpoint],
         model_id=checked.model,
         requests=(NewRequest(custom_id, text) for custom_id, text in read_requests(content.chunks())),
+        tokens=checked.tokens,
         now=now,
     )
-    return FileBatch.objects.create(batch_id=job.batch_id, job=job, **_said(user, body, now))
+    return FileBatch.objects.create(batch_id=job.batch_id, job=job, **said)
+
+
+def _forget_failed(user: User) -> None:
+    """So that wrong files, sent again and again, do not fill the database: the oldest of those that never began go."""
+    failed = FileBatch.objects.for_user(user).filter(job=None).values_list("pk", flat=True)
+    FileBatch.objects.filter(pk__in=list(failed[MOST_FAILED - 1 :])).delete()
 
 
 def find_file_batch(*, user: User, batch_id: str, field: str = "id") -> FileBatch:

@@ -24,7 +24,7 @@ _ADDED = ", ".join(f"{name} = {_TABLE}.{name} + excluded.{name}" for name in COU
 
 @dataclass(frozen=True)
 class Line:
-    """What is summed up in one row. `api_key_id` None: a session, or a batch."""
+    """What is summed up in one row. `api_key_id` None: a session."""
 
     day: date
     user_id: int

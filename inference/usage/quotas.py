@@ -51,17 +51,19 @@ def quotas_of(user: User, api_key: ApiKey | None, *, now: datetime) -> tuple[Quo
     )
 
 
-def require_left(*, user: User, now: datetime) -> None:
-    """Raises ApiError 429 where the user's month is used up: for work that is accepted now and done later."""
-    for quota in quotas_of(user, None, now=now):
+def require_left(*, user: User, api_key: ApiKey | None, now: datetime) -> None:
+    """Raises ApiError 429 where the month of the user or the key is used up: for work that is accepted now and done
+    later."""
+    for quota in quotas_of(user, api_key, now=now):
         if quota.used() >= quota.tokens:
             raise ApiError(429, used_up(quota), headers={"Retry-After": str(seconds_left(quota, now))} | NOT_AGAIN)
 
 
-def words_if_used_up(*, user_id: int, now: datetime) -> str:
-    """What to say where the user's month is used up, else nothing."""
+def words_if_used_up(*, user_id: int, api_key_id: int | None, now: datetime) -> str:
+    """What to say where the month of the user or the key is used up, else nothing."""
     user = User.objects.get(pk=user_id)
-    return next((used_up(quota) for quota in quotas_of(user, None, now=now) if quota.used() >= quota.tokens), "")
+    api_key = None if api_key_id is None else ApiKey.objects.get(pk=api_key_id)
+    return next((used_up(quota) for quota in quotas_of(user, api_key, now=now) if quota.used() >= quota.tokens), "")
 
 
 def used_up(quota: Quota) -> str:

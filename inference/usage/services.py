@@ -52,14 +52,21 @@ def tokens_of(request: GenerationRequest) -> int:
     """How many tokens a generation may take, about: prompts are estimated."""
     texts = [request.prompt or "", *(message.content for message in request.messages or ())]
     texts += [call.arguments for message in request.messages or () for call in message.tool_calls]
-    prompt = len(request.prompt_ids or ()) + sum(map(_estimate, texts)) + MESSAGE_TOKENS * len(request.messages or ())
+    prompt = (
+        len(request.prompt_ids or ()) + sum(map(tokens_of_text, texts)) + MESSAGE_TOKENS * len(request.messages or ())
+    )
     most = ASSUMED_TOKENS if request.sampling.max_tokens is None else request.sampling.max_tokens
     return max(1, prompt + most * request.n)
 
 
+def tokens_of_text(text: str) -> int:
+    """How many tokens it has, about."""
+    return ceil(len(text.encode(errors="replace")) / BYTES_A_TOKEN)
+
+
 def tokens_of_texts(request: EmbeddingRequest) -> int:
     """How many tokens texts to embed have, about."""
-    return max(1, sum(_estimate(text) if isinstance(text, str) else len(text) for text in request.texts))
+    return max(1, sum(tokens_of_text(text) if isinstance(text, str) else len(text) for text in request.texts))
 
 
 def record_usage(
@@ -152,10 +159,6 @@ def _month_full(full: MonthFull, tokens: int, now: datetime) -> ApiError:
     reset_at = ceil(quota.ends_at.timestamp())
     decision = Decision(allowed=False, limit=quota.tokens, remaining=left, reset_at=reset_at, reset_after=wait)
     return ApiError(429, message, headers=rate_limit_headers(decision) | NOT_AGAIN)
-
-
-def _estimate(text: str) -> int:
-    return ceil(len(text.encode(errors="replace")) / BYTES_A_TOKEN)
 
 
 def _too_much(refusal: Refusal, tokens: int) -> ApiError:

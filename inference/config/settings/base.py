@@ -99,6 +99,7 @@ SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER")
 # How large a batch may be. Its body may be larger than MAX_BODY_BYTES, from who is signed in.
 BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS")
 BATCHES_BYTES_PER_USER = byte_count("STOA_BATCHES_PER_USER")
+BATCH_QUEUED_TOKENS_PER_USER = env.int("STOA_BATCH_QUEUED_TOKENS")
 MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES")
 
 # Where spans are kept for GET /traces, and at most how many; each for a day.

@@ -8,6 +8,7 @@ import pytest
 from django.core.files.storage import default_storage
 from django.db import connection
 from django.utils import timezone
+from pytest_django import Settings
 
 from inference.batches.models import Batch, BatchRequest
 from inference.batches.services import expire_batches, forget_batches
@@ -374,3 +375,29 @@ def test_the_native_route_knows_the_same_batch(asker: Asker):
         2,
         1,
     )
+
+
+def test_a_file_that_would_overfill_the_queue_makes_no_batch(asker: Asker, settings: Settings):
+    settings.BATCH_QUEUED_TOKENS_PER_USER = 5000
+    asker.make(chat_lines("a", "b", "c"))
+    assert 3 * 1024 < Batch.objects.get().reserved_tokens < 3 * 1100
+
+    body = {"input_file_id": asker.upload(chat_lines("a", "b")), "endpoint": CHAT, "completion_window": "24h"}
+    refused = asker.post("/v1/batches", body)
+    assert refused.status_code == 429, refused.content
+    assert refused["Retry-After"] == "60"
+    assert refused["X-Should-Retry"] == "false"
+    assert "cancel one" in refused.json()["error"]["message"]
+    assert FileBatch.objects.count() == 1
+
+
+def test_of_batches_whose_files_were_wrong_the_newest_are_kept(
+    asker: Asker, stranger: Asker, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(services, "MOST_FAILED", 3)
+    kept = asker.make(chat_lines("a"))
+    others = stranger.make(b"{")
+    wrong = [asker.make(b"{") for _ in range(5)]
+
+    left = FileBatch.objects.order_by("pk").values_list("batch_id", flat=True)
+    assert list(left) == [made["id"] for made in (kept, others, *wrong[2:])]
