@@ -110,9 +110,9 @@ def request_refund(*, customer: User, order_id: int, amount: int | None, reason:
 
 @transaction.atomic
 def decide_refund(*, refund_id: int, status: str, actor: User, now: datetime) -> Refund:
-    """Approves or rejects a requested refund. An order whose whole payment is given back becomes refunded. Raises
-    ApiError 404 for a refund that is not `actor`'s to decide, ValidationFailed when it is decided already, or when
-    less than its amount is left."""
+    """Approves or rejects a requested refund. An order whose whole payment is given back becomes refunded, a parent
+    with all its parts, whoever gave how much of it. Raises ApiError 404 for a refund that is not `actor`'s to decide,
+    ValidationFailed when it is decided already, or when less than its amount is left."""
     refund = Refund.objects.managed_by(actor).select_related("order").filter(pk=refund_id).first()
     if refund is None:
         raise ApiError(404, "You have no refund with this id to decide on.")
@@ -155,9 +155,11 @@ class _Tree:
             row.refunded_total += amount
             row.updated_at = now
             row.save(update_fields=["refunded_total", "updated_at"])
-        if order.refunded_total == order.paid_total:
-            over = self.children if order.is_parent else [order]
-            self.move([child for child in over if child.order_status not in STOCK_RETURNED], Order.Status.REFUNDED, now)
+        over = next((self._parts(row) for row in (self.parent, order) if row.refunded_total == row.paid_total), [])
+        self.move([child for child in over if child.order_status not in STOCK_RETURNED], Order.Status.REFUNDED, now)
+
+    def _parts(self, order: Order) -> list[Order]:
+        return self.children if order.is_parent else [order]
 
     def move(self, children: list[Order], status: str, now: datetime) -> None:
         """Brings these children, and with them the parent, to where they belong. Stock comes back once: no state of

@@ -178,7 +178,7 @@ class RefundView(RetrieveAPIView[Refund]):
     )
     def put(self, request: Request, **path: Any) -> Response:
         """By the shop's owner, or for a whole order by a super admin. When all that was paid is given back, the order
-        becomes refunded, and its goods are in stock again."""
+        becomes refunded, a whole order with all its parts, and its goods are in stock again."""
         body = RefundDecisionSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         services.decide_refund(

@@ -8,6 +8,7 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from commerce.analytics import reconcile, services
 from commerce.catalog.models import Product
 from commerce.orders.models import Order, Refund
 from commerce.orders.services import decide_refund, request_refund
@@ -115,9 +116,43 @@ def test_what_the_platform_gave_back_is_not_given_back_by_a_shop_again(parent: O
     with pytest.raises(ValidationFailed, match=r"At most 2\.50 EUR"):
         ask_back(child, 251)
     give_back(child, 250)
-    assert figures(parent) == [("pending", 4250)]
+    assert figures(parent) == [("refunded", 4250)]
     with pytest.raises(ValidationFailed, match="given back already"):
         ask_back(child)
+
+
+@pytest.mark.parametrize("platform_is_last", [False, True], ids=["the shop is last", "the platform is last"])
+def test_paid_back_by_platform_and_shop_together_the_whole_order_is_refunded(
+    parent: Order, child: Order, lamp: Product, *, platform_is_last: bool
+):
+    other = parent.children.exclude(pk=child.pk).get()
+    for part in (child, other):
+        move(part, "complete")
+    payments = [(child, 1500), (parent, 2750)]
+    first, last = payments if platform_is_last else payments[::-1]
+
+    give_back(*first)
+    assert [status for status, _ in figures(parent, child, other)] == ["complete"] * 3
+    give_back(*last)
+
+    assert figures(parent, child, other) == [("refunded", 4250), ("refunded", 1500), ("refunded", 0)]
+    for goods in (lamp, Product.objects.get(slug="tent")):
+        goods.refresh_from_db()
+        assert (goods.quantity, goods.sold_quantity) == (100, 0)
+    assert reconcile.differences() == []
+    services.fold(now=timezone.now())
+    assert reconcile.differences() == []
+
+
+def test_a_part_that_cost_nothing_stays_as_it_is_when_another_is_paid_back(lamp: Product, customer: User):
+    gift = make_goods(other_shop(), "gift", price=0)
+    parent = buy(customer, (lamp, 2), (gift, 1))
+    paid, free = parent.children.order_by("-paid_total")
+
+    give_back(paid, 100)
+    assert figures(paid, free) == [("pending", 100), ("pending", 0)]
+    give_back(paid)
+    assert figures(parent, paid) == [("refunded", 2500), ("refunded", 2500)]
 
 
 @pytest.mark.parametrize("amount", [2501, 10**15])

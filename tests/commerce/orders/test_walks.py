@@ -78,7 +78,7 @@ class OrderWalk(Walk):
     @rule(pick=PICK, decision=st.sampled_from(["approved", "approved", "rejected"]))
     def decide(self, pick: int, decision: str) -> None:
         refund = self.one(Refund.objects.filter(status="requested"), pick)
-        parts = [refund.order] if refund.shop_id else list(refund.order.children.all())
+        parts = list((refund.order.parent or refund.order).children.all())
         before = {part.pk: part.order_status for part in parts}
         status, _ = ask(self.admin, "put", f"refunds/{refund.pk}", {"status": decision})
         refund.refresh_from_db()
@@ -114,6 +114,8 @@ class OrderWalk(Walk):
             own = approved.filter(order=order)
             given = own | approved.filter(order__parent=order) if order.is_parent else own
             assert order.refunded_total == (given.aggregate(sum=Sum("amount"))["sum"] or 0) <= order.paid_total
+            if order.refunded_total == order.paid_total:
+                assert {part.order_status for part in order.children.all() or [order]} <= BACK_IN_STOCK
 
     def put_back(self, part: Order) -> None:
         for line in OrderLine.objects.filter(order=part):
