@@ -1,12 +1,14 @@
 """Letting requests in within the limits, and what they have used."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
+from itertools import chain
 from math import ceil
 
 from django.utils import timezone
 
-from inference.engine import EmbeddingRequest, GenerationRequest, Usage
+from inference.engine import EmbeddingRequest, GenerationRequest, Message, Tool, Usage
 from inference.protocol import usage as wire
 from inference.registry.wanted import off_the_loop
 from inference.usage import ledger, limits
@@ -49,12 +51,11 @@ async def admit(*, caller: Principal, model_id: str, tokens: int) -> Admission:
 
 
 def tokens_of(request: GenerationRequest) -> int:
-    """How many tokens a generation may take, about: prompts are estimated."""
-    texts = [request.prompt or "", *(message.content for message in request.messages or ())]
-    texts += [call.arguments for message in request.messages or () for call in message.tool_calls]
-    prompt = (
-        len(request.prompt_ids or ()) + sum(map(tokens_of_text, texts)) + MESSAGE_TOKENS * len(request.messages or ())
-    )
+    """How many tokens a generation may take, about: prompts are estimated, from all text that a template may put
+    into one."""
+    messages = request.messages or ()
+    texts = [request.prompt or "", *chain(*map(_texts_of_message, messages), *map(_texts_of_tool, request.tools))]
+    prompt = len(request.prompt_ids or ()) + sum(map(tokens_of_text, texts)) + MESSAGE_TOKENS * len(messages)
     most = ASSUMED_TOKENS if request.sampling.max_tokens is None else request.sampling.max_tokens
     return max(1, prompt + most * request.n)
 
@@ -159,6 +160,16 @@ def _month_full(full: MonthFull, tokens: int, now: datetime) -> ApiError:
     reset_at = ceil(quota.ends_at.timestamp())
     decision = Decision(allowed=False, limit=quota.tokens, remaining=left, reset_at=reset_at, reset_after=wait)
     return ApiError(429, message, headers=rate_limit_headers(decision) | NOT_AGAIN)
+
+
+def _texts_of_message(message: Message) -> Iterator[str]:
+    yield from (message.content, message.tool_call_id or "")
+    for call in message.tool_calls:
+        yield from (call.id, call.name, call.arguments)
+
+
+def _texts_of_tool(tool: Tool) -> Iterator[str]:
+    yield from (tool.name, tool.description, json.dumps(tool.parameters or {}, ensure_ascii=False))
 
 
 def _too_much(refusal: Refusal, tokens: int) -> ApiError:

@@ -125,6 +125,36 @@ def test_all_surfaces_take_from_the_same_tokens(limited: Limited):
     assert limited.post("/inference/stream", "tokens", BODY | {"max_tokens": 10}).status_code == 429
 
 
+SAID = {"role": "user", "content": "hi"}
+
+
+def calling(name: str = "light", arguments: str = "{}") -> dict[str, object]:
+    call = {"id": "c", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"role": "assistant", "tool_calls": [call]}
+
+
+def offering(name: str = "light", **more: object) -> dict[str, object]:
+    return {"type": "function", "function": {"name": name} | more}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        {"tools": [offering(f"{place}{'x' * 60}") for place in range(4)]},
+        {"tools": [offering(description="x" * 240)]},
+        {"tools": [offering(parameters={"type": "object", "properties": {"x" * 240: {"type": "string"}}})]},
+        {"messages": [SAID, calling(name="x" * 240)]},
+        {"messages": [SAID, calling(arguments='{"a": "' + "x" * 240 + '"}')]},
+        {"messages": [SAID, calling(), {"role": "tool", "content": "", "tool_call_id": "x" * 240}]},
+    ],
+)
+def test_all_that_a_template_puts_into_the_prompt_is_reserved(limited: Limited, prompt: dict[str, object]):
+    chat = {"model": "talker", "messages": [SAID], "max_tokens": 30}
+    assert limited.post("/v1/chat/completions", "tokens", chat).status_code == 200  # took 31 and more
+    assert limited.post("/v1/chat/completions", "tokens", chat | prompt | {"max_tokens": 5}).status_code == 429
+    assert limited.post("/v1/chat/completions", "tokens", chat).status_code == 200
+
+
 def test_a_refused_request_takes_nothing(limited: Limited):
     for wrong in ({"prompt": "long"}, {"model": "nobody"}, {"prompt": "full"}):
         assert limited.post("/inference", "tokens", BODY | {"max_tokens": 60} | wrong).status_code in (400, 404, 503)
