@@ -31,16 +31,16 @@ async def media(request: HttpRequest, path: str) -> HttpResponseBase:
         headers = storage.headers_of(path.rpartition("/")[2]) | SAFE_HEADERS
     except FileNotFoundError:
         raise Http404 from None
-    stored = f"{storage.FOLDER}/{path}"
     etag = f'"{quote(path)}"'  # a file never changes
-    if request.headers.get("If-None-Match") == etag:
-        return HttpResponse(status=304, headers={"ETag": etag, "Cache-Control": headers["Cache-Control"]})
     find = _address if settings.STORAGE == "s3" else _opened
-    found = await sync_to_async(find, thread_sensitive=False)(stored)
+    found = await sync_to_async(find, thread_sensitive=False)(f"{storage.FOLDER}/{path}")
     if found is None:
         return await _instead(path)
     if isinstance(found, str):
         return HttpResponseRedirect(found, headers=SAFE_HEADERS | {"Cache-Control": "private, max-age=240"})
+    if request.headers.get("If-None-Match") == etag:
+        found.close()
+        return HttpResponse(status=304, headers={"ETag": etag, "Cache-Control": headers["Cache-Control"]})
     headers |= {"Content-Length": str(found.size), "ETag": etag}
     if request.method == "HEAD":
         found.close()

@@ -39,6 +39,22 @@ def test_u8_the_owner_deletes_an_attachment_with_all_its_files(upload: Upload, c
     assert delete(customer, pk) == 404
 
 
+def test_u8_deleted_files_are_not_confirmed_to_who_had_read_them(upload: Upload, customer: User):
+    told = upload(("a.png", image_file("PNG", 700, 300))).json()[0]
+    addresses = [told["original"], told["thumbnail"]]
+    etags = [Client().head(address).headers["ETag"] for address in addresses]
+
+    def asked_again() -> list[int]:
+        return [
+            Client().get(address, headers={"If-None-Match": etag}).status_code
+            for address, etag in zip(addresses, etags, strict=True)
+        ]
+
+    assert asked_again() == [304, 304]
+    assert delete(customer, told["id"]) == 200
+    assert asked_again() == [404, 404]
+
+
 def test_u8_another_users_attachment_is_404_and_stays(upload: Upload, media_root: Path):
     pk = upload(("a.png", image_file())).json()[0]["id"]
     before = files_in(media_root)
