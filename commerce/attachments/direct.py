@@ -1,18 +1,19 @@
 """Uploads that go straight to S3: a form to send a file with, and the step that makes an attachment of it.
 
 What a client has put there is seen by nobody until it has been through all that any upload goes through. The file waits
-in a folder that is written down as left over from the start, so that one that is never finished goes.
+in a folder that is written down as left over from the start, so that one that is never finished goes. It stays written
+down after the attachment is made, as the form may still send, and so that nothing is made of it again.
 """
 
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import IO, Any
 
 from django.conf import settings
 from django.core import signing
 from django.core.files.storage import default_storage
-from django.db import IntegrityError
 
 from commerce.attachments import intake, services, storage
 from commerce.attachments.intake import Offered
@@ -60,12 +61,16 @@ def finalize_upload(*, owner: User, upload_id: str, now: datetime) -> Attachment
     with intake.temporary_file() as file:
         _fetch(key, name, file)
         offered = [Offered(file=file, name=name)]
-        try:
-            (attachment,) = services.upload_attachments(owner=owner, offered=offered, now=now, keys=[key])
-        except IntegrityError:  # another request is just making it one
-            raise _nothing_waits() from None
-    services.clear([_folder_of(key)])
+        claim = partial(_claim, _folder_of(key), now)
+        (attachment,) = services.upload_attachments(owner=owner, offered=offered, now=now, claim=claim)
+    services.remove_files(_folder_of(key))
     return attachment
+
+
+def _claim(folder: str, now: datetime) -> None:
+    """For one request, of all that finalize this upload."""
+    if not Leftover.objects.filter(folder=folder, finalized_at=None).update(finalized_at=now):
+        raise _nothing_waits()
 
 
 def _fetch(key: str, name: str, file: IO[bytes]) -> None:

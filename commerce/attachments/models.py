@@ -73,6 +73,7 @@ class Leftover(models.Model):
 
     folder = models.CharField(max_length=100, unique=True)
     due_at = models.DateTimeField(db_index=True)
+    finalized_at = models.DateTimeField(null=True, editable=False)  # of one sent straight to S3: stored, and only once
 
     def __str__(self) -> str:
         return self.folder

@@ -6,7 +6,7 @@ deleted attachment's folder becomes one in the same transaction, and is cleared 
 
 import contextlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -31,22 +31,21 @@ logger = structlog.get_logger(__name__)
 
 
 def upload_attachments(
-    *, owner: User, offered: Sequence[Offered], now: datetime, keys: Sequence[str] | None = None
+    *, owner: User, offered: Sequence[Offered], now: datetime, claim: Callable[[], None] | None = None
 ) -> list[Attachment]:
     """Stores all of these files, or none. Raises ValidationFailed that names the files that are not taken; and what
-    `intake` raises where it cannot look at them just now. `keys`: instead of random ones; IntegrityError for a taken
-    one."""
+    `intake` raises where it cannot look at them just now. `claim` is called in the transaction that makes them, and by
+    raising keeps them from being made."""
     _give_back_connection()
     types = intake.check(offered)
-    keys = keys or [secrets.token_hex(16) for _ in offered]
     with intake.prepared(offered, types, has_worker=bool(settings.CELERY_BROKER_URL)) as files:
-        attachments = [_attachment(owner, key, file, now) for key, file in zip(keys, files, strict=True)]
+        attachments = [_attachment(owner, file, now) for file in files]
         folders = [storage.folder_of(attachment.key) for attachment in attachments]
         Leftover.objects.bulk_create([Leftover(folder=folder, due_at=now + UPLOAD_WITHIN) for folder in folders])
         try:
             for attachment, file in zip(attachments, files, strict=True):
                 _save_files(attachment, file)
-            _commit(attachments, folders)
+            _commit(attachments, folders, claim)
         except BaseException:
             # Asked of the database, and not taken for granted: a commit may be done though its answer was lost.
             clear(list(Leftover.objects.filter(folder__in=folders).values_list("folder", flat=True)))
@@ -60,10 +59,10 @@ def _give_back_connection() -> None:
         connection.close()
 
 
-def _attachment(owner: User, key: str, file: Prepared, now: datetime) -> Attachment:
+def _attachment(owner: User, file: Prepared, now: datetime) -> Attachment:
     return Attachment(
         owner=owner,
-        key=key,
+        key=secrets.token_hex(16),  # of this try alone, so that clearing it touches no other
         name=file.name,
         content_type=file.content_type,
         size=file.length,
@@ -80,7 +79,9 @@ def _save_files(attachment: Attachment, file: Prepared) -> None:
 
 
 @transaction.atomic
-def _commit(attachments: list[Attachment], folders: list[str]) -> None:
+def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[], None] | None) -> None:
+    if claim:
+        claim()
     for attachment in attachments:
         attachment.save(force_insert=True)
     cleared, _ = Leftover.objects.filter(folder__in=folders).delete()
@@ -96,12 +97,18 @@ def _commit(attachments: list[Attachment], folders: list[str]) -> None:
 def clear(folders: Sequence[str]) -> None:
     """Remove these folders of nobody. What cannot be removed now stays written down for the next round."""
     for folder in folders:
-        try:
-            storage.delete_folder(folder)
-        except Exception as error:  # storages raise what their libraries do
-            logger.warning("folder_not_removed", folder=folder, reason=type(error).__name__)
-        else:
+        if remove_files(folder):
             Leftover.objects.filter(folder=folder).delete()
+
+
+def remove_files(folder: str) -> bool:
+    """False where the storage cannot just now."""
+    try:
+        storage.delete_folder(folder)
+    except Exception as error:  # storages raise what their libraries do
+        logger.warning("folder_not_removed", folder=folder, reason=type(error).__name__)
+        return False
+    return True
 
 
 @transaction.atomic

@@ -6,19 +6,22 @@ shown here.
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
-from typing import Any
+from datetime import timedelta
+from typing import IO, Any
 
 import boto3
 import httpx2
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from moto.server import ThreadedMotoServer
 from PIL import Image
 from pytest_django import Settings
 
-from commerce.attachments import services
+from commerce.attachments import services, storage
 from commerce.attachments.models import Attachment, Leftover
 from commerce.config.settings.s3 import s3_storage
 from shared.accounts.models import User
@@ -59,6 +62,10 @@ def bucket(s3_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
 
 def keys_in(bucket: Any) -> list[str]:
     return sorted(one.key for one in bucket.objects.all())
+
+
+def contents_of(bucket: Any) -> dict[str, bytes]:
+    return {one.key: one.get()["Body"].read() for one in bucket.objects.all()}
 
 
 def test_files_lie_in_the_bucket_with_the_headers_that_we_would_send(upload: Upload, bucket: Any):
@@ -159,7 +166,78 @@ def test_a_file_sent_straight_to_the_bucket_becomes_an_attachment_once(customer:
     with Image.open(bucket.Object(f"{folder}/My-tea.jpg").get()["Body"]) as stored:
         assert "comment" not in stored.info
     assert finalize(customer, form["upload_id"]).status_code == 404
+
+
+def test_u7_what_is_sent_again_after_it_was_stored_touches_nothing_and_goes(customer: User, bucket: Any):
+    form = presigned(customer)
+    send(form, image_file())
+    assert finalize(customer, form["upload_id"]).status_code == 200
+    stored = contents_of(bucket)
+
+    send(form, image_file("PNG", 400, 300))
+    answer = finalize(customer, form["upload_id"])
+
+    assert answer.status_code == 404
+    services.collect(now=timezone.now() + timedelta(hours=2))
+    assert contents_of(bucket) == stored
+    assert len(stored) == 2
+    assert services.scan(now=timezone.now()) == services.Scan(unknown=[], missing=[])
     assert not Leftover.objects.exists()
+
+
+def test_a_deleted_one_is_not_made_again_of_what_is_sent_again(customer: User, bucket: Any):
+    form = presigned(customer)
+    send(form, image_file())
+    pk = finalize(customer, form["upload_id"]).json()["id"]
+    assert Client(headers=bearer(customer)).delete(f"/api/attachments/{pk}").status_code == 200
+
+    send(form, image_file())
+
+    assert finalize(customer, form["upload_id"]).status_code == 404
+    assert not Attachment.objects.exists()
+
+
+def test_u7_of_six_that_finalize_at_once_one_stores(customer: User, bucket: Any, monkeypatch: pytest.MonkeyPatch):
+    form = presigned(customer)
+    send(form, image_file())
+    read, copy, statuses = threading.Barrier(6), storage.copy_to, []
+
+    def copy_and_wait(path: str, target: IO[bytes]) -> None:
+        copy(path, target)
+        read.wait(timeout=60)
+
+    def attempt() -> None:
+        statuses.append(finalize(customer, form["upload_id"]).status_code)
+        connection.close()
+
+    monkeypatch.setattr(storage, "copy_to", copy_and_wait)
+    threads = [threading.Thread(target=attempt) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(statuses) == [200] + [404] * 5
+    folder = f"attachments/{Attachment.objects.get().key}"
+    assert keys_in(bucket) == [f"{folder}/sizes/thumbnail.webp", f"{folder}/tea.png"]
+
+
+def test_u7_who_is_overtaken_while_they_finalize_touches_nothing(
+    customer: User, bucket: Any, monkeypatch: pytest.MonkeyPatch
+):
+    form = presigned(customer)
+    send(form, image_file())
+    copy, first = storage.copy_to, []
+
+    def copy_and_be_overtaken(path: str, target: IO[bytes]) -> None:
+        copy(path, target)
+        monkeypatch.setattr(storage, "copy_to", copy)
+        first.append((finalize(customer, form["upload_id"]).status_code, contents_of(bucket)))
+
+    monkeypatch.setattr(storage, "copy_to", copy_and_be_overtaken)
+
+    assert finalize(customer, form["upload_id"]).status_code == 404
+    assert first == [(200, contents_of(bucket))]
 
 
 def test_what_was_sent_is_checked_before_it_is_an_attachment(customer: User, bucket: Any):
