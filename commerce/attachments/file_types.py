@@ -1,7 +1,7 @@
 """What a file is, told by its content alone; and, of those that are stored as they are, whether they are whole."""
 
 import zipfile
-from typing import IO
+from typing import IO, cast
 
 import puremagic
 
@@ -29,7 +29,7 @@ MOST_EXPANSION = 1000  # times; honest archives of text come to some tens
 LARGEST_DIRECTORY = 2 * 1024 * 1024
 _GUESSED_FROM = 4096
 _PDF_END_WITHIN = 1024
-_ZIP_END_WITHIN = 22 + 0xFFFF
+_ENTRY = b"PK\x01\x02"  # each entry of an archive's directory begins so (APPNOTE 4.3.12)
 
 
 class BadDocument(Exception):
@@ -92,14 +92,11 @@ def check_document(file: IO[bytes], content: Content, content_type: str) -> None
 
 def _check_archive(file: IO[bytes], content: Content) -> set[str]:
     """The names in the archive's directory; nothing is unpacked."""
-    _check_directory_size(content)
     try:
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(cast(IO[bytes], _BoundedReads(file))) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, OverflowError):
         raise BadDocument("is cut short or damaged.") from None
-    if len(entries) > MOST_ENTRIES:
-        raise BadDocument(f"has more than {MOST_ENTRIES} entries.")
     if sum(entry.file_size for entry in entries) > min(MOST_UNPACKED_BYTES, MOST_EXPANSION * len(content)):
         raise BadDocument("would unpack to far more than it is.")
     if any(_leaves_its_folder(entry) for entry in entries):
@@ -107,14 +104,20 @@ def _check_archive(file: IO[bytes], content: Content) -> set[str]:
     return {entry.filename for entry in entries}
 
 
-def _check_directory_size(content: Content) -> None:
-    """Before the directory is read into memory. Its size stands in the end record (APPNOTE 4.3.16)."""
-    tail = bytes(content[-_ZIP_END_WITHIN:])
-    at = tail.rfind(b"PK\x05\x06")
-    if at < 0 or at + 22 > len(tail):
-        raise BadDocument("is cut short or damaged.")
-    if int.from_bytes(tail[at + 12 : at + 16], "little") > LARGEST_DIRECTORY:
-        raise BadDocument(f"has more than {MOST_ENTRIES} entries.")
+class _BoundedReads:
+    """A file of which no read is larger than a directory may be, nor has more entries: the end of an archive tells of
+    its directory in several records, and what counts is what is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.seek, self.tell, self._read = file.seek, file.tell, file.read
+
+    def read(self, size: int = -1) -> bytes:
+        if size > LARGEST_DIRECTORY:
+            raise BadDocument(f"has a directory of more than {LARGEST_DIRECTORY // 1024**2} MiB.")
+        data = self._read(size)
+        if data.count(_ENTRY) > MOST_ENTRIES:
+            raise BadDocument(f"has more than {MOST_ENTRIES} entries.")
+        return data
 
 
 def _leaves_its_folder(entry: zipfile.ZipInfo) -> bool:

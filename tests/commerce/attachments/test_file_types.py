@@ -81,6 +81,25 @@ def zip_with_a_link() -> bytes:
     return written.getvalue()
 
 
+def zip_of_comments(count: int) -> bytes:
+    written = BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for number in range(count):
+            entry = zipfile.ZipInfo(str(number))
+            entry.comment = b"c" * 65_000
+            archive.writestr(entry, b"")
+    return written.getvalue()
+
+
+def with_zip64_end(archive: bytes) -> bytes:
+    """Its directory is told of by a zip64 record alone: the plain one that follows says that it has 100 bytes."""
+    end = archive[-22:]
+    entries, size, start = struct.unpack("<10xHLL2x", end)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, entries, entries, size, start)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, start + size, 1)
+    return archive[:-22] + record + locator + end[:12] + struct.pack("<L", 100) + end[16:]
+
+
 REFUSED |= {
     "up.zip": slipping_zip("../../etc/cron.d/evil"),
     "root.zip": slipping_zip("/etc/cron.d/evil"),
@@ -89,6 +108,9 @@ REFUSED |= {
     "link.zip": zip_with_a_link(),
     "bomb.zip": zip_file(zeros=b"\0" * 30_000_000),
     "many.zip": zip_file(**{f"{number}": b"" for number in range(10_001)}),
+    "large directory.zip": zip_of_comments(40),
+    "large directory in zip64.zip": with_zip64_end(zip_of_comments(40)),
+    "many in zip64.zip": with_zip64_end(zip_file(**{f"{number}": b"" for number in range(10_001)})),
     "book without its heart.epub": epub_file().replace(b"META-INF/container.xml", b"META-INF/contained.xml"),
 }
 
@@ -112,6 +134,11 @@ def test_u2_what_is_not_on_the_list_is_refused_and_named(upload: Upload, media_r
     assert answer.status_code == 422, answer.content
     assert answer.json()["message"].startswith(f"{name} ")
     assert files_in(media_root) == []
+
+
+@pytest.mark.parametrize("content", [zip_file(**{f"{number}": b"" for number in range(10_000)}), zip_of_comments(30)])
+def test_an_archive_within_the_bounds_is_taken_in_zip64_too(upload: Upload, content: bytes):
+    assert upload(("a.zip", content), ("b.zip", with_zip64_end(content))).status_code == 200
 
 
 @pytest.mark.parametrize("name", POLYGLOTS)
