@@ -14,7 +14,7 @@ from inference.engine.sequence import Generation, Sequence
 from inference.engine.structured import Grammars, TokenConstraint
 from inference.engine.tokenizer import Tokenizer
 from inference.engine.tool_parser import ToolParser
-from inference.engine.tools import ToolUse, check_tools, grammar
+from inference.engine.tools import ToolUse, check_tools, grammar, schema_length
 from inference.engine.writer import Writer
 
 MAX_CHOICES = 8
@@ -122,7 +122,8 @@ class Intake:
                 raise InvalidRequest(f"`prompt_ids` must be ids from 0 to {limit - 1}.", parameter="prompt_ids")
         elif request.messages is not None:
             told = tools.tools if tools else ()
-            self._refuse_far_too_long(request, sum(map(_length, request.messages)) + sum(map(_told, told)))
+            characters = sum(map(_length, request.messages)) + sum(map(_told, told))
+            self._refuse_far_too_long(request, characters, len(request.messages))
             prompt_ids = self._tokenizer.encode_chat(request.messages, told)
         else:
             prompt = request.prompt or ""
@@ -137,9 +138,10 @@ class Intake:
             )
         return prompt_ids
 
-    def _refuse_far_too_long(self, request: GenerationRequest, characters: int) -> None:
-        """What no tokens as long as they come can hold needs no counting, which would take long."""
-        least = ceil(characters / self._tokenizer.longest_token)
+    def _refuse_far_too_long(self, request: GenerationRequest, characters: int, messages: int = 0) -> None:
+        """What no tokens as long as they come can hold needs no counting, which would take long. A message is a token
+        at least, though it says nothing."""
+        least = max(ceil(characters / self._tokenizer.longest_token), messages)
         if least > self._context_size:
             raise self._too_long(least, request.sampling.max_tokens, "at least ")
 
@@ -188,11 +190,12 @@ def _check_scores(prompt_tokens: int, choices: int, top: int) -> None:
 
 
 def _length(message: Message) -> int:
-    return len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
+    calls = sum(len(call.id) + len(call.name) + len(call.arguments) for call in message.tool_calls)
+    return len(message.content) + len(message.tool_call_id or "") + calls
 
 
 def _told(tool: Tool) -> int:
-    return len(tool.name) + len(tool.description)
+    return len(tool.name) + len(tool.description) + schema_length(tool)
 
 
 def _sampling(asked: SamplingParams, place: int) -> SamplingParams:

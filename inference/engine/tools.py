@@ -11,9 +11,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from inference.engine.errors import InvalidRequest
 from inference.engine.request import Message, Tool, ToolCall
-from inference.engine.structured import json_grammar
+from inference.engine.structured import MAX_GRAMMAR, json_grammar
 
 MAX_TOOLS = 128
 MAX_CALLS = 32  # in one answer
@@ -78,12 +80,18 @@ def check_tools(tools: Sequence[Tool], choice: str) -> None:
         ("tools", all(map(NAME.fullmatch, names)), "named with 1 to 64 letters, digits, underscores and hyphens"),
         ("tools", len(set(names)) == len(names), "named differently"),
         ("tools", not set(names) & set(CHOICES), f"named otherwise than {', '.join(CHOICES)}"),
+        ("tools", sum(map(schema_length, tools)) <= MAX_GRAMMAR, f"shorter: {MAX_GRAMMAR} characters of parameters"),
         ("tool_choice", choice in (*CHOICES, *names), f"one of {', '.join(CHOICES)} and the tools' names"),
         ("tool_choice", bool(tools) or choice in ("none", "auto"), "`none` or `auto` where no tools are given"),
     )
     for name, good, expected in bounds:
         if not good:
             raise InvalidRequest(f"`{name}` must be {expected}.", parameter=name)
+
+
+def schema_length(tool: Tool) -> int:
+    """How many characters a tool's parameters have at least, as JSON."""
+    return len(msgspec.json.encode(tool.parameters).decode()) if tool.parameters else 0
 
 
 def grammar(form: ToolForm, tools: Sequence[Tool], choice: str, marker_id: int | None) -> str:

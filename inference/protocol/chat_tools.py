@@ -52,7 +52,7 @@ def tool_choice(choice: ToolChoice | None) -> str:
 class CalledFunction(Struct):
     """A function's name and its arguments as JSON text."""
 
-    name: str
+    name: FunctionName
     arguments: str
 
 

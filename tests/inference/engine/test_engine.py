@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest
-from inference.engine.request import FinishReason, GenerationRequest, LoadOptions, Message, SamplingParams, Tool
+from inference.engine.request import (
+    FinishReason,
+    GenerationRequest,
+    LoadOptions,
+    Message,
+    SamplingParams,
+    Tool,
+    ToolCall,
+)
 from inference.engine.tokenizer import Tokenizer
 from tests.inference.engine.collecting import RememberingDecoder, ScriptedDecoder, ask, running_engine
 from tests.inference.engine.tiny_models import END, byte_tokenizer, letter_tokenizer
@@ -343,4 +351,32 @@ def test_m8_tools_far_too_long_are_refused_without_being_counted() -> None:
     with running_engine(scripted("x"), BYTES) as (engine, _), pytest.raises(ContextLengthExceeded) as refused:
         engine.submit(request)
     least = -(-(len("a") + len("look") + len(text)) // Tokenizer(BYTES).longest_token)
+    assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}
+
+
+@pytest.mark.parametrize("place", ["name", "id", "answer", "messages"])
+def test_m8_a_conversation_far_too_long_outside_its_contents_is_refused_without_being_counted(place: str) -> None:
+    text = "x" * (9 * 2**20)
+    messages = {
+        "name": (Message("assistant", "", tool_calls=(ToolCall("c", text, ""),)),),
+        "id": (Message("assistant", "", tool_calls=(ToolCall(text, "c", ""),)),),
+        "answer": (Message("tool", "x", tool_call_id=text),),
+        "messages": (Message("user", ""),) * 300_000,
+    }[place]
+    with running_engine(scripted("x"), BYTES) as (engine, _), pytest.raises(ContextLengthExceeded) as refused:
+        engine.submit(GenerationRequest(request_id="one", messages=messages, sampling=ENDLESS))
+    least = 300_000 if place == "messages" else -(-(len(text) + 1) // Tokenizer(BYTES).longest_token)
+    assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}
+
+
+def test_m8_the_parameters_of_tools_count_whichever_is_to_be_called() -> None:
+    parameters = {"description": "x" * 200_000}
+    tools = (Tool("look"), Tool("see", parameters=parameters))
+    request = GenerationRequest(
+        request_id="one", messages=(Message("user", "a"),), tools=tools, tool_choice="look", sampling=ENDLESS
+    )
+    with running_engine(scripted("x"), BYTES) as (engine, _), pytest.raises(ContextLengthExceeded) as refused:
+        engine.submit(request)
+    characters = len("a") + len("look") + len("see") + len('{"description":""}') + 200_000
+    least = -(-characters // Tokenizer(BYTES).longest_token)
     assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}

@@ -313,6 +313,7 @@ def test_arguments_that_are_no_json_object_are_refused() -> None:
         (tuple(Tool(f"t{place}") for place in range(129)), "auto", "tools"),
         ((Tool("t", parameters={"type": "lamp"}),), "auto", "tools"),
         ((Tool("t", parameters={"enum": ["x" * 300_000]}),), "auto", "tools"),
+        ((NOW, Tool("t", parameters={"enum": ["x" * 300_000]})), "now", "tools"),
         ((NOW,), "weather", "tool_choice"),
         ((), "required", "tool_choice"),
     ],

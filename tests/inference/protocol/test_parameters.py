@@ -137,6 +137,17 @@ def test_what_v1_cannot_follow_is_refused_by_name(fields: dict[str, object]):
         ({"response_format": {"type": "xml"}}, "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "assistant",
+                        "tool_calls": [{"id": "c", "function": {"name": "x" * 65, "arguments": "{}"}}],
+                    }
+                ]
+            },
+            "messages[0].tool_calls[0].function.name",
+        ),
     ],
 )
 def test_a_wrong_part_of_a_field_is_named(fields: dict[str, object], named: str):
