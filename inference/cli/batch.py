@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from inference.batches.results import read_piece, wire_result
 from inference.cli.failures import FAILED, NOT_FOUND, fail
 from inference.cli.listings import AsJson, print_json, print_list
 from inference.cli.parameters import Parameters, read_option
-from inference.engine import EngineError
+from inference.engine import EngineError, InvalidRequest
 from inference.registry.services import find_loadable
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -29,6 +30,7 @@ from shared.api.errors import ApiError
 app = typer.Typer(help="Batches of requests, done by workers.", no_args_is_help=True)
 
 LOOKS_EVERY_S = 0.5
+PLACE = re.compile(r"^requests\[(\d+)\][.:] ?")  # of what is wrong, in a body of POST /batch
 
 BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="What `batch submit` printed.")]
 
@@ -95,14 +97,24 @@ def cancel(batch: BatchId) -> None:
 
 
 def _read(file: Path, model: str, parameters: Parameters) -> ReadBatch:
-    """The lines as the body of POST /batch."""
+    """The lines as the body of POST /batch. InvalidRequest names the line that is wrong."""
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}.", NOT_FOUND)
+    lines = {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+    for number, line in lines.items():
+        try:
+            msgspec.json.decode(line, type=msgspec.Raw)
+        except msgspec.DecodeError as error:
+            raise InvalidRequest(f"line {number} is no JSON: {error}") from None
     head = json.dumps(parameters | {"model": model}).encode()
-    lines = b",".join(line for line in text.splitlines() if line.strip())
-    return read_batch(head[:-1] + b', "requests": [' + lines + b"]}")
+    try:
+        return read_batch(head[:-1] + b', "requests": [' + b",".join(lines.values()) + b"]}")
+    except InvalidRequest as error:
+        numbers = list(lines)
+        named = PLACE.sub(lambda place: f"line {numbers[int(place[1])]}: ", error.message)
+        raise InvalidRequest(named) from None
 
 
 def _user(user_id: int | None) -> User:

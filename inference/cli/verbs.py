@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from django.conf import settings
 
-from inference.cli import about, batch, keys, models
+from inference.cli import about, batch, keys, models, webhooks
 from inference.cli.bench import bench
 from inference.cli.run import run
 from inference.cli.running import ps
@@ -29,6 +29,7 @@ app.command()(bench)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(batch.app, name="batch")
+app.add_typer(webhooks.app, name="webhooks")
 app.command()(about.version)
 app.command()(about.info)
 

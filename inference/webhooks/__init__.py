@@ -3,5 +3,5 @@ request `check_one_off` and `default_secret`.
 
 `models`: endpoints, and the ledger of what was sent to them. `destinations`: where a webhook may go. `signing` signs,
 `sealing` keeps the secrets, `schedule` says when to try again. `transport` makes one attempt, over a `pinned` network;
-`delivery` makes all that are due.
+`delivery` makes all that are due, and `redelivery` makes due again.
 """

@@ -9,10 +9,10 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
-from inference.webhooks import services
-from inference.webhooks.models import Attempt, Delivery, Endpoint
-from shared.api.errors import ApiError
+from inference.webhooks import redelivery, services
+from inference.webhooks.models import Attempt, Delivery, DeliveryQuerySet, Endpoint
 
+MOST_AT_ONCE = 10_000  # an action's, within the time of a request
 State = Delivery.State
 STATE_COLOURS = {
     State.PENDING.label: "warning",
@@ -66,15 +66,15 @@ class EndpointAdmin(Written, ModelAdmin):
 
     @admin.action(description="Disable: send nothing there, and cancel what waits")
     def disable(self, request: HttpRequest, endpoints: QuerySet[Endpoint]) -> None:
-        for endpoint in endpoints:
-            services.disable_endpoint(endpoint=endpoint, by=Endpoint.DisabledBy.OPERATOR, now=timezone.now())
-        self.message_user(request, f"Disabled: {len(endpoints)}.")
+        chosen = _chosen(request, endpoints)
+        services.disable_endpoints(endpoints=chosen, by=Endpoint.DisabledBy.OPERATOR, now=timezone.now())
+        self.message_user(request, f"Disabled: {len(chosen)}.")
 
     @admin.action(description="Enable")
     def enable(self, request: HttpRequest, endpoints: QuerySet[Endpoint]) -> None:
-        for endpoint in endpoints:
-            services.enable_endpoint(endpoint=endpoint, now=timezone.now())
-        self.message_user(request, f"Enabled: {len(endpoints)}.")
+        chosen = _chosen(request, endpoints)
+        services.enable_endpoints(endpoints=chosen, now=timezone.now())
+        self.message_user(request, f"Enabled: {len(chosen)}.")
 
 
 class AttemptInline(Written, TabularInline):
@@ -109,11 +109,8 @@ class DeliveryAdmin(Written, ModelAdmin):
     actions = ["redeliver"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        last = Attempt.objects.filter(delivery=OuterRef("pk")).order_by("-number")
-        deliveries: QuerySet[Delivery] = super().get_queryset(request).select_related("endpoint__user")
-        return deliveries.annotate(
-            last_status=Subquery(last.values("status")[:1]), last_failure=Subquery(last.values("failure")[:1])
-        )
+        deliveries: DeliveryQuerySet = super().get_queryset(request).select_related("endpoint__user")
+        return deliveries.with_last_attempt()
 
     @admin.display(description="User", ordering="endpoint__user__email")
     def user(self, delivery: Delivery) -> str:
@@ -132,12 +129,15 @@ class DeliveryAdmin(Written, ModelAdmin):
 
     @admin.action(description="Send again, now")
     def redeliver(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
-        sent = 0
-        for delivery in deliveries:
-            try:
-                services.redeliver(delivery=delivery, now=timezone.now())
-                sent += 1
-            except ApiError as error:
-                self.message_user(request, f"{delivery}: {error}", messages.ERROR)
-        if sent:
-            self.message_user(request, f"To be sent again: {sent}.")
+        chosen = _chosen(request, deliveries)
+        told = redelivery.redeliver_all(deliveries=chosen, now=timezone.now())
+        self.message_user(request, str(told), messages.SUCCESS if told.sent == len(chosen) else messages.WARNING)
+
+
+def _chosen(request: HttpRequest, rows: QuerySet[Any]) -> list[int]:
+    """Their keys; none, and a message, where they are too many."""
+    keys = list(rows.order_by().values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
+    if len(keys) <= MOST_AT_ONCE:
+        return keys
+    messages.error(request, f"These are more than {MOST_AT_ONCE:,}: choose fewer, by a filter or a search.")
+    return []

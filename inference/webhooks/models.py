@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Self
 
 from django.db import models
-from django.db.models import F, Q, Window
+from django.db.models import F, OuterRef, Q, Subquery, Window
 from django.db.models.functions import RowNumber
 
 from inference.webhooks.destinations import LONGEST_URL
@@ -89,6 +89,13 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
 
     def in_flight(self, now: datetime) -> Self:
         return self.filter(state=Delivery.State.SENDING, due_at__gt=now)
+
+    def with_last_attempt(self) -> Self:
+        """With what came of the last one: `last_status` and `last_failure`."""
+        last = Attempt.objects.filter(delivery=OuterRef("pk")).order_by("-number")
+        return self.annotate(
+            last_status=Subquery(last.values("status")[:1]), last_failure=Subquery(last.values("failure")[:1])
+        )
 
     def fair(self, per_destination: int) -> Self:
         """The first few of each user for each destination, so that a long queue hides no other: not for another

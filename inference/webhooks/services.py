@@ -1,7 +1,7 @@
 """Every write to endpoints, and what may be told to them. The clock is passed in; errors are ApiErrors."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from inference.webhooks.destinations import (
     BadDestination,
@@ -18,7 +19,6 @@ from inference.webhooks.destinations import (
     public_addresses,
 )
 from inference.webhooks.models import Delivery, Endpoint
-from inference.webhooks.reading import find_delivery
 from inference.webhooks.sealing import SecretLost, reseal, seal
 from inference.webhooks.signing import make_secret
 from shared.accounts.models import User
@@ -28,6 +28,7 @@ BATCH_COMPLETE = "batch.complete"
 EVENTS = (BATCH_COMPLETE,)
 MOST_ENDPOINTS = 20  # of one user
 BOTH_SIGN_FOR = timedelta(hours=24)
+CHANGED_AT_ONCE = 500  # in one transaction, where an operator chooses many
 LOOK_UP_S = 2.0  # when an address is given; when it is sent to, it is looked up anew in any case
 
 State = Delivery.State
@@ -65,7 +66,7 @@ def announce(*, user: User, url: str | None, event: str, data: dict[str, Any], n
             endpoint=endpoint,
             event=event,
             url=address,
-            destination=_destination(address),
+            destination=destination_of(address),
             body=body,
             due_at=now,
             created_at=now,
@@ -137,7 +138,7 @@ def change_endpoint(
         endpoint.updated_at = now
         if url is not None:
             endpoint.url = url
-            endpoint.deliveries.unfinished().update(url=url, destination=_destination(url))
+            endpoint.deliveries.unfinished().update(url=url, destination=destination_of(url))
         _save_new_address(endpoint)
     return endpoint
 
@@ -187,46 +188,39 @@ def reseal_secrets() -> Resealed:
     return Resealed(sealed, lost)
 
 
-def redeliver(*, delivery: Delivery, now: datetime) -> Delivery:
-    """Sends it again, now, with its id and its body, and once more by the whole schedule where that fails; to the
-    address that its endpoint has now. Raises ApiError 404: it is gone; 400: it is being sent, or its endpoint is
-    disabled."""
-    with transaction.atomic():
-        rows = Delivery.objects.filter(pk=delivery.pk).select_related("endpoint")
-        row = rows.select_for_update(of=("self",)).first()
-        if row is None:
-            raise ApiError(404, f"The delivery {delivery.public_id} is gone.")
-        if row.state == State.SENDING:
-            raise ApiError(400, "It is being sent just now. Look again in a moment.")
-        if not row.endpoint.is_enabled:
-            raise ApiError(400, "Its webhook is disabled: enable it first.")
-        row.state, row.tries, row.due_at, row.finished_at = State.PENDING, 0, now, None
-        row.url = row.endpoint.url or row.url
-        row.destination = _destination(row.url)
-        row.save(update_fields=["state", "tries", "due_at", "finished_at", "url", "destination"])
-    return row
-
-
-def redeliver_own(*, user: User, endpoint_id: str, delivery_id: str, now: datetime) -> Delivery:
-    """`redeliver` of the user's own. Raises ApiError 404 too."""
-    return redeliver(delivery=find_delivery(user=user, endpoint_id=endpoint_id, delivery_id=delivery_id), now=now)
-
-
 def disable_endpoint(*, endpoint: Endpoint, by: Endpoint.DisabledBy, now: datetime) -> None:
     """Nothing is sent there from now on; what waits is cancelled, and can be sent again when it is enabled. What an
     operator has disabled stays the operator's to enable."""
-    with transaction.atomic():
-        row = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).first()
-        if row is None or row.disabled_by == DisabledBy.OPERATOR:
-            return
-        row.is_enabled, row.disabled_by, row.updated_at = False, by, now
-        row.save(update_fields=["is_enabled", "disabled_by", "updated_at"])
-        _cancel_waiting(row, now)
+    disable_endpoints(endpoints=[endpoint.pk], by=by, now=now)
 
 
-def enable_endpoint(*, endpoint: Endpoint, now: datetime) -> None:
-    """As an operator does, whoever disabled it."""
-    Endpoint.objects.filter(pk=endpoint.pk).update(is_enabled=True, disabled_by="", updated_at=now)
+def disable_endpoints(*, endpoints: Sequence[int], by: Endpoint.DisabledBy, now: datetime) -> None:
+    """`disable_endpoint` of many, by their keys. Each CHANGED_AT_ONCE of them are a transaction of their own."""
+    for some in pieces(endpoints):
+        with transaction.atomic():
+            rows = Endpoint.objects.filter(pk__in=some).exclude(disabled_by=DisabledBy.OPERATOR)
+            ours = list(rows.select_for_update().values_list("pk", flat=True))
+            Endpoint.objects.filter(pk__in=ours).update(is_enabled=False, disabled_by=by, updated_at=now)
+            _cancel_waiting(Delivery.objects.filter(endpoint__in=ours), now)
+
+
+def enable_endpoints(*, endpoints: Sequence[int], now: datetime) -> None:
+    """As an operator does, whoever disabled them."""
+    for some in pieces(endpoints):
+        Endpoint.objects.filter(pk__in=some).update(is_enabled=True, disabled_by="", updated_at=now)
+
+
+def pieces(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    """As many as one transaction changes."""
+    return (keys[start : start + CHANGED_AT_ONCE] for start in range(0, len(keys), CHANGED_AT_ONCE))
+
+
+def destination_of(url: str) -> str:
+    """host:port. What may not be sent to any more is written down all the same, and refused when it is sent."""
+    try:
+        return parse_destination(url, allowed=settings.WEBHOOK_ALLOW).authority
+    except BadDestination:
+        return ""
 
 
 def own_endpoint(*, user: User, endpoint_id: str) -> Endpoint:
@@ -244,13 +238,12 @@ def _switch(endpoint: Endpoint, is_enabled: bool, now: datetime) -> None:
         return
     endpoint.is_enabled, endpoint.disabled_by = is_enabled, "" if is_enabled else DisabledBy.OWNER
     if not is_enabled:
-        _cancel_waiting(endpoint, now)
+        _cancel_waiting(endpoint.deliveries.all(), now)
 
 
-def _cancel_waiting(endpoint: Endpoint, now: datetime) -> None:
+def _cancel_waiting(deliveries: QuerySet[Delivery], now: datetime) -> None:
     """What is being sent just now ends by itself."""
-    waiting = endpoint.deliveries.filter(state=State.PENDING)
-    waiting.update(state=State.CANCELLED, due_at=None, finished_at=now)
+    deliveries.filter(state=State.PENDING).update(state=State.CANCELLED, due_at=None, finished_at=now)
 
 
 def _default_endpoint(user: User, now: datetime) -> tuple[Endpoint, str | None]:
@@ -284,14 +277,6 @@ def _check_address(url: str, field: str, resolve: LookUp = look_up) -> None:
             public_addresses(destination, found.result())
     except BadDestination as error:
         raise _wrong(field, str(error)) from None
-
-
-def _destination(url: str) -> str:
-    """host:port. What may not be sent to any more is written down all the same, and refused when it is sent."""
-    try:
-        return parse_destination(url, allowed=settings.WEBHOOK_ALLOW).authority
-    except BadDestination:
-        return ""
 
 
 def _wrong(field: str, message: str) -> ApiError:

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from inference.access.operations import Call, by_method, operation
 from inference.protocol import webhooks as wire
-from inference.webhooks import reading, services
+from inference.webhooks import reading, redelivery, services
 from inference.webhooks.serializers import delivery_form, detail_form, endpoint_form, issued_form
 from shared.accounts.roles import Permission
 
@@ -100,7 +100,7 @@ async def read_delivery(call: Call[None], webhook_id: str, delivery_id: str) -> 
 @operation("POST", summary="Send a delivery again", permission=MAY, answer=wire.Delivery)
 async def redeliver(call: Call[None], webhook_id: str, delivery_id: str) -> wire.Delivery:
     """Now, with the same `webhook-id` and body, and by the whole schedule where that fails."""
-    delivery = await sync_to_async(services.redeliver_own)(
+    delivery = await sync_to_async(redelivery.redeliver_own)(
         user=call.caller.user, endpoint_id=webhook_id, delivery_id=delivery_id, now=timezone.now()
     )
     return delivery_form(delivery)

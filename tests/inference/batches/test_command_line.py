@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.inference.batches.workers import running_worker, status
 from tests.inference.served import ServedStoa, run_manage, run_verbs
 
@@ -30,6 +32,28 @@ def test_a_file_of_requests_is_submitted_waited_for_and_read(stoa: ServedStoa, t
     assert [line["choices"][0]["text"] for line in lines] == ["w0 w1 ", "w0 "]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"id": "b", "prompt": "speak", "temperature": 9}, "line 4: temperature is wrong"),
+        ({"id": "a", "prompt": "speak"}, "line 4: id is that of another"),
+        ([], "line 4: The body must be a JSON object"),
+        (None, "line 4 is no JSON"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_a_file_is_named_by_its_line(stoa: ServedStoa, tmp_path: Path, wrong: object, words: str):
+    file = tmp_path / "a.jsonl"
+    broken = "{" if wrong is None else json.dumps(wrong)
+    file.write_text(f'\n{{"id": "a", "prompt": "speak"}}\r\n  \n{broken}\n{{"id": "c", "prompt": "speak"}}')
+
+    (done,) = run_verbs(stoa.environment, ["batch", "submit", str(file), "--model", "talker"])
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"stoa: {words}")
+    assert done.stdout == ""
+
+
 def test_a_batch_is_cancelled_and_what_is_wrong_is_told(stoa: ServedStoa, tmp_path: Path):
     good = write_lines(tmp_path / "good.jsonl", {"id": "a", "prompt": "speak"})
     bad = write_lines(tmp_path / "bad.jsonl", {"id": "a", "prompt": "speak"}, {"id": "a", "prompt": "speak"})
@@ -43,7 +67,7 @@ def test_a_batch_is_cancelled_and_what_is_wrong_is_told(stoa: ServedStoa, tmp_pa
     batch_id = submitted.stdout.strip()
     (cancelled,) = run_verbs(stoa.environment, ["batch", "cancel", batch_id])
 
-    assert "requests[1].id is that of another" in twice.stderr
+    assert "line 2: id is that of another" in twice.stderr
     assert [twice.returncode, nobody.returncode, nowhere.returncode] == [2, 4, 4]
     assert cancelled.stderr.strip() == f"{batch_id}: cancelled, 0 of 1 done"
     assert status(stoa, batch_id)["status"] == "cancelled"

@@ -1,36 +1,15 @@
 """The routes of webhooks, on a running server."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.inference.engine.processes import REPOSITORY
 from tests.inference.served import ServedStoa
 
 PUBLIC = "https://93.184.216.34"
-
-# Announces so many things to a user; two of them have been given up.
-_ANNOUNCE = """
-import sys
-import django
-django.setup()
-from django.utils import timezone
-from inference.webhooks.models import Attempt, Delivery
-from inference.webhooks.services import announce
-from shared.accounts.models import User
-now = timezone.now()
-user = User.objects.get(email=sys.argv[1])
-for number in range(int(sys.argv[2])):
-    announce(user=user, url=None, event="batch.complete", data={"number": number}, now=now)
-for delivery in Delivery.objects.filter(endpoint__user=user).order_by("pk")[:2]:
-    Attempt.objects.create(delivery=delivery, number=1, started_at=now, duration_ms=7, status=500, failure="status")
-    Delivery.objects.filter(pk=delivery.pk).update(state="failed", due_at=None, finished_at=now, attempts=1)
-"""
 
 
 def ask(stoa: ServedStoa, method: str, path: str, body: object = None, role: str = "STAFF") -> httpx2.Response:
@@ -42,17 +21,6 @@ def made(stoa: ServedStoa, url: str, role: str = "STAFF", **more: Any) -> dict[s
     assert answer.status_code == 200, answer.text
     endpoint: dict[str, Any] = answer.json()
     return endpoint
-
-
-@pytest.fixture
-def announce(stoa: ServedStoa) -> Any:
-    """Announces things to the user of a role."""
-
-    def announce(role: str, count: int) -> None:
-        command = [sys.executable, "-c", _ANNOUNCE, f"{role.lower()}@example.com", str(count)]
-        subprocess.run(command, cwd=REPOSITORY, env=stoa.environment, check=True, timeout=100)
-
-    return announce
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,8 @@ from pytest_django import Settings
 
 from inference.webhooks.delivery import deliver_due, forget_old, settle, take
 from inference.webhooks.models import Attempt, Delivery, Endpoint
-from inference.webhooks.services import change_endpoint, disable_endpoint, redeliver, rotate_secret
+from inference.webhooks.redelivery import redeliver
+from inference.webhooks.services import change_endpoint, disable_endpoint, rotate_secret
 from inference.webhooks.transport import Outcome
 from shared.accounts.models import User
 from shared.accounts.services import deactivate_user

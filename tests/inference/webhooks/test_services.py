@@ -13,6 +13,7 @@ from pytest_django import Settings
 from inference.webhooks import services
 from inference.webhooks.delivery import settle, take
 from inference.webhooks.models import Attempt, Delivery, Endpoint
+from inference.webhooks.redelivery import redeliver
 from inference.webhooks.sealing import unseal
 from inference.webhooks.transport import Outcome
 from shared.accounts.models import User
@@ -172,11 +173,11 @@ def test_disabling_cancels_what_waits_and_enabling_brings_nothing_back_by_itself
     delivery.refresh_from_db()
 
     assert delivery.state == "cancelled"
-    assert refused(lambda: services.redeliver(delivery=delivery, now=NOW)) == (400, None)
+    assert refused(lambda: redeliver(delivery=delivery, now=NOW)) == (400, None)
     assert change(user, endpoint, is_enabled=True).disabled_by == ""
     delivery.refresh_from_db()
     assert delivery.state == "cancelled"
-    assert services.redeliver(delivery=delivery, now=NOW).state == "pending"
+    assert redeliver(delivery=delivery, now=NOW).state == "pending"
 
 
 def test_what_an_operator_has_disabled_its_owner_cannot_enable(user: User):
@@ -184,7 +185,7 @@ def test_what_an_operator_has_disabled_its_owner_cannot_enable(user: User):
     services.disable_endpoint(endpoint=endpoint, by=Endpoint.DisabledBy.OPERATOR, now=NOW)
 
     assert refused(lambda: change(user, endpoint, is_enabled=True)) == (400, "enabled")
-    services.enable_endpoint(endpoint=endpoint, now=NOW)
+    services.enable_endpoints(endpoints=[endpoint.pk], now=NOW)
     assert change(user, endpoint, is_enabled=True).is_enabled
 
 
@@ -194,7 +195,7 @@ def test_what_an_operator_has_disabled_its_owner_cannot_delete_and_make_anew(use
     services.disable_endpoint(endpoint=default, by=Endpoint.DisabledBy.OPERATOR, now=NOW)
 
     assert refused(lambda: services.delete_endpoint(user=user, endpoint_id=default.public_id)) == (400, "id")
-    services.enable_endpoint(endpoint=default, now=NOW)
+    services.enable_endpoints(endpoints=[default.pk], now=NOW)
     services.delete_endpoint(user=user, endpoint_id=default.public_id)
     assert not Endpoint.objects.exists()
 
@@ -206,9 +207,9 @@ def test_what_is_sent_again_goes_to_the_address_that_its_endpoint_has_now(user: 
     Delivery.objects.update(state="delivered", due_at=None, finished_at=NOW)
     change(user, endpoint, url="https://93.184.216.35/new")
 
-    again = services.redeliver(delivery=own, now=NOW)
+    again = redeliver(delivery=own, now=NOW)
     assert (again.url, again.destination) == ("https://93.184.216.35/new", "93.184.216.35:443")
-    assert services.redeliver(delivery=one_off, now=NOW).url == f"{PUBLIC}/one-off"
+    assert redeliver(delivery=one_off, now=NOW).url == f"{PUBLIC}/one-off"
 
 
 def test_a_delivery_that_is_gone_cannot_be_sent_again(user: User):
@@ -216,7 +217,7 @@ def test_a_delivery_that_is_gone_cannot_be_sent_again(user: User):
     (delivery,) = announced(user)
     services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
 
-    assert refused(lambda: services.redeliver(delivery=delivery, now=NOW)) == (404, None)
+    assert refused(lambda: redeliver(delivery=delivery, now=NOW)) == (404, None)
 
 
 def test_a_default_endpoint_that_is_disabled_takes_no_one_off_addresses(user: User):
