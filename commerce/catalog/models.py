@@ -10,6 +10,7 @@ from django.db.models.functions import Cast, Coalesce
 from commerce.attachments.models import Attachment
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.api.slugs import validate_slug
 
 
 def platform_currency() -> str:
@@ -20,7 +21,7 @@ class ProductType(models.Model):
     """A branch of the market that a shop's products belong to: kitchen, outdoors, ..."""
 
     name = models.CharField(max_length=255)
-    slug = models.SlugField(max_length=255)
+    slug = models.SlugField(max_length=255, validators=[validate_slug])
     language = models.CharField(max_length=16, default="en")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -38,7 +39,7 @@ class Category(models.Model):
 
     type = models.ForeignKey(ProductType, on_delete=models.PROTECT, related_name="categories")
     name = models.CharField(max_length=255)
-    slug = models.SlugField(max_length=255)
+    slug = models.SlugField(max_length=255, validators=[validate_slug])
     language = models.CharField(max_length=16, default="en")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -121,7 +122,7 @@ class Product(Priced):
     type = models.ForeignKey(ProductType, on_delete=models.PROTECT, related_name="products")
     categories = models.ManyToManyField(Category, blank=True, related_name="products")
     name = models.CharField(max_length=255, db_index=True)
-    slug = models.SlugField(max_length=255)
+    slug = models.SlugField(max_length=255, validators=[validate_slug])
     description = models.TextField(blank=True)
     currency = models.CharField(max_length=3, default=platform_currency)
     is_taxable = models.BooleanField(default=True)

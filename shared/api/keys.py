@@ -8,6 +8,7 @@ from rest_framework.generics import RetrieveAPIView
 from rest_framework.request import Request
 
 from shared.api.query import query_language, whole_number
+from shared.api.slugs import reads_as_id
 
 M = TypeVar("M", bound=Model)
 
@@ -15,7 +16,7 @@ M = TypeVar("M", bound=Model)
 def by_key(rows: "QuerySet[M]", key: str, **slug_scope: str) -> M:
     """The row that `key` names: by its id where it is a number, else by its slug, within `slug_scope` (a language).
     Raises Http404."""
-    if key.isdigit():
+    if reads_as_id(key):
         number = whole_number(key)
         found = None if number is None else rows.filter(pk=number).first()
     else:

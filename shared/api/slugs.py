@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils.text import slugify
@@ -15,11 +16,22 @@ PLAIN_SUFFIXES = range(2, 10)
 TRIES = 5
 
 
+def reads_as_id(slug: str) -> bool:
+    """Whether it is a number: in a path that is always an id."""
+    return slug.isdigit()
+
+
+def validate_slug(slug: str) -> None:
+    """For a model's field: what a person types in the admin gets no suffix."""
+    if reads_as_id(slug):
+        raise ValidationError("A slug may not be a number alone: in an address that is an id.")
+
+
 def slug_candidates(text: str) -> list[str]:
     """The slugs of `text` to choose from, best first: without a suffix, with a small number, and at last with random
     letters. One that would read as an id gets a suffix too, and a text without a Latin letter or digit is "item"."""
     base = slugify(text)[:LONGEST].strip("-_") or "item"
-    candidates = [] if base.isdigit() else [base]
+    candidates = [] if reads_as_id(base) else [base]
     return [*candidates, *(f"{base}-{number}" for number in PLAIN_SUFFIXES), f"{base}-{secrets.token_hex(4)}"]
 
 

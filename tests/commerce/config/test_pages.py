@@ -42,6 +42,19 @@ def test_a_product_opens_in_the_admin(admin_client: Client, shop: Shop):
     assert b"Velmo lamp" in answer.content
 
 
+@pytest.mark.parametrize(
+    "page",
+    ["commerce_catalog/product", "commerce_catalog/producttype", "commerce_catalog/category", "commerce_shops/shop"],
+)
+def test_a_slug_that_would_be_read_as_an_id_is_refused(admin_client: Client, page: str):
+    def complaints(slug: str) -> list[str]:
+        answer = admin_client.post(f"/admin/{page}/add/", {"slug": slug})
+        return list(answer.context["adminform"].form.errors.get("slug", []))
+
+    assert complaints("2048") == ["A slug may not be a number alone: in an address that is an id."]
+    assert complaints("2048-2") == []
+
+
 def test_the_admin_list_costs_the_same_for_one_product_and_for_twenty(
     admin_client: Client, shop: Shop, django_assert_max_num_queries: object
 ):
