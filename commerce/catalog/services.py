@@ -48,7 +48,7 @@ def take_stock(*, lines: Sequence[StockLine]) -> None:
     """Takes all lines or, raising OutOfStock, none. The order of the locks is the same for everybody, so that two
     orders of the same things wait for each other and never for ever."""
     for key in sorted(wanted := _joined(lines)):
-        if not _move_stock(key, -wanted[key]):
+        if not _take(key, wanted[key]):
             raise OutOfStock(next(place for place, line in enumerate(lines) if _key(line) == key))
 
 
@@ -56,7 +56,7 @@ def take_stock(*, lines: Sequence[StockLine]) -> None:
 def return_stock(*, lines: Sequence[StockLine]) -> None:
     """Gives back what `take_stock` took."""
     for key in sorted(given := _joined(lines)):
-        _move_stock(key, given[key])
+        _give_back(key, given[key])
 
 
 def _key(line: StockLine) -> tuple[int, int]:
@@ -72,22 +72,39 @@ def _joined(lines: Sequence[StockLine]) -> Counter[tuple[int, int]]:
     return joined
 
 
-def _move_stock(key: tuple[int, int], change: int) -> bool:
-    """False, and nothing is changed, where there is not enough. Deleted goods are not taken, but do come back."""
+def _take(key: tuple[int, int], quantity: int) -> bool:
+    """False where there is not enough, or it is deleted."""
     product_id, variation_id = key
-    products = Product.objects.filter(pk=product_id)
-    if change < 0:
-        kind = Product.Kind.VARIABLE if variation_id else Product.Kind.SIMPLE
-        products = products.live().filter(quantity__gte=-change, product_type=kind)
-    figures: dict[str, Any] = {"quantity": F("quantity") + change, "sold_quantity": F("sold_quantity") - change}
-    if not products.update(**figures):
+    kind = Product.Kind.VARIABLE if variation_id else Product.Kind.SIMPLE
+    products = Product.objects.live().filter(pk=product_id, product_type=kind, quantity__gte=quantity)
+    if not products.update(**_figures(-quantity)):
         return False
     if not variation_id:
         return True
-    variations = Variation.objects.filter(pk=variation_id, product_id=product_id)
-    if change < 0:
-        variations = variations.live().filter(quantity__gte=-change)
-    return bool(variations.update(**figures))
+    variations = Variation.objects.live().filter(pk=variation_id, product_id=product_id, quantity__gte=quantity)
+    return bool(variations.update(**_figures(-quantity)))
+
+
+def _give_back(key: tuple[int, int], quantity: int) -> None:
+    """To deleted goods too. A variable product has what its variations have: of one deleted since, or of the time when
+    it was a simple one, it gets nothing back to sell."""
+    product_id, variation_id = key
+    products = Product.objects.filter(pk=product_id)
+    product = products.select_for_update().get()
+    figures = _figures(quantity)
+    if variation_id:
+        variations = product.variations.filter(pk=variation_id)
+        counts = variations.live().exists()
+        variations.update(**figures)
+    else:
+        counts = product.product_type == Product.Kind.SIMPLE
+    if not counts:
+        del figures["quantity"]
+    products.update(**figures)
+
+
+def _figures(change: int) -> dict[str, Any]:
+    return {"quantity": F("quantity") + change, "sold_quantity": F("sold_quantity") - change}
 
 
 def change_rating(*, product_id: int, stars: int, count: int) -> None:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from commerce.catalog.models import Product, Variation
 from commerce.catalog.services import OutOfStock, StockLine, change_rating, return_stock, take_stock
+from commerce.catalog.variations import set_variations
 from commerce.shops.models import Shop
 from tests.commerce.catalog.goods import make_product, make_variable_product
 
@@ -86,6 +88,29 @@ class TestOneAtATime:
         return_stock(lines=[line(lamp, 1)])
 
         assert figures(lamp) == (5, 0)
+
+    def test_what_comes_back_to_a_deleted_variation_is_not_for_sale(self, shop: Shop):
+        shirt = make_variable_product(shop, small=4, large=2)
+        small, large = shirt.variations.all()
+        take_stock(lines=[line(shirt, 3, small), line(shirt, 2, large)])
+        shirt.refresh_from_db()
+        kept = {"id": large.pk, "title": "large", "price": 2100}
+        set_variations(product=shirt, wanted=[kept], now=timezone.now())
+
+        return_stock(lines=[line(shirt, 3, small), line(shirt, 1, large)])
+
+        assert (figures(small), figures(large), figures(shirt)) == ((4, 0), (1, 1), (1, 1))
+
+    def test_what_was_sold_when_a_product_was_simple_is_no_stock_of_its_variations(self, shop: Shop):
+        shirt = make_product(shop, quantity=5)
+        take_stock(lines=[line(shirt, 2)])
+        shirt.refresh_from_db()
+        shirt.product_type = Product.Kind.VARIABLE
+        set_variations(product=shirt, wanted=[{"title": "small", "price": 20, "quantity": 3}], now=timezone.now())
+
+        return_stock(lines=[line(shirt, 2)])
+
+        assert figures(shirt) == (3, 0)
 
     def test_a_line_of_less_than_one_is_a_mistake_of_ours(self, shop: Shop):
         with pytest.raises(ValueError, match="at least one"):
