@@ -4,6 +4,7 @@ A credential is an access token or an API key. Every call reads its row, so that
 deactivated user and a changed role or password count from the next request.
 """
 
+import contextlib
 import hashlib
 import hmac
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import OperationalError, connection
+from django.db import Error, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -24,6 +25,7 @@ from shared.accounts.tokens import InvalidToken, TokenKind, decode
 from shared.api.errors import ApiError
 from shared.observability.request_notes import current_notes
 from shared.serving.kept_threads import let_thread_go
+from shared.sqlite.base import without_waiting
 
 KEY_MARK = "stoa_"
 LONGEST_CREDENTIAL = 4096
@@ -148,13 +150,14 @@ def _note(principal: Principal) -> None:
 
 
 def _note_use(key: ApiKey, now: datetime) -> None:
+    """Not now where the row or the database is somebody else's, or nothing can be written: who reads is neither held
+    up nor refused, and the key's next request tries again."""
     if key.last_used_at and key.last_used_at > now - LAST_USED_EVERY:
         return
     stale = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_EVERY)
-    try:
-        ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
-    except OperationalError:
-        return  # a database that cannot be written just now must not stop those who only read
+    free = ApiKey.objects.select_for_update(skip_locked=True, no_key=True).filter(stale, pk=key.pk)
+    with contextlib.suppress(Error), without_waiting(), transaction.atomic():
+        ApiKey.objects.filter(pk__in=free).update(last_used_at=now)
 
 
 class BearerAuthentication(BaseAuthentication):

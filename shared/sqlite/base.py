@@ -11,8 +11,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.backends.sqlite3 import base
 
 ASK_EVERY_S = (0.001, 0.005)  # at random in between, so that those who wait do not keep step
@@ -51,9 +52,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """Waits for its turn no longer than the option `timeout` says, as Django's own."""
 
     transaction_mode: str | None  # Django sets it, but its types do not say so
+    waits = True
 
     def _start_transaction_under_autocommit(self) -> None:
-        limit_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
+        timeout_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
+        limit_s = timeout_s if self.waits else 0.0
         give_up_at = time.monotonic() + limit_s
         line = _lines.setdefault(str(self.settings_dict["NAME"]), Line())
         self.connection.execute("PRAGMA busy_timeout = 0")
@@ -62,7 +65,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 while not self._begins() and time.monotonic() < give_up_at:
                     time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
         finally:
-            self.connection.execute(f"PRAGMA busy_timeout = {int(limit_s * 1000)}")
+            self.connection.execute(f"PRAGMA busy_timeout = {int(timeout_s * 1000)}")
         if not self.connection.in_transaction:
             raise OperationalError("database is locked")
 
@@ -76,3 +79,18 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 return False
             raise OperationalError(str(error)) from error
         return True
+
+
+@contextlib.contextmanager
+def without_waiting() -> Iterator[None]:
+    """A transaction that begins within begins at once, or raises OperationalError while somebody else writes. Of
+    another database than SQLite nothing is changed: there rows are locked, which SKIP LOCKED passes over."""
+    database: Any = connection
+    if database.vendor != "sqlite":
+        yield
+        return
+    database.waits = False
+    try:
+        yield
+    finally:
+        database.waits = True

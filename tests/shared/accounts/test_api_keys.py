@@ -2,12 +2,14 @@
 
 import io
 import statistics
+import threading
 import time
 from datetime import timedelta
 
 import pytest
 import time_machine
 from django.core.management import call_command
+from django.db import connection, transaction
 from django.utils import timezone
 
 from shared.accounts.authentication import authenticate
@@ -148,3 +150,32 @@ def test_the_last_use_is_noted_once_a_minute(staff: User) -> None:
         assert key.last_used_at is not None
         noted.append(round((key.last_used_at - now).total_seconds()))
     assert noted == [0, 0, 0, 61, 61]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_d2_whoever_holds_a_keys_row_holds_nobody_up_who_reads_with_it() -> None:
+    key, raw = create_api_key(user=make_user(Role.STAFF), name="k", now=timezone.now())
+    holding, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            ApiKey.objects.filter(pk=key.pk).update(name="renamed")
+            holding.set()
+            may_end.wait(60)
+        connection.close()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(60)
+    started = time.monotonic()
+    try:
+        assert authenticate(raw).api_key == key
+        assert time.monotonic() - started < 5
+    finally:
+        may_end.set()
+        thread.join()
+    key.refresh_from_db()
+    assert (key.name, key.last_used_at) == ("renamed", None)
+    authenticate(raw)
+    key.refresh_from_db()
+    assert key.last_used_at is not None

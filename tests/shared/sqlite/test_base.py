@@ -9,6 +9,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
+from shared.sqlite.base import without_waiting
 from tests.shared.accounts.conftest import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,6 +65,17 @@ def test_d2_who_waits_too_long_is_told(held_lock: threading.Event, monkeypatch: 
         pass
     assert time.monotonic() - started >= 0.2
     held_lock.set()
+
+
+def test_d2_who_does_not_wait_is_told_at_once(held_lock: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 60)
+    started = time.monotonic()
+    with pytest.raises(OperationalError, match="database is locked"), without_waiting(), transaction.atomic():
+        pass
+    assert time.monotonic() - started < 30
+    threading.Timer(0.3, held_lock.set).start()
+    with transaction.atomic():  # which waits again
+        assert held_lock.is_set()
 
 
 def test_d2_who_waits_comes_to_his_turn_in_the_order_in_which_all_came(held_lock: threading.Event) -> None:
