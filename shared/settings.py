@@ -94,6 +94,9 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # A Redis-protocol server: limits counted over all processes. Empty: counted in this process alone.
 REDIS_URL = env.str("REDIS_URL")
 
+# Tasks that the server runs itself, by name, and every how many seconds.
+SERVER_ROUNDS: dict[str, float] = {}
+
 LOGIN_REDIRECT_URL = "admin:index"
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = [

@@ -17,7 +17,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 
 from commerce.analytics import dashboard_panels as panels
-from commerce.analytics import reports, scopes, services
+from commerce.analytics import reports, scopes
 from commerce.analytics.calendars import Span
 from commerce.analytics.dashboard_access import SignInForm
 from commerce.analytics.dashboard_charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
@@ -101,8 +101,6 @@ def _opened(request: HttpRequest) -> Iterator[DashboardFigures]:
     """Raises ValidationFailed for what cannot be asked, and ApiError 404 for a shop of somebody else."""
     asked, now = Request(request), timezone.now()
     scope = scopes.scope_of(_asker(request), shop_id=asked_shop(asked), currency=asked_currency(asked))
-    if not settings.CELERY_BROKER_URL:  # there is no worker
-        services.fold_if_many(now=now)
     with reports.opened(scope, now=now) as report:
         span = asked_span(asked, report.today) or default_span(report.today)
         yield DashboardFigures(report, span=span, language=query_language(asked))

@@ -6,7 +6,7 @@ platform, a customer or product of 0 none. Money is in minor units.
 
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Now
 
 
 class Source(models.IntegerChoices):
@@ -36,6 +36,7 @@ class Entry(models.Model):
     units = models.BigIntegerField()
     stars = models.IntegerField()
     reviews = models.IntegerField()
+    written_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         verbose_name_plural = "entries"
@@ -146,7 +147,7 @@ class Books(models.Model):
     next_time_zone = models.CharField(max_length=64, blank=True)
     rebuilt_source = models.SmallIntegerField(default=Source.ORDERS, choices=Source.choices)
     rebuilt_id = models.BigIntegerField(default=0)  # up to here, of this source, the next generation has all
-    folded_at = models.DateTimeField(null=True)
+    folded_at = models.DateTimeField(null=True)  # changes with every fold: one of an older moment is refused
     reconciled_on = models.DateField(null=True)
 
     class Meta:

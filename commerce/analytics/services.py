@@ -24,7 +24,6 @@ from commerce.reviews.models import Review
 from shared.accounts.models import User
 
 ENTRIES_AT_ONCE = 20_000
-MANY = 1_000  # entries, which are added up in about the time that the rest of a report takes
 ROWS_AT_ONCE = 5_000  # of a rebuild: SQLite's other writers wait so long
 ROUND_S = 20.0  # the other tasks of a worker wait so long
 RECONCILED_AFTER = 3  # o'clock
@@ -75,10 +74,10 @@ def _nothing_to_count() -> bool:
 
 
 def measure_lag(*, now: datetime) -> Lag:
-    """Entries that wait to be folded, and the seconds since the last fold; 0 where none wait."""
-    waiting = Entry.objects.count()
-    folded_at = Books.objects.filter(pk=1).values_list("folded_at", flat=True).first()
-    return Lag(entries=waiting, seconds=(now - folded_at).total_seconds() if waiting and folded_at else 0.0)
+    """Entries that wait to be folded, and the age of the oldest of them; 0 where none wait."""
+    oldest = Entry.objects.order_by("id").values_list("written_at", flat=True).first()
+    seconds = max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
+    return Lag(entries=Entry.objects.count(), seconds=seconds)
 
 
 def fold(*, now: datetime) -> int:
@@ -89,12 +88,6 @@ def fold(*, now: datetime) -> int:
         if count < ENTRIES_AT_ONCE:
             break
     return folded
-
-
-def fold_if_many(*, now: datetime) -> None:
-    """Where no worker folds, whoever reads does, once it would be quicker."""
-    if Entry.objects.all()[MANY : MANY + 1].exists():
-        fold(now=now)
 
 
 def fold_some(*, now: datetime, most: int = ENTRIES_AT_ONCE) -> int:
@@ -158,8 +151,7 @@ def needs_rebuild() -> bool:
 
 
 def keep_up(*, now: datetime) -> None:
-    """A worker's round: the triggers are there, the ledger is folded, and a rebuild that is needed goes on for a
-    while."""
+    """A round: the triggers are there, the ledger is folded, and a rebuild that is needed goes on for a while."""
     if not triggers.are_there():
         logger.error("triggers_missing")
         open_books()

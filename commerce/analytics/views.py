@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_control
@@ -14,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from commerce.analytics import goods, reports, scopes, services, snapshots
+from commerce.analytics import goods, reports, scopes, snapshots
 from commerce.analytics.filters import asked_comparison, asked_currency, asked_shop, asked_span
 from commerce.analytics.serializers import (
     CategoryProductsSerializer,
@@ -46,8 +45,6 @@ class FiguresView(APIView):
     permission_classes = [SHOP_PEOPLE]
 
     def scope(self, request: Request) -> scopes.Scope:
-        if not settings.CELERY_BROKER_URL:  # there is no worker
-            services.fold_if_many(now=timezone.now())
         return scopes.scope_of(
             request.auth.user,
             shop_id=asked_shop(request),

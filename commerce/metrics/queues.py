@@ -28,7 +28,7 @@ def queue_families(now: datetime) -> list[Metric]:
         ),
         GaugeMetricFamily(
             "stoa_analytics_lag_seconds",
-            "While there are any: for how long nothing has been folded.",
+            "The age of the oldest of them.",
             lag.seconds,
         ),
         GaugeMetricFamily("stoa_description_jobs_open", "Jobs of descriptions that have not ended.", jobs["jobs"]),

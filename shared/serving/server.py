@@ -24,6 +24,7 @@ from shared.observability import metrics
 from shared.observability.health import is_draining, start_draining
 from shared.observability.tracing_out import start_tracing
 from shared.serving.http import HttpProtocol, most_connections
+from shared.serving.rounds import start_rounds
 from shared.serving.websockets import WebSocketProtocol
 from shared.sqlite.holding import hold_open
 
@@ -103,6 +104,7 @@ class DrainingServer(uvicorn.Server):
         # What was imported stays: to look through it again and again would stop everybody for a tenth of a second.
         gc.collect()
         gc.freeze()
+        start_rounds(settings.SERVER_ROUNDS)
         logger.info("serving", urls=[_url_of(listener) for listener in sockets or []], pid=os.getpid())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

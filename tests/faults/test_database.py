@@ -21,6 +21,14 @@ import pytest
 from tests.commerce.served import REPOSITORY, ServedShop, make_shop, served_shop, shop_environment, start_server, url_of
 
 THREADS = (8, 1, 1)  # of each process
+LOCK_PATIENCE_S = 8  # of a server that wants to write
+# What 2,000 refunds of 0.01 would have entered.
+ENTRIES = """
+    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 2000)
+    INSERT INTO commerce_analytics_entry (source, source_id, happened_at, shop_id, currency, status, customer_id,
+        product_id, orders, revenue, refunds, customers, units, stars, reviews)
+    SELECT 0, n, '2026-01-01 12:00:00', 0, 'EUR', '', 0, 0, 0, 0, 1, 0, 0, 0, 0 FROM counted
+"""
 ADDRESS = {"street_address": "1 Rue de Rivoli", "city": "Paris", "zip": "75001", "country": "FR"}
 
 
@@ -61,12 +69,13 @@ def test_d1_many_threads_and_processes_write_and_nobody_finds_the_database_locke
 
 
 @contextlib.contextmanager
-def foreign_lock(home: Path, seconds: float) -> Iterator[None]:
-    """Another program writes, and takes its time."""
+def foreign_lock(home: Path, seconds: float, first: str = "") -> Iterator[None]:
+    """Another program writes, and takes its time; `first` is committed before."""
     locked = threading.Event()
 
     def hold() -> None:
         with contextlib.closing(sqlite3.connect(home / "stoa.sqlite3", isolation_level=None, timeout=30)) as database:
+            database.executescript(first)
             database.execute("BEGIN IMMEDIATE")
             locked.set()
             time.sleep(seconds)
@@ -119,6 +128,28 @@ def test_d2_under_a_foreign_lock_reads_go_on_and_writes_are_told_to_come_again(w
             0
         ]
         assert add_address(shop.url, headers, customer, "after").status_code == 201
+
+
+@pytest.mark.timeout(300)
+def test_d2_under_a_foreign_lock_figures_and_reads_by_a_key_wait_for_nothing():
+    """Though figures wait to be folded and the key's first use to be noted."""
+    with served_shop(provider_url="http://127.0.0.1:9") as shop:
+        key, home = {"X-API-Key": shop.api_key("SUPER_ADMIN")}, shop.log.parent
+        before = httpx2.get(f"{shop.url}/api/analytics", headers=shop.headers("SUPER_ADMIN"), timeout=60).json()
+        noted = "SELECT last_used_at IS NOT NULL FROM accounts_apikey"
+        with foreign_lock(home, seconds=15, first=ENTRIES):
+            assert stored(home, "SELECT count(*) FROM commerce_analytics_entry")[0] > 1000
+            reads = [
+                httpx2.get(f"{shop.url}/api/{path}", headers=key, timeout=60)
+                for path in ("analytics", "top-rate-product", "addresses", "analytics")
+            ]
+            assert stored(home, noted) == [0]
+
+        assert [answer.status_code for answer in reads] == [200] * 4
+        assert max(answer.elapsed.total_seconds() for answer in reads) < LOCK_PATIENCE_S / 2
+        assert reads[-1].json()["totalRefunds"] == before["totalRefunds"] + 20
+        assert httpx2.get(f"{shop.url}/api/analytics", headers=key, timeout=60).status_code == 200
+        assert stored(home, noted) == [1]
 
 
 @dataclass

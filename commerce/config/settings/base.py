@@ -141,6 +141,14 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-commerce:", most_seconds=30)
 
+# Without a worker the server looks after the figures itself, and has SQLite look at its tables.
+if not CELERY_BROKER_URL:
+    SERVER_ROUNDS = {
+        "commerce.analytics.tasks.keep_up": 10.0,
+        "commerce.analytics.tasks.reconcile": 600.0,
+        "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
+    }
+
 # Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY")

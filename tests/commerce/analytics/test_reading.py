@@ -16,6 +16,7 @@ from commerce.orders.models import Order
 from shared.accounts.roles import Role
 from tests.commerce.analytics.market import Market, assert_right, make_market, make_order, make_refund, told
 from tests.commerce.conftest import bearer, make_user
+from tests.commerce.orders.buying import make_goods
 from tests.commerce.reviews.writing import review
 
 STATUSES = {
@@ -288,6 +289,37 @@ def test_categories_are_of_one_language(market: Market, now: datetime):
         assert len(told(market.clients["platform"], f"{path}?limit=1")) == 1
 
 
+def test_without_a_limit_there_are_ten_products_and_fifteen_categories(market: Market, now: datetime):
+    more = [make_goods(market.shops[0], f"more-{number}", quantity=3) for number in range(20)]
+    for product in more:
+        shelf = Category.objects.create(name=product.name, slug=f"shelf-{product.slug}", type=product.type)
+        shelf.products.add(product)
+        review(market.customers[0], product, rating=4)
+    make_order(market.customers[0], more, at=now)
+
+    for path, default in (
+        ("low-stock-products", 10),
+        ("top-rate-product", 10),
+        ("category-wise-product", 15),
+        ("category-wise-product-sale", 15),
+    ):
+        assert len(told(market.clients["platform"], path)) == default, path
+        assert len(told(market.clients["platform"], f"{path}?limit=20")) == 20, path
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["not folded", "folded"])
+def test_best_rated_products_are_of_one_language(market: Market, now: datetime, folded: bool):
+    lampe = make_goods(market.shops[0], "lampe", language="de")
+    for product in (lampe, market.products[0]):
+        review(market.customers[0], product, rating=4)
+    if folded:
+        services.fold(now=now)
+
+    for query, expected in (("", market.products[0]), ("?language=en", market.products[0]), ("?language=de", lampe)):
+        rows = told(market.clients["platform"], f"top-rate-product{query}")
+        assert [row["id"] for row in rows] == [expected.pk], query
+
+
 def test_low_stock_is_below_ten_and_lowest_first(market: Market):
     for product, quantity in zip(market.products, (9, 10, 0, 3, 2, 100), strict=True):
         Product.objects.filter(pk=product.pk).update(quantity=quantity)
@@ -303,15 +335,3 @@ def test_low_stock_is_below_ten_and_lowest_first(market: Market):
     body = told(market.clients["staff"], "low-stock-products?with=type;shop")
     assert [(row["shop"]["name"], row["type"]["slug"]) for row in body] == [("Harbour", "home")] * 2
     assert market.clients["owner"].get("/api/low-stock-products?limit=0").status_code == 422
-
-
-def test_without_a_worker_who_reads_folds(
-    market: Market, now: datetime, settings: Settings, monkeypatch: pytest.MonkeyPatch
-):
-    settings.CELERY_BROKER_URL = ""
-    monkeypatch.setattr(services, "MANY", 3)
-    make_order(market.customers[0], market.products, at=now)
-
-    assert told(market.clients["platform"], "analytics")["totalOrders"] == 1
-    assert services.measure_lag(now=now).entries == 0
-    assert_right(market, now)

@@ -1,12 +1,13 @@
 """`analytics reconcile`, `rebuild`, `fold` and `lag`, and the nightly round."""
 
 import io
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 import time_machine
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models.functions import Now
 from pytest_django import Settings
 
 from commerce.analytics import reconcile, services, tasks, triggers
@@ -150,13 +151,25 @@ def test_nothing_is_rebuilt_without_need(sold: Order, now: datetime):
 
 
 def test_the_lag_is_what_waits(sold: Order, now: datetime):
-    assert services.measure_lag(now=now).entries == Entry.objects.count() > 0
+    waiting = Entry.objects.count()
+    assert waiting > 2
+    Entry.objects.update(written_at=now - timedelta(seconds=90))
+    Entry.objects.filter(pk=Entry.objects.latest("pk").pk).update(written_at=now)
+    assert services.measure_lag(now=now) == services.Lag(entries=waiting, seconds=90)  # nothing was ever folded
+    assert run("lag") == f"{waiting} entries wait, the oldest for 90 s.\n"
+
+    services.fold_some(now=now, most=waiting - 1)
+    assert services.measure_lag(now=now + timedelta(seconds=5)) == services.Lag(entries=1, seconds=5)
     run("fold")
-    later = now + timedelta(seconds=90)
-    assert services.measure_lag(now=later) == services.Lag(entries=0, seconds=0)
-    make_order(sold.customer, [], at=now)
-    assert services.measure_lag(now=later) == services.Lag(entries=1, seconds=90)
-    assert run("lag") == "1 entries wait; the last were folded 0 s ago.\n"
+    assert services.measure_lag(now=now) == services.Lag(entries=0, seconds=0)
+
+
+def test_an_entry_is_as_old_as_what_wrote_it(market: Market):
+    """Whatever day it is of; by the database's clock, which no test stops."""
+    make_order(market.customers[0], market.products, at=datetime(2020, 1, 1, tzinfo=UTC))
+
+    written_just_now = Entry.objects.filter(written_at__gt=Now() - timedelta(minutes=5), written_at__lte=Now())
+    assert written_just_now.count() == Entry.objects.count() > 0
 
 
 def test_every_night_once_wrong_figures_are_found_and_made_anew(sold: Order, market: Market, now: datetime):

@@ -54,4 +54,4 @@ class Command(BaseCommand):
 
     def _lag(self) -> None:
         lag = services.measure_lag(now=timezone.now())
-        self.stdout.write(f"{lag.entries} entries wait; the last were folded {lag.seconds:.0f} s ago.")
+        self.stdout.write(f"{lag.entries} entries wait, the oldest for {lag.seconds:.0f} s.")
