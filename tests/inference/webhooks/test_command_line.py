@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import httpx2
+import pytest
 
 from tests.inference.served import ServedStoa, run_verbs
 
 
+@pytest.mark.timeout(300)  # it starts several programs
 def test_what_was_given_up_is_listed_and_sent_again(stoa: ServedStoa, announce: Any):
     headers = stoa.headers("STAFF")
     body = {"url": "https://93.184.216.34/hook"}
