@@ -90,7 +90,7 @@ def _give_back(key: tuple[int, int], quantity: int) -> None:
     it was a simple one, it gets nothing back to sell."""
     product_id, variation_id = key
     products = Product.objects.filter(pk=product_id)
-    product = products.select_for_update().get()
+    product = products.select_for_update(no_key=True).get()
     figures = _figures(quantity)
     if variation_id:
         variations = product.variations.filter(pk=variation_id)
