@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 REPLACEMENT = "\ufffd"
+CHARACTER_BYTES = 4
+WINDOW = 16  # tokens: more than the bytes that the end of a text can still be waiting for
 
 
 class TextStream:
@@ -23,6 +25,7 @@ class TextStream:
         self._window: list[int] = []
         self._context = 0
         self._decoded = 0
+        self._broken = 0  # characters that are none, before the window's text
         self._held = ""
         self.length = 0
         self.released = 0
@@ -50,14 +53,29 @@ class TextStream:
         self._window.append(token)
         text = self._decode(self._window)
         whole = text.rstrip(REPLACEMENT)
-        new = whole[self._decoded :]
-        if len(whole) < len(text) or not new:
-            self._decoded = max(self._decoded, len(whole))
-            return new
-        self._window = self._window[self._context :]
-        self._context = len(self._window)
-        self._decoded = len(self._decode(self._window))
+        if new := whole[self._decoded :]:
+            new, self._broken = REPLACEMENT * self._broken + new, 0
+            if len(whole) == len(text):
+                self._window = self._window[self._context :]
+                self._context = len(self._window)
+                self._decoded = len(self._decode(self._window))
+                return new
+        self._decoded = max(self._decoded, len(whole))
+        if not new and not self._decode([token, token]):
+            self._window.pop()  # special; a space that only the beginning drops has text as two
+        elif len(self._window) - self._context > 2 * WINDOW:
+            self._cut(text)
         return new
+
+    def _cut(self, text: str) -> None:
+        """Forgets the beginning of a window whose text will not be whole; what is broken in it is only counted."""
+        open_from = max(self._decoded, len(text) - CHARACTER_BYTES)
+        kept = self._window[-WINDOW:]
+        again = self._decode(kept)
+        if again.endswith(text[open_from:]):
+            self._broken += open_from - self._decoded
+            self._window, self._context = kept, 0
+            self._decoded = len(again) - (len(text) - open_from)
 
     def _hold_back(self, new: str) -> str:
         text = self._held + new

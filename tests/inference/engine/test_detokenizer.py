@@ -3,12 +3,15 @@
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 
 from inference.engine.detokenizer import TextStream
 from tests.inference.engine.tiny_models import SPECIAL, byte_tokenizer
 
 BYTES = byte_tokenizer().backend_tokenizer
+LONE = BYTES.encode("\u20ac").ids  # the bytes of a character, each a token
 
 
 def decode(ids: list[int]) -> str:
@@ -27,6 +30,33 @@ def test_any_tokens_join_to_the_whole_text_without_its_broken_end(seed: int) -> 
     draw = Random(seed)
     ids = [draw.randrange(BYTES.get_vocab_size()) for _ in range(draw.randrange(1, 80))]
     assert "".join(pieces(ids)) == decode(ids).rstrip("\ufffd")
+
+
+runs = st.lists(
+    st.tuples(st.sampled_from([*LONE, 0, 1]) | st.integers(0, BYTES.get_vocab_size() - 1), st.integers(1, 90)),
+    max_size=8,
+)
+
+
+@given(runs)
+def test_runs_of_a_token_join_to_the_whole_text_too(runs: list[tuple[int, int]]) -> None:
+    ids = [token for token, times in runs for _ in range(times)]
+    assert "".join(pieces(ids)) == decode(ids).rstrip("\ufffd")
+
+
+@pytest.mark.parametrize("again", [[LONE[1]], [LONE[0]], LONE[:2], [0], [LONE[0], 0, 0]])
+def test_tokens_without_text_are_decoded_a_bounded_number_of_times(again: list[int]) -> None:
+    decoded = 0
+
+    def counting(ids: list[int]) -> str:
+        nonlocal decoded
+        decoded += len(ids)
+        return decode(ids)
+
+    stream = TextStream(counting)
+    ids = again * 1000
+    assert not any(map(stream.push, ids))
+    assert decoded < 100 * len(ids)
 
 
 @pytest.mark.parametrize("seed", range(30))
