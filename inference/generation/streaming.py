@@ -39,19 +39,24 @@ async def _events(
 ) -> AsyncIterator[bytes]:
     span = tracing.start("stream")
     let_thread_go()  # the one that the middleware had for the response
+    clock = asyncio.get_running_loop().time
     try:
         if start:
             yield start
+        sent_at = clock()
         while True:
             try:
-                async with asyncio.timeout(KEEP_ALIVE_S):
+                async with asyncio.timeout_at(sent_at + KEEP_ALIVE_S):
                     output = await anext(outputs)
             except TimeoutError:
                 yield sse.KEEP_ALIVE
+                sent_at = clock()
                 continue
             except StopAsyncIteration:
                 return
-            yield b"".join(form(output))
+            if events := b"".join(form(output)):  # a token that is held back may have none
+                yield events
+                sent_at = clock()
             if output.finish_reason is FinishReason.ERROR:
                 return
     finally:

@@ -2,10 +2,11 @@
 
 import asyncio
 import gc
+import itertools
 
 import pytest
 
-from inference.engine import GenerationOutput, GenerationStream
+from inference.engine import GenerationOutput, GenerationStream, StepOutput
 from inference.generation import streaming
 from inference.generation.streaming import EventStream
 
@@ -38,6 +39,24 @@ async def test_s14_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch
         pass
     assert part == b"0\n"
     assert [rest async for rest in parts] == []
+
+
+async def test_s14_tokens_that_are_held_back_say_nothing_so_it_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 0.05)
+    talk = Talk()
+    parts = aiter(EventStream(talk.outputs, lambda output: [] if output.finish_reason is None else form(output)))
+
+    async def speak() -> None:
+        for index in itertools.count():
+            talk.outputs.push(StepOutput.of(0, GenerationOutput(request_id="r", index=index, text="")))
+            await asyncio.sleep(0.001)
+
+    speaking = asyncio.create_task(speak())
+    async with asyncio.timeout(30):
+        assert [await anext(parts) for _ in range(3)] == [b": keep-alive\n\n"] * 3
+    speaking.cancel()
+    talk.outputs.fail("over")
+    assert len([part async for part in parts if part != b": keep-alive\n\n"]) == 1
 
 
 async def test_s2_a_reader_that_is_cancelled_abandons_the_generation():
