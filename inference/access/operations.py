@@ -25,7 +25,7 @@ from shared.accounts.authentication import Principal, aauthenticate, credential_
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, Problem, problem_response
 from shared.api.idempotent_requests import HEADER
-from shared.api.json import LARGEST_CREDENTIALS_BYTES, parse_json
+from shared.api.json import LARGEST_CREDENTIALS_BYTES, parse_json, require_utf8
 from shared.observability.request_id import current_request_id
 
 BodyT = TypeVar("BodyT")
@@ -255,6 +255,7 @@ async def _body(
         return declared.body()
     if request.content_type not in ("application/json", ""):
         raise ApiError(415, "Send the body as JSON, with `Content-Type: application/json`.")
+    require_utf8(request.content_params or {})
     if reader:
         return await asyncio.to_thread(reader, raw)
     kind = declared.body

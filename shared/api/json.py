@@ -24,7 +24,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class StrictJSONParser(BaseParser):
-    """DRF's door to `parse_json`. Only UTF-8 is spoken (RFC 8259, section 8.1)."""
+    """DRF's door to `parse_json`."""
 
     media_type = "application/json"
     largest_bytes: int | None = None  # None: what the server as a whole takes
@@ -32,9 +32,7 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        charset = parse_header_parameters(media_type or "")[1].get("charset", "utf-8")
-        if charset.lower() not in ("utf-8", "utf8"):
-            raise _bad("The body must be in UTF-8; leave charset out of Content-Type.")
+        require_utf8(parse_header_parameters(media_type or "")[1])
         body = stream.read()
         if self.largest_bytes is not None and len(body) > self.largest_bytes:
             raise ApiError(413, f"The request body is larger than {self.largest_bytes} bytes.")
@@ -45,6 +43,13 @@ class CredentialsJSONParser(StrictJSONParser):
     """For routes that anybody may call, and whose bodies hold credentials and little else."""
 
     largest_bytes = LARGEST_CREDENTIALS_BYTES
+
+
+def require_utf8(parameters: Mapping[str, str]) -> None:
+    """Raises ApiError 400 where those of Content-Type name another charset: JSON has no other (RFC 8259, section
+    8.1)."""
+    if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise _bad("The body must be in UTF-8; leave charset out of Content-Type.")
 
 
 def parse_json(body: bytes) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Rows I2 and I7 on every route: JSON that no database keeps, and what is no id, no number and no cursor."""
 
+import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -7,7 +8,7 @@ import httpx2
 import pytest
 
 from tests.inference.access.test_route_matrix import TABLE
-from tests.inference.served import ServedStoa
+from tests.inference.served import PASSWORD, ServedStoa
 from tests.shared.api.test_json import REFUSED
 
 pytestmark = pytest.mark.timeout(300)
@@ -48,6 +49,30 @@ def test_i2_nor_in_an_encoding_that_is_none(client: httpx2.Client, method: str, 
     headers = {"Content-Type": "application/json; charset=nope"}
     answer = client.request(method, nobody(route), content=b"{}", headers=headers)
     assert answer.status_code in (400, 404, 415), answer.text
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("/inference", {"model": "talker", "prompt": "speak", "max_tokens": 1}),
+        ("/inference/stream", {"model": "talker", "prompt": "speak", "max_tokens": 1}),
+        ("/embeddings", {"model": "embedder", "input": "a"}),
+        ("/v1/chat/completions", {"model": "talker", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}),
+        ("/v1/completions", {"model": "talker", "prompt": "speak", "max_tokens": 1}),
+        ("/v1/embeddings", {"model": "embedder", "input": "a"}),
+        ("/tokenize", {"model": "talker", "prompt": "a"}),
+        ("/models/talker/load", {}),
+        ("/batch", {"model": "talker", "requests": [{"id": "a", "prompt": "speak"}], "max_tokens": 1}),
+        ("/auth/login", {"username": "staff@example.com", "password": PASSWORD}),
+    ],
+)
+def test_i2_a_good_body_is_read_in_utf_8_alone(client: httpx2.Client, route: str, body: dict[str, object]):
+    told = {}
+    for charset in ("nope", "latin-1", "UTF-8", '"utf-8"'):
+        headers = {"Content-Type": f"application/json; charset={charset}"}
+        told[charset] = client.post(route, content=json.dumps(body), headers=headers)
+    assert [answer.status_code for answer in told.values()] == [400, 400, 200, 200]
+    assert "UTF-8" in told["nope"].json()["error"]["message"]
 
 
 @pytest.mark.parametrize(("method", "route"), NAMED, ids=[" ".join(row) for row in NAMED])
