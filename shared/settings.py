@@ -156,10 +156,16 @@ MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
 TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES")
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
-CORS_ALLOW_HEADERS = [*default_headers, "idempotency-key", "traceparent", "tracestate", "x-api-key", "x-request-id"]
+# Those with `x-stainless` are sent by OpenAI's clients with every request.
+CORS_ALLOW_HEADERS = [
+    *default_headers, "api-version", "idempotency-key", "last-event-id", "traceparent", "tracestate", "x-api-key",
+    "x-request-id", "x-stainless-arch", "x-stainless-helper-method", "x-stainless-lang", "x-stainless-os",
+    "x-stainless-package-version", "x-stainless-retry-count", "x-stainless-runtime", "x-stainless-runtime-version",
+    "x-stainless-timeout",
+]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
-    "Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
-    "X-RateLimit-Reset-After", "X-Request-Id",
+    "API-Version", "Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+    "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-Request-Id", "X-Should-Retry",
 ]  # fmt: skip
 
 LANGUAGE_CODE = "en"

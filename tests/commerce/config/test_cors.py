@@ -17,7 +17,7 @@ def asked(origin: str) -> dict[str, str]:
     headers = {
         "Origin": origin,
         "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "authorization, content-type, idempotency-key",
+        "Access-Control-Request-Headers": "api-version, authorization, content-type, idempotency-key",
     }
     answer = Client().options("/api/orders", headers=headers)
     assert answer.status_code == 200
@@ -29,7 +29,7 @@ def test_a_named_page_may_send_all_that_the_api_reads():
 
     assert told["access-control-allow-origin"] == STOREFRONT
     allowed = {name.strip() for name in told["access-control-allow-headers"].split(",")}
-    assert {"authorization", "content-type", "idempotency-key", "x-api-key"} <= allowed
+    assert {"api-version", "authorization", "content-type", "idempotency-key", "x-api-key"} <= allowed
 
 
 def test_another_page_may_send_nothing():
