@@ -1,5 +1,6 @@
 """The playground in a real browser."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -176,6 +177,27 @@ def test_the_request_is_shown_as_code_that_works(page: Page, stoa: ServedStoa):
     compile(code.inner_text(), "complete", "exec")
     page.get_by_role("button", name="Copy").click()
     assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
+
+
+def test_the_code_asks_for_what_was_done_with_fields_that_are_empty(page: Page, stoa: ServedStoa):
+    sent: list[str | bytes] = []
+
+    def note(frame: str | bytes) -> None:
+        sent.append(frame)
+
+    page.on("websocket", lambda socket: socket.on("framesent", note))
+    sign_in(page, stoa.keys["STAFF"])
+    for label in ("Max tokens", "Temperature", "Top p", "Top k", "Repeat penalty"):
+        page.get_by_label(label).fill("")
+    page.get_by_label("Your message").fill("hello")
+    page.keyboard.press("Enter")
+    expect(page.locator("#ended")).to_have_text("length", timeout=SLOW_MS)
+
+    asked = json.loads(sent[-1])
+    shown = json.loads(page.locator("#code").inner_text().split("-d '")[1].rstrip("'"))
+    parameters = {"max_tokens": 100, "temperature": 1, "top_p": 1, "top_k": 0, "repeat_penalty": 1}
+    assert shown == {"model": "talker", "messages": [{"role": "user", "content": "hello"}], "stream": True} | parameters
+    assert {name: asked[name] for name in shown if name != "stream"} | {"stream": True} == shown
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen_and_all_can_be_reached(page: Page, stoa: ServedStoa):

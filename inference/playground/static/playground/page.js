@@ -95,8 +95,8 @@ function request(text, turns = state.messages) {
     asked.prompt = text;
   }
   for (const name of PARAMETERS) {
-    const given = element(name).value;
-    if (given !== "") asked[name] = WHOLE.includes(name) ? Math.trunc(Number(given)) : Number(given);
+    const given = Number(element(name).value || element(name).placeholder); // routes differ in what they assume
+    if (!Number.isNaN(given)) asked[name] = WHOLE.includes(name) ? Math.trunc(given) : given;
   }
   const stops = element("stop_at").value.split("\n").filter(Boolean);
   if (stops.length) asked.stop = stops;
