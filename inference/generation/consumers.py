@@ -30,6 +30,7 @@ from inference.protocol.websocket import (
     id_of,
     parse_frame,
 )
+from inference.usage.door import check_stranger, count_stranger
 from inference.usage.limits import count_request, scopes_of_principal
 from shared.accounts.authentication import NotAuthenticated, Principal
 from shared.accounts.middleware import Attendance, Attendant, authenticate_alone
@@ -109,7 +110,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._take(parse_frame(value))
         except (ApiError, EngineError) as error:
             if self._attendant is None:
-                self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+                await self._turn_away()
             else:
                 self._tell_error(error, id_of(value))
 
@@ -130,12 +131,14 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """A further `auth` renews the credential before its end."""
         self._late.cancel()  # it came in time, though a database that is away may take as long to look it up
         try:
+            if self._attendant is None:
+                await check_stranger(self.scope)
             principal = await _authenticated(frame.token)
-        except NotAuthenticated as error:
-            self._close_as(error, NOT_AUTHENTICATED)
+        except NotAuthenticated:
+            await self._turn_away()
             return
         except ApiError as error:
-            self._close_as(error, OVERLOADED)
+            self._close_as(error, POLICY if error.problem.status == 429 else OVERLOADED)
             return
         attendant = Attendant(principal, on_lost=self._lose, on_drain=self._drain)
         if self._attendant:
@@ -217,6 +220,11 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     def _end_if_nobody(self) -> None:
         if self._attendant is None:
             self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+
+    async def _turn_away(self) -> None:
+        """Who says who they are wrongly, or not at all, has made a request of their address."""
+        await count_stranger(self.scope)
+        self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
 
     def _lose(self) -> None:
         self._stop_all()

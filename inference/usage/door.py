@@ -1,11 +1,14 @@
-"""How many requests may come, counted in front of Django: `wrap(application, limit=count_request)`."""
+"""How many requests may come, counted in front of Django: `wrap(application, limit=count_request)`.
+
+A socket's messages have no such front: who fails to sign in on one counts for their address as a request without a key.
+"""
 
 from django.conf import settings
 
 from inference.usage import limits
 from shared.accounts.request_limits import address_of, is_counted, owner_of
 from shared.api.middleware import PAGES
-from shared.api.rate_limits import Counter, Decision, ahit
+from shared.api.rate_limits import Counter, Decision, ahit, alook, require
 from shared.serving.asgi_types import Scope
 
 
@@ -18,4 +21,19 @@ async def count_request(scope: Scope) -> Decision | None:
         return await ahit(f"{limits.BUCKET}-pages", Counter(address_of(scope), settings.REQUEST_LIMIT))
     if owner := await owner_of(scope):
         return await limits.count_request(limits.scopes_of(owner.user_id, owner.api_key))
-    return await ahit(limits.BUCKET, Counter(address_of(scope), settings.ADDRESS_REQUEST_LIMIT))
+    return await count_stranger(scope)
+
+
+async def count_stranger(scope: Scope) -> Decision:
+    """Counts a request of somebody whom no credential names, for their address."""
+    return await ahit(limits.BUCKET, _strangers(scope))
+
+
+async def check_stranger(scope: Scope) -> None:
+    """Counts nothing. Raises ApiError 429 while the address has no request left."""
+    [decision] = await alook(limits.BUCKET, _strangers(scope))
+    require(decision)
+
+
+def _strangers(scope: Scope) -> Counter:
+    return Counter(address_of(scope), settings.ADDRESS_REQUEST_LIMIT)

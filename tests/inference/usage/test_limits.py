@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.inference.engine.processes import eventually_idle
-from tests.inference.sockets import hear, hear_until, say
+from tests.inference.sockets import hear, hear_the_rest, hear_until, say
 from tests.inference.usage.conftest import Limited
 
 BODY = {"model": "talker", "prompt": "speak"}
@@ -79,6 +79,35 @@ def test_r1_an_address_without_a_key_has_few_whatever_it_makes_up(limited: Limit
     for path in ("/health", "/livez", "/readyz"):
         answer = httpx2.get(limited.urls[0] + path)
         assert (answer.status_code, "x-ratelimit-limit" in answer.headers) == (200, False)
+
+
+async def test_sign_ins_that_fail_on_sockets_count_for_their_address(limited: Limited):
+    sockets = [url.replace("http", "ws", 1) + "/ws" for url in limited.urls]
+    for number in range(25):  # those that succeed do not
+        async with connect(sockets[number % 3]) as socket:
+            await say(socket, {"type": "auth", "token": limited.keys["plain"]})
+            assert (await hear(socket))["type"] == "auth"
+    async with connect(sockets[0]) as signed_in:
+        await say(signed_in, {"type": "auth", "token": limited.keys["plain"]})
+        assert (await hear(signed_in))["type"] == "auth"
+        for number in range(20):
+            assert await _turned_away(sockets[number % 3], number) == ("AUTHENTICATION_FAILED", 4401)
+
+        assert await _turned_away(sockets[0], 0) == ("RATE_LIMIT_EXCEEDED", 1008)
+        assert httpx2.get(f"{limited.urls[1]}/models").status_code == 429
+        assert limited.get("/models", "plain").status_code == 200
+        await say(signed_in, {"type": "auth", "token": limited.keys["plain"]}, {"type": "ping"})
+        assert [(await hear(signed_in))["type"] for _ in range(2)] == ["auth", "pong"]
+
+
+async def _turned_away(url: str, number: int) -> tuple[str, int | None]:
+    """The error of a socket without a good credential, and how it is closed."""
+    wrong: list[dict[str, object]] = [{"type": "auth", "token": "stoa_0000_wrong"}, {"type": "ping"}]
+    async with connect(url) as socket:
+        await say(socket, wrong[number % 2])
+        frames, code = await hear_the_rest(socket)
+    [error] = frames
+    return error["code"], code
 
 
 def test_pages_count_apart_from_the_api(limited: Limited):
