@@ -8,7 +8,7 @@ from typing import Any
 
 from corsheaders.defaults import default_headers
 
-from shared.environment import database, env, refuse_unknown_names, var_dir
+from shared.environment import byte_count, database, env, refuse_unknown_names, var_dir
 from shared.observability.collector import collector
 from shared.observability.logging import logging_config
 from shared.secret_files import read_or_make_secret
@@ -155,6 +155,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
 TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES")
+# Of the answers that a repeated Idempotency-Key is given again.
+KEPT_ANSWERS_PER_USER = byte_count("STOA_KEPT_ANSWERS_PER_USER")
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
 # Those with `x-stainless` are sent by OpenAI's clients with every request.
 CORS_ALLOW_HEADERS = [

@@ -76,6 +76,7 @@ _OF_BOTH = (
     Variable("STOA_REQUEST_LIMIT", Kind.NUMBER, 600, "requests a minute: of the shop, for a user or an address; of the model server, for an address that looks at its pages"),
     Variable("STOA_CURRENCY", Kind.TEXT, "EUR", "what prices are in unless their product says otherwise: ISO 4217"),
     Variable("STOA_MAX_BODY_BYTES", Kind.NUMBER, 10 * 1024 * 1024, "of one request, but uploads and batches"),
+    Variable("STOA_KEPT_ANSWERS_PER_USER", Kind.BYTES, "256MiB", "of the answers that are kept a day for one user's `Idempotency-Key`s; past it the oldest go, and their keys are refused"),
     Variable("STOA_TRUSTED_PROXIES", Kind.NUMBER, 0, "how many proxies before us append to `X-Forwarded-For`; with 0 such headers are not heard"),
     Variable("STOA_CORS_ORIGINS", Kind.LIST, [], "origins whose pages may call us, as in `https://shop.example`"),
     Variable("STOA_METRICS_DIR", Kind.TEXT, "", "where the processes of one machine count together", shown="`var/metrics`"),

@@ -43,23 +43,30 @@ async def answer_once(
     more than LARGEST_KEPT bytes is not kept.
     """
     scope = idempotency.scope_of(who=name_of(principal), method="POST", path=request.path, key=request.headers[HEADER])
-    row = await _claim(scope, await asyncio.to_thread(fingerprint, request))
+    row = await _claim(scope, await asyncio.to_thread(fingerprint, request), principal.user.pk)
     if row.status is not None:
         return replayed(row)
     async with _claimed(row):
         response = await run()
         if response.status_code < 300 and isinstance(response, HttpResponse) and len(response.content) <= LARGEST_KEPT:
             try:
-                await off_the_loop(idempotency.keep, row=row, response=response)
+                await off_the_loop(_keep, row, response)
             except DatabaseError as error:  # the client has its answer, and need not ask again
                 logger.warning("answer_not_kept", reason=type(error).__name__)
         return response
 
 
-async def _claim(scope: str, digest: str) -> KeyedRequest:
+def _keep(row: KeyedRequest, response: HttpResponse) -> None:
+    if idempotency.keep(row=row, response=response):
+        idempotency.make_room(row=row, response=response)
+
+
+async def _claim(scope: str, digest: str, user_id: int) -> KeyedRequest:
     await off_the_loop(idempotency.forget, scope=scope, now=timezone.now())
     for wait_s in (*LOOKS_AFTER_S, None):
-        row = await off_the_loop(idempotency.try_to_claim, scope=scope, fingerprint=digest, now=timezone.now())
+        row = await off_the_loop(
+            idempotency.try_to_claim, scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id
+        )
         if row is not None:
             return row
         if wait_s is not None:

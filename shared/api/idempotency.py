@@ -12,7 +12,11 @@ import uuid
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+import structlog
+from django.conf import settings
+from django.db import Error as DatabaseError
 from django.db import transaction
+from django.db.models import QuerySet, Sum
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
@@ -28,6 +32,13 @@ LOOK_EVERY_S = 0.05
 RETRY_S = 5
 FORGOTTEN_AT_ONCE = 100
 KEPT_REFUSALS = frozenset({404, 409, 422})  # what was understood, looked at, and refused
+DROPPED = 410  # the status of an answer that had to make room; no other has it
+# What a user has in all is summed for each large answer, and for every so many-th small one.
+LARGE = 64 * 1024
+SUMMED_EVERY = 64
+DROPPED_AT_ONCE = 10_000
+
+logger = structlog.get_logger(__name__)
 
 
 class Idempotency(StrEnum):
@@ -46,27 +57,32 @@ def scope_of(*, who: str, method: str, path: str, key: str) -> str:
     return hashlib.sha256(repr((who, method, path, key)).encode()).hexdigest()
 
 
-def claim(*, scope: str, fingerprint: str, now: datetime) -> KeyedRequest:
+def claim(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest:
     """The key's row: answered (`status` is set), or the caller's to run. Waits while another runs.
 
     Raises ValidationFailed for a key that came with another body, and ApiError 409 when the other takes too long.
     """
     forget(scope=scope, now=now)
     until = time.monotonic() + LONGEST_WAIT_S
-    while (row := try_to_claim(scope=scope, fingerprint=fingerprint, now=now)) is None:
+    while (row := try_to_claim(scope=scope, fingerprint=fingerprint, now=now, user_id=user_id)) is None:
         if time.monotonic() >= until:
             raise still_runs()
         time.sleep(LOOK_EVERY_S)
     return row
 
 
-def try_to_claim(*, scope: str, fingerprint: str, now: datetime) -> KeyedRequest | None:
+def try_to_claim(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest | None:
     """`claim` that does not wait: None while another runs."""
     forms = kept_forms(fingerprint)
-    mine = {"fingerprint": forms[0], "owner": uuid.uuid4(), "claimed_at": now, "created_at": now}
+    mine = {
+        "fingerprint": forms[0], "owner": uuid.uuid4(), "claimed_at": now, "created_at": now, "user_id": user_id
+    }  # fmt: skip
     row, made = KeyedRequest.objects.get_or_create(scope=scope, defaults=mine)
     if row.fingerprint not in forms:
         raise ValidationFailed({"Idempotency-Key": ["This key came with another body before. Send a new key."]})
+    if row.status == DROPPED:
+        message = "What this key asked for was done, and the answer is no longer kept. Send a new key to do it again."
+        raise ValidationFailed({"Idempotency-Key": [message]})
     return row if made or row.status is not None or _takes_over(row, now) else None
 
 
@@ -90,11 +106,37 @@ def keep(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
     if transaction.get_connection().needs_rollback:
         return False
     kept = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(
-        status=response.status_code, content_type=response.headers.get("Content-Type", ""), body=response.content
+        status=response.status_code,
+        content_type=response.headers.get("Content-Type", ""),
+        body=response.content,
+        size=len(response.content),
     )
     if not kept:
         raise ApiError(409, "This request took too long, and another with its Idempotency-Key took its place.")
     return True
+
+
+def make_room(*, row: KeyedRequest, response: HttpResponseBase) -> None:
+    """After `keep`, and its transaction: past KEPT_ANSWERS_PER_USER the oldest answers of the row's user go. Their keys
+    stay, so that nothing is done twice."""
+    large = isinstance(response, HttpResponse) and len(response.content) >= LARGE
+    if row.user_id is None or not (large or row.pk % SUMMED_EVERY == 0):
+        return
+    try:
+        _drop_oldest(KeyedRequest.objects.filter(user_id=row.user_id, size__gt=0))
+    except DatabaseError as error:  # the next one makes room
+        logger.warning("no_room_made_for_answers", reason=type(error).__name__)
+
+
+def _drop_oldest(kept: QuerySet[KeyedRequest]) -> None:
+    surplus = kept.aggregate(total=Sum("size", default=0))["total"] - settings.KEPT_ANSWERS_PER_USER
+    if surplus <= 0:
+        return
+    for created_at, size in kept.order_by("created_at").values_list("created_at", "size")[:DROPPED_AT_ONCE]:
+        until, surplus = created_at, surplus - size
+        if surplus <= 0:
+            break
+    kept.filter(created_at__lte=until).update(status=DROPPED, content_type="", body=b"", size=0)
 
 
 def release(*, row: KeyedRequest) -> None:

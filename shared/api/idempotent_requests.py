@@ -13,7 +13,7 @@ from django.utils import timezone
 from shared.accounts.authentication import NotAuthenticated, Principal, authenticate, credential_from_headers
 from shared.api.errors import ApiError, problem_response
 from shared.api.fingerprints import fingerprint
-from shared.api.idempotency import Idempotency, claim, keep, release, scope_of
+from shared.api.idempotency import Idempotency, claim, keep, make_room, release, scope_of
 from shared.api.middleware import database_problem, is_passing_database_error
 from shared.api.models import KeyedRequest
 from shared.observability.request_id import current_request_id
@@ -62,7 +62,8 @@ class IdempotencyMiddleware:
 
     def _answer_once(self, request: HttpRequest, principal: Principal, manner: Idempotency) -> HttpResponseBase:
         scope = scope_of(who=name_of(principal), method="POST", path=request.path, key=request.headers[HEADER])
-        row = claim(scope=scope, fingerprint=fingerprint(request), now=timezone.now())
+        digest, user_id = fingerprint(request), principal.user.pk
+        row = claim(scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id)
         if row.status is not None:
             return replayed(row)
         kept = False
@@ -75,6 +76,8 @@ class IdempotencyMiddleware:
         finally:
             if not kept:
                 release(row=row)
+        if kept:
+            make_room(row=row, response=response)
         return response
 
     def _run_together(self, request: HttpRequest, row: KeyedRequest) -> tuple[HttpResponseBase, bool]:

@@ -14,6 +14,11 @@ class KeyedRequest(models.Model):
     status = models.PositiveSmallIntegerField(null=True)  # null: it runs
     content_type = models.CharField(max_length=255)
     body = models.BinaryField()
+    user_id = models.BigIntegerField(null=True)  # for whom the answer is kept; null: it is one of a few bytes
+    size = models.PositiveIntegerField(default=0, db_default=0)  # of the body
+
+    class Meta:
+        indexes = [models.Index(fields=["user_id", "created_at", "size"], name="api_keyed_of_user")]
 
     def __str__(self) -> str:
         return f"{self.scope[:8]} {self.status or 'running'}"

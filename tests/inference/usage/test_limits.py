@@ -190,6 +190,21 @@ def test_a_refused_request_takes_nothing(limited: Limited):
     assert limited.post("/inference", "tokens", BODY | {"max_tokens": 95}).status_code == 200
 
 
+def test_past_a_users_bound_the_oldest_kept_answers_go_and_nothing_is_done_twice(limited: Limited):
+    def loud(number: int, key: str = "plain") -> httpx2.Response:
+        headers = limited.headers(key) | {"Idempotency-Key": f"loud {number}"}
+        body = BODY | {"prompt": "shout", "max_tokens": 2}  # 64 KiB a token
+        return httpx2.post(f"{limited.urls[0]}/inference", json=body, headers=headers, timeout=60)
+
+    assert [loud(0, "other").status_code, *(loud(number).status_code for number in range(3))] == [200] * 4
+    done = limited.get("/usage", "plain").json()["total"]["requests"]
+    gone = loud(0)
+    assert (gone.status_code, "no longer kept" in gone.json()["error"]["message"]) == (400, True)
+    for kept in (loud(1), loud(2), loud(0, "other")):
+        assert (kept.status_code, kept.headers["idempotent-replayed"]) == (200, "true")
+    assert limited.get("/usage", "plain").json()["total"]["requests"] == done
+
+
 async def test_a_stream_that_is_left_gives_back_what_it_did_not_take(limited: Limited):
     async with limited.client("large") as client:
         async with client.stream("POST", "/inference/stream", json=LONG) as answer:

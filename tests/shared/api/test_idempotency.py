@@ -287,6 +287,24 @@ def test_after_a_day_a_key_is_new_and_old_ones_are_forgotten(post: Make) -> None
     assert KeyedRequest.objects.count() == 1
 
 
+def test_past_a_users_bound_the_oldest_answers_go_and_nothing_is_done_twice(
+    post: Make, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "SUMMED_EVERY", 1)
+    other = bearer(make_user("eve@example.com"))
+    first = post(key="0")
+    settings.KEPT_ANSWERS_PER_USER = 3 * len(first.content) + 2
+    assert [post(key="0", credential=other).status_code, *(post(key=str(key)).status_code for key in range(1, 4))] == (
+        [201] * 4
+    )
+    gone = post(key="0")
+    assert gone.status_code == 422
+    assert "no longer kept" in gone.json()["errors"]["Idempotency-Key"][0]
+    for again in (post(key="0", credential=other), *(post(key=str(key)) for key in range(1, 4))):
+        assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
+    assert how_many() == 5
+
+
 def send_files(credential: str, content: bytes, title: str = "t") -> Any:
     """Django's client makes the same boundary each time; another client, another one."""
     boundary = uuid.uuid4().hex
