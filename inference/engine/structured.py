@@ -20,6 +20,12 @@ from inference.engine.request import OutputConstraint, OutputForm
 MAX_DEFINITION = 65_536  # characters
 MAX_GRAMMAR = 4 * MAX_DEFINITION
 MAX_STATES = 50_000  # of the lexer, at one to two kilobytes each
+# Parsing takes time as the square of what may be at one place. A schema with 500 properties has 2,000 items there; a
+# grammar that can be read in many ways takes seconds with so many.
+MAX_ITEMS = 2_000
+MAX_GRAMMAR_ITEMS = 500
+ITEMS_A_MASK = 10  # times as many
+LEXER_FUEL = 50_000  # a mask
 COMPILED = 16  # forms that are kept, since many requests have the same
 # Text that can only go on in one way would be walked to its end at once: a{1000000} would hold everybody up.
 NO_FORCING = '\n%llguidance {"no_forcing": true}\n'
@@ -85,7 +91,14 @@ class Grammars:
 
     def _compile(self, grammar: str, parameter: str) -> TokenConstraint:
         tokenizer = self._prepared()
-        limits = LLParserLimits(max_lexer_states=MAX_STATES, verbose_errors=False)
+        items = MAX_GRAMMAR_ITEMS if parameter == PARAMETERS[OutputForm.GRAMMAR] else MAX_ITEMS
+        limits = LLParserLimits(
+            max_items_in_row=items,
+            step_max_items=ITEMS_A_MASK * items,
+            step_lexer_fuel=LEXER_FUEL,
+            max_lexer_states=MAX_STATES,
+            verbose_errors=False,
+        )
         matcher = LLMatcher(tokenizer, grammar + NO_FORCING, log_level=0, limits=limits)
         if not matcher.is_error():
             # The first step is the dearest, and shows a form that nothing can have.

@@ -179,6 +179,25 @@ def test_a_form_that_grows_too_complex_on_the_way_is_an_error_and_the_others_go_
     jsonschema.validate(json.loads(collector.text("beside")), PERSON)
 
 
+def test_a_grammar_that_can_be_read_in_ever_more_ways_ends_alone_while_its_masks_are_quick(running: Running) -> None:
+    engine, collector = running
+    engine.submit(request("beside the ambiguous", schema(PERSON)))
+    ambiguous = OutputConstraint(OutputForm.GRAMMAR, "start: s\ns: s s s | /[a-z]/ | s s")
+    engine.submit(request("ambiguous", ambiguous, max_tokens=150))
+    last = collector.outputs("ambiguous")[-1]
+    assert last.finish_reason == FinishReason.ERROR
+    assert "max is 500" in (last.error or "")
+    jsonschema.validate(json.loads(collector.text("beside the ambiguous")), PERSON)
+
+
+def test_a_schema_of_many_properties_is_kept_to(running: Running) -> None:
+    properties = {f"p{i}": {"type": "boolean"} for i in range(490)}
+    text, _ = written(
+        running, "wide", schema({"properties": properties, "required": ["p3"], "type": "object"}), max_tokens=9
+    )
+    assert text.startswith("{")
+
+
 @pytest.mark.parametrize(
     ("constraint", "parameter", "says"),
     [
