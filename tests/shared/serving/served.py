@@ -157,6 +157,7 @@ def configure(given: dict[str, Any]) -> None:
             "PROJECT": "served",
             "VERSION": "0",
             "TRACING": False,
+            "SERVER_ROUNDS": {},
             "METRICS_DIR": Path(os.environ.get("STOA_METRICS_DIR", tempfile.gettempdir())) / "stoa-served",
         }
         | given.get("settings", {})
