@@ -80,12 +80,13 @@ class Engine:
             self._wake.notify()
         self._thread.join()
 
-    def submit(self, request: GenerationRequest) -> Usage:
+    def submit(self, request: GenerationRequest, asked_at: float | None = None) -> Usage:
         """Queues a request, from any thread, and returns its prompt's token count.
 
+        asked_at: when it came, on the monotonic clock, from which its time limit counts; None is now.
         Raises InvalidRequest, ContextLengthExceeded, or EngineOverloaded when the queue is full or the engine stops.
         """
-        generation = self._intake.take(request, time.monotonic())
+        generation = self._intake.take(request, time.monotonic() if asked_at is None else asked_at)
         with self._wake:
             if self._stopping:
                 raise EngineOverloaded(

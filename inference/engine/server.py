@@ -57,6 +57,8 @@ class ModelServer:
         self._draining = False
         self._drained = asyncio.Event()
         self._tokenising_threads = ThreadPoolExecutor(2, "tokenise")
+        # What only asks for tokens is in nobody's way.
+        self._asking_thread = ThreadPoolExecutor(1, "ask")
         # They wait for the embedder, which runs the texts of all of them together.
         self._embedding_threads = ThreadPoolExecutor(16, "embed")
 
@@ -163,8 +165,9 @@ class ModelServer:
     def _start_generation(self, client: Peer, call: int, request: GenerationRequest) -> None:
         engine_id = f"{client.number}-{call}"
         generation = self._generations[engine_id] = _Generation(client, call)
+        asked_at = time.monotonic()
         request = msgspec.structs.replace(request, request_id=engine_id)
-        self._start(client, call, lambda: self._generate(generation, request))
+        self._start(client, call, lambda: self._generate(generation, request, asked_at))
 
     def _start_job(self, client: Peer, call: int, work: Work) -> None:
         task = client.jobs[call] = self._start(client, call, work)
@@ -193,12 +196,12 @@ class ModelServer:
             logger.exception("engine.call_failed")
             client.send(frames.failed(call, EngineError(f"The engine failed on this: {type(error).__name__}.")))
 
-    async def _generate(self, generation: _Generation, request: GenerationRequest) -> Frame:
+    async def _generate(self, generation: _Generation, request: GenerationRequest, asked_at: float) -> Frame:
         """Submitting tokenises, so it is off the loop; outputs may be sent before this answers."""
         try:
             self._refuse_while_draining()
             engine = self._causal()
-            usage = await self._loop.run_in_executor(self._tokenising_threads, engine.submit, request)
+            usage = await self._loop.run_in_executor(self._tokenising_threads, engine.submit, request, asked_at)
         except BaseException:
             self._forget(request.request_id)
             raise
@@ -222,11 +225,11 @@ class ModelServer:
         return frames.Embedded(call, result)
 
     async def _tokenize(self, call: int, text: str) -> Frame:
-        ids = await self._loop.run_in_executor(self._tokenising_threads, self._tokenizer().tokenize, text)
+        ids = await self._loop.run_in_executor(self._asking_thread, self._tokenizer().tokenize, text)
         return frames.Tokens(call, tuple(ids))
 
     async def _detokenize(self, call: int, ids: tuple[int, ...]) -> Frame:
-        text = await self._loop.run_in_executor(self._tokenising_threads, self._tokenizer().detokenize, list(ids))
+        text = await self._loop.run_in_executor(self._asking_thread, self._tokenizer().detokenize, list(ids))
         return frames.Text(call, text)
 
     def _stats(self, call: int) -> Frame:

@@ -5,7 +5,8 @@ The model folder's name says how it loads: `slow...` takes a second, `broken...`
 prompt says what its generation does: `die`
 ends the process as a fault does, `kill` as the kernel does when memory is short, `swell` as what cannot have more of it
 does, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for what, `whence`
-of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is spoken to.
+of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is spoken to. The text
+`slow` takes a second to tokenise.
 """
 
 import os
@@ -72,7 +73,7 @@ class FakeEngine:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, request: GenerationRequest) -> Usage:
+    def submit(self, request: GenerationRequest, asked_at: float | None = None) -> Usage:
         if request.prompt == "long":
             raise ContextLengthExceeded("Too long.", context_size=8, prompt_tokens=9, max_tokens=1)
         if request.prompt == "full":
@@ -81,7 +82,7 @@ class FakeEngine:
             raise TypeError("a bug")
         with self._lock:
             assert request.request_id not in self._speeches
-            self._speeches[request.request_id] = Speech(request)
+            self._speeches[request.request_id] = Speech(request, asked_at or time.monotonic())
         return Usage(len(request.prompt or ""), 0)
 
     def cancel(self, request_id: str) -> None:
@@ -90,6 +91,8 @@ class FakeEngine:
                 self._speeches[request_id].cancelled = True
 
     def tokenize(self, text: str) -> list[int]:
+        if text == "slow":
+            time.sleep(1)
         return list(text.encode())
 
     def detokenize(self, ids: list[int]) -> str:

@@ -290,3 +290,11 @@ async def test_who_asks_is_told_the_usage_once_however_a_stream_ends(host: Runni
     os.kill(await host.pid("m"), signal.SIGKILL)
     outputs = await read(died)
     assert told[3:] == [outputs[-1].usage]
+
+
+async def test_whoever_asks_for_tokens_is_in_no_generations_way(host: RunningHost) -> None:
+    asking = [asyncio.create_task(host.engine.tokenize("m", "slow")) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    await read(await host.engine.generate("m", request(max_tokens=1)))
+    assert not any(one.done() for one in asking)
+    assert await asyncio.gather(*asking) == [list(b"slow")] * 3

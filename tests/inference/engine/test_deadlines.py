@@ -48,6 +48,13 @@ def test_r7_one_that_waits_is_ended_too_and_the_others_go_on() -> None:
         assert collector.outputs("runs")[-1].finish_reason is FinishReason.CANCELLED
 
 
+def test_r7_the_time_counts_from_when_a_request_came_and_not_from_when_it_was_tokenised() -> None:
+    with running_engine(RememberingDecoder(len(LETTERS), pause=0.01), LETTERS) as (engine, collector):
+        engine.submit(asked("late", 60), asked_at=time.monotonic() - 61)
+        (last,) = collector.outputs("late")
+    assert (last.finish_reason, last.error_code, last.index) == (FinishReason.ERROR, "TIMEOUT", 0)
+
+
 def test_r7_all_choices_of_a_late_request_end() -> None:
     decoder = RememberingDecoder(len(LETTERS), pause=0.01)
     with running_engine(decoder, LETTERS, LoadOptions(max_sequences=2)) as (engine, collector):
