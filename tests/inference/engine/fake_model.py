@@ -5,8 +5,8 @@ The model folder's name says how it loads: `slow...` takes a second, `broken...`
 prompt says what its generation does: `die`
 ends the process as a fault does, `kill` as the kernel does when memory is short, `swell` as what cannot have more of it
 does, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for what, `whence`
-of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is spoken to. The text
-`slow` takes a second to tokenise.
+of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is spoken to.
+The text `slow` takes a second to tokenise.
 """
 
 import os
