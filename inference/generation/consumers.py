@@ -30,7 +30,7 @@ from inference.protocol.websocket import (
     id_of,
     parse_frame,
 )
-from inference.usage.door import check_stranger, count_stranger
+from inference.usage.door import check_sign_ins, count_failed_sign_in
 from inference.usage.limits import count_request, scopes_of_principal
 from shared.accounts.authentication import NotAuthenticated, Principal
 from shared.accounts.middleware import Attendance, Attendant, authenticate_alone
@@ -132,7 +132,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._late.cancel()  # it came in time, though a database that is away may take as long to look it up
         try:
             if self._attendant is None:
-                await check_stranger(self.scope)
+                await check_sign_ins(self.scope)
             principal = await _authenticated(frame.token)
         except NotAuthenticated:
             await self._turn_away()
@@ -222,8 +222,8 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
 
     async def _turn_away(self) -> None:
-        """Who says who they are wrongly, or not at all, has made a request of their address."""
-        await count_stranger(self.scope)
+        """Who says who they are wrongly, or not at all."""
+        await count_failed_sign_in(self.scope)
         self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
 
     def _lose(self) -> None:
