@@ -125,7 +125,7 @@ async def _completion(job: Job, body: dict[str, Any], request_id: str) -> Made:
 
 async def _embedding(job: Job, body: dict[str, Any], request_id: str) -> Made:
     asked = parse(body, openai_embeddings.OpenAIEmbeddingsBody)
-    request = EmbeddingRequest(request_id=request_id, texts=asked.texts())
+    request = EmbeddingRequest(request_id=request_id, texts=asked.texts(), user=job.user, batch=True)
     async with _in_time(None):
         result = await embed_for_batch(model_id=job.model_id, request=request, dimensions=asked.dimensions)
     is_packed = asked.encoding_format == "base64"

@@ -22,7 +22,8 @@ async def embed(
     dimensions: so many of a vector's first numbers, at length one again; None is all of them.
     """
     with await admit(caller=caller, model_id=model_id, tokens=tokens_of_texts(request)) as admission:
-        result = await engine_for(model_id).embed(model_id, request)
+        asked = replace(request, user=str(caller.user.pk))
+        result = await engine_for(model_id).embed(model_id, asked)
         admission.use(Usage(result.prompt_tokens, 0))
     return _of_dimensions(result, model_id, dimensions)
 

@@ -207,10 +207,15 @@ class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts to embed, each within the model's context: as text, or as its tokens, which are taken as they stand."""
+    """Texts to embed, each within the model's context: as text, or as its tokens, which are taken as they stand.
+
+    user, batch: users take turns, and work of batches comes after all other.
+    """
 
     request_id: str
     texts: tuple[str | tuple[int, ...], ...]
+    user: str = ""
+    batch: bool = False
 
 
 class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):

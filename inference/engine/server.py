@@ -18,6 +18,7 @@ from inference.engine.channel import BrokenFrame, Channel
 from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest, ModelNotLoaded
 from inference.engine.frames import Frame, StepOutput
 from inference.engine.peer import Peer
+from inference.engine.places import Places
 from inference.engine.request import EmbeddingRequest, EngineStats, GenerationOutput, GenerationRequest, ModelState
 from inference.engine.served import ServedEmbedder, ServedEngine, ServedModel, ServedTokenizer
 
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, Frame]]
 
 _END_SECONDS = 2.0
+_EMBEDDINGS_AT_ONCE = 16
 
 
 class _Generation:
@@ -60,7 +62,8 @@ class ModelServer:
         # What only asks for tokens is in nobody's way.
         self._asking_thread = ThreadPoolExecutor(1, "ask")
         # They wait for the embedder, which runs the texts of all of them together.
-        self._embedding_threads = ThreadPoolExecutor(16, "embed")
+        self._embedding_threads = ThreadPoolExecutor(_EMBEDDINGS_AT_ONCE, "embed")
+        self._embedding_places = Places(_EMBEDDINGS_AT_ONCE)
 
     async def open(self, model: ServedModel, path: Path) -> None:
         self._engine, self._embedder = model.engine, model.embedder
@@ -214,12 +217,14 @@ class ModelServer:
         if self._embedder is None:
             raise InvalidRequest(f"{self._model_id} generates text; ask an embedding model for embeddings.")
         if self._embeddings >= self._max_queue:
+            wait = self._embedding_places.seconds_until_free(self._embeddings)
             raise EngineOverloaded(
-                "Too many embeddings wait; try again in a second.", retry_after=1, reason="queue_full"
+                f"Too many embeddings wait. Try again in {wait} s.", retry_after=wait, reason="queue_full"
             )
         self._embeddings += 1
         try:
-            result = await self._loop.run_in_executor(self._embedding_threads, self._embedder.embed, request)
+            async with self._embedding_places.taken(user=request.user, batch=request.batch):
+                result = await self._loop.run_in_executor(self._embedding_threads, self._embedder.embed, request)
         finally:
             self._embeddings -= 1
         return frames.Embedded(call, result)

@@ -114,6 +114,30 @@ async def test_embeddings_come_through_the_door(host: RunningHost, encoder_folde
     await host.engine.close()
 
 
+async def test_who_embeds_little_does_not_wait_for_all_of_who_embeds_much(
+    host: RunningHost, encoder_folder: Path
+) -> None:
+    await host.commands.load("encoder", encoder_folder)
+    ended: list[str] = []
+
+    async def embed(user: str, *, batch: bool = False) -> None:
+        texts = ("a story that goes on",) * 64
+        asked = EmbeddingRequest(request_id="e", texts=texts, user=user, batch=batch)
+        await host.engine.embed("encoder", asked)
+        ended.append(user)
+
+    crowd = [asyncio.create_task(embed("batch", batch=True)) for _ in range(40)]
+    crowd += [asyncio.create_task(embed("much")) for _ in range(40)]
+    await asyncio.sleep(0)
+    await embed("little")
+    assert len(ended) < 40, ended
+    await asyncio.gather(*crowd)
+    assert ended.index("much") < 40
+    assert ended[-1] == "batch"
+    await host.commands.unload("encoder")
+    await host.engine.close()
+
+
 async def test_unload_ends_the_process_and_its_memory(host: RunningHost, folder: Path) -> None:
     for _ in range(5):
         await host.commands.load("llama", folder)
