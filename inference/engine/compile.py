@@ -18,7 +18,7 @@ SOURCE = Path(__file__).with_name("kernels.cpp")
 # Where libraries are kept, private to this user. Without it nothing is compiled.
 FOLDER_VARIABLE = "ENGINE_COMPILED_DIR"
 COMPILERS = ("c++", "g++", "clang++")
-FLAGS = ("-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", "-pthread", "-w")
+FLAGS = ("-std=c++20", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-w")
 BUILD_SECONDS = 300
 LOOK_SECONDS = 0.5
 

@@ -2,7 +2,8 @@
 //
 // Every number is summed in an order that depends on nothing but the matrix: over inputs one after the other, over
 // keys one after the other. A row's result is therefore the same to the last bit whatever the other rows are, however
-// many threads run, and whether a prompt comes whole or in pieces.
+// many threads run, and whether a prompt comes whole or in pieces. What is multiplied and added in one rounding is said
+// by `fused`, and nothing else is: a compiler that chooses (-ffp-contract) chooses otherwise for other numbers of rows.
 //
 // Matrices are packed by native_decoder.py: [outputs / W][inputs][W], int8 ones [outputs / W][inputs / 4][W][4].
 // Keys lie [slot][head][context / W][dim][W], values [slot][head][context][dim rounded up to W].
@@ -41,6 +42,20 @@ inline Vec widen(const uint16_t *from) {
     const Halves halves = *reinterpret_cast<const Halves *>(from);
     return reinterpret_cast<Vec>(__builtin_convertvector(halves, Words) << 16);
 }
+// a * b + c
+inline Vec fused(Vec a, Vec b, Vec c) {
+#if defined(__AVX512F__)
+    return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__FP_FAST_FMAF)
+    for (int lane = 0; lane < W; lane++) c[lane] = __builtin_fmaf(a[lane], b[lane], c[lane]);
+    return c;
+#else
+    return a * b + c;
+#endif
+}
+inline Vec fused(Vec a, float b, Vec c) { return fused(a, Vec{} + b, c); }
 inline long up(long count, long unit) { return (count + unit - 1) / unit * unit; }
 inline float added(Vec what) {
     float sum = 0;
@@ -54,14 +69,11 @@ inline Vec exponential(Vec x) {
     const Vec scaled = bounded * 1.44269504088896341f;
     const Ints whole = __builtin_convertvector(scaled + (scaled < 0.0f ? Vec{} - 0.5f : Vec{} + 0.5f), Ints);
     const Vec n = __builtin_convertvector(whole, Vec);
-    const Vec r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f;
+    const Vec r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, bounded));
     Vec p = Vec{} + 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
+    for (const float next : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+        p = fused(p, r, Vec{} + next);
+    p = fused(p * r, r, r) + 1.0f;
     const Vec power = reinterpret_cast<Vec>((whole + 127) << 23);
     return x < -87.0f ? Vec{} : p * power;
 }
@@ -271,7 +283,7 @@ inline void multiply(const Matrix &m, const Input &in, int first, int block, Vec
                 else weights[v] = widen(w + (v * inputs + k) * W);
             }
             for (int r = 0; r < R; r++)
-                for (int v = 0; v < V; v++) sum[r][v] += weights[v] * x[k * R + r];
+                for (int v = 0; v < V; v++) sum[r][v] = fused(weights[v], x[k * R + r], sum[r][v]);
         }
         for (int r = 0; r < R; r++)
             for (int v = 0; v < V; v++) y[r][v] = sum[r][v];
@@ -406,7 +418,7 @@ struct Runner {
     void normalise(const float *from, const float *weight, float *to) const {
         Vec squares{};
         long k = 0;
-        for (; k + W <= model.hidden; k += W) squares += load(from + k) * load(from + k);
+        for (; k + W <= model.hidden; k += W) squares = fused(load(from + k), load(from + k), squares);
         float sum = added(squares);
         for (; k < model.hidden; k++) sum += from[k] * from[k];
         const float scale = 1 / std::sqrt(sum / model.hidden + model.norm_eps);
@@ -506,7 +518,7 @@ struct Runner {
         for (int i = 0; i < model.dim; i++)
             for (int n = 0; n < N; n++) {
                 const Vec some = load(keys + n * block + i * W);
-                for (int q = 0; q < Q; q++) sum[q][n] += some * query[q][i];
+                for (int q = 0; q < Q; q++) sum[q][n] = fused(some, query[q][i], sum[q][n]);
             }
         for (int q = 0; q < Q; q++)
             for (int n = 0; n < N; n++) store(scores + q * stride + n * W, sum[q][n] * scale);
@@ -538,7 +550,7 @@ struct Runner {
         for (long key = 0; key < end; key++)
             for (int n = 0; n < N; n++) {
                 const Vec some = load(values + key * dim() + place + n * W);
-                for (int q = 0; q < Q; q++) sum[q][n] += some * scores[q * stride + key];
+                for (int q = 0; q < Q; q++) sum[q][n] = fused(some, scores[q * stride + key], sum[q][n]);
             }
         for (int q = 0; q < Q; q++)
             for (int n = 0; n < N; n++) {

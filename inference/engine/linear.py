@@ -69,6 +69,13 @@ def linear_maker(dtype: torch.dtype, device: torch.device, *, int8: bool = False
     """How matrices are held for this type and device."""
     if int8:
         return Int8Linear
-    if device.type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if device.type == "cpu" and _packs(dtype):
         return lambda matrix: PackedLinear(matrix, dtype)
     return lambda matrix: DenseLinear(matrix, dtype, device)
+
+
+def _packs(dtype: torch.dtype) -> bool:
+    """Whether oneDNN has kernels of this type for this CPU: for bfloat16 older ones have none."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    return dtype is not torch.bfloat16 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from shared.accounts.models import User
+
 
 class KeyedRequest(models.Model):
     """A request that came with an Idempotency-Key, and its answer once there is one."""
@@ -14,11 +16,12 @@ class KeyedRequest(models.Model):
     status = models.PositiveSmallIntegerField(null=True)  # null: it runs
     content_type = models.CharField(max_length=255)
     body = models.BinaryField()
-    user_id = models.BigIntegerField(null=True)  # for whom the answer is kept; null: it is one of a few bytes
+    # For whom the answer is kept; null: it is one of a few bytes.
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, db_index=False, related_name="+")
     size = models.PositiveIntegerField(default=0, db_default=0)  # of the body
 
     class Meta:
-        indexes = [models.Index(fields=["user_id", "created_at", "size"], name="api_keyed_of_user")]
+        indexes = [models.Index(fields=["user", "created_at", "size"], name="api_keyed_of_user")]
 
     def __str__(self) -> str:
         return f"{self.scope[:8]} {self.status or 'running'}"

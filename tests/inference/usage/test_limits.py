@@ -172,7 +172,7 @@ def offering(name: str = "light", **more: object) -> dict[str, object]:
         {"tools": [offering(f"{place}{'x' * 60}") for place in range(4)]},
         {"tools": [offering(description="x" * 240)]},
         {"tools": [offering(parameters={"type": "object", "properties": {"x" * 240: {"type": "string"}}})]},
-        {"messages": [SAID, calling(name="x" * 240)]},
+        {"messages": [SAID, *[calling(name="x" * 60)] * 4]},
         {"messages": [SAID, calling(arguments='{"a": "' + "x" * 240 + '"}')]},
         {"messages": [SAID, calling(), {"role": "tool", "content": "", "tool_call_id": "x" * 240}]},
     ],
