@@ -55,7 +55,7 @@ inline Vec fused(Vec a, Vec b, Vec c) {
     return a * b + c;
 #endif
 }
-inline Vec fused(Vec a, float b, Vec c) { return fused(a, Vec{} + b, c); }
+inline Vec fused(Vec a, float b, Vec c) { return fused(a, b - Vec{}, c); }  // b + 0 would be an addition
 inline long up(long count, long unit) { return (count + unit - 1) / unit * unit; }
 inline float added(Vec what) {
     float sum = 0;
