@@ -3,35 +3,77 @@ misspelt name is refused."""
 
 import os
 import re
+from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from shared.variables import VARIABLES
+from shared.variables import VARIABLES, Variable
 
 _DATABASE = re.compile(r"(sqlite|postgres|postgresql|psql|pgsql)://")
+TRUE_STRINGS = ("y", "yes", "on", "true", "ok", "1")
 FALSE_STRINGS = ("n", "no", "off", "false", "0", "")
 
 
+_DECLARED = {variable.name: variable for variable in VARIABLES}
+
+
 class Environment(environ.Env):
-    """Reads declared names alone, and refuses a value that cannot be what it is read as. Values may be secrets: the
-    name alone is told."""
+    """Reads declared names alone, as what they are declared to be: the library would take `1e3` for 13, and what
+    begins with $ for another name. Values may be secrets: of a wrong one the name alone is told."""
 
-    def get_value(self, var: str, cast: Any = None, *rest: Any, **options: Any) -> Any:
-        if var not in self.scheme:
+    def get_value(self, var: str, *rest: Any, **options: Any) -> Any:
+        if var not in _DECLARED:
             raise LookupError("A name that is read from the environment has to be declared in shared/variables.py.")
-        text = os.environ.get(var, "").lower()
-        if cast is bool and text not in (*self.BOOLEAN_TRUE_STRINGS, *FALSE_STRINGS):
-            raise ImproperlyConfigured(f"{var} is neither true nor false.")
-        try:
-            return super().get_value(var, cast, *rest, **options)
-        except ValueError as error:
-            raise ImproperlyConfigured(f"{var} is no {'number' if cast in (int, float) else 'such value'}.") from error
+        variable, text = _DECLARED[var], os.environ.get(var)
+        if text is None:
+            return variable.default
+        return _READERS.get(variable.kind.cast, _read_text)(variable, text)
 
 
-env = Environment(**{variable.name: (variable.kind.cast, variable.default) for variable in VARIABLES})
+def _read_text(variable: Variable, text: str) -> str:
+    """Nobody is called, or reached at, nothing: then it is the default."""
+    _check_shape(variable, text)
+    return text or (str(variable.default) if variable.shape else "")
+
+
+def _read_list(variable: Variable, text: str) -> list[str]:
+    entries = [entry.strip() for entry in text.split(",") if entry.strip()]
+    for entry in entries:
+        _check_shape(variable, entry)
+    return entries
+
+
+def _check_shape(variable: Variable, text: str) -> None:
+    if text and variable.shape and not re.fullmatch(variable.shape.pattern, text):
+        raise ImproperlyConfigured(f"{variable.name} is wrong: give it as in {variable.shape.example}.")
+
+
+def _read_flag(variable: Variable, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in (*TRUE_STRINGS, *FALSE_STRINGS):
+        raise ImproperlyConfigured(f"{variable.name} is neither true nor false.")
+    return word in TRUE_STRINGS
+
+
+def _read_number(variable: Variable, text: str) -> int | float:
+    try:
+        number: int | float = variable.kind.cast(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{variable.name} is no number.") from error
+    if not isfinite(number) or number < 0:
+        raise ImproperlyConfigured(f"{variable.name} is wrong: it is 0 or more.")
+    return number
+
+
+_READERS: dict[type, Callable[[Variable, str], Any]] = {
+    list: _read_list, bool: _read_flag, int: _read_number, float: _read_number,
+}  # fmt: skip
+
+env = Environment()
 
 # What the environment itself does not say is taken from a file `.env` in $STOA_HOME, or where it was started.
 _ENV_FILE = Path(os.environ.get("STOA_HOME", os.getcwd())) / ".env"
@@ -73,9 +115,20 @@ def database(url: str) -> dict[str, Any]:
         raise ImproperlyConfigured(wrong)
     try:
         config: dict[str, Any] = env.db_url_config(url)
-    except ValueError as error:
-        raise ImproperlyConfigured(wrong) from error
+    except ValueError:
+        raise ImproperlyConfigured(wrong) from None
     return config
+
+
+def mail_server(url: str) -> dict[str, Any]:
+    """What STOA_EMAIL_URL says, as Django's settings. It may hold a password: an error does not repeat it."""
+    try:
+        return dict(env.email_url_config(url))
+    except (ImproperlyConfigured, ValueError):
+        raise ImproperlyConfigured(
+            "STOA_EMAIL_URL is no address of a mail server: give one as in smtp+tls://user:password@mail.example:587, "
+            "with %2F for a / in the password."
+        ) from None
 
 
 def var_dir() -> Path:

@@ -36,8 +36,29 @@ _CASTS: dict[Kind, type] = {
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What a text, or each entry of a list, has to look like in whole, and one that does."""
+
+    pattern: str
+    example: str
+
+
+_AUTHORITY = r"([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:@?#\[\]]+)(:\d{1,5})?"
+_WEB = rf"https?://{_AUTHORITY}([/?]\S*)?"
+_PAGE = Shape(_WEB, "https://name.example/path")
+_ORIGIN = Shape(rf"https?://{_AUTHORITY}", "https://shop.example")
+_COLLECTOR = Shape(_WEB, "http://collector:4318")
+_REDIS = Shape(rf"rediss?://{_AUTHORITY}([/?]\S*)?|unix://\S+", "redis://:password@host:6379/0 or unix:///path")
+_BROKER = Shape(rf"[a-z0-9+]+://({_AUTHORITY})?([/?]\S*)?", "amqp://user:password@rabbitmq/stoa")
+_SCANNER = Shape(rf"tcp://{_AUTHORITY}|unix://\S+", "tcp://host:3310 or unix:///path")
+_HOST = Shape(r"\*|\.?\w[\w.-]*|\[[0-9A-Fa-f:.]+\]", "shop.example, without a scheme, a port or a path")
+_SENDER = Shape(r"[^\r\n]*@[^\r\n]*", "Stoa <stoa@shop.example>")
+_CURRENCY = Shape(r"[A-Z]{3}", "EUR")
+
+
+@dataclass(frozen=True)
 class Variable:
-    """One of them. `shown` is what the tables say of a default that depends on the machine."""
+    """One of them. `shown` is what the tables say of a default that depends on the machine. Numbers are not negative."""
 
     name: str
     kind: Kind
@@ -45,6 +66,7 @@ class Variable:
     meaning: str
     projects: tuple[str, ...] = BOTH
     shown: str | None = None
+    shape: Shape | None = None
 
     @property
     def default_shown(self) -> str:
@@ -61,34 +83,34 @@ _OF_BOTH = (
     Variable("STOA_SECRET_KEY_FALLBACKS", Kind.SECRETS, [], "what was `SECRET_KEY` before: what it signed or sealed is still read"),
     Variable("STOA_JWT_KEY", Kind.SECRET, "", "signs access and refresh tokens; the same in both projects; another than `SECRET_KEY`; production asks for it", shown="made once in `var/jwt.key`"),
     Variable("STOA_JWT_KEY_FALLBACKS", Kind.SECRETS, [], "what was `STOA_JWT_KEY` before: its tokens are good until they end"),
-    Variable("STOA_ALLOWED_HOSTS", Kind.LIST, [], "host names that are served; production asks for them, without `*`", shown="`localhost,127.0.0.1,[::1]`"),
+    Variable("STOA_ALLOWED_HOSTS", Kind.LIST, [], "host names that are served; production asks for them, without `*`", shown="`localhost,127.0.0.1,[::1]`", shape=_HOST),
     Variable("STOA_DEBUG", Kind.FLAG, False, "Django's pages of errors, with settings and code; refused in production"),
     Variable("DJANGO_SETTINGS_MODULE", Kind.TEXT, "", "`PROJECT.config.settings.production` for a server that others reach, or `.dev`", shown="`PROJECT.config.settings.base`"),
     Variable("STOA_HOME", Kind.TEXT, "", "where `var/` is, and a file `.env` with any of these names", shown="where it was started"),
     Variable("DATABASE_URL", Kind.TEXT, "", "as in `postgres://user:password@host/stoa`; production asks for it", shown="SQLite in `var/`"),
-    Variable("REDIS_URL", Kind.TEXT, "", "a Redis or Valkey, for limits over all processes and for the workers; without it each process counts for itself"),
-    Variable("STOA_BROKER_URL", Kind.TEXT, "", "another broker for the workers than that, as in `amqp://user:password@rabbitmq/stoa`", shown="`REDIS_URL`"),
+    Variable("REDIS_URL", Kind.TEXT, "", "a Redis or Valkey, for limits over all processes and for the workers; without it each process counts for itself", shape=_REDIS),
+    Variable("STOA_BROKER_URL", Kind.TEXT, "", "another broker for the workers than that, as in `amqp://user:password@rabbitmq/stoa`", shown="`REDIS_URL`", shape=_BROKER),
     Variable("STOA_EMAIL_URL", Kind.TEXT, "", "the mail server, as in `smtp+tls://user:password@mail.example:587`; the shop's production asks for it", shown="letters are printed"),
-    Variable("STOA_EMAIL_FROM", Kind.TEXT, "Stoa <stoa@localhost>", "who letters are from"),
-    Variable("STOA_EMAIL_LINKS", Kind.TEXT, "http://localhost:3000", "the storefront, to whose pages the links in letters lead"),
+    Variable("STOA_EMAIL_FROM", Kind.TEXT, "Stoa <stoa@localhost>", "who letters are from; the shop's production asks for it", shape=_SENDER),
+    Variable("STOA_EMAIL_LINKS", Kind.TEXT, "http://localhost:3000", "the storefront, to whose pages the links in letters lead; the shop's production asks for it", shape=_PAGE),
     Variable("STOA_EMAIL_LIMIT", Kind.NUMBER, 5, "letters an hour to one e-mail"),
     Variable("STOA_LOGIN_LIMIT", Kind.NUMBER, 10, "sign-ins a minute, of one address and of one account"),
     Variable("STOA_REQUEST_LIMIT", Kind.NUMBER, 600, "requests a minute: of the shop, for a user or an address; of the model server, for an address that looks at its pages"),
-    Variable("STOA_CURRENCY", Kind.TEXT, "EUR", "what prices are in unless their product says otherwise: ISO 4217"),
+    Variable("STOA_CURRENCY", Kind.TEXT, "EUR", "what prices are in unless their product says otherwise: ISO 4217", shape=_CURRENCY),
     Variable("STOA_MAX_BODY_BYTES", Kind.NUMBER, 10 * 1024 * 1024, "of one request, but uploads and batches"),
     Variable("STOA_KEPT_ANSWERS_PER_USER", Kind.BYTES, "256MiB", "of the answers that are kept a day for one user's `Idempotency-Key`s; past it the oldest go, and their keys are refused"),
     Variable("STOA_TRUSTED_PROXIES", Kind.NUMBER, 0, "how many proxies before us append to `X-Forwarded-For`; with 0 such headers are not heard"),
-    Variable("STOA_CORS_ORIGINS", Kind.LIST, [], "origins whose pages may call us, as in `https://shop.example`"),
+    Variable("STOA_CORS_ORIGINS", Kind.LIST, [], "origins whose pages may call us, as in `https://shop.example`", shape=_ORIGIN),
     Variable("STOA_METRICS_DIR", Kind.TEXT, "", "where the processes of one machine count together", shown="`var/metrics`"),
     Variable("STOA_METRICS_PUBLIC", Kind.FLAG, False, "whether anybody may read `/metrics`"),
     Variable("STOA_LOG_FORMAT", Kind.TEXT, "json", "`json`, a line an event; or `console`"),
     Variable("STOA_LOG_LEVEL", Kind.TEXT, "INFO", "`DEBUG`, `INFO`, `WARNING` or `ERROR`"),
-    Variable("STOA_S3_ENDPOINT", Kind.TEXT, "", "the S3 server", shown="Amazon's"),
+    Variable("STOA_S3_ENDPOINT", Kind.TEXT, "", "the S3 server", shown="Amazon's", shape=_PAGE),
     Variable("STOA_S3_REGION", Kind.TEXT, "", "its region", shown="as boto3 finds it"),
     Variable("STOA_S3_ACCESS_KEY", Kind.SECRET, "", "who we are there", shown="as boto3 finds it, such as the machine's role"),
     Variable("STOA_S3_SECRET_KEY", Kind.SECRET, "", "the same", shown="as boto3 finds it"),
-    Variable("OTEL_EXPORTER_OTLP_ENDPOINT", Kind.TEXT, "", "a collector of OpenTelemetry that traces are sent to", shown="traces are not sent"),
-    Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", Kind.TEXT, "", "the same, for traces alone"),
+    Variable("OTEL_EXPORTER_OTLP_ENDPOINT", Kind.TEXT, "", "a collector of OpenTelemetry that traces are sent to", shown="traces are not sent", shape=_COLLECTOR),
+    Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", Kind.TEXT, "", "the same, for traces alone", shape=_COLLECTOR),
     Variable("OTEL_EXPORTER_OTLP_PROTOCOL", Kind.TEXT, "", "how it is spoken to: `http/protobuf` alone"),
     Variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", Kind.TEXT, "", "the same, for traces alone"),
     Variable("OTEL_SERVICE_NAME", Kind.TEXT, "", "what the project is called in traces", shown="`stoa-` and the project"),
@@ -109,9 +131,9 @@ _OF_COMMERCE = (
     Variable("STOA_STORAGE", Kind.TEXT, "files", "where attachments lie: `files` of this machine, or `s3`"),
     Variable("STOA_MEDIA_ROOT", Kind.TEXT, "", "the folder of `files`; all shops and workers must see the same", shown="`var/media`"),
     Variable("STOA_S3_BUCKET", Kind.TEXT, "", "the bucket of `s3`"),
-    Variable("STOA_S3_PUBLIC_URL", Kind.TEXT, "", "where anybody reads the bucket, such as a CDN; without it, by addresses signed for five minutes"),
-    Variable("STOA_CLAMD", Kind.TEXT, "", "`tcp://host:3310` or `unix:///path` of a ClamAV daemon; set, nothing is taken that it has not seen"),
-    Variable("STOA_DESCRIPTIONS_BASE_URL", Kind.TEXT, "http://127.0.0.1:8001/v1", "any OpenAI-compatible server"),
+    Variable("STOA_S3_PUBLIC_URL", Kind.TEXT, "", "where anybody reads the bucket, such as a CDN; without it, by addresses signed for five minutes", shape=_PAGE),
+    Variable("STOA_CLAMD", Kind.TEXT, "", "`tcp://host:3310` or `unix:///path` of a ClamAV daemon; set, nothing is taken that it has not seen", shape=_SCANNER),
+    Variable("STOA_DESCRIPTIONS_BASE_URL", Kind.TEXT, "http://127.0.0.1:8001/v1", "any OpenAI-compatible server", shape=_PAGE),
     Variable("STOA_DESCRIPTIONS_API_KEY", Kind.SECRET, "", "the key for it"),
     Variable("STOA_DESCRIPTIONS_MODEL", Kind.TEXT, "stoa-describer", "the model there"),
     Variable("STOA_DESCRIPTIONS_A_DAY", Kind.NUMBER, 500, "how many descriptions a shop may ask for in a day of UTC; 0: any number"),

@@ -34,7 +34,6 @@ class QueueFilters:
     older_than: timedelta | None = None
     newer_than: timedelta | None = None
     hiding: str | None = None
-    is_hidden: bool | None = None
     is_brigaded: bool | None = None
     state: str | None = None
 
@@ -51,9 +50,6 @@ def queue(filters: QueueFilters, *, order: str = "newest", now: datetime) -> "Qu
         "state": filters.state,
     }
     cases = Case.objects.waiting().filter(**{name: value for name, value in equal.items() if value is not None})
-    if filters.is_hidden is not None:
-        hidden = [Case.Hiding.AUTOMATIC, Case.Hiding.MODERATOR]
-        cases = cases.filter(hiding__in=hidden) if filters.is_hidden else cases.filter(hiding=Case.Hiding.NONE)
     if filters.older_than is not None:
         cases = cases.filter(oldest_at__lte=now - filters.older_than)
     if filters.newer_than is not None:
@@ -136,15 +132,9 @@ class CaseFile:
     undoable: Decision | None
 
 
-def case_file(case: Case, *, now: datetime) -> CaseFile:
-    """One item with its author's history, its newest reports with their reporters' records, and what was decided
-    before."""
-    (item,) = queue_page(Case.objects.filter(pk=case.pk), now=now)
-    return file_of(item, now=now)
-
-
 def file_of(item: QueueItem, *, now: datetime) -> CaseFile:
-    """The same for who has read the item."""
+    """The item with its author's history, its newest reports with their reporters' records, and what was decided
+    before."""
     case = item.case
     decisions = list(case.decisions.select_related("moderator", "undone_by").order_by("-id")[:SHOWN_REPORTS])
     last = case.last_decision_id

@@ -163,11 +163,12 @@ class _Tree:
 
     def move(self, children: list[Order], status: str, now: datetime) -> None:
         """Brings these children, and with them the parent, to where they belong. Stock comes back once: no state of
-        STOCK_RETURNED is ever left."""
+        STOCK_RETURNED is ever left. A parent whose children somebody deleted from the database stays as it is."""
         for child in children:
             child.order_status, child.updated_at = status, now
             child.save(update_fields=["order_status", "updated_at"])
-        derived = parent_status({child.order_status for child in self.children})
+        statuses = {child.order_status for child in self.children}
+        derived = parent_status(statuses) if statuses else self.parent.order_status
         if derived != self.parent.order_status:
             self.parent.order_status, self.parent.updated_at = derived, now
             self.parent.save(update_fields=["order_status", "updated_at"])

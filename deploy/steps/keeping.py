@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import sys
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -108,6 +109,7 @@ def restore(arguments: argparse.Namespace) -> None:
     say(f"Restoring {source}, of {manifest['made_at']}, into {home}:")
     _restore_keys(source, home)
     installation = Installation.here()  # after the keys: it makes those that are missing
+    _refuse_what_has_no_place(source, installation)
     for name, told in installation.databases():
         with step(f"The database {_said(told)}"):
             _load(told, source / name)
@@ -161,9 +163,13 @@ def _copy_tree(source: Path, target: Path) -> None:
         into.mkdir(mode=0o700, exist_ok=True)
         for name in files:
             original, copy = Path(folder) / name, into / name
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 if not copy.exists() or copy.stat().st_size != original.stat().st_size:
                     shutil.copy2(original, copy)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise Failed(f"{original} cannot be copied to {copy}: {error.strerror}.") from error
 
 
 def _copy_private(source: Path, target: Path) -> None:
@@ -184,6 +190,18 @@ def _restore_keys(source: Path, home: Path) -> None:
             _copy_private(source / name, target)
 
 
+def _refuse_what_has_no_place(source: Path, installation: Installation) -> None:
+    """What the backup has and the settings do not know would be left behind without a word."""
+    known = {MANIFEST, ".env", *KEYS, *(name for name, _ in [*installation.databases(), *installation.folders()])}
+    known |= {name + beside for name in known for beside in ("-wal", "-shm")}  # of a restore that was cut off
+    left = sorted(path.name for path in source.iterdir() if path.name not in known)
+    if left:
+        raise Failed(
+            f"{source} has {', '.join(left)}, for which these settings have no place. Are both projects' DATABASE_URL "
+            "as they were, one or two, and STOA_MODELS_DIR and STOA_STORAGE?"
+        )
+
+
 def _dump(told: dict[str, Any], target: Path) -> None:
     if told["vendor"] == "postgresql":
         _postgresql("pg_dump", told, "--format=custom", f"--file={target}")
@@ -195,17 +213,28 @@ def _dump(told: dict[str, Any], target: Path) -> None:
 def _copy_sqlite(source: Path, target: Path) -> None:
     """As it was at one moment: in one step, that holds up no writer."""
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    with (
-        contextlib.closing(sqlite3.connect(f"file:{source}?mode=rw", uri=True, timeout=60)) as original,
-        contextlib.closing(sqlite3.connect(target)) as copy,
-    ):
-        original.backup(copy)
-        copy.create_function("regexp", 2, lambda pattern, text: bool(re.search(pattern, text)))  # constraints ask it
-        told = copy.execute("PRAGMA integrity_check").fetchone()[0]
+    try:
+        told = _copy_pages(source, target)
+    except sqlite3.Error as error:
+        raise Failed(
+            f"{source} cannot be copied to {target}: {error}. Are DATABASE_URL and STOA_HOME those of the processes?"
+        ) from error
     if told != "ok":
         raise Failed(
             f"The copy of {source} is damaged: {told}. Check the original: sqlite3 {source} 'PRAGMA integrity_check'"
         )
+
+
+def _copy_pages(source: Path, target: Path) -> str:
+    """What SQLite says of the copy: ok."""
+    name = urllib.parse.quote(str(source))
+    with (
+        contextlib.closing(sqlite3.connect(f"file:{name}?mode=rw", uri=True, timeout=60)) as original,
+        contextlib.closing(sqlite3.connect(target)) as copy,
+    ):
+        original.backup(copy)
+        copy.create_function("regexp", 2, lambda pattern, text: bool(re.search(pattern, text)))  # constraints ask it
+        return str(copy.execute("PRAGMA integrity_check").fetchone()[0])
 
 
 def _load(told: dict[str, Any], source: Path) -> None:

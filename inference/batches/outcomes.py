@@ -190,11 +190,12 @@ def _count_tokens(batch: Batch, answered: Sequence[Outcome], now: datetime) -> N
 
 
 def _result(outcome: Outcome, now: datetime) -> BatchResult:
+    """What other servers say may hold a NUL, which PostgreSQL takes in no text: all of the group would never end."""
     return BatchResult(
         request_id=outcome.request,
         answer=outcome.answer,
         error_code=outcome.error_code,
-        error_message=outcome.error_message,
+        error_message=outcome.error_message.replace("\x00", "\ufffd"),
         processing_time_ms=outcome.processing_time_ms,
         created_at=now,
     )

@@ -46,7 +46,7 @@ async def _run(batch_pk: int, worker: str, ending: threading.Event) -> None:
             return
         batch = await database.ask(Batch.objects.get, pk=batch_pk)
         try:
-            await Turn(batch, lease_id, database).take(ending)
+            await Turn(batch, lease_id, database, ending).take()
         finally:
             await engine().close()
             await remote().close()
@@ -56,12 +56,13 @@ class Turn:
     """One lease, from its opening to its end. What is claimed and not yet written is never more than there is room for:
     so much is done again when the worker dies."""
 
-    def __init__(self, batch: Batch, lease_id: uuid.UUID, database: DatabaseThread) -> None:
+    def __init__(self, batch: Batch, lease_id: uuid.UUID, database: DatabaseThread, ending: threading.Event) -> None:
         self._batch = batch
         self._job = Job.of(batch)
         self._mine: dict[str, Any] = {"lease_id": lease_id, "batch_pk": batch.pk}
         self._whose: dict[str, Any] = {"user_id": batch.user_id, "api_key_id": batch.api_key_id}
         self._database = database
+        self._ending = ending
         self._running: dict[asyncio.Task[Answer], Claimed] = {}
         self._ended: list[asyncio.Task[Answer]] = []
         self._news = asyncio.Event()
@@ -74,12 +75,12 @@ class Turn:
         self._is_lonely = False
         self._renewed = self._shared = self._dry_until = time.monotonic()
 
-    async def take(self, ending: threading.Event) -> None:
+    async def take(self) -> None:
         """Whatever requests and engines do, and also where this is cancelled, the lease is given back."""
         claims_until = time.monotonic() + random.uniform(*CLAIMS_FOR_S)  # noqa: S311 no secret
         self._room = await find_places(self._job.model_id)
         try:
-            while self._holds and not ending.is_set():
+            while self._holds and not self._ending.is_set():
                 if self._claims and time.monotonic() > claims_until:
                     await self._hand_over()
                 await self._fill()
@@ -140,6 +141,8 @@ class Turn:
             self._claimed += len(claimed)
             code = Code.RATE_LIMIT_EXCEEDED
             self._done += [Outcome(request=one.pk, error_code=code, error_message=words) for one in claimed]
+            if self._ending.is_set():
+                return []
         return claimed
 
     async def _settle(self) -> None:

@@ -26,6 +26,7 @@ from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.protocol.errors import Code
 from inference.usage.quotas import NOT_AGAIN, require_left
 from shared.accounts.models import ApiKey, User
+from shared.accounts.services import lock_active
 from shared.api.errors import ApiError
 
 ACCEPTED_FOR = timedelta(hours=24)
@@ -59,7 +60,7 @@ def create_batch(
 ) -> Batch:
     """Accepts the batch with all its requests, or nothing. ApiError 400: no requests, too many, or an id twice; 413:
     the user's batches have no room for it, or it is too much for their queue; 429: their queue is full, or their tokens
-    of this month, or those of the key, are used up.
+    of this month, or those of the key, are used up; 401: the user was deactivated or erased meanwhile.
 
     tokens: what the requests may take together, about. webhook_url: one that `webhooks.services.check_one_off` has
     checked."""
@@ -83,7 +84,7 @@ def create_batch(
         raise ApiError(400, "Two requests of the batch have the same id: give each an id of its own.") from error
     if not 0 < batch.total <= settings.BATCH_MOST_REQUESTS:
         raise ApiError(400, f"A batch has 1 to {settings.BATCH_MOST_REQUESTS} requests.")
-    User.objects.select_for_update(no_key=True).get(pk=user.pk)  # so that their batches are counted one after the other
+    lock_active(user)  # so that their batches are counted one after the other
     _require_queue(user, tokens)
     _require_room(user, batch.size)
     batch.reserved_tokens = tokens

@@ -10,7 +10,7 @@ from inference.batches import answers, services
 from inference.batches.accepting import accept_batch
 from inference.batches.intake import ReadBatch, read_batch
 from inference.batches.models import Batch
-from inference.batches.streaming import result_events, result_lines
+from inference.batches.streaming import ResultEvents, result_lines
 from inference.protocol import batch as wire
 from inference.protocol import sse
 from inference.registry.services import find_loadable
@@ -79,7 +79,8 @@ async def results(call: Call[None], batch_id: str) -> wire.BatchResults | HttpRe
     found = await _find(call.caller.user, batch_id)
     accepted = call.request.headers.get("Accept", "")
     if sse.CONTENT_TYPE in accepted:
-        return result_events(found, after=_last_event(call.request.headers.get("Last-Event-ID"), call.query.after))
+        after = _last_event(call.request.headers.get("Last-Event-ID"), call.query.after)
+        return ResultEvents(found, after=after, principal=call.caller)
     if NDJSON in accepted:
         return result_lines(found, after=call.query.after, content_type=NDJSON)
     return await sync_to_async(answers.results_page)(batch=found, query=call.query)

@@ -22,6 +22,7 @@ from inference.cli.failures import FAILED, NOT_FOUND, fail
 from inference.cli.listings import AsJson, print_json, print_list
 from inference.cli.parameters import Parameters, read_option
 from inference.engine import EngineError, InvalidRequest
+from inference.openai_batches.checking import BYTE_ORDER_MARK
 from inference.registry.services import find_loadable
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -102,6 +103,7 @@ def _read(file: Path, model: str, parameters: Parameters) -> ReadBatch:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}.", NOT_FOUND)
+    text = text.removeprefix(BYTE_ORDER_MARK)
     lines = {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}
     for number, line in lines.items():
         try:

@@ -49,7 +49,7 @@ class Channel:
             return _decoder.decode(await self._reader.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BrokenFrame(f"What came is not a frame: {error}") from error
 
     async def greet(self) -> None:

@@ -73,8 +73,8 @@ class LlamaDecoder:
             slots = layer.cache.view(-1, self._context, *layer.cache.shape[1:])
             slots[target, :length] = slots[source, :length]
 
-    def clear(self, slot: int | None = None) -> None:
-        places = slice(None) if slot is None else slice(slot * self._context, (slot + 1) * self._context)
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
+        places = slice(None) if slot is None else slice(slot * self._context + start, (slot + 1) * self._context)
         for layer in self._layers:
             layer.cache[places].zero_()
 

@@ -12,23 +12,26 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
-from inference.engine.model_folder import read_json
+from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest, ModelLoadFailed
+from inference.engine.model_folder import read_json, read_objects
 from inference.engine.request import EmbeddingRequest, EmbeddingResult
 from inference.engine.tokenizer import Tokenizer
 
 Pooling = Literal["mean", "cls"]
+MODULES = frozenset({"Transformer", "Pooling", "Normalize"})  # of sentence-transformers
 BATCH_TEXTS = 32
 BATCH_TOKENS = 8192  # padding included
+NOT_NUMBERS = "The model computed no numbers for one of the texts: its weights are broken, or the text leads it astray."
 MANY_CHARACTERS = 64  # a token; more are hardly ever met, but for white space and words that no token is for
 BUCKET = 16  # lengths up to the same multiple of it go together
 
 
 @dataclass(eq=False)
 class _Job:
-    """One request's texts: those still to run, longest last, and the vectors of the others."""
+    """One request's texts: those still to run, longest last, and the vectors of the others. left: nobody waits."""
 
     texts: list[list[int]]
+    left: threading.Event
     pending: list[int] = field(init=False)
     vectors: list[bytes] = field(init=False)
     done: "Future[list[bytes]]" = field(default_factory=Future)
@@ -53,15 +56,16 @@ class Embedder:
         self._jobs: deque[_Job] = deque()
         self._runner = ThreadPoolExecutor(1, "embed")
 
-    def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
-        """One vector a text, in the order of the texts. Waits for them.
+    def embed(self, request: EmbeddingRequest, left: threading.Event) -> EmbeddingResult:
+        """One vector a text, in the order of the texts. Waits for them; once `left` is set, no more are made.
 
         Raises InvalidRequest for no texts, a text without a token, or a token that the model does not have;
-        ContextLengthExceeded for a text that is too long.
+        ContextLengthExceeded for a text that is too long; InferenceFailed for one that becomes no numbers;
+        CancelledError when it was left.
         """
         if not request.texts:
             raise InvalidRequest("There is no text to embed. Send at least one.")
-        job = _Job([self._encode(place, text) for place, text in enumerate(request.texts)])
+        job = _Job([self._encode(place, text) for place, text in enumerate(request.texts)], left)
         with self._lock:
             self._jobs.append(job)
         self._runner.submit(self._work)
@@ -95,6 +99,8 @@ class Embedder:
             except Exception as error:  # whoever waits must hear of it
                 self._fail({job for job, _ in batch}, error)
                 continue
+            if broken := {job for (job, _), row in zip(batch, rows, strict=True) if not bool(row.isfinite().all())}:
+                self._fail(broken, InferenceFailed(NOT_NUMBERS))
             for (job, place), row in zip(batch, rows.numpy().astype("<f4"), strict=True):
                 job.vectors[place] = row.tobytes()
             self._finish()
@@ -102,6 +108,7 @@ class Embedder:
     def _next_batch(self) -> list[tuple[_Job, int]]:
         """The longest text of the job whose turn it is, and those of all jobs that come next to it in length."""
         with self._lock:
+            self._drop_those_left()
             if not self._jobs:
                 return []
             turn = self._jobs[0]
@@ -112,6 +119,11 @@ class Embedder:
             while len(batch) < room and (job := self._longest_within(longest)):
                 batch.append((job, job.pending.pop()))
             return batch
+
+    def _drop_those_left(self) -> None:
+        for job in [job for job in self._jobs if job.left.is_set()]:
+            self._jobs.remove(job)
+            job.done.cancel()
 
     def _longest_within(self, limit: int) -> _Job | None:
         """The job with the longest waiting text of at most `limit` tokens."""
@@ -176,9 +188,9 @@ class Embedder:
 def read_pooling(path: Path) -> Pooling:
     """How the folder's sentence-transformers files say to pool: `cls` when they do, else `mean`.
 
-    Raises ModelLoadFailed for a way of pooling that is neither.
+    Raises ModelLoadFailed for a way of pooling that is neither, and for anything that is to follow it.
     """
-    file = path / "1_Pooling" / "config.json"
+    file = path / _pooling_folder(path) / "config.json"
     if not file.exists():
         return "mean"
     config = read_json(file)
@@ -193,6 +205,29 @@ def read_pooling(path: Path) -> Pooling:
     if modes == {"mean"}:
         return "mean"
     raise ModelLoadFailed("1_Pooling/config.json asks for a way of pooling other than mean or cls.")
+
+
+def _pooling_folder(path: Path) -> str:
+    """As modules.json names it. What that lists beside the modules that this code knows would change the vectors."""
+    listing = path / "modules.json"
+    modules = read_objects(listing) if listing.exists() else []
+    folders = {str(module.get("type")).rpartition(".")[2]: str(module.get("path")) for module in modules}
+    if unknown := folders.keys() - MODULES:
+        raise ModelLoadFailed(f"modules.json asks for {', '.join(sorted(unknown))}, which is not supported.")
+    folder = folders.get("Pooling", "1_Pooling")
+    if Path(folder).name != folder:
+        raise ModelLoadFailed("modules.json names a folder that is not in the model's.")
+    return folder
+
+
+def position_limit(model: PreTrainedModel) -> list[int]:
+    """How long a text may be, where the model's positions count from behind the padding's own: RoBERTa's family."""
+    tables = [module for name, module in model.named_modules() if name.endswith("position_embeddings")]
+    return [
+        table.num_embeddings - table.padding_idx - 1
+        for table in tables
+        if isinstance(table, torch.nn.Embedding) and table.padding_idx is not None
+    ]
 
 
 def read_max_length(path: Path) -> list[int]:

@@ -1,6 +1,7 @@
 """The loop: schedule, run, sample, emit. One thread; everything else asks it under one lock."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 Emit = Callable[[list[GenerationOutput]], None]
 
 TIMEOUT = "TIMEOUT"
+LOOP_DIED = 70  # exit status: EX_SOFTWARE
 FAILED = "The engine failed while it ran this request. Try again; if it fails again, reload the model."
 LOST_FORM = "The text could not be kept to the form that was asked for: {}. Ask for a simpler form."
 NOT_NUMBERS = (
@@ -67,7 +69,7 @@ class Engine:
         self._wake = threading.Condition()
         self._unwanted: list[Generation] = []
         self._stopping = False
-        self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
+        self._thread = threading.Thread(target=self._live, name="engine", daemon=True)
 
     def start(self) -> None:
         """Starts the loop thread."""
@@ -148,6 +150,14 @@ class Engine:
                 queue_seconds=counts.queue_seconds,
             )
 
+    def _live(self) -> None:
+        """Nobody would be answered any more without the loop; a process that ends is started again."""
+        try:
+            self._loop()
+        except BaseException:
+            logger.exception("engine_loop_died")
+            os._exit(LOOP_DIED)
+
     @torch.inference_mode()
     def _loop(self) -> None:
         while plan := self._schedule():
@@ -155,7 +165,7 @@ class Engine:
             try:
                 # The list keeps what the step made before it failed, if it fails.
                 outputs.extend(self._step(plan))
-            except Exception:
+            except BaseException:  # tokenizers and llguidance panic, which is no Exception
                 logger.exception("engine_step_failed")
                 outputs.extend(self._fail_running())
             if outputs:
@@ -186,6 +196,8 @@ class Engine:
             self._admit(sequence)
         for copy in plan.copies:
             self._decoder.copy(copy.source, copy.target, copy.length)
+        for slot, start in plan.cleared:
+            self._decoder.clear(slot, start)
         sequences, spans = to_spans(plan)
         logits = self._decoder.run(spans)
         note_computed(plan)

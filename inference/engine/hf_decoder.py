@@ -47,8 +47,8 @@ class HFDecoder:
     def copy(self, source: int, target: int, length: int) -> None:
         self._cache.copy(source, target, length)
 
-    def clear(self, slot: int | None = None) -> None:
-        self._cache.clear(slot)
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
+        self._cache.clear(slot, start)
 
     def _prefill(self, span: Span) -> Tensor:
         """[tokens, vocabulary], or the last token's row only."""

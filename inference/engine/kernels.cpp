@@ -223,9 +223,9 @@ struct Input {
             for (int k = 0; k < inputs; k++) to[size_t(k) * width] = from[k];
             return;
         }
-        float most = 1e-30f;
-        for (int k = 0; k < inputs; k++) most = std::max(most, std::fabs(from[k]));
-        scale[row] = most / 127;
+        float most = 1e-30f, nothing = 0;  // what is no number stays none: int8 has none of its own
+        for (int k = 0; k < inputs; k++) most = std::max(most, std::fabs(from[k])), nothing += from[k] * 0;
+        scale[row] = most / 127 + nothing;
         const float inverse = 127 / most;
         const long padded = up(inputs, 4);
         uint8_t *to = bytes.data() + size_t(begin) * padded + size_t(row - begin) * 4;

@@ -35,12 +35,13 @@ class SlotCache:
             for states in pair:
                 states[target, :, :length] = states[source, :, :length]
 
-    def clear(self, slot: int | None = None) -> None:
-        """Forgets a slot, or everything. Needed only where something failed: what it left may not be numbers."""
-        slots = slice(None) if slot is None else slot
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
+        """Forgets a slot from place `start` on, or everything. Needed only where something failed, or may have: what it
+        left may not be numbers."""
+        slots = slice(None) if slot is None else slice(slot, slot + 1)
         for keys, values in self._layers.values():
-            keys[slots].zero_()
-            values[slots].zero_()
+            keys[slots, :, start:].zero_()
+            values[slots, :, start:].zero_()
 
     @property
     def nbytes(self) -> int:

@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 from inference.engine.compile import kernels_are_to_come, wait_for_kernels
 from inference.engine.decoder import LlamaDecoder
 from inference.engine.decoders import check_options, open_decoder, read_config, read_model
-from inference.engine.embedder import Embedder, read_max_length, read_pooling
+from inference.engine.embedder import Embedder, position_limit, read_max_length, read_pooling
 from inference.engine.engine import Engine
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from inference.engine.gguf_header import find_gguf
@@ -154,7 +154,7 @@ def _take_up_kernels(load: _Load, engine: Engine, context_size: int) -> None:
 
 def _load_encoder(load: _Load) -> LoadedModel:
     model, tokenizer = read_model(AutoModel, load.path), load_tokenizer(load.path)
-    limits = [*_limits(model.config), tokenizer.max_length, *read_max_length(load.path)]
+    limits = [*_limits(model.config), *position_limit(model), tokenizer.max_length, *read_max_length(load.path)]
     context_size = _context_size(load.options, limits)
     memory = _weight_bytes(model)
     pack_linears(model)

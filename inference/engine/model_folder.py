@@ -36,17 +36,29 @@ def read_model_folder(path: Path) -> dict[str, Any]:
 
 def read_json(file: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
     """An object from a JSON file. Raises ModelLoadFailed when the file is missing, too large or something else."""
+    content = _read(file, limit)
+    if not isinstance(content, dict):
+        raise ModelLoadFailed(f"{file.name} must hold a JSON object.")
+    return content
+
+
+def read_objects(file: Path) -> list[dict[str, Any]]:
+    """The same for a list of objects."""
+    content = _read(file, CONFIG_LIMIT)
+    if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
+        raise ModelLoadFailed(f"{file.name} must hold a list of JSON objects.")
+    return content
+
+
+def _read(file: Path, limit: int) -> Any:
     try:
         if file.stat().st_size > limit:
             raise ModelLoadFailed(f"{file.name} is over {limit // 2**20} MiB, which no model needs.")
-        content = json.loads(file.read_bytes())
+        return json.loads(file.read_bytes())
     except FileNotFoundError as error:
         raise ModelLoadFailed(f"The folder has no {file.name}.") from error
     except (ValueError, RecursionError) as error:
         raise ModelLoadFailed(f"{file.name} is not valid JSON.") from error
-    if not isinstance(content, dict):
-        raise ModelLoadFailed(f"{file.name} must hold a JSON object.")
-    return content
 
 
 def _refuse_keys(node: Any, name: str) -> None:

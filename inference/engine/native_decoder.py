@@ -128,11 +128,12 @@ class NativeDecoder:
             keys[target, :, :blocks] = keys[source, :, :blocks]
             values[target, :, :length] = values[source, :, :length]
 
-    def clear(self, slot: int | None = None) -> None:
-        slots = slice(None) if slot is None else slot
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
+        # Nobody looks at what is left of a block's keys: the scores there are written over.
+        slots, block = slice(None) if slot is None else slice(slot, slot + 1), _up(start, self._width) // self._width
         for keys, values in self._cache:
-            keys[slots].zero_()
-            values[slots].zero_()
+            keys[slots, :, block:].zero_()
+            values[slots, :, start:].zero_()
 
     def _layer_cache(self, slots: int, context_size: int) -> tuple[Tensor, Tensor]:
         places, dim, width = _up(context_size, self._width), self._of.head_dim, self._width

@@ -20,17 +20,28 @@ class Copy:
 
 @dataclass(eq=False, slots=True)
 class _Slot:
-    """`ids` are those of the sequence in it, or what the last one left."""
+    """`ids` are those of the sequence in it, or what the last one left. doubtful: the last one left in the midst of a
+    prompt, and until a token is sampled nobody sees whether what was computed is numbers."""
 
     number: int
     user: str = ""
     ids: list[int] = field(default_factory=list)
     sequence: Sequence | None = None
     left_at: int = 0
+    doubtful: bool = False
 
     @property
     def held(self) -> int:
         return len(self.ids) if self.sequence is None else self.sequence.computed
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What is done to a slot before who takes it runs: it gets the copy, and `clears` it of all behind what is shared,
+    which is looked at though it counts for nothing."""
+
+    clears: bool
+    copy: Copy | None = None
 
 
 class PrefixCache:
@@ -41,7 +52,7 @@ class PrefixCache:
         self._clock = count(1)
         self.free = slots
 
-    def take(self, sequence: Sequence) -> Copy | None:
+    def take(self, sequence: Sequence) -> Seat:
         """Gives a sequence a free slot and what it need not compute: all but its last token at most.
 
         The slot with the longest common prefix is taken as it is, unless most of what it holds would be lost or
@@ -53,13 +64,10 @@ class PrefixCache:
         empty = [slot for slot in self._slots if slot.sequence is None]
         oldest = min(empty, key=lambda slot: (slot is source, slot.left_at))
         if source is None or oldest is source or (source.sequence is None and 2 * shared >= source.held):
-            self._give(source or oldest, sequence, shared)
-            return None
+            return Seat(self._give(source or oldest, sequence, shared))
         if shared < MIN_COPIED:
-            self._give(oldest, sequence, 0)
-            return None
-        self._give(oldest, sequence, shared)
-        return Copy(source.number, oldest.number, shared)
+            return Seat(self._give(oldest, sequence, 0))
+        return Seat(self._give(oldest, sequence, shared), Copy(source.number, oldest.number, shared))
 
     def leave(self, sequence: Sequence) -> None:
         """The slot is free; what was computed in it stays until somebody writes over it."""
@@ -67,13 +75,14 @@ class PrefixCache:
         assert slot.sequence is sequence
         slot.ids = sequence.ids[: sequence.computed]
         slot.sequence = None
+        slot.doubtful = 0 < sequence.computed < len(sequence.generation.prompt_ids)
         slot.left_at = next(self._clock)
         self.free += 1
 
     def forget(self) -> None:
         """After a failed step nothing that slots hold can be trusted."""
         for slot in self._slots:
-            slot.ids = []
+            slot.ids, slot.doubtful = [], False
 
     def _longest_prefix(self, sequence: Sequence, most: int) -> tuple[int, _Slot | None]:
         """Among equals one that nobody is in."""
@@ -85,11 +94,14 @@ class PrefixCache:
                     best, found = shared, slot
         return best, found
 
-    def _give(self, slot: _Slot, sequence: Sequence, computed: int) -> None:
+    def _give(self, slot: _Slot, sequence: Sequence, computed: int) -> bool:
+        """Whether it has to be cleared."""
         assert slot.sequence is None
         slot.user, slot.ids, slot.sequence = sequence.generation.user, sequence.ids, sequence
         sequence.slot, sequence.computed = slot.number, computed
         self.free -= 1
+        clears, slot.doubtful = slot.doubtful, False
+        return clears
 
 
 def common_prefix(some: list[int], others: list[int], most: int) -> int:

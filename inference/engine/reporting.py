@@ -6,6 +6,7 @@ they could not take, and that may be a prompt.
 
 import json
 import logging
+import threading
 import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -18,13 +19,22 @@ def start_logging(level: int) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLine())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    threading.excepthook = _log_end_of_thread
+
+
+def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
+    """As a line: Python would write the whole traceback beside the log."""
+    if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+        logging.getLogger(__name__).error("engine.thread_failed", exc_info=ended.exc_value)
 
 
 class JsonLine(logging.Formatter):
     """A record as one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
+        said = record.getMessage()
+        event = said.partition("\n")[0] if record.name == "asyncio" else said  # it quotes exceptions from there on
+        told = {"event": event, "level": record.levelname.lower(), "logger": record.name}
         if record.exc_info and record.exc_info[1]:
             told["exception"] = "".join(_lines(record.exc_info[1])).rstrip("\n")
         return json.dumps(told | {"timestamp": datetime.fromtimestamp(record.created, UTC).isoformat()})

@@ -42,12 +42,14 @@ class Chunk:
 
 @dataclass(slots=True)
 class Plan:
-    """One step, in this order: `parked` lose their slots, `admitted` get theirs, `copies` are made; then `decodes`,
-    ascending by slot, have one token computed each, and `chunks` at most batch_size in all."""
+    """One step, in this order: `parked` lose their slots, `admitted` get theirs, `copies` are made, slots are `cleared`
+    from a place on; then `decodes`, ascending by slot, have one token computed each, and `chunks` at most batch_size in
+    all."""
 
     parked: list[tuple[Sequence, int]] = field(default_factory=list)
     admitted: list[Sequence] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
+    cleared: list[tuple[int, int]] = field(default_factory=list)
     decodes: list[Sequence] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
 
@@ -186,8 +188,11 @@ class Scheduler:
 
     def _admit(self, sequence: Sequence, plan: Plan, now: float) -> None:
         generation = sequence.generation
-        if copy := self._cache.take(sequence):
-            plan.copies.append(copy)
+        seat = self._cache.take(sequence)
+        if seat.copy:
+            plan.copies.append(seat.copy)
+        if seat.clears:
+            plan.cleared.append((sequence.slot, sequence.computed))
         if generation.started_at is None:
             generation.started_at, generation.cached_tokens = now, sequence.computed
             self.counts.note_start(generation)

@@ -1,5 +1,6 @@
 """The seam between the two halves of a model process: what its door needs of a loaded model."""
 
+import threading
 from typing import Protocol
 
 from inference.engine.request import (
@@ -26,7 +27,7 @@ class ServedEngine(ServedTokenizer, Protocol):
 
 
 class ServedEmbedder(ServedTokenizer, Protocol):
-    def embed(self, request: EmbeddingRequest) -> EmbeddingResult: ...
+    def embed(self, request: EmbeddingRequest, left: threading.Event) -> EmbeddingResult: ...
 
 
 class ServedModel(Protocol):

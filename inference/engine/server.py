@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +26,10 @@ from inference.engine.served import ServedEmbedder, ServedEngine, ServedModel, S
 logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, Frame]]
 
+ASKING = frames.Generate | frames.Embed | frames.Tokenize | frames.Detokenize
 _END_SECONDS = 2.0
 _EMBEDDINGS_AT_ONCE = 16
+_TOKENISING_AT_ONCE = 2
 
 
 class _Generation:
@@ -58,7 +61,8 @@ class ModelServer:
         self._embeddings = 0
         self._draining = False
         self._drained = asyncio.Event()
-        self._tokenising_threads = ThreadPoolExecutor(2, "tokenise")
+        self._tokenising_threads = ThreadPoolExecutor(_TOKENISING_AT_ONCE, "tokenise")
+        self._tokenising_places = Places(_TOKENISING_AT_ONCE)
         # What only asks for tokens is in nobody's way.
         self._asking_thread = ThreadPoolExecutor(1, "ask")
         # They wait for the embedder, which runs the texts of all of them together.
@@ -149,6 +153,8 @@ class ModelServer:
             self._leave(client)
 
     def _take(self, client: Peer, frame: Frame) -> None:
+        if isinstance(frame, ASKING):
+            self._refuse_in_use(client, frame.call)
         match frame:
             case frames.Generate(call, request):
                 self._start_generation(client, call, request)
@@ -164,6 +170,11 @@ class ModelServer:
                 self._cancel(client, call)
             case _:
                 raise BrokenFrame(f"{type(frame).__name__} is no command to a model process.")
+
+    def _refuse_in_use(self, client: Peer, call: int) -> None:
+        """Of two calls with one number, one could not be cancelled any more."""
+        if call in client.jobs or f"{client.number}-{call}" in self._generations:
+            raise BrokenFrame(f"The call {call} is not answered yet, and its number comes again.")
 
     def _start_generation(self, client: Peer, call: int, request: GenerationRequest) -> None:
         engine_id = f"{client.number}-{call}"
@@ -195,16 +206,22 @@ class ModelServer:
             client.send(await work())
         except EngineError as error:
             client.send(frames.failed(call, error))
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # tokenizers and llguidance panic, which is no Exception
             logger.exception("engine.call_failed")
             client.send(frames.failed(call, EngineError(f"The engine failed on this: {type(error).__name__}.")))
 
     async def _generate(self, generation: _Generation, request: GenerationRequest, asked_at: float) -> Frame:
-        """Submitting tokenises, so it is off the loop; outputs may be sent before this answers."""
+        """Submitting tokenises and compiles forms, so it is off the loop, and users take turns at it; outputs may be
+        sent before this answers."""
         try:
             self._refuse_while_draining()
             engine = self._causal()
-            usage = await self._loop.run_in_executor(self._tokenising_threads, engine.submit, request, asked_at)
+            async with self._tokenising_places.taken(user=request.user, batch=request.batch):
+                if generation.left:
+                    raise InvalidRequest("It was cancelled before it began.")
+                usage = await self._loop.run_in_executor(self._tokenising_threads, engine.submit, request, asked_at)
         except BaseException:
             self._forget(request.request_id)
             raise
@@ -222,10 +239,12 @@ class ModelServer:
                 f"Too many embeddings wait. Try again in {wait} s.", retry_after=wait, reason="queue_full"
             )
         self._embeddings += 1
+        left = threading.Event()
         try:
             async with self._embedding_places.taken(user=request.user, batch=request.batch):
-                result = await self._loop.run_in_executor(self._embedding_threads, self._embedder.embed, request)
+                result = await self._loop.run_in_executor(self._embedding_threads, self._embedder.embed, request, left)
         finally:
+            left.set()
             self._embeddings -= 1
         return frames.Embedded(call, result)
 

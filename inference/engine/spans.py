@@ -50,6 +50,6 @@ class Decoder(Protocol):
         """Gives `target` the first `length` places of `source`: a prefix that two requests share."""
         ...
 
-    def clear(self, slot: int | None = None) -> None:
-        """Forgets a slot whose numbers are none, or every slot, after a step that failed."""
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
+        """Forgets a slot whose numbers may be none, from place `start` on; or every slot, after a step that failed."""
         ...

@@ -21,6 +21,7 @@ from django.db.models import Sum
 
 from inference.files.models import StoredFile
 from shared.accounts.models import User
+from shared.accounts.services import lock_active
 from shared.api.errors import ApiError
 
 STORED_WITHIN = timedelta(hours=1)
@@ -37,7 +38,10 @@ def upload_file(
     too large, or for which its owner has no room left, and 503."""
     if content.size is None or content.size > settings.MAX_FILE_BYTES:
         raise too_large()
-    file = _begin(owner=owner, purpose=StoredFile.Purpose.BATCH, name=content.name or "", size=content.size, now=now)
+    with transaction.atomic():
+        lock_active(owner)
+        purpose = StoredFile.Purpose.BATCH
+        file = _begin(owner=owner, purpose=purpose, name=content.name or "", size=content.size, now=now)
     _require_room(file)
     _store(file, content)
     finish_file(file=file, expires_at=now + (kept_for or settings.BATCH_KEPT_FOR))

@@ -15,16 +15,16 @@ Told = list[tuple[str, EngineStats]]
 
 
 async def running_families() -> list[Metric]:
-    """Without a model host there is nothing to tell."""
+    """Without a model host there is nothing to tell but that."""
     try:
         async with asyncio.timeout(ANSWERS_WITHIN_S):
             statuses = await host().models()
     except (EngineError, TimeoutError):
-        return []
+        return [_of_host(answers=False)]
     loaded = [status.model_id for status in statuses if status.state is ModelState.LOADED]
     answers = await asyncio.gather(*map(_stats, loaded))
     told = [(model, stats) for model, stats in zip(loaded, answers, strict=True) if stats]
-    return [*_of_models(statuses), *_now(told), *_since_the_start(told), _queue_time(told)]
+    return [_of_host(answers=True), *_of_models(statuses), *_now(told), *_since_the_start(told), _queue_time(told)]
 
 
 async def _stats(model_id: str) -> EngineStats | None:
@@ -33,6 +33,10 @@ async def _stats(model_id: str) -> EngineStats | None:
             return await engine().stats(model_id)
     except (EngineError, TimeoutError):
         return None
+
+
+def _of_host(*, answers: bool) -> Metric:
+    return GaugeMetricFamily("stoa_model_host_up", "1 where this machine's model host answers, else 0.", answers)
 
 
 def _of_models(statuses: Iterable[ModelStatus]) -> list[Metric]:

@@ -24,6 +24,7 @@ from inference.protocol.openai_batches import BatchBody, BatchError
 from inference.registry.catalog import model_not_found, read_catalog
 from shared.accounts.authentication import Principal
 from shared.accounts.models import User
+from shared.accounts.services import lock_active
 from shared.api.errors import ApiError
 
 KINDS = {
@@ -94,6 +95,7 @@ def _said(user: User, body: BatchBody, now: datetime) -> dict[str, Any]:
 def _make(caller: Principal, body: BatchBody, content: Any, checked: CheckedFile, now: datetime) -> FileBatch:
     said = _said(caller.user, body, now)
     if checked.errors or checked.model is None:
+        lock_active(caller.user)
         _forget_failed(caller.user)
         return FileBatch.objects.create(
             batch_id=new_batch_id(), errors=to_builtins(checked.errors), finished_at=now, **said
@@ -202,9 +204,13 @@ def _finish(made: FileBatch, output: StoredFile | None, errors: StoredFile | Non
     return True
 
 
-def sweep_file_batches(*, now: datetime) -> int:
+def sweep_file_batches(*, now: datetime) -> None:
     """Forgets the batches that never began, in time, and sends for those whose files nobody writes: a message may be
-    lost. Answers for how many it has sent."""
+    lost. What no broker takes is written here."""
     FileBatch.objects.filter(job=None, created_at__lte=now - settings.BATCH_KEPT_FOR).delete()
     ended = list(FileBatch.objects.to_finish(now).values_list("job", flat=True)[:MOST_A_ROUND])
-    return sum(send(FINISH, batch_pk=batch_pk) for batch_pk in ended if batch_pk is not None)
+    is_sent = True
+    for batch_pk in filter(None, ended):
+        is_sent = is_sent and send(FINISH, batch_pk=batch_pk)
+        if not is_sent:
+            finish_file_batch(batch_pk=batch_pk, now=timezone.now())

@@ -15,7 +15,7 @@ from shared.accounts.roles import Permission
 )
 async def tokenize(call: Call[TokenizeBody]) -> TokenizeAnswer:
     """With the first and last tokens that the model's tokenizer adds by itself."""
-    tokens = await services.tokenize(model_id=call.body.model, prompt=call.body.prompt)
+    tokens = await services.tokenize(caller=call.caller, model_id=call.body.model, prompt=call.body.prompt)
     return TokenizeAnswer(tokens, len(tokens))
 
 
@@ -28,4 +28,6 @@ async def tokenize(call: Call[TokenizeBody]) -> TokenizeAnswer:
 )
 async def detokenize(call: Call[DetokenizeBody]) -> DetokenizeAnswer:
     """Without control tokens; half a character becomes U+FFFD."""
-    return DetokenizeAnswer(await services.detokenize(model_id=call.body.model, tokens=call.body.tokens))
+    body = call.body
+    text = await services.detokenize(caller=call.caller, model_id=body.model, tokens=body.tokens)
+    return DetokenizeAnswer(text)

@@ -34,14 +34,16 @@ DAYS, MOST_DAYS = 30, 366  # of GET /usage
 
 
 async def admit(*, caller: Principal, model_id: str, tokens: int) -> Admission:
-    """Lets a request in that may take so many tokens, and reserves them. Use it `with`: see `Admission`.
+    """Lets a request in that may take so many tokens, and reserves them; one that takes none has a place alone. Use it
+    `with`: see `Admission`.
 
     Raises ApiError 429: too many tokens this minute or this month, or too many requests at once, of the key or of its
     user.
     """
     key_id, now = caller.api_key.pk if caller.api_key else None, timezone.now()
     line = line_of(user_id=caller.user.pk, api_key_id=key_id, model_id=model_id, now=now)
-    scopes, quotas = limits.scopes_of_principal(caller), quotas_of(caller.user, caller.api_key, now=now)
+    scopes = limits.scopes_of_principal(caller)
+    quotas = quotas_of(caller.user, caller.api_key, now=now) if tokens else ()
     try:
         return await bookkeeper.admit(scopes=scopes, quotas=quotas, tokens=tokens, line=line)
     except Refused as refused:

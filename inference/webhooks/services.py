@@ -22,6 +22,7 @@ from inference.webhooks.models import Delivery, Endpoint
 from inference.webhooks.sealing import SecretLost, reseal, seal
 from inference.webhooks.signing import make_secret
 from shared.accounts.models import User
+from shared.accounts.services import lock_active
 from shared.api.errors import ApiError
 
 BATCH_COMPLETE = "batch.complete"
@@ -96,7 +97,7 @@ def create_endpoint(*, user: User, url: str, events: Sequence[str], is_enabled: 
     _check_address(url, "url")
     secret = make_secret()
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=user.pk)  # so that they are counted one after the other
+        lock_active(user)  # so that they are counted one after the other
         if Endpoint.objects.for_user(user).filter(is_default=False).count() >= MOST_ENDPOINTS:
             raise _wrong("url", f"You have {MOST_ENDPOINTS} webhooks: delete one first.")
         endpoint = Endpoint(

@@ -174,6 +174,14 @@ def lock_with_admins(*, user_id: int) -> User:
     return locked[user_id]
 
 
+def lock_active(user: User) -> None:
+    """Until the transaction ends nobody deactivates or erases them, nor is this done twice at once. What came in from
+    who is deactivated or erased since is refused: ApiError 401. Call it in the transaction that writes what is theirs.
+    """
+    if not User.objects.select_for_update(no_key=True).get(pk=user.pk).is_active:
+        raise ApiError(401, "This user is deactivated.", headers={"WWW-Authenticate": "Bearer"})
+
+
 def leaves_no_admin(*, user: User, role: Role, is_active: bool) -> bool:
     """Whether this change to `user` would take away the last active super admin."""
     if role == Role.SUPER_ADMIN and is_active:

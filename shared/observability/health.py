@@ -46,11 +46,14 @@ async def livez(request: HttpRequest) -> JsonResponse:
 def readyz(**checks: Check) -> Callable[[HttpRequest], Coroutine[Any, Any, JsonResponse]]:
     """The view for GET /readyz: 200 when every check returns within its time, else 503, with each check's outcome.
 
-    A check is an async callable that raises when what it looks at is not ready.
+    A check is an async callable that raises when what it looks at is not ready. It runs once at a time, however many
+    ask: one that hangs may keep a thread, and there are few of them.
     """
+    running: dict[str, asyncio.Future[None]] = {}
 
     async def view(request: HttpRequest) -> JsonResponse:
-        outcomes = dict(zip(checks, await asyncio.gather(*map(_passes, checks, checks.values())), strict=True))
+        asked = (_passes(name, _started(name, check, running)) for name, check in checks.items())
+        outcomes = dict(zip(checks, await asyncio.gather(*asked), strict=True))
         ready = all(outcomes.values()) and not is_draining()
         body = {
             "status": "ready" if ready else "not_ready",
@@ -61,12 +64,19 @@ def readyz(**checks: Check) -> Callable[[HttpRequest], Coroutine[Any, Any, JsonR
     return view
 
 
-async def _passes(name: str, check: Check) -> bool:
-    """Whether the check passes in time. One that hangs is left behind: waiting for it would make this answer hang."""
-    task = asyncio.ensure_future(check())
+def _started(name: str, check: Check, running: dict[str, asyncio.Future[None]]) -> asyncio.Future[None]:
+    """The one that runs, or a new one."""
+    task = running.get(name)
+    if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        task = running[name] = asyncio.ensure_future(check())
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at, so not reported as lost
+    return task
+
+
+async def _passes(name: str, task: asyncio.Future[None]) -> bool:
+    """Whether it passes in time. One that hangs is left behind: waiting for it would make this answer hang."""
     done, _ = await asyncio.wait({task}, timeout=CHECK_TIMEOUT_S)
     if not done:
-        task.add_done_callback(lambda late: late.cancelled() or late.exception())  # looked at, so not reported as lost
         logger.warning("readiness_check_late", check=name)
         return False
     if error := task.exception():

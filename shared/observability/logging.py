@@ -8,6 +8,7 @@ Whatever a client put into a field cannot break or forge a line: control charact
 
 import logging.config
 import re
+import threading
 from typing import Any
 
 import structlog
@@ -21,6 +22,8 @@ from shared.observability.tracing import current_trace_id
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_NEWLINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# Libraries whose lines quote what an exception says, which the traceback leaves out: from here on.
+_QUOTES_AFTER = {"celery.app.trace": ": ", "asyncio": "\n"}
 
 
 def logging_config(*, level: str, form: str) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
         "formatters": {
             "line": {
                 "()": structlog.stdlib.ProcessorFormatter,
-                "foreign_pre_chain": _shared_processors(),
+                "foreign_pre_chain": [*_shared_processors(), *([] if level == "DEBUG" else [_cut_quotes])],
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(form, level)],
             }
         },
@@ -61,6 +64,7 @@ def configure_logging(config: dict[str, Any]) -> None:
     as LOGGING_CONFIG, so that Django's set-up calls it."""
     logging.config.dictConfig(config)
     logging.captureWarnings(True)
+    threading.excepthook = _log_end_of_thread
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -90,6 +94,19 @@ def _renderers(form: str, level: str) -> list[Processor]:
     if form == "json":
         return [exceptions, structlog.processors.JSONRenderer(default=str)]
     return [exceptions, _escape_control, structlog.dev.ConsoleRenderer()]
+
+
+def _cut_quotes(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    if mark := _QUOTES_AFTER.get(event["_record"].name):
+        event["event"] = event["event"].partition(mark)[0]
+    return event
+
+
+def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
+    """As a line of its own form: Python would write the whole traceback beside the log."""
+    if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+        name = ended.thread.name if ended.thread else ""
+        structlog.get_logger(__name__).error("thread_failed", thread=name, exc_info=ended.exc_value)
 
 
 def _add_ids(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -1,7 +1,7 @@
 """The Celery of both projects. Its settings are the CELERY_ ones.
 
 The database is the truth: a task carries ids alone and may run twice, and what a lost task left undone is found by the
-next round, which every worker starts from time to time.
+next round, which every worker starts from time to time, and goes itself while there is no broker.
 """
 
 import threading
@@ -12,6 +12,7 @@ import structlog
 from celery import Celery
 from celery.signals import setup_logging, worker_init, worker_ready
 from django.conf import settings
+from django.db import connections
 from kombu.exceptions import OperationalError
 from kombu.transport import redis, virtual
 from redis.exceptions import OutOfMemoryError
@@ -110,10 +111,14 @@ def _observe(**kwargs: Any) -> None:
 
 
 def _send_rounds(app: Celery, task: str, seconds: float) -> None:
+    """While no broker takes it, each worker does the task itself: it may run twice."""
     pause = threading.Event()
     while True:
         try:
-            send_task(app, task)
+            if not send_task(app, task):
+                app.tasks[task]()
         except Exception:  # of this round: the next one may be luckier
-            logger.exception("round_not_sent", task=task)
+            logger.exception("round_failed", task=task)
+        finally:
+            connections.close_all()
         pause.wait(seconds)

@@ -47,6 +47,8 @@ class WholeProduction(Production):
         return self._environment(name, address) | {
             "DJANGO_SETTINGS_MODULE": "commerce.config.settings.production",
             "STOA_EMAIL_URL": "smtp://127.0.0.1:9",  # nobody listens there: letters wait
+            "STOA_EMAIL_FROM": "shop@shop.example",
+            "STOA_EMAIL_LINKS": "https://shop.example",
             "STOA_REQUEST_LIMIT": "100000",
             "STOA_MEDIA_ROOT": str(self.disk / "media"),
         }

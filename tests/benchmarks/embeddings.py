@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
@@ -39,7 +40,7 @@ class Peers:
         self._theirs = SentenceTransformer(str(folder), device="cpu")
 
     def ours(self, texts: list[str]) -> np.ndarray:
-        result = self._ours.embed(EmbeddingRequest(request_id="bench", texts=tuple(texts)))
+        result = self._ours.embed(EmbeddingRequest(request_id="bench", texts=tuple(texts)), Event())
         return np.stack([np.frombuffer(vector, "<f4") for vector in result.vectors])
 
     def theirs(self, texts: list[str]) -> np.ndarray:

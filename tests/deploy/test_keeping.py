@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import yaml
 from steps.keeping import _copy_tree
+from steps.terminal import Failed
 
 from tests.commerce.served import REPOSITORY, ServedShop, make_shop, manage, shop_environment, start_server, url_of
 from tests.deploy.conftest import DEPLOY
@@ -182,9 +185,44 @@ def test_a_backup_is_private_and_a_restore_overwrites_nothing(tmp_path: Path):
         assert (again.returncode, "is not empty" in again.stderr) == (1, True)
         over = deploy_run(here, "restore", str(into))
         assert (over.returncode, "Restore into an empty place" in over.stderr) == (1, True)
+        (into / "database-inference").touch()
+        with tempfile.TemporaryDirectory(prefix="stoa-there") as elsewhere:
+            there = Place(Path(elsewhere), f"sqlite:///{elsewhere}/stoa.sqlite3")
+            less = deploy_run(there, "restore", str(into))
+            assert (less.returncode, "has database-inference, for which" in less.stderr) == (1, True)
+            assert not (there.home / "stoa.sqlite3").exists()
         (into / "manifest.json").unlink()
         half = deploy_run(here, "restore", str(into))
         assert (half.returncode, "is no whole backup" in half.stderr) == (1, True)
+
+
+@pytest.mark.timeout(300)
+def test_a_backup_of_a_place_without_a_database_says_so_and_is_none(tmp_path: Path):
+    with tempfile.TemporaryDirectory(prefix="stoa-here") as folder:
+        here = Place(Path(folder), f"sqlite:///{folder}/nowhere.sqlite3")
+        made = deploy_run(here, "backup", str(tmp_path / "backup"))
+    assert made.returncode == 1
+    assert made.stderr.count("\n") == 1
+    assert "nowhere.sqlite3 cannot be copied" in made.stderr
+    assert not (tmp_path / "backup" / "manifest.json").exists()
+
+
+def test_a_disk_that_is_full_is_told_by_the_file_that_found_no_room(tmp_path: Path):
+    for name in ("from", "to"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "from" / "large").write_text("large")
+    (tmp_path / "to" / "large").symlink_to("/dev/full")
+    with pytest.raises(Failed, match=r"from/large cannot be copied to .*: No space left on device"):
+        _copy_tree(tmp_path / "from", tmp_path / "to")
+
+
+def test_the_page_backs_up_what_compose_keeps():
+    services = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    made_again = {"postgres", "compiled", "prometheus", "grafana"}  # the first has a command of its own
+    kept = {name for name, how in services["volumes"].items() if not how} - made_again
+    page = (DEPLOY / "KEEPING.md").read_text()
+    loops = re.findall(r"for volume in ([\w ]+); do docker run --rm -v (\w+)_\$volume:", page)
+    assert [(set(names.split()), project) for names, project in loops] == [(kept, services["name"])] * 2
 
 
 def test_what_is_copied_again_is_what_is_new_or_was_not_whole(tmp_path: Path):

@@ -1,8 +1,15 @@
 """The proxy in front: that nginx takes its configuration, and that it lets through what the projects let through."""
 
+import contextlib
+import http.client
+import json
 import re
 import shutil
+import socket
+import ssl
 import subprocess
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -54,6 +61,20 @@ def certificate(folder: Path) -> None:
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
 @pytest.mark.parametrize("upstreams", ["nginx/upstreams.conf", "compose/upstreams.conf"])
 def test_nginx_finds_nothing_wrong(tmp_path: Path, upstreams: str):
+    place(tmp_path, upstreams)
+    assert NGINX is not None
+    done = subprocess.run(
+        [NGINX, "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"\[(warn|emerg|error)\].*", done.stderr) == []
+
+
+def place(tmp_path: Path, upstreams: str) -> None:
+    """All that nginx reads, as in /etc."""
     certificate(tmp_path / "tls")
     for source in [*(DEPLOY / "nginx").rglob("*.conf"), DEPLOY / upstreams]:
         target = tmp_path / source.relative_to(source.parents[1] if source.parent.name == "stoa" else source.parent)
@@ -64,15 +85,69 @@ def test_nginx_finds_nothing_wrong(tmp_path: Path, upstreams: str):
         # The names of containers are known to Docker alone, and asking it again is for newer ones than Debian's.
         target.write_text(re.sub(r"server [\w-]+:(\d+) resolve", r"server 127.0.0.1:\1", text))
     (tmp_path / "nginx.conf").write_text(MAIN.format(folder=tmp_path))
-    assert NGINX is not None
-    done = subprocess.run(
-        [NGINX, "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.findall(r"\[(warn|emerg|error)\].*", done.stderr) == []
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[int]:
+    """The port of an nginx behind which nobody answers."""
+    place(tmp_path, "nginx/upstreams.conf")
+    port, other, nobody = free_ports(3)
+    config = tmp_path / "stoa.conf"
+    text = re.sub(r" +listen \[::\]:.*\n", "", config.read_text())
+    config.write_text(text.replace("listen 443", f"listen 127.0.0.1:{port}").replace("listen 80 ", f"listen {other} "))
+    servers = tmp_path / "upstreams.conf"
+    servers.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{nobody}", servers.read_text()))
+    command = [str(NGINX), "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-g", "daemon off;"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+                break
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def answer_of(port: int, host: str, head: str) -> tuple[int, dict[str, str], bytes]:
+    """What nginx answers to this head."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        context.wrap_socket(plain, server_hostname=host) as peer,
+    ):
+        peer.sendall(f"{head}Host: {host}\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(peer)
+        answer.begin()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
+@pytest.mark.parametrize("host", ["shop.example.com", "models.example.com"])
+def test_o5_what_nginx_itself_refuses_is_json_whose_request_id_is_in_its_log(proxy: int, tmp_path: Path, host: str):
+    heads = {
+        "GET /v1/models HTTP/1.1\r\n": 503,
+        f"POST /v1/embeddings HTTP/1.1\r\nContent-Length: {400 * MIB}\r\n": 413,
+        f"GET / HTTP/1.1\r\nX-Long: {'x' * 20_000}\r\n": 400,
+        f"GET /{'x' * 20_000} HTTP/1.1\r\n": 400,
+        "GET / HTTP/1.1\r\nContent-Length: no\r\n": 400,
+    }
+    told = [answer_of(proxy, host, head) for head in heads]
+    assert [status for status, _, _ in told] == list(heads.values())
+    assert {headers["content-type"] for _, headers, _ in told} == {"application/json"}
+    assert [name for _, headers, _ in told for name in headers if name == "retry-after"] == ["retry-after"]
+    ids = [json.loads(body)["request_id"] for _, _, body in told]
+    lines = [json.loads(line) for line in (tmp_path / "access.log").read_text().splitlines()]
+    assert ids == [line["request_id"] for line in lines]
 
 
 def body_limits(server: str) -> dict[str, int]:

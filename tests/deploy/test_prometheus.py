@@ -49,6 +49,17 @@ def test_what_each_machine_tells_of_the_database_is_not_added_up():
     assert [where for where, expression in expressions().items() if of_the_database.search(expression)] == []
 
 
+def test_every_prometheus_asks_as_the_rules_want_it():
+    asks = {name: yaml.safe_load((DEPLOY / name / "prometheus.yml").read_text()) for name in ("prometheus", "k8s")}
+    jobs = {name: config["scrape_configs"][0] for name, config in asks.items()}
+    assert {name: job["job_name"] for name, job in jobs.items()} == dict.fromkeys(jobs, "stoa")  # up{job="stoa"}
+    labels = {rule.get("target_label") for rule in jobs["k8s"]["relabel_configs"]}
+    assert labels >= {"service", "namespace", "pod"}  # those of the rules, and of prometheus-adapter.yaml
+    for listed in ("prometheus", "compose"):
+        targets = json.loads((DEPLOY / listed / "targets.json").read_text())
+        assert [target["labels"] for target in targets] == [{"service": "commerce"}, {"service": "inference"}]
+
+
 def test_every_alert_says_what_is_wrong_and_what_to_do():
     assert len({rule["alert"] for rule in alerts()}) == len(alerts()) > 10
     for rule in alerts():
@@ -91,6 +102,18 @@ def test_grafana_finds_the_dashboard_and_its_data():
 def test_promtool_finds_nothing_wrong(arguments: tuple[str, ...]):
     done = subprocess.run(
         ["promtool", *arguments], cwd=DEPLOY / "prometheus", capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_promtool_finds_nothing_wrong_with_what_the_clusters_prometheus_does_to_labels(tmp_path: Path):
+    config = yaml.safe_load((DEPLOY / "k8s" / "prometheus.yml").read_text())
+    for job in config["scrape_configs"]:
+        job.pop("kubernetes_sd_configs")  # which Debian's build has left out
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    done = subprocess.run(
+        ["promtool", "check", "config", "--syntax-only", "prometheus.yml"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

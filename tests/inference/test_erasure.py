@@ -1,9 +1,12 @@
 """What the model server keeps of somebody who is erased: sums of what they used, under an id."""
 
 import json
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 from pytest_django import Settings
@@ -14,18 +17,35 @@ from inference.batches.outcomes import Outcome, store
 from inference.batches.services import NewRequest, create_batch
 from inference.engine import Usage
 from inference.files.models import StoredFile
-from inference.files.services import upload_file
+from inference.files.services import sweep_files, upload_file
+from inference.openai_batches.models import FileBatch
+from inference.openai_batches.services import create_file_batch
+from inference.protocol.openai_batches import BatchBody
 from inference.usage.models import DailyUsage
 from inference.usage.services import record_usage
 from inference.webhooks.models import Delivery, Endpoint
 from inference.webhooks.services import BATCH_COMPLETE, announce, create_endpoint
+from shared.accounts.authentication import Principal
 from shared.accounts.erasure import erase_person, export_person
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
+from shared.api.errors import ApiError
 from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 SAID = "my secret wish"
+
+
+class ErasesItsReader(SimpleUploadedFile):
+    """A file of theirs, while the content of which is read they are erased."""
+
+    def __init__(self, person: User) -> None:
+        super().__init__("wish.jsonl", SAID.encode())
+        self._person = person
+
+    def chunks(self, chunk_size: int | None = None) -> Iterator[bytes]:
+        erase_person(user=self._person, actor=None, now=timezone.now())
+        yield from super().chunks(chunk_size)
 
 
 @pytest.fixture
@@ -91,3 +111,52 @@ def test_a_worker_that_comes_back_with_a_result_of_theirs_is_told_that_it_is_ove
     outcome = Outcome(request=late.pk, answer='{"choices": []}')
     assert not store(lease_id=lease_id, batch_pk=left_behind.pk, outcomes=[outcome], now=timezone.now())
     assert not BatchResult.objects.exists()
+
+
+def test_what_came_in_before_and_is_written_after_is_refused(person: User):
+    """Checking the lines of a file, or looking a name up, takes seconds in which somebody may be erased."""
+    asking = User.objects.get(pk=person.pk)
+    now = timezone.now()
+    erase_person(user=person, actor=None, now=now)
+
+    with pytest.raises(ApiError, match="deactivated"):
+        create_batch(
+            user=asking, kind=Batch.Kind.NATIVE, model_id="m", requests=[NewRequest("a", f'"{SAID}"')], now=now
+        )
+    with pytest.raises(ApiError, match="deactivated"):
+        upload_file(owner=asking, content=SimpleUploadedFile("wish.jsonl", SAID.encode()), now=now)
+    with pytest.raises(ApiError, match="deactivated"):
+        create_endpoint(user=asking, url="https://8.8.8.8/ada", events=[BATCH_COMPLETE], is_enabled=True, now=now)
+
+    for model in (Batch, BatchRequest, Endpoint, StoredFile):
+        assert not model.objects.exists(), model
+
+
+def test_a_wrong_file_whose_owner_is_erased_while_it_is_checked_makes_no_batch(
+    person: User, monkeypatch: pytest.MonkeyPatch
+):
+    asking, now = User.objects.get(pk=person.pk), timezone.now()
+    file = upload_file(owner=asking, content=SimpleUploadedFile("wish.jsonl", SAID.encode()), now=now)
+
+    monkeypatch.setattr(default_storage, "open", lambda path: ErasesItsReader(person))
+    body = BatchBody(
+        input_file_id=file.file_id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"a": SAID}
+    )
+    with pytest.raises(ApiError, match="deactivated"):
+        create_file_batch(caller=Principal(user=asking, permissions=frozenset()), body=body, now=now)
+
+    assert not FileBatch.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("log_can_be_emptied")
+def test_what_is_being_stored_meanwhile_is_never_there_and_goes(person: User, settings: Settings):
+    now = timezone.now()
+
+    with pytest.raises(ApiError):
+        upload_file(owner=person, content=ErasesItsReader(person), now=now)
+
+    assert not StoredFile.objects.for_user(person).exists()
+    sweep_files(now=now + timedelta(hours=2))
+    assert not StoredFile.objects.exists()
+    assert list((Path(settings.MEDIA_ROOT) / "files").iterdir()) == []

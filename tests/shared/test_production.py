@@ -16,6 +16,8 @@ SOUND = {
     "DATABASE_URL": "postgres://stoa:unused@127.0.0.1:9/stoa",
     "STOA_ALLOWED_HOSTS": "shop.example,www.shop.example",
     "STOA_EMAIL_URL": "smtp+tls://stoa:unused@127.0.0.1:9",
+    "STOA_EMAIL_FROM": "Stoa <stoa@shop.example>",
+    "STOA_EMAIL_LINKS": "https://shop.example",
 }
 
 
@@ -64,6 +66,18 @@ def test_x1_an_unsound_environment_does_not_start_and_says_which_setting(
     assert named in checked.stderr.splitlines()[-1]
     for value in (SOUND["SECRET_KEY"], SOUND["STOA_JWT_KEY"]):
         assert value not in checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("name", ["STOA_EMAIL_URL", "STOA_EMAIL_FROM", "STOA_EMAIL_LINKS"])
+@pytest.mark.parametrize("value", [None, ""])
+def test_x1_a_shop_whose_letters_would_lead_nowhere_does_not_start(
+    tmp_path: Path, name: str, value: str | None
+) -> None:
+    if configured.PROJECT != "commerce":
+        pytest.skip("The model server writes no letters.")
+    checked = check(tmp_path, **{name: value})
+    assert checked.returncode != 0
+    assert name in checked.stderr.splitlines()[-1]
 
 
 ASKED_WITHOUT_TLS = """

@@ -10,7 +10,7 @@ from django.conf import settings as configured
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 
-from shared.environment import KNOWN_STOA_NAMES, byte_count, env, refuse_unknown_names
+from shared.environment import KNOWN_STOA_NAMES, byte_count, env, mail_server, refuse_unknown_names
 from shared.serving.management.commands import settings as settings_command
 from shared.variables import VARIABLES, table
 
@@ -84,6 +84,83 @@ def test_a_misspelt_name_is_refused_with_the_names_there_are(monkeypatch: pytest
     with pytest.raises(ImproperlyConfigured, match=r"Unknown settings STOA_ALOWED_HOSTS: .* STOA_ALLOWED_HOSTS"):
         refuse_unknown_names()
     assert "STOA_ALLOWED_HOSTS" in KNOWN_STOA_NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("STOA_TRUSTED_PROXIES", "-1"),  # the client's own entry of X-Forwarded-For would be believed
+        ("STOA_REQUEST_LIMIT", "-5"),
+        ("STOA_REQUEST_LIMIT", ""),
+        ("STOA_BATCH_KEEP_DAYS", "nan"),
+        ("STOA_BATCH_KEEP_DAYS", "1,5"),
+        ("STOA_METRICS_PUBLIC", "maybe"),
+        ("REDIS_URL", "localhost:6379"),
+        ("REDIS_URL", "redis://localhost:hidden"),
+        ("STOA_BROKER_URL", "rabbitmq"),
+        ("STOA_EMAIL_LINKS", "www.shop.example"),
+        ("STOA_EMAIL_FROM", "nobody"),
+        ("STOA_DESCRIPTIONS_BASE_URL", "models.example/v1"),
+        ("STOA_S3_ENDPOINT", "minio:9000"),
+        ("STOA_CLAMD", "clamd:3310"),
+        ("STOA_CURRENCY", "euro"),
+        ("STOA_ALLOWED_HOSTS", "https://shop.example"),
+        ("STOA_ALLOWED_HOSTS", "shop.example shop.test"),
+        ("STOA_CORS_ORIGINS", "https://shop.example,shop.test"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_name_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, name: str, wrong: str
+) -> None:
+    monkeypatch.setenv(name, wrong)
+    with pytest.raises(ImproperlyConfigured, match=f"^{name} is ") as refused:
+        env.get_value(name)
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "read"),
+    [
+        ("STOA_ALLOWED_HOSTS", "shop.example, [::1] ,.shop.test,", ["shop.example", "[::1]", ".shop.test"]),
+        ("STOA_LOAD", "", []),
+        ("STOA_LOAD", "stoa-describer, stoa-encoder", ["stoa-describer", "stoa-encoder"]),
+        ("STOA_TRUSTED_PROXIES", " 2 ", 2),
+        ("STOA_BATCH_KEEP_DAYS", "1e1", 10.0),
+        ("STOA_METRICS_PUBLIC", "Yes", True),
+        ("STOA_START_HOST", "", False),
+        ("STOA_EMAIL_FROM", "", "Stoa <stoa@localhost>"),
+        ("SECRET_KEY", "$as it is", "$as it is"),
+        ("REDIS_URL", "rediss://:pass-word@[::1]:6380/1?timeout=2", "rediss://:pass-word@[::1]:6380/1?timeout=2"),
+        ("REDIS_URL", "unix:///run/redis.sock?db=0", "unix:///run/redis.sock?db=0"),
+        ("STOA_CLAMD", "unix:///run/clamav/clamd.ctl", "unix:///run/clamav/clamd.ctl"),
+        ("STOA_BROKER_URL", "amqp://stoa:secret@rabbitmq/stoa", "amqp://stoa:secret@rabbitmq/stoa"),
+    ],
+)
+def test_a_value_is_read_as_what_it_is_declared_to_be(
+    monkeypatch: pytest.MonkeyPatch, name: str, given: str, read: object
+) -> None:
+    monkeypatch.setenv(name, given)
+    assert env.get_value(name) == read
+
+
+@pytest.mark.parametrize(
+    "url", ["mail.example:587", "foo://mail.example", "smtp+tls://shop:hid/den@mail.example:587", "smtp://mail:no"]
+)
+def test_an_address_of_no_mail_server_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="STOA_EMAIL_URL") as refused:
+        mail_server(url)
+    assert "hid" not in str(refused.value)
+    assert refused.value.__suppress_context__  # which tells a part of the password as a port
+
+
+def test_every_default_and_example_has_the_shape_that_is_asked_for() -> None:
+    for variable in VARIABLES:
+        given = variable.default if isinstance(variable.default, list) else [str(variable.default)]
+        if variable.shape:
+            alternatives = variable.shape.example.partition(", ")[0].split(" or ")
+            for text in (*filter(None, given), *alternatives):
+                assert re.fullmatch(variable.shape.pattern, text), (variable.name, text)
 
 
 @pytest.mark.parametrize(

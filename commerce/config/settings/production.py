@@ -13,6 +13,10 @@ if not env.str("STOA_EMAIL_URL"):
         "without one, the links that set new passwords would be printed."
     )
 
+for name in ("STOA_EMAIL_FROM", "STOA_EMAIL_LINKS"):
+    if "localhost" in env.str(name):
+        raise ImproperlyConfigured(f"{name} must be set in production: letters come from it, or lead there.")
+
 SECURE_SSL_REDIRECT = True
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$"]  # probes and Prometheus come from inside, without TLS
 SECURE_HSTS_SECONDS = 365 * 24 * 3600

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
+
 from inference.engine import Policy
 from inference.remote.configuration import RemoteModel, read_remote_models
 from inference.webhooks.destinations import read_allowed
@@ -72,6 +74,12 @@ MODEL_POLICY = Policy(
     autoload=env.bool("STOA_AUTOLOAD"),
     idle_unload=env.float("STOA_IDLE_UNLOAD") or None,
 )
+if not START_HOST and Policy() != MODEL_POLICY:
+    raise ImproperlyConfigured(
+        "STOA_MEMORY_BUDGET, STOA_MAX_LOADED, STOA_EVICT, STOA_AUTOLOAD and STOA_IDLE_UNLOAD are for a model host that "
+        "a server starts, and STOA_START_HOST is false: give them to the one that runs apart, as its options, such as "
+        "--memory-budget 24000000000 --evict."
+    )
 
 # Batches, their results and their files, after the end; a file that no batch was made of, after its upload.
 BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_KEEP_DAYS"))

@@ -8,7 +8,7 @@ from pytest_django import DjangoAssertNumQueries
 from commerce.catalog.models import Product
 from commerce.moderation.bulk import MOST_AT_ONCE, decide_case, decide_cases, preview_decision
 from commerce.moderation.models import Case, Decision
-from commerce.moderation.queue import ORDERS, QueueFilters, case_file, queue, queue_length, queue_page
+from commerce.moderation.queue import ORDERS, CaseFile, QueueFilters, file_of, queue, queue_length, queue_page
 from commerce.moderation.services import claim_case, release_case
 from commerce.moderation.statistics import queue_statistics
 from commerce.reviews.models import Question, Review
@@ -42,6 +42,11 @@ def items(lamp: Product, tent: Product, written: Review, asked: Question) -> dic
     return {"written": written, "asked": asked, "other": other}
 
 
+def case_file(case: Case, *, now: datetime = NOON) -> CaseFile:
+    (item,) = queue_page(Case.objects.filter(pk=case.pk), now=now)
+    return file_of(item, now=now)
+
+
 def names(items: dict[str, Review | Question], filters: QueueFilters, order: str = "newest") -> list[str]:
     page = queue_page(queue(filters, order=order, now=NOON), now=NOON)
     return [name for item in page for name, content in items.items() if content == item.content]
@@ -72,8 +77,7 @@ def test_the_queue_has_four_orders(items: dict[str, Review | Question], order: s
         (QueueFilters(newer_than=2 * DAY), {"asked", "other"}),
         (QueueFilters(is_brigaded=True), {"other"}),
         (QueueFilters(is_brigaded=False), {"written", "asked"}),
-        (QueueFilters(is_hidden=True), {"asked"}),
-        (QueueFilters(is_hidden=False), {"written", "other"}),
+        (QueueFilters(hiding=""), {"written", "other"}),
         (QueueFilters(hiding="moderator"), {"asked"}),
         (QueueFilters(hiding="automatic"), set()),
         (QueueFilters(state="open"), {"written", "asked", "other"}),
@@ -125,7 +129,7 @@ def test_a_page_and_an_item_take_less_than_twenty_queries_whatever_their_size(
             assert isinstance(content, Question) or len(content.photos.all()) == 1
             assert item.claimant is not None or isinstance(content, Question)
         assert queue_length(cases) == count + 1
-        opened = case_file(first, now=NOON)
+        opened = case_file(first)
         assert [line.report.user.name for line in opened.reports]
 
 
@@ -139,7 +143,7 @@ def test_an_item_comes_with_its_author_its_reports_and_what_was_decided(
     report(written, reporter("ann", agreed=1, disagreed=2), message="Rude.")
     hidden = decide("hide_content", written, admin)
 
-    opened = case_file(case_of(written), now=NOON)
+    opened = case_file(case_of(written))
     assert (opened.item.content, opened.item.content.user) == (written, customer)
     history = opened.author
     assert (history.written, history.taken_down, history.warned) == (2, 1, 1)

@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from commerce.analytics import reconcile, services
 from commerce.catalog.models import Product
-from commerce.orders.models import Order, Refund
+from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.services import decide_refund, request_refund
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -153,6 +153,16 @@ def test_a_part_that_cost_nothing_stays_as_it_is_when_another_is_paid_back(lamp:
     assert figures(paid, free) == [("pending", 100), ("pending", 0)]
     give_back(paid)
     assert figures(parent, paid) == [("refunded", 2500), ("refunded", 2500)]
+
+
+def test_an_order_that_lost_its_parts_is_paid_back_and_stays_as_it_is(parent: Order):
+    OrderLine.objects.all().delete()
+    parent.children.all().delete()
+
+    assert give_back(parent, 1).status == "approved"
+    assert figures(parent) == [("pending", 1)]
+    give_back(parent)
+    assert figures(parent) == [("pending", parent.paid_total)]
 
 
 @pytest.mark.parametrize("amount", [2501, 10**15])

@@ -1,5 +1,6 @@
 """Users and batches for tests of the store."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -22,10 +23,11 @@ def user(db: None) -> User:
 
 @pytest.fixture
 def make_batch(user: User) -> MakeBatch:
-    """A native batch of so many requests, `r0`, `r1` and so on."""
+    """A native batch of so many requests, `r0`, `r1` and so on, which ask for these parameters."""
 
-    def make(count: int = 3, now: datetime = NOW) -> Batch:
-        requests = [NewRequest(f"r{n}", f'{{"id": "r{n}", "prompt": "speak"}}') for n in range(count)]
+    def make(count: int = 3, now: datetime = NOW, **parameters: object) -> Batch:
+        ids = [f"r{n}" for n in range(count)]
+        requests = [NewRequest(its, json.dumps({"id": its, "prompt": "speak"} | parameters)) for its in ids]
         return create_batch(user=user, kind=Batch.Kind.NATIVE, model_id="talker", requests=requests, now=now)
 
     return make

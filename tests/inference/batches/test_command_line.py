@@ -45,7 +45,8 @@ def test_a_file_of_requests_is_submitted_waited_for_and_read(stoa: ServedStoa, t
 def test_what_is_wrong_with_a_file_is_named_by_its_line(stoa: ServedStoa, tmp_path: Path, wrong: object, words: str):
     file = tmp_path / "a.jsonl"
     broken = "{" if wrong is None else json.dumps(wrong)
-    file.write_text(f'\n{{"id": "a", "prompt": "speak"}}\r\n  \n{broken}\n{{"id": "c", "prompt": "speak"}}')
+    text = f'\n{{"id": "a", "prompt": "speak"}}\r\n  \n{broken}\n{{"id": "c", "prompt": "speak"}}'
+    file.write_text(text, encoding="utf-8-sig")  # with the mark that some editors begin with
 
     (done,) = run_verbs(stoa.environment, ["batch", "submit", str(file), "--model", "talker"])
 

@@ -32,8 +32,7 @@ def work(batch: Batch, number: int, ending: threading.Event) -> None:
         connections.close_all()
 
 
-def sweep(ending: threading.Event, told: Counter[bool]) -> None:
-    owner = uuid.uuid4()
+def sweep(ending: threading.Event, told: Counter[bool], owner: uuid.UUID) -> None:
     try:
         while not ending.wait(0.05):
             told[sweeping.sweep(now=timezone.now(), take=lambda batch_pk: False, owner=owner)] += 1
@@ -52,10 +51,11 @@ def test_b7_each_request_is_claimed_once_however_many_claim(
 ):
     monkeypatch.setattr("inference.batches.dispatch.send", lambda task, **ids: True)
     settings.RUN_DIR = Path(stoa.environment["STOA_RUN_DIR"])
+    owners = uuid.uuid4(), uuid.uuid4()
     for run in range(100 if whole else 1):
-        batch = make_batch(1000 if whole else 200, now=timezone.now())
+        batch = make_batch(1000 if whole else 200, now=timezone.now(), max_tokens=1)
         ending, swept = threading.Event(), Counter[bool]()
-        sweepers = [threading.Thread(target=sweep, args=(ending, swept)) for _ in range(2)]
+        sweepers = [threading.Thread(target=sweep, args=(ending, swept, owner)) for owner in owners]
         workers = [threading.Thread(target=work, args=(batch, number, ending)) for number in range(4)]
         for thread in sweepers + workers:
             thread.start()

@@ -175,6 +175,18 @@ def test_results_are_written_once_and_counts_stay_within_the_total(make_batch: M
         BatchRequest.objects.filter(pk=first).update(status="running")
 
 
+def test_what_another_server_says_with_a_nul_in_it_ends_its_request(make_batch: MakeBatch):
+    batch = make_batch(1)
+    lease_id = open_lease(batch)
+    [request] = claim(batch, lease_id)
+    said = Outcome(request=request, error_code="INVALID_REQUEST", error_message="It says: \x00.")
+
+    assert not outcomes.store(lease_id=lease_id, batch_pk=batch.pk, outcomes=[said], now=NOW)
+
+    assert counts(batch) == ("failed", 0, 1, 1)
+    assert BatchResult.objects.get().error_message == "It says: \ufffd."
+
+
 def test_what_was_running_in_a_crash_runs_again_alone_after_the_rest(make_batch: MakeBatch):
     batch = make_batch(3)
     claim(batch, open_lease(batch, "dead"), 2)

@@ -105,7 +105,7 @@ class ScriptedDecoder:
     def copy(self, source: int, target: int, length: int) -> None:
         self.calls.append(f"copy {length}")
 
-    def clear(self, slot: int | None = None) -> None:
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
         for held in (self._prompt_tokens, self._expected):
             _forget(held, slot)
 
@@ -163,8 +163,11 @@ class RememberingDecoder:
         assert length <= len(self._held[source]), "more than the slot holds"
         self._held[target] = self._held[source][:length]
 
-    def clear(self, slot: int | None = None) -> None:
-        _forget(self._held, slot)
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
+        if slot is not None and start:
+            del self._held[slot][start:]
+        else:
+            _forget(self._held, slot)
 
 
 def _forget(held: MutableMapping[int, object], slot: int | None) -> None:

@@ -4,9 +4,10 @@ The model folder's name says how it loads: `slow...` takes a second, `broken...`
 `embedder...` embeds. Every load adds a line to `loads` in the folder; a number in `memory` is what it says it takes. A
 prompt says what its generation does: `die`
 ends the process as a fault does, `kill` as the kernel does when memory is short, `swell` as what cannot have more of it
-does, `shout` makes 64 KiB a token, `long`, `full` and `bug` are refused, `introduce` says who asked for what, `whence`
-of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is spoken to.
-The text `slow` takes a second to tokenise.
+does, `shout` makes 64 KiB a token, `long`, `full`, `bug` and `panic` are refused, `introduce` says who asked for what,
+`whence` of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is
+spoken to.
+The text `slow` takes a second to tokenise, also as a prompt, and `for ever` is embedded until its client leaves.
 """
 
 import os
@@ -36,6 +37,10 @@ from inference.engine.request import (
 
 STEP_SECONDS = 0.01
 Emit = Callable[[list[GenerationOutput]], None]
+
+
+class Panic(BaseException):
+    """As libraries written in Rust panic."""
 
 
 @dataclass
@@ -78,8 +83,12 @@ class FakeEngine:
             raise ContextLengthExceeded("Too long.", context_size=8, prompt_tokens=9, max_tokens=1)
         if request.prompt == "full":
             raise EngineOverloaded("Too many wait.", retry_after=7, reason="queue_full")
+        if request.prompt == "slow":
+            time.sleep(1)
         if request.prompt == "bug":
             raise TypeError("a bug")
+        if request.prompt == "panic":
+            raise Panic("at the disco")
         with self._lock:
             assert request.request_id not in self._speeches
             self._speeches[request.request_id] = Speech(request, asked_at or time.monotonic())
@@ -192,7 +201,9 @@ class FakeEmbedder:
     def detokenize(self, ids: list[int]) -> str:
         return _text(ids)
 
-    def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+    def embed(self, request: EmbeddingRequest, left: threading.Event) -> EmbeddingResult:
+        if "for ever" in request.texts:
+            left.wait()
         vectors = tuple(struct.pack("<2f", len(text), 1.0) for text in request.texts)
         return EmbeddingResult(request_id=request.request_id, dimensions=2, vectors=vectors, prompt_tokens=1)
 

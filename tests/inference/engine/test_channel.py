@@ -14,11 +14,15 @@ from inference.engine.connection import Connection
 from inference.engine.frames import Failed, Frame, Generate, Hello, Leaving, ListModels, Models, Ping
 from tests.inference.engine.processes import RunningHost, eventually_idle, read, request, running_host
 
+NO_UNICODE = b"\x82\xa4type\xa4Find\xa8model_id\xa2\xff\xfe"
+DEEP = b"\x85\xa4type\xa6Failed\xa4call\x01\xa4code\xa1a\xa7message\xa1b\xa7details\x81\xa1k" + b"\x91" * 5000 + b"\x90"
 HOSTILE = {
     "a length over the cap": struct.pack(">I", MAX_FRAME_BYTES + 1),
     "bytes that are no msgpack": struct.pack(">I", 4) + b"\xc1\xc1\xc1\xc1",
     "msgpack that is no frame": struct.pack(">I", 1) + b"\x2a",
     "a frame of an unknown kind": struct.pack(">I", 9) + b"\x81\xa4type\xa2No",
+    "a text that is no Unicode": struct.pack(">I", len(NO_UNICODE)) + NO_UNICODE,
+    "lists in lists without end": struct.pack(">I", len(DEEP)) + DEEP,
     "half a frame, then the end": struct.pack(">I", 100) + b"half",
 }
 
@@ -83,6 +87,18 @@ async def test_a_command_that_belongs_elsewhere_is_refused(host: RunningHost) ->
     assert isinstance(said[1], Failed)
 
 
+@pytest.mark.parametrize("sent", [NO_UNICODE, DEEP], ids=["no Unicode", "deep"])
+async def test_what_cannot_be_read_is_told(host: RunningHost, sent: bytes) -> None:
+    reader, writer = await asyncio.open_unix_connection(host.run_dir / "host.sock")
+    channel = Channel(reader, writer)
+    await channel.greet()
+    writer.write(len(sent).to_bytes(4, "big") + sent)
+    refusal = await channel.receive()
+    assert isinstance(refusal, Failed)
+    assert "not a frame" in refusal.message
+    await channel.closed()
+
+
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_garbage_ends_its_own_connection_and_disturbs_nobody(host: RunningHost, sent: bytes) -> None:
     await host.commands.load("m", host.folder("m"))
@@ -119,6 +135,20 @@ async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(host: Ru
         assert len(await read(await host.engine.generate("m", request()))) == 5
     await eventually_idle(host.engine, "m", seconds=30)
     deaf.abort()
+
+
+async def test_a_call_number_that_comes_twice_ends_its_connection_and_all_that_it_asked_for(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    client = await connect(await host.commands.find("m"))
+    for number in (1, 2, 1):
+        client.send(Generate(number, request(max_tokens=10_000_000)))
+    said = []
+    async with asyncio.timeout(10):
+        while (frame := await client.receive()) is not None:
+            said.append(frame)
+    assert any(isinstance(frame, Failed) and "comes again" in frame.message for frame in said)
+    await eventually_idle(host.engine, "m", seconds=10)
+    await client.closed()
 
 
 async def test_a_model_that_is_unloaded_says_so_and_stays_until_its_clients_have_heard_it(host: RunningHost) -> None:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from inference.engine import (
@@ -138,6 +139,15 @@ async def test_a_bug_in_the_engine_is_answered_and_the_process_lives(host: Runni
     assert await host.pid("m") == pid
 
 
+async def test_m6_a_panic_in_a_library_is_answered_and_the_process_lives(host: RunningHost) -> None:
+    pid = await host.pid("m")
+    async with asyncio.timeout(10):
+        with pytest.raises(EngineError, match="Panic"):
+            await host.engine.generate("m", request(prompt="panic"))
+        assert len(await read(await host.engine.generate("m", request()))) == 5
+    assert await host.pid("m") == pid
+
+
 async def test_text_to_ids_and_back(host: RunningHost) -> None:
     assert await host.engine.tokenize("m", "hé") == [0x68, 0xC3, 0xA9]
     assert await host.engine.detokenize("m", [0x68, 0xC3, 0xA9]) == "hé"
@@ -153,6 +163,39 @@ async def test_embeddings_come_in_order_and_only_from_an_embedding_model(host: R
         await host.engine.embed("m", asked)
     with pytest.raises(InvalidRequest, match="text-generation model"):
         await host.engine.generate("e", request())
+
+
+async def test_r5_users_take_turns_at_being_tokenised(host: RunningHost) -> None:
+    slow = msgspec.structs.replace(request(prompt="slow"), user="ann")
+    asking = [asyncio.create_task(host.engine.generate("m", slow)) for _ in range(12)]
+    await asyncio.sleep(0.2)
+    stream = await host.engine.generate("m", msgspec.structs.replace(request(), user="bob"))
+    assert sum(one.done() for one in asking) <= 4
+    assert len(await read(stream)) == 5
+    for one in asking:
+        await (await one).close()
+
+
+async def test_s2_who_leaves_before_being_tokenised_is_passed_over(host: RunningHost) -> None:
+    asking = [asyncio.create_task(host.engine.generate("m", request(prompt="slow"))) for _ in range(12)]
+    await asyncio.sleep(0.2)
+    for one in asking:
+        one.cancel()
+    await asyncio.wait(asking)
+    async with asyncio.timeout(4):
+        assert len(await read(await host.engine.generate("m", request()))) == 5
+    await eventually_idle(host.engine, "m")
+
+
+async def test_s2_embeddings_that_were_left_are_in_nobodys_way(host: RunningHost) -> None:
+    await host.commands.load("e", host.folder("embedder"))
+    for number in range(40):
+        asked = EmbeddingRequest(request_id=str(number), texts=("for ever",))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(host.engine.embed("e", asked), 0.02)
+    async with asyncio.timeout(10):
+        await host.engine.embed("e", EmbeddingRequest(request_id="last", texts=("a",)))
+    await eventually_idle(host.engine, "e")
 
 
 async def test_s2_closing_a_stream_frees_its_slot(host: RunningHost) -> None:

@@ -186,6 +186,38 @@ def test_what_a_failed_step_left_is_forgotten(folders: dict[str, Path], library:
     assert torch.equal(rows, opened(folders["llama"], library).run([Span(0, 8, IDS[8:9])]))
 
 
+@pytest.mark.parametrize("shared", [5, 16, 21])
+def test_what_is_behind_a_shared_prefix_is_forgotten_and_nothing_else(
+    folders: dict[str, Path], library: ctypes.CDLL | None, shared: int
+) -> None:
+    decoder = opened(folders["llama"], library)
+    decoder.run([Span(3, 0, IDS[:shared] + OTHERS[0][shared:]), Span(4, 0, IDS[:40])])
+    decoder.clear(3, shared)
+    wanted = by_transformers(folders["llama"], IDS)
+    got = decoder.run([Span(3, shared, IDS[shared : shared + 1]), Span(4, 40, IDS[40:41])])
+    assert difference(got, wanted[[shared, 40]]) < EXACT
+    decoder.clear(3)
+    empty = opened(folders["llama"], library).run([Span(3, 8, IDS[8:9])]).clone()
+    assert torch.equal(decoder.run([Span(3, 8, IDS[8:9])]), empty)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_what_is_no_number_stays_none_whatever_computes(
+    folders: dict[str, Path], tmp_path: Path, library: ctypes.CDLL | None, variant: str, value: float
+) -> None:
+    """A token that looks like any other would hide that the weights are broken."""
+    weights = load_file(folders["llama"] / "model.safetensors")
+    weights["model.embed_tokens.weight"][70] = value
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    (tmp_path / "config.json").write_bytes((folders["llama"] / "config.json").read_bytes())
+    decoder = opened(tmp_path, library, VARIANTS[variant])
+    broken, after, whole = decoder.run([Span(0, 0, [5, 70]), Span(1, 0, [70, 5]), Span(2, 0, [5, 6])])
+    assert not broken.isfinite().any()
+    assert not after.isfinite().any()
+    assert whole.isfinite().all()
+
+
 @pytest.mark.parametrize("token", [300, -1, 2**31 - 1])
 def test_a_token_that_the_model_does_not_have_is_an_error(
     folders: dict[str, Path], library: ctypes.CDLL | None, token: int

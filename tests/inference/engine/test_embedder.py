@@ -4,22 +4,23 @@ import importlib.util
 import json
 import shutil
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer, RobertaConfig
 
 from inference.builtin.corpus import draw_pair
 from inference.engine.embedder import MANY_CHARACTERS, Embedder
-from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
+from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest, ModelLoadFailed
 from inference.engine.loading import load_model
 from inference.engine.request import EmbeddingRequest, LoadOptions
-from tests.inference.engine.tiny_models import letter_tokenizer, save_causal
+from tests.inference.engine.tiny_models import PAD, byte_tokenizer, letter_tokenizer, save_causal
 
 TEXTS = ("lamp", "a warm lamp of brass and oak", "x", "naïve 日本", "the quick brown fox", "lamp") * 8
 
@@ -31,7 +32,7 @@ def load(folder: Path, context_size: int | None = None) -> Embedder:
 
 
 def embed(embedder: Embedder, *texts: str | tuple[int, ...]) -> np.ndarray:
-    result = embedder.embed(EmbeddingRequest(request_id="one", texts=texts))
+    result = embedder.embed(EmbeddingRequest(request_id="one", texts=texts), Event())
     rows = np.stack([np.frombuffer(vector, dtype="<f4") for vector in result.vectors])
     assert rows.shape == (len(texts), result.dimensions)
     return rows
@@ -157,9 +158,38 @@ def test_pooling_that_is_not_known_is_refused(encoder_folder: Path, tmp_path: Pa
         load(with_pooling(encoder_folder, tmp_path, config))
 
 
+def with_modules(source: Path, target: Path, *modules: tuple[str, str]) -> Path:
+    folder = with_pooling(source, target, {"pooling_mode": "cls"})
+    listed = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in modules]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    return folder
+
+
+def test_modules_that_are_not_known_are_refused_and_not_passed_over(encoder_folder: Path, tmp_path: Path) -> None:
+    modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"))
+    with pytest.raises(ModelLoadFailed, match="Dense"):
+        load(with_modules(encoder_folder, tmp_path, *modules))
+
+
+def test_the_pooling_is_where_the_modules_say(encoder_folder: Path, tmp_path: Path) -> None:
+    folder = with_modules(encoder_folder, tmp_path, ("", "Transformer"), ("last", "Pooling"), ("n", "Normalize"))
+    (folder / "1_Pooling").rename(folder / "last")
+    np.testing.assert_allclose(
+        embed(load(folder), "lamp")[0], computed(folder, "lamp", first_token_only=True), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("written", ["{}", "[1]", '[{"type": "x.Pooling", "path": "../other"}]'])
+def test_m2_strange_modules_are_refused(encoder_folder: Path, tmp_path: Path, written: str) -> None:
+    folder = with_modules(encoder_folder, tmp_path)
+    (folder / "modules.json").write_text(written)
+    with pytest.raises(ModelLoadFailed, match=r"modules\.json"):
+        load(folder)
+
+
 def test_tokens_are_counted_and_every_vector_has_length_one(encoder_folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(encoder_folder)
-    result = load(encoder_folder).embed(EmbeddingRequest(request_id="one", texts=TEXTS))
+    result = load(encoder_folder).embed(EmbeddingRequest(request_id="one", texts=TEXTS), Event())
     assert result.prompt_tokens == sum(len(tokenizer.encode(text)) for text in TEXTS)
     lengths = [np.linalg.norm(np.frombuffer(vector, "<f4")) for vector in result.vectors]
     np.testing.assert_allclose(lengths, 1, atol=1e-5)
@@ -197,4 +227,54 @@ def test_a_limit_of_the_sentence_files_counts(encoder_folder: Path, tmp_path: Pa
 @pytest.mark.parametrize("texts", [(), ("lamp", "")])
 def test_nothing_to_embed_is_refused(encoder_folder: Path, texts: tuple[str, ...]) -> None:
     with pytest.raises(InvalidRequest):
-        load(encoder_folder).embed(EmbeddingRequest(request_id="one", texts=texts))
+        load(encoder_folder).embed(EmbeddingRequest(request_id="one", texts=texts), Event())
+
+
+def test_s2_a_request_that_is_left_is_worked_on_no_more(encoder_folder: Path) -> None:
+    embedder, left = load(encoder_folder), Event()
+    with ThreadPoolExecutor(1) as threads:
+        asked = EmbeddingRequest(request_id="one", texts=("a warm lamp of brass",) * 2000)
+        answer = threads.submit(embedder.embed, asked, left)
+        while not embedder.waiting:
+            time.sleep(0.001)
+        left.set()
+        with pytest.raises(CancelledError):
+            answer.result()
+    assert embedder.waiting == 0
+    assert embed(embedder, "lamp").shape[0] == 1
+
+
+def test_a_text_that_becomes_no_numbers_fails_and_its_neighbours_do_not(encoder_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(encoder_folder, tmp_path / "encoder")
+    model = AutoModel.from_pretrained(folder)
+    model.get_input_embeddings().weight.data[70] = torch.nan
+    model.save_pretrained(folder)
+    embedder = load(folder)
+    with ThreadPoolExecutor(3) as threads:
+        long = threads.submit(embed, embedder, *["a warm lamp of brass"] * 200)
+        broken = threads.submit(embed, embedder, (20, 70))
+        whole = threads.submit(embed, embedder, (20, 21))
+        with pytest.raises(InferenceFailed, match="no numbers"):
+            broken.result()
+        assert np.isfinite(whole.result()).all()
+        assert np.isfinite(long.result()).all()
+
+
+def test_where_positions_begin_behind_the_paddings_a_text_is_that_much_shorter(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    config = RobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=66,
+        pad_token_id=PAD + 1,
+    )
+    AutoModel.from_config(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    embedder = load(tmp_path)
+    assert embed(embedder, (20,) * 64).shape[0] == 1
+    with pytest.raises(ContextLengthExceeded) as refused:
+        embed(embedder, "lamp", (20,) * 65)
+    assert refused.value.details["context_size"] == 64

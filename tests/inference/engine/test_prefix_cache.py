@@ -1,12 +1,16 @@
 """What a slot holds already is not computed again, and changes nothing that comes out."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from inference.engine.prefix_cache import common_prefix
-from inference.engine.request import GenerationOutput, GenerationRequest, LoadOptions, SamplingParams
+from inference.engine.request import FinishReason, GenerationOutput, GenerationRequest, LoadOptions, SamplingParams
+from inference.engine.scheduler import Scheduler
 from tests.inference.engine.collecting import RememberingDecoder, running_engine
 from tests.inference.engine.sequences import end, generation, scheduler, step
 from tests.inference.engine.test_equality import generated_by_transformers, loaded
@@ -132,6 +136,51 @@ def test_after_a_failed_step_nothing_is_taken_from_the_cache() -> None:
     one.add(again)
     step(one)
     assert again.cached_tokens == 0
+
+
+def left_in_a_prompt(user: str) -> Scheduler:
+    """Of the one slot; sixteen of its hundred tokens are computed, and no token of its own told what they are."""
+    one = scheduler(slots=1, batch_size=16)
+    left = generation("left", list(range(100)), user=user)
+    one.add(left)
+    step(one)
+    end(one, left)
+    return one
+
+
+def test_what_was_left_in_the_midst_of_a_prompt_is_forgotten_for_who_shares_nothing_with_it() -> None:
+    one = left_in_a_prompt("ann")
+    for name, cleared in (("next", [(0, 0)]), ("last", [])):
+        other = generation(name, [*range(20)], user="bob" if name == "next" else "ann")
+        one.add(other)
+        assert step(one).cleared == cleared
+        step(one)
+        end(one, other)
+
+
+def test_who_comes_again_goes_on_where_a_prompt_was_left() -> None:
+    one = left_in_a_prompt("ann")
+    again = generation("again", list(range(100)), user="ann")
+    one.add(again)
+    assert step(one).cleared == [(0, 16)]
+    assert again.cached_tokens == 16
+
+
+def test_a_prompt_that_is_no_numbers_and_is_left_half_way_harms_nobody(
+    causal_folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(causal_folders["llama"], tmp_path / "llama")
+    weights = load_file(folder / "model.safetensors")
+    weights["model.embed_tokens.weight"][LETTERS.encode("~")] = torch.nan
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with loaded(folder, LoadOptions(max_sequences=2, batch_size=8)) as (engine, collector):
+        collector.at_token["beside", 2] = partial(engine.submit, asked("half", "~" + "x" * 60, user="ann"))
+        collector.at_token["beside", 5] = partial(engine.cancel, "half")
+        collector.at_token["half", 0] = partial(engine.submit, asked("whole", "hello", 8, user="bob"))
+        engine.submit(asked("beside", START[:50], 30))
+        assert collector.outputs("half")[-1].finish_reason is FinishReason.CANCELLED
+        text = collector.text("whole")
+    assert text == generated_by_transformers(causal_folders["llama"], "hello", max_new_tokens=8)[0]
 
 
 @pytest.mark.parametrize("family", CAUSAL)

@@ -22,6 +22,8 @@ class Slots:
         for copy in plan.copies:
             assert len(self.held[copy.source]) >= copy.length
             self.held[copy.target] = self.held[copy.source][: copy.length]
+        for slot, start in plan.cleared:
+            del self.held[slot][start:]
         sampled = []
         pieces = [(one, one.computed, one.computed + 1) for one in plan.decodes]
         pieces += [(chunk.sequence, chunk.start, chunk.end) for chunk in plan.chunks]

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 
@@ -171,6 +172,17 @@ def test_two_servers_tell_the_same_and_a_killed_one_leaves_its_counts_and_no_gau
 
 def replaced(stoa: ServedStoa, url: str) -> ServedStoa:
     return ServedStoa(url, stoa.keys, stoa.host, stoa.engine, stoa.environment, stoa.models_dir, stoa.log)
+
+
+def test_o6_a_model_host_that_does_not_answer_is_told(counted: ServedStoa) -> None:
+    assert scrape(counted).value("stoa_model_host_up") == 1
+    with (
+        tempfile.TemporaryDirectory(prefix="stoa-no-host") as nobody,
+        another(counted, STOA_RUN_DIR=nobody, STOA_START_HOST="false") as (_, url),
+    ):
+        told = scrape(counted, url)
+    assert told.named("stoa_model_host_up") == {(): 0}
+    assert told.named("stoa_model_loaded") == {}
 
 
 def test_a_model_process_that_dies_leaves_no_gauge_and_comes_back(counted: ServedStoa) -> None:

@@ -274,6 +274,26 @@ async def test_r5_a_user_with_many_keys_has_a_cap_and_another_user_is_served(lim
     await limited.stoa.engine.close()
 
 
+async def test_r5_turning_text_into_tokens_takes_a_place_but_no_tokens(limited: Limited):
+    asked: dict[str, dict[str, object]] = {
+        "/tokenize": {"model": "talker", "prompt": "long " * 100},
+        "/detokenize": {"model": "talker", "tokens": [97] * 500},
+    }
+    async with limited.client("two") as client:
+        running = [
+            await client.send(client.build_request("POST", "/inference/stream", json=LONG), stream=True)
+            for _ in range(2)
+        ]
+        assert [(await client.post(path, json=body)).status_code for path, body in asked.items()] == [429, 429]
+        for answer in running:
+            await answer.aclose()
+        for path, body in asked.items():
+            await until_let_in(client, body, path)
+    for path, body in asked.items():
+        assert limited.post(path, "tokens", body).status_code == 200
+    assert limited.post("/inference", "tokens", BODY | {"max_tokens": 95}).status_code == 200
+
+
 def test_a_place_is_free_as_soon_as_its_answer_is_there(limited: Limited):
     with httpx2.Client(base_url=limited.urls[0], headers=limited.headers("two"), timeout=30) as client:
         body = BODY | {"max_tokens": 1}
@@ -289,11 +309,11 @@ def test_r4_a_full_queue_is_503_with_the_time_that_the_engine_measured(limited: 
     assert (native["code"], native["details"]) == ("INFERENCE_FAILED", {"reason": "queue_full"})
 
 
-async def until_let_in(client: httpx2.AsyncClient, body: object) -> None:
+async def until_let_in(client: httpx2.AsyncClient, body: object, path: str = "/inference/stream") -> None:
     """Sends it until it is let in, and leaves."""
     deadline = time.monotonic() + 30
     while True:
-        async with client.stream("POST", "/inference/stream", json=body) as answer:
+        async with client.stream("POST", path, json=body) as answer:
             if answer.status_code == 200:
                 return
             assert answer.status_code == 429

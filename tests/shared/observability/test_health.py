@@ -55,6 +55,22 @@ def test_o6_a_check_that_hangs_counts_as_failed_in_time(monkeypatch: pytest.Monk
     assert time.monotonic() - began < 5
 
 
+async def test_o6_a_check_that_hangs_is_not_started_again_and_ready_comes_back_with_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.05)
+    answers, started = asyncio.Event(), []
+
+    async def stuck() -> None:
+        started.append(True)
+        await answers.wait()
+
+    view = health.readyz(stuck=stuck)
+    statuses = [(await view(RequestFactory().get("/readyz"))).status_code for _ in range(5)]
+    assert (statuses, len(started)) == ([503] * 5, 1)
+    answers.set()
+    await asyncio.sleep(0)
+    assert (await view(RequestFactory().get("/readyz"))).status_code == 200
+
+
 @pytest.mark.usefixtures("draining")
 def test_alive_but_not_ready_while_draining():
     assert ask(one=passes).status_code == 503

@@ -1,13 +1,18 @@
 """Log lines as they leave the process."""
 
+import asyncio
+import gc
 import io
 import json
 import logging
+import re
+import threading
 import warnings
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from celery import Celery
 from django.core.exceptions import ImproperlyConfigured
 
 from shared.observability.logging import configure_logging, logging_config
@@ -19,11 +24,11 @@ HOSTILE = 'a\r\n{"event": "forged"}\x1b[31m\x85b\u2028c\x00'
 
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
-    """The root logger, whose handlers are put back after the test."""
+    """The root logger. What is configured goes with the test."""
     logger = logging.getLogger()
-    handlers, level = logger.handlers[:], logger.level
+    handlers, level, hook = logger.handlers[:], logger.level, threading.excepthook
     yield logger
-    logger.handlers[:], logger.level = handlers, level
+    logger.handlers[:], logger.level, threading.excepthook = handlers, level, hook
 
 
 def logged(root: logging.Logger, form: str, level: str = "INFO") -> io.StringIO:
@@ -85,6 +90,54 @@ def test_o3_a_traceback_is_a_field_of_its_line_without_what_exceptions_say(root:
     assert line["exception"].splitlines()[-1] == "ValueError"
     assert [name for name in line["exception"].split() if name.endswith("Error")] == ["KeyError", "ValueError"]
     assert line["exception"].count('test_logging.py", line') == 2
+
+
+def test_o3_a_task_that_fails_is_told_without_what_its_exception_says(root: logging.Logger):
+    task = Celery("of-a-test", set_as_current=False).task(name="quote", lazy=False)(quote_what_was_said)
+    written = logged(root, "json")
+    assert task.apply().failed()
+    assert CANARY not in written.getvalue()
+    (line,) = map(json.loads, written.getvalue().splitlines())
+    assert re.fullmatch(r"Task quote\[\S+\] raised unexpected", line["event"])
+    assert line["exception"].splitlines()[-1] == "ValueError"
+
+
+def test_o3_a_coroutine_that_nobody_waits_for_is_told_without_what_its_exception_says(root: logging.Logger):
+    written = logged(root, "json")
+    asyncio.run(forget_what_fails())
+    assert CANARY not in written.getvalue()
+    (line,) = map(json.loads, written.getvalue().splitlines())
+    assert line["event"] == "Task exception was never retrieved"
+    assert line["exception"].splitlines()[-1] == "ValueError"
+
+
+def test_o3_o4_a_thread_that_fails_is_a_line_without_what_its_exception_says(
+    root: logging.Logger, capfd: pytest.CaptureFixture[str]
+):
+    written = logged(root, "json")
+    thread = threading.Thread(target=quote_what_was_said, name="of-a-test")
+    thread.start()
+    thread.join()
+    assert capfd.readouterr().err == ""
+    line = json.loads(written.getvalue())
+    assert (line["event"], line["thread"]) == ("thread_failed", "of-a-test")
+    assert line["exception"].splitlines()[-1] == "ValueError"
+    assert CANARY not in written.getvalue()
+
+
+def quote_what_was_said() -> None:
+    said = CANARY  # not in this line: tracebacks show the code
+    raise ValueError(f"{said} is no number")
+
+
+async def forget_what_fails() -> None:
+    async def fail() -> None:
+        quote_what_was_said()
+
+    task = asyncio.ensure_future(fail())
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
 
 
 def test_what_a_disk_says_is_told(root: logging.Logger):

@@ -1,0 +1,35 @@
+"""What the model server's settings refuse."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [({"STOA_EVICT": "true"}, 0), ({"STOA_START_HOST": "false"}, 0)]
+    + [
+        ({"STOA_START_HOST": "false", name: value}, 1)
+        for name, value in {"STOA_MEMORY_BUDGET": "8GiB", "STOA_AUTOLOAD": "true"}.items()
+    ],
+)
+def test_what_a_model_host_that_runs_apart_would_never_hear_is_refused(
+    tmp_path: Path, given: dict[str, str], code: int
+):
+    environment = os.environ | {"STOA_HOME": str(tmp_path)} | given
+    done = subprocess.run(
+        [sys.executable, "-c", "import inference.config.settings.base"],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stderr
+    if code:
+        assert "STOA_START_HOST is false: give them to the one that runs apart" in done.stderr.splitlines()[-1]

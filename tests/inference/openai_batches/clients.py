@@ -1,0 +1,53 @@
+"""What clients do with batches of files."""
+
+import json
+import time
+from typing import Any
+
+import httpx2
+
+from tests.inference.served import ServedStoa
+
+CHAT, COMPLETION, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+BODIES: dict[str, dict[str, Any]] = {
+    CHAT: {"model": "talker", "messages": [{"role": "user", "content": "speak"}], "max_tokens": 3},
+    COMPLETION: {"model": "talker", "prompt": ["speak", "speak"], "max_tokens": 3, "n": 2},
+    EMBEDDINGS: {"model": "embedder", "input": ["a", "b"], "encoding_format": "float"},
+}
+LIMIT_S = 90
+
+
+def upload(stoa: ServedStoa, content: bytes) -> str:
+    answer = httpx2.post(
+        f"{stoa.url}/v1/files",
+        data={"purpose": "batch"},
+        files={"file": ("lines.jsonl", content)},
+        headers=stoa.headers(),
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
+
+
+def make(stoa: ServedStoa, endpoint: str, bodies: list[dict[str, Any]]) -> dict[str, Any]:
+    wanted = [
+        {"custom_id": f"r{place}", "method": "POST", "url": endpoint, "body": BODIES[endpoint] | body}
+        for place, body in enumerate(bodies)
+    ]
+    file_id = upload(stoa, b"\n".join(json.dumps(line).encode() for line in wanted))
+    body = {"input_file_id": file_id, "endpoint": endpoint, "completion_window": "24h"}
+    answer = httpx2.post(f"{stoa.url}/v1/batches", json=body, headers=stoa.headers(), timeout=60)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def ended(stoa: ServedStoa, batch_id: str) -> dict[str, Any]:
+    deadline = time.monotonic() + LIMIT_S
+    while (told := stoa.get(f"/v1/batches/{batch_id}").json())["status"] in ("in_progress", "finalizing"):
+        assert time.monotonic() < deadline, (told, stoa.log.with_name("worker.log").read_text()[-4000:])
+        time.sleep(0.1)
+    return dict(told)
+
+
+def lines_of(stoa: ServedStoa, file_id: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stoa.get(f"/v1/files/{file_id}/content").text.splitlines()]
