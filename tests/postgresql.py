@@ -37,10 +37,11 @@ def _is_whole(folder: Path) -> bool:
 class LocalPostgresql:
     """Started by `start`; `url` is its DATABASE_URL, of the database `postgres`.
 
+    max_connections: every server and worker of a test has a pool of its own.
     outlives_crash: what was committed is there after `crash`, as it would be in production.
     """
 
-    def __init__(self, binaries: Path, *, max_connections: int = 100, outlives_crash: bool = False) -> None:
+    def __init__(self, binaries: Path, *, max_connections: int = 300, outlives_crash: bool = False) -> None:
         self._binaries = binaries
         self._settings = [
             "fsync=off",
