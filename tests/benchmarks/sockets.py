@@ -20,6 +20,7 @@ from inference.engine import GenerationRequest, LoadOptions, SamplingParams
 from inference.engine.compile import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._engine_peers import configurations, save_random
 from tests.benchmarks._table import Comparison, arguments, publish
+from tests.benchmarks.streams import Door
 from tests.inference.served import ServedStoa, served_stoa
 from tests.inference.sockets import a_thousand_sockets, address, hear, say, server_process
 
@@ -58,18 +59,8 @@ async def engine_run(stoa: ServedStoa, asked: Asked) -> None:
 
 
 async def events_run(stoa: ServedStoa, asked: Asked) -> None:
-    limits = httpx2.Limits(max_connections=STREAMS)
-    async with httpx2.AsyncClient(base_url=stoa.url, headers=stoa.headers(), timeout=600, limits=limits) as client:
-
-        async def one() -> None:
-            async with client.stream("POST", "/inference/stream", json=asked.body()) as answer:
-                last = b""
-                async for piece in answer.aiter_raw():
-                    last = (last + piece)[-500:]
-            if b'"done"' not in last:
-                raise RuntimeError(f"A stream broke off: {last!r}")
-
-        await asyncio.gather(*(one() for _ in range(STREAMS)))
+    door = Door(stoa)
+    await asyncio.gather(*(door.stream(asked.body()) for _ in range(STREAMS)))
 
 
 async def sockets_run(stoa: ServedStoa, asked: Asked) -> None:

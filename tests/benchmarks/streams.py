@@ -63,7 +63,7 @@ class Door:
     async def _run(self, model: str, texts: list[str], tokens: int) -> Streamed:
         server = psutil.Process(self._process)
         before, began = sum(server.cpu_times()[:2]), time.perf_counter()
-        first = await asyncio.gather(*(self._stream(model, text, tokens) for text in texts))
+        first = await asyncio.gather(*(self.stream(body_of(model, text, tokens)) for text in texts))
         took = time.perf_counter() - began
         cpu = sum(server.cpu_times()[:2]) - before
         count = len(texts) * tokens
@@ -71,18 +71,15 @@ class Door:
 
     async def _probe_beside(self, model: str, texts: list[str], tokens: int) -> list[float]:
         probing = asyncio.create_task(self._probe())
-        await asyncio.gather(*(self._stream(model, text, tokens) for text in texts))
+        await asyncio.gather(*(self.stream(body_of(model, text, tokens)) for text in texts))
         probing.cancel()
         return sorted(await probing)
 
-    async def _stream(self, model: str, text: str, tokens: int) -> float:
-        """Seconds to the first token."""
-        body = json.dumps(
-            {"model": model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
-        )
+    async def stream(self, body: dict[str, object]) -> float:
+        """One stream of events, to its end: seconds to the first token."""
         began = time.perf_counter()
         loop = asyncio.get_running_loop()
-        request = self._request("POST /inference/stream", body)
+        request = self._request("POST /inference/stream", json.dumps(body))
         _, listener = await loop.create_connection(lambda: Listener(request), "127.0.0.1", self._port)
         await listener.ended
         if b'"done"' not in listener.tail:
@@ -113,6 +110,10 @@ class Door:
         if body:
             said += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         return f"{said}\r\n{body}".encode()
+
+
+def body_of(model: str, text: str, tokens: int) -> dict[str, object]:
+    return {"model": model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
 
 
 class Listener(asyncio.Protocol):
