@@ -119,10 +119,12 @@ def test(arguments: argparse.Namespace) -> None:
 def run_pytest(command: Sequence[str]) -> tuple[int, str]:
     """Exit code and closing line; all of it is shown as it comes."""
     last_line = ""
+    # They start hundreds of processes: what these import is compiled once, whatever the machine's environment says.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and send it to.
     heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(
-        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=heeds_ctrl_c
+        command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=heeds_ctrl_c
     ) as pytest:
         for line in pytest.stdout:
             print(line, end="", flush=True)

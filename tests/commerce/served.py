@@ -1,8 +1,10 @@
 """The shop as its clients meet it: a real process on a port, with its demo data in a database of its own."""
 
 import contextlib
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,7 +58,9 @@ def served_shop(
         environment = shop_environment(home, provider_url=provider_url) | (extra or {})
         if database_url:
             environment["DATABASE_URL"] = database_url
-        users = make_shop(environment)
+            users = make_shop(environment)
+        else:
+            users = copy_shop(home)
         log = Path(home) / "log"
         process = start_server(environment, log)
         try:
@@ -84,6 +88,19 @@ def make_shop(environment: dict[str, str]) -> list[dict[str, str]]:
     manage(environment, "migrate", "--verbosity=0")
     users: list[dict[str, str]] = json.loads(manage(environment, "seed", "--small", "--json"))["users"]
     return users
+
+
+def copy_shop(home: str | Path) -> list[dict[str, str]]:
+    """As `make_shop` for a folder with the database of `shop_environment`, in no time but the first time."""
+    made, users = _made_shop()
+    shutil.copytree(made.name, home, dirs_exist_ok=True)
+    return users
+
+
+@functools.cache
+def _made_shop() -> tuple[tempfile.TemporaryDirectory[str], list[dict[str, str]]]:
+    made = tempfile.TemporaryDirectory(prefix="stoa-made")
+    return made, make_shop(shop_environment(made.name))
 
 
 def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import functools
 import http.client
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -175,24 +177,25 @@ def served_stoa(
     home: Path, run_dir: Path, models_dir: Path, *, load: list[str], extra: dict[str, str] | None = None
 ) -> Iterator[ServedStoa]:
     """A ready server with these models loaded. It starts a model host where none runs in `run_dir`."""
-    environment = _environment(home, run_dir, models_dir, load) | (extra or {})
-    keys = _make_users(environment)
+    made, template, keys = _made_users()
+    shutil.copytree(made.name, home, dirs_exist_ok=True)
+    environment = _environment(home, run_dir, models_dir, load, _database_url(home, template)) | (extra or {})
     log = home / "server.log"
     process, url = start_server(environment, log)
     try:
         _wait_until_healthy(url, log)
         host, engine = HostClient(run_dir), EngineClient(run_dir)
-        yield ServedStoa(url, keys, host, engine, environment, models_dir, log)
+        yield ServedStoa(url, dict(keys), host, engine, environment, models_dir, log)
     finally:
         process.terminate()
         process.wait(45)
 
 
-def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str]) -> dict[str, str]:
+def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str], database_url: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     return kept | {
         "DJANGO_SETTINGS_MODULE": SETTINGS,
-        "DATABASE_URL": _database_url(home),
+        "DATABASE_URL": database_url,
         "STOA_HOME": str(home),
         "STOA_RUN_DIR": str(run_dir),
         "STOA_COMPILED_DIR": str(REPOSITORY / "var" / "compiled"),  # built once for all tests
@@ -201,25 +204,31 @@ def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str]) -
     }
 
 
-def _database_url(home: Path) -> str:
-    """A database of its own, on the server that this test run uses."""
+def _database_url(home: Path, template: str = "template1") -> str:
+    """Of a database of its own on the server that this test run uses, as a copy of the one with this name; or of a
+    file, which may be there."""
     server = os.environ.get("DATABASE_URL", "sqlite:")
     if not server.startswith("postgres"):
         return f"sqlite:///{home / 'stoa.sqlite3'}"
     name = f"served_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
 
 
-def _make_users(environment: dict[str, str]) -> dict[str, str]:
+@functools.cache
+def _made_users() -> tuple[tempfile.TemporaryDirectory[str], str, dict[str, str]]:
+    """A home with tables and users, the name of its database, and the users' keys: for copies."""
+    made = tempfile.TemporaryDirectory(prefix="stoa-made")
+    home = Path(made.name)
+    database_url = _database_url(home)
+    environment = _environment(home, home / "run", home / "models", [], database_url)
     migrated = run_manage(environment, "migrate", "--verbosity=0")
     assert migrated.returncode == 0, migrated.stderr
     command = [sys.executable, "-c", _MAKE_USERS]
-    made = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
-    assert made.returncode == 0, made.stderr
-    keys: dict[str, str] = json.loads(made.stdout)
-    return keys
+    run = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return made, urlsplit(database_url).path[1:], json.loads(run.stdout)
 
 
 def start_server(environment: dict[str, str], log: Path, *flags: str) -> tuple[subprocess.Popen[bytes], str]:
