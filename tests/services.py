@@ -73,6 +73,10 @@ def _start(database: str, store: str) -> None:
     home = Path(tempfile.mkdtemp(prefix="stoa-test-"))
     _running.callback(shutil.rmtree, home, ignore_errors=True)
     os.environ["STOA_HOME"] = str(home)
+    # Nothing that tests ask has a certificate of the world's, and reading those is most of what a request would take.
+    os.environ.pop("SSL_CERT_FILE", None)
+    os.environ["SSL_CERT_DIR"] = str(home / "certificates")
+    (home / "certificates").mkdir()
     os.environ["PYTEST_PLUGINS"] = "tests.services"  # the workers of xdist load it from here
     if database == "postgresql":
         os.environ["DATABASE_URL"] = _start_postgresql()
