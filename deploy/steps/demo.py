@@ -229,6 +229,7 @@ class Demo:
             "key": self.api_key,
             "logins": "\n".join(f"    {user['role']:12} {user['email']:32} {user['password']}" for user in self.users),
             "owner": json.dumps({"email": owner["email"], "password": owner["password"]}),
+            "seed": f"{home} {shlex.quote(str(PYTHON))} {shlex.quote(str(ROOT / 'manage_commerce.py'))} seed",
             "stoa": f"{home} {shlex.quote(str(VENV / 'bin' / 'stoa'))}",
             "python": shlex.quote(str(PYTHON)),
             "logs": str(self.var / "log"),
@@ -249,6 +250,9 @@ Stoa is up, after {seconds:.0f} s.
     {key}
 
   To paste into another terminal:
+
+  Two hundred products with pictures, two years of orders, reviews and reports, for the shop and its admin
+    {seed}
 
   A description from the shop
     TOKEN=$(curl -s {commerce}/api/token -H 'Content-Type: application/json' -d '{owner}' \\
