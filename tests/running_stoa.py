@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+COMPILED_DIR = CHECKOUT / "var" / "compiled"  # built once for all tests
 START_LIMIT_S = 300
 
 
@@ -54,7 +55,7 @@ def start_stoa(home: Path) -> RunningStoa:
         process = subprocess.Popen(
             [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file)],
             cwd=CHECKOUT,
-            env=kept | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(CHECKOUT / "var" / "compiled")},
+            env=kept | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -84,3 +85,11 @@ def stoa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStoa]:
     running = start_stoa(tmp_path_factory.mktemp("stoa"))
     yield running
     assert stop_stoa(running) == []
+
+
+def in_one_worker(items: list[pytest.Item], folder: Path) -> None:
+    """Where workers share the tests, one has all of this folder and others that ask for the same: a demo takes long to
+    start, and two at once would want the same ports."""
+    for item in items:
+        if item.path.is_relative_to(folder):
+            item.add_marker(pytest.mark.xdist_group("demo"))

@@ -23,6 +23,7 @@ import psycopg
 
 from inference.engine import EngineClient, HostClient
 from tests.inference.engine.processes import REPOSITORY, running_host, status_of
+from tests.running_stoa import COMPILED_DIR
 
 PASSWORD = "a lamp for every room"
 START_LIMIT_S = 200
@@ -198,7 +199,7 @@ def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str], d
         "DATABASE_URL": database_url,
         "STOA_HOME": str(home),
         "STOA_RUN_DIR": str(run_dir),
-        "STOA_COMPILED_DIR": str(REPOSITORY / "var" / "compiled"),  # built once for all tests
+        "STOA_COMPILED_DIR": str(COMPILED_DIR),
         "STOA_MODELS_DIR": str(models_dir),
         "STOA_LOAD": ",".join(load),
     }

@@ -9,9 +9,6 @@ import httpx2
 import pytest
 
 from tests.inference.batches.workers import (
-    all_results,
-    ended,
-    running_worker,
     status,
     stored,
     submit,
@@ -156,22 +153,6 @@ def test_b4_the_same_key_makes_one_batch_however_often_and_at_once_it_comes(stoa
     assert other.json()["error"]["code"] == "INVALID_REQUEST"
 
 
-@pytest.mark.timeout(300)
-def test_b5_requests_that_are_too_long_fail_and_the_others_do_not(stoa: ServedStoa):
-    prompts = ["long" if place % 20 == 7 else "speak" for place in range(200)]
-    batch_id = submit(stoa, *prompts)
-    with running_worker(stoa):
-        told = ended(stoa, batch_id)
-
-    results = all_results(stoa, batch_id)
-    failed = [result for result in results if result["status"] == "failed"]
-    assert (told["status"], told["completed"], told["failed"]) == ("completed", 190, 10)
-    assert [result["id"] for result in results] == [f"r{place}" for place in range(200)]
-    assert [result["index"] for result in failed] == list(range(7, 200, 20))
-    assert {result["error"]["code"] for result in failed} == {"CONTEXT_LENGTH_EXCEEDED"}
-    assert {(result["choices"], result["usage"]) for result in failed} == {(None, None)}
-
-
 @pytest.mark.parametrize("path", ["", "/results", "/cancel"])
 def test_b11_another_users_batch_is_not_there(stoa: ServedStoa, path: str):
     batch_id = submit(stoa, "speak")
@@ -204,76 +185,3 @@ def test_batches_are_listed_newest_first_page_by_page(stoa: ServedStoa):
     assert ids(listed("status=cancelled"))[:1] == [made[1]]
     assert stoa.get("/batch?limit=0", role="STORE_OWNER").status_code == 400
     assert stoa.get("/batch?after=batch_0", role="STORE_OWNER").status_code == 404
-
-
-@pytest.mark.timeout(300)
-def test_a_cancelled_batch_keeps_what_is_done(stoa: ServedStoa):
-    batch_id = submit(stoa, *["speak"] * 2000)
-    with running_worker(stoa):
-        while status(stoa, batch_id)["completed"] == 0:
-            pass
-        told = stoa.post(f"/batch/{batch_id}/cancel").json()
-    done = told["completed"]
-
-    assert told["status"] == "cancelled"
-    assert 0 < done < 2000
-    assert len(all_results(stoa, batch_id)) == done
-    assert stoa.post(f"/batch/{batch_id}/cancel").json() == told
-    assert status(stoa, batch_id) == told
-
-
-@pytest.mark.timeout(300)
-def test_results_follow_live_as_events_and_resume_where_a_client_left(stoa: ServedStoa):
-    batch_id = submit(stoa, *["speak"] * 300)
-    url, headers = f"{stoa.url}/batch/{batch_id}/results", stoa.headers() | {"Accept": "text/event-stream"}
-    with running_worker(stoa):
-        seen = []
-        with httpx2.stream("GET", url, headers=headers, timeout=120) as events:
-            assert events.headers["content-type"] == "text/event-stream"
-            for line in events.iter_lines():
-                if line.startswith("id: "):
-                    seen.append(int(line[4:]))
-                if len(seen) == 100:
-                    break
-        rest, data = [], []
-        with httpx2.stream("GET", url, headers=headers | {"Last-Event-ID": "99"}, timeout=120) as events:
-            for line in events.iter_lines():
-                if line.startswith("id: "):
-                    rest.append(int(line[4:]))
-                elif line.startswith("data: "):
-                    data.append(json.loads(line[6:]))
-
-    assert seen == list(range(100))
-    assert rest == list(range(100, 300))
-    assert [result["id"] for result in data[:-1]] == [f"r{place}" for place in range(100, 300)]
-    assert data[-1] == {"done": True, "status": "completed", "total": 300, "completed": 300, "failed": 0}
-    assert stoa.get(f"/batch/{batch_id}/results?limit=7").json()["next"] == 6
-    wrong = httpx2.get(url, headers=headers | {"Last-Event-ID": "x"}, timeout=30)
-    assert wrong.status_code == 400
-
-
-@pytest.mark.timeout(300)
-def test_results_are_lines_for_who_asks_for_lines(stoa: ServedStoa):
-    batch_id = submit(stoa, *["speak"] * 1200, max_tokens=1)
-    with running_worker(stoa):
-        ended(stoa, batch_id)
-    headers = stoa.headers() | {"Accept": "application/x-ndjson"}
-    answer = httpx2.get(f"{stoa.url}/batch/{batch_id}/results?after=99", headers=headers, timeout=60)
-    lines = [json.loads(line) for line in answer.text.splitlines()]
-
-    assert answer.headers["content-type"] == "application/x-ndjson"
-    assert [line["index"] for line in lines] == list(range(100, 1200))
-    assert lines == all_results(stoa, batch_id)[100:]
-
-
-def test_each_request_may_override_the_batchs_parameters(stoa: ServedStoa):
-    asked = requests({}, {"max_tokens": 2}, {"prompt": "introduce", "n": 2, "max_tokens": 1, "priority": -4})
-    batch_id = stoa.post("/batch", asked | {"max_tokens": 3, "timeout": 50}).json()["batch_id"]
-    with running_worker(stoa):
-        ended(stoa, batch_id)
-    three, two, introduced = all_results(stoa, batch_id)
-
-    assert three["choices"][0]["text"] == "w0 w1 w2 "
-    assert two["choices"][0]["text"] == "w0 w1 "
-    assert [choice["index"] for choice in introduced["choices"]] == [0, 1]
-    assert "n=2 timeout=50.0 priority=-4" in introduced["choices"][0]["text"]

@@ -8,6 +8,7 @@ import pytest
 
 from inference.engine.compile import FOLDER_VARIABLE, build_kernels, compiled_kernels
 from tests.inference.engine import tiny_models
+from tests.running_stoa import COMPILED_DIR
 
 
 @pytest.fixture(scope="session")
@@ -24,11 +25,10 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kernels(pytestconfig: pytest.Config) -> Iterator[ctypes.CDLL]:
+def kernels() -> Iterator[ctypes.CDLL]:
     """The compiled library, also for what is loaded meanwhile. Built when the source or the machine is new."""
-    folder = pytestconfig.cache.mkdir("compiled")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDER_VARIABLE, str(folder))
+        patch.setenv(FOLDER_VARIABLE, str(COMPILED_DIR))
         if not build_kernels():
             pytest.skip("no C++ compiler")
         library = compiled_kernels()
