@@ -85,11 +85,3 @@ def stoa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStoa]:
     running = start_stoa(tmp_path_factory.mktemp("stoa"))
     yield running
     assert stop_stoa(running) == []
-
-
-def in_one_worker(items: list[pytest.Item], folder: Path) -> None:
-    """Where workers share the tests, one has all of this folder and others that ask for the same: a demo takes long to
-    start, and two at once would want the same ports."""
-    for item in items:
-        if item.path.is_relative_to(folder):
-            item.add_marker(pytest.mark.xdist_group("demo"))

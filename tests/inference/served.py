@@ -29,14 +29,16 @@ PASSWORD = "a lamp for every room"
 START_LIMIT_S = 200
 SETTINGS = "inference.config.settings.test"
 
-# Prints the users' keys: by role, and of a super admin's key that may only read.
+# Makes tables and users, and prints their keys: by role, and of a super admin's key that may only read.
 _MAKE_USERS = f"""
 import json
 import django
 django.setup()
+from django.core.management import call_command
 from django.utils import timezone
 from shared.accounts.roles import Permission, Role
 from shared.accounts.services import create_api_key, create_user
+call_command("migrate", verbosity=0)
 now = timezone.now()
 keys = {{}}
 for role in Role:
@@ -224,10 +226,8 @@ def _made_users() -> tuple[tempfile.TemporaryDirectory[str], str, dict[str, str]
     home = Path(made.name)
     database_url = _database_url(home)
     environment = _environment(home, home / "run", home / "models", [], database_url)
-    migrated = run_manage(environment, "migrate", "--verbosity=0")
-    assert migrated.returncode == 0, migrated.stderr
     command = [sys.executable, "-c", _MAKE_USERS]
-    run = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
     assert run.returncode == 0, run.stderr
     return made, urlsplit(database_url).path[1:], json.loads(run.stdout)
 
