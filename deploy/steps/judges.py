@@ -103,8 +103,6 @@ ABOUT_NO_DATABASE = [
     "tests/inference/traces",
     "tests/inference/usage/test_budgets.py",
     "tests/inference/usage/test_limits.py",
-    "tests/inference/usage/test_metering.py",
-    "tests/inference/webhooks/test_delivery.py",
     "tests/inference/webhooks/test_destinations.py",
     "tests/inference/webhooks/test_schedule.py",
     "tests/inference/webhooks/test_sealing.py",
