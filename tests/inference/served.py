@@ -179,16 +179,23 @@ def served_fakes(*unloaded: str, extra: dict[str, str] | None = None) -> Iterato
 def served_stoa(
     home: Path, run_dir: Path, models_dir: Path, *, load: list[str], extra: dict[str, str] | None = None
 ) -> Iterator[ServedStoa]:
-    """A ready server with these models loaded. It starts a model host where none runs in `run_dir`."""
-    made, template, keys = _made_users()
-    shutil.copytree(made.name, home, dirs_exist_ok=True)
-    environment = _environment(home, run_dir, models_dir, load, _database_url(home, template)) | (extra or {})
+    """A ready server with these models loaded. It starts a model host where none runs in `run_dir`. Its database is one
+    of its own, or the one that `extra` names, which is empty."""
+    extra = extra or {}
+    if "DATABASE_URL" in extra:
+        environment = _environment(home, run_dir, models_dir, load, extra["DATABASE_URL"]) | extra
+        keys = _make_users(environment)
+    else:
+        made, template, known = _made_users()
+        shutil.copytree(made.name, home, dirs_exist_ok=True)
+        environment = _environment(home, run_dir, models_dir, load, _database_url(home, template)) | extra
+        keys = dict(known)
     log = home / "server.log"
     process, url = start_server(environment, log)
     try:
         _wait_until_healthy(url, log)
         host, engine = HostClient(run_dir), EngineClient(run_dir)
-        yield ServedStoa(url, dict(keys), host, engine, environment, models_dir, log)
+        yield ServedStoa(url, keys, host, engine, environment, models_dir, log)
     finally:
         process.terminate()
         process.wait(45)
@@ -226,10 +233,16 @@ def _made_users() -> tuple[tempfile.TemporaryDirectory[str], str, dict[str, str]
     home = Path(made.name)
     database_url = _database_url(home)
     environment = _environment(home, home / "run", home / "models", [], database_url)
+    return made, urlsplit(database_url).path[1:], _make_users(environment)
+
+
+def _make_users(environment: dict[str, str]) -> dict[str, str]:
+    """With the tables; answers the users' keys."""
     command = [sys.executable, "-c", _MAKE_USERS]
     run = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
     assert run.returncode == 0, run.stderr
-    return made, urlsplit(database_url).path[1:], json.loads(run.stdout)
+    keys: dict[str, str] = json.loads(run.stdout)
+    return keys
 
 
 def start_server(environment: dict[str, str], log: Path, *flags: str) -> tuple[subprocess.Popen[bytes], str]:
