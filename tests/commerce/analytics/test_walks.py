@@ -121,7 +121,7 @@ class FiguresWalk(Walk):
     def move_to_another_day(self, pick: int, at: datetime) -> None:
         Order.objects.filter(pk=self.one(Order.objects.all(), pick).pk).update(created_at=at)
 
-    @precondition(lambda self: Order.objects.exists())
+    @precondition(lambda self: Order.objects.filter(shop__isnull=False).exists())
     @rule(pick=PICK, other=PICK, way=st.integers(0, 3))
     def change_what_it_is_of(self, pick: int, other: int, way: int) -> None:
         order = self.one(Order.objects.filter(shop__isnull=False), pick)
