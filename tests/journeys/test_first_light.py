@@ -104,7 +104,7 @@ async def test_m6_a_killed_model_ends_its_streams_with_an_error_and_is_back_soon
     host = HostClient(stoa.run_dir)
     pid = next(model.pid for model in await host.models() if model.model_id == MODEL)
     assert pid is not None
-    body = {"model": MODEL, "prompt": PROMPT, "max_tokens": 900, "temperature": 2.0, "repeat_penalty": 2.0}
+    body = {"model": MODEL, "prompt": PROMPT, "max_tokens": 900, "ignore_eos": True}
     events: list[dict[str, object]] = []
     async with (
         httpx2.AsyncClient(timeout=60, headers=stoa.headers()) as client,
