@@ -21,6 +21,7 @@ PRODUCTS = "/api/products?limit=20&with=type;shop"
 PLENTY = 10_000_000
 ROWS = 20
 ENDS_WITHIN_S, HEALS_WITHIN_S = 300.0, 60.0
+BRIEF = {"model": MODEL, "prompt": "The lamp", "max_tokens": 2}
 
 
 class Shoppers(People):
@@ -139,6 +140,7 @@ class ModelUsers(Crowd):
 
     def habits(self) -> Mapping[str, tuple[Habit, int, float]]:
         more: dict[str, tuple[Habit, int, float]] = {
+            "brief answers": (self._ask_briefly, 8, 0.25),  # a web process has grown up after some 8,000 requests
             "chat": (self._chat, 1, 1.0),
             "embeddings": (self._embed, 1, 2.0),
             "batches": (self._give_batch, 1, 15.0),
@@ -173,6 +175,9 @@ class ModelUsers(Crowd):
     async def _chat(self, client: httpx2.AsyncClient) -> str:
         body = {"model": MODEL, "messages": [{"role": "user", "content": "Describe the Fjell lamp."}], "max_tokens": 16}
         return await self._post(client, "/v1/chat/completions", body)
+
+    async def _ask_briefly(self, client: httpx2.AsyncClient) -> str:
+        return await self._post(client, "/inference", BRIEF)
 
     async def _embed(self, client: httpx2.AsyncClient) -> str:
         return await self._post(client, "/v1/embeddings", {"model": "stoa-encoder", "input": ["a lamp", "a teapot"]})
