@@ -1,14 +1,16 @@
 """How a transaction begins on SQLite while somebody else writes."""
 
+import contextlib
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import Error, OperationalError, connection, transaction
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
+from shared.accounts.models import User
 from shared.sqlite.base import without_waiting
 from tests.shared.accounts.conftest import make_user
 
@@ -99,3 +101,43 @@ def test_d2_who_waits_comes_to_his_turn_in_the_order_in_which_all_came(held_lock
     for thread in threads:
         thread.join()
     assert wrote == list(range(8))
+
+
+@pytest.fixture
+def waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.sqlite.base.SHORT_S", 60.0)
+
+
+def test_d2_others_stand_aside_for_a_short_transaction(waits_for_long: None, held_lock: threading.Event) -> None:
+    threading.Timer(0.3, held_lock.set).start()
+    User.objects.count()
+    assert held_lock.is_set()
+    started = time.monotonic()
+    User.objects.count()
+    assert time.monotonic() - started < 30
+
+
+def test_d2_nobody_stands_aside_for_a_long_transaction(held_lock: threading.Event) -> None:
+    started = time.monotonic()
+    for _ in range(1000):
+        User.objects.count()
+    assert time.monotonic() - started < 30
+    assert not held_lock.is_set()
+
+
+@pytest.mark.parametrize("end", [transaction.set_rollback, lambda _: connection.close()], ids=["rollback", "close"])
+def test_d2_nobody_stands_aside_for_a_transaction_that_was_given_up(
+    waits_for_long: None, end: Callable[[bool], None]
+) -> None:
+    def give_up() -> None:
+        with contextlib.suppress(Error), transaction.atomic():
+            make_user()
+            end(True)
+        connection.close()
+
+    thread = threading.Thread(target=give_up)
+    thread.start()
+    thread.join()
+    started = time.monotonic()
+    assert not User.objects.exists()
+    assert time.monotonic() - started < 30
