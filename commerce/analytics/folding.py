@@ -13,11 +13,13 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count, Min, QuerySet, Sum
 
+from commerce.analytics import chains
+from commerce.analytics.chains import CHAINS, FIRST
 from commerce.analytics.models import Entry, Figure, FirstOrder, ProductFigure
 from commerce.orders.models import Order
 
 ENTRIES, FIGURES = Entry._meta.db_table, Figure._meta.db_table
-PRODUCTS, FIRST = ProductFigure._meta.db_table, FirstOrder._meta.db_table
+PRODUCTS = ProductFigure._meta.db_table
 SUMS = "SUM(orders) AS orders, SUM(revenue) AS revenue, SUM(refunds) AS refunds, SUM(customers) AS customers"
 Pair = tuple[int, int]  # of a shop and a customer
 NOT_NOTHING = "SUM(orders) <> 0 OR SUM(revenue) <> 0 OR SUM(refunds) <> 0 OR SUM(customers) <> 0"
@@ -55,6 +57,8 @@ def add(
     not_yet = _not_yet({customer_id for _, customer_id in lost}, extent)
     for pair in lost:
         _find_first_order(pair, not_yet[pair], generation, extent)
+    if lost:
+        chains.find_again(lost, generation)
 
 
 def _figures(source: str) -> str:
@@ -128,9 +132,17 @@ def _moments(source: str, change: str) -> str:
 
 
 def _first_orders(source: str) -> str:
+    """Of the shops, and of the chains that they belong to."""
     return f"""
+        WITH gained AS ({_moments(source, ">")}),
+        everywhere AS (
+            SELECT shop_id, customer_id, happened_at FROM gained
+            UNION ALL
+            SELECT -c.owner_id, customer_id, happened_at
+            FROM gained JOIN {CHAINS} c ON c.generation = %(generation)s AND c.shop_id = gained.shop_id
+        )
         INSERT INTO {FIRST} AS known (generation, shop_id, customer_id, first_at)
-        SELECT %(generation)s, shop_id, customer_id, MIN(happened_at) FROM ({_moments(source, ">")}) AS gained
+        SELECT %(generation)s, shop_id, customer_id, MIN(happened_at) FROM everywhere
         WHERE TRUE GROUP BY shop_id, customer_id
         ON CONFLICT (generation, shop_id, customer_id) DO UPDATE SET first_at = excluded.first_at
         WHERE excluded.first_at < known.first_at

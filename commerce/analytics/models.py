@@ -116,8 +116,25 @@ class ProductFigure(models.Model):
         return f"Product {self.product_id}"
 
 
+class ChainShop(models.Model):
+    """One shop of a chain, which is all the shops of an owner who has several. A chain has first orders of its own."""
+
+    generation = models.IntegerField()
+    owner_id = models.BigIntegerField()
+    shop_id = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["generation", "shop_id"], name="commerce_analytics_one_chain"),
+        ]
+        indexes = [models.Index(fields=["generation", "owner_id"], name="commerce_analytics_of_a_chain")]
+
+    def __str__(self) -> str:
+        return f"Shop {self.shop_id} of owner {self.owner_id}"
+
+
 class FirstOrder(models.Model):
-    """When a customer first ordered from a shop: whether they are new to several shops is told by the earliest."""
+    """When a customer first ordered from a shop; or, with minus the owner's id as the shop, from any of a chain."""
 
     generation = models.IntegerField()
     shop_id = models.BigIntegerField()

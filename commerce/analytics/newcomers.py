@@ -3,9 +3,11 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet, Sum
 
+from commerce.analytics import chains
 from commerce.analytics.folding import first_order_at
 from commerce.analytics.models import Entry, FirstOrder
 
@@ -16,17 +18,28 @@ Changes = dict[Pair, list[tuple[datetime, int]]]
 def count_newcomers(shop_ids: Sequence[int], period: tuple[datetime, datetime], generation: int) -> int:
     """How many customers ordered from any of these shops for the first time in the period, whose end is not in it.
     Whose orders are not all folded yet is looked at one by one."""
-    first, end = period
+    if not shop_ids:
+        return 0
     changed = _changed(shop_ids)
     customer_ids = {customer_id for _, customer_id in changed}
-    known = FirstOrder.objects.filter(generation=generation, shop_id__in=shop_ids)
-    new = known.filter(first_at__gte=first, first_at__lt=end).exclude(customer_id__in=customer_ids)
-    if len(shop_ids) > 1:
-        earlier = known.filter(customer_id=OuterRef("customer_id"), first_at__lt=first)
-        new = new.filter(~Exists(earlier))
-    settled = new.values("customer_id").distinct().count() if len(shop_ids) > 1 else new.count()
-    firsts = _firsts_of(changed, known.filter(customer_id__in=customer_ids)) if customer_ids else {}
+    settled = _of_new(shop_ids, period, generation).exclude(customer_id__in=customer_ids).count()
+    known = FirstOrder.objects.filter(generation=generation, shop_id__in=shop_ids, customer_id__in=customer_ids)
+    firsts = _firsts_of(changed, known) if customer_ids else {}
+    first, end = period
     return settled + sum(first <= at < end for at in firsts.values())
+
+
+def _of_new(shop_ids: Sequence[int], period: tuple[datetime, datetime], generation: int) -> "QuerySet[Any, Any]":
+    """A row for each customer who is new to these shops by what is folded. One by one where they are no chain, or it
+    is not made yet."""
+    folded = FirstOrder.objects.filter(generation=generation)
+    within = folded.filter(first_at__gte=period[0], first_at__lt=period[1])
+    kept_as = shop_ids[0] if len(shop_ids) == 1 else chains.find(shop_ids, generation)
+    if kept_as is not None:
+        return within.filter(shop_id=kept_as)
+    of_shops = folded.filter(shop_id__in=shop_ids)
+    earlier = of_shops.filter(customer_id=OuterRef("customer_id"), first_at__lt=period[0])
+    return within.filter(~Exists(earlier), shop_id__in=shop_ids).values("customer_id").distinct()
 
 
 def _changed(shop_ids: Sequence[int]) -> Changes:

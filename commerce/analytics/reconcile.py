@@ -12,8 +12,9 @@ from django.db import connection
 from django.db.models import CharField, Count, F, IntegerField, Min, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 
-from commerce.analytics import snapshots
-from commerce.analytics.folding import ENTRIES, FIGURES, FIRST, PRODUCTS
+from commerce.analytics import chains, snapshots
+from commerce.analytics.chains import FIRST
+from commerce.analytics.folding import ENTRIES, FIGURES, PRODUCTS
 from commerce.analytics.models import Books
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.reviews.models import Review
@@ -37,6 +38,7 @@ def differences(*, most: int = 1000) -> list[str]:
             *_longer(books, "all", most),
             *_products(books, most),
             *_first_orders(books, most),
+            *_chains(books, most),
         ]
 
 
@@ -167,20 +169,37 @@ def _first_orders(books: Books, most: int) -> Iterator[str]:
         .annotate(first=Min("parent__created_at"))
         .values_list("k_shop", "k_customer", "first")
     )
+    folded = f"NOT EXISTS (SELECT 1 FROM {ENTRIES} WHERE shop_id = shop AND customer_id = customer)"  # noqa: S608  # nosec B608
+    yield from _compared_firsts(books, "shop_id > 0", true, values, folded, most, "shop")
+
+
+def _chains(books: Books, most: int) -> Iterator[str]:
+    """Against the first orders of their shops."""
+    firsts = chains.FIRST_ORDERS.format(where=f"f.generation = {books.generation}")
+    true = f"SELECT shop_id, customer_id, first_at FROM ({firsts}) AS of_shops"  # noqa: S608  # nosec B608
+    yield from _compared_firsts(books, "shop_id < 0", true, (), "TRUE", most, "chain")
+
+
+def _compared_firsts(
+    books: Books, which: str, true: str, values: Sequence[Any], where: str, most: int, what: str
+) -> Iterator[str]:
+    """`true` selects a shop, a customer, and when they first ordered there."""
     statement = f"""
-        SELECT shop, customer, MAX(told), MAX(truth) FROM (
-            SELECT shop_id AS shop, customer_id AS customer, first_at AS told, NULL AS truth FROM {FIRST}
-            WHERE generation = {books.generation}
-            UNION ALL SELECT k_shop, k_customer, NULL, first FROM ({true}) AS firsts
+        WITH truth (shop, customer, first_at) AS ({true})
+        SELECT shop, customer, MAX(told), MAX(is_true) FROM (
+            SELECT shop_id AS shop, customer_id AS customer, first_at AS told, NULL AS is_true FROM {FIRST}
+            WHERE generation = {books.generation} AND {which}
+            UNION ALL SELECT shop, customer, NULL, first_at FROM truth
         ) AS sides
-        WHERE NOT EXISTS (SELECT 1 FROM {ENTRIES} WHERE shop_id = shop AND customer_id = customer)
-        GROUP BY shop, customer HAVING COUNT(told) <> COUNT(truth) OR MAX(told) <> MAX(truth)
+        WHERE {where}
+        GROUP BY shop, customer HAVING COUNT(told) <> COUNT(is_true) OR MAX(told) <> MAX(is_true)
         ORDER BY shop, customer LIMIT {most}
         """  # noqa: S608  # nosec B608
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        for shop, customer, told, truth in cursor.fetchall():
-            yield f"shop {shop}, customer {customer}: the first order is told as of {told}, and is of {truth}."
+        for shop, customer, told, is_true in cursor.fetchall():
+            where = f"{what} {abs(shop)}, customer {customer}"
+            yield f"{where}: the first order is told as of {told}, and is of {is_true}."
 
 
 def _select(rows: "QuerySet[Any, Any]") -> Select:

@@ -16,9 +16,9 @@ from django.conf import settings
 from django.db import OperationalError, connection, models, transaction
 from django.db.models import Q
 
+from commerce.analytics import chains, folding, reconcile, snapshots, triggers
 from commerce.analytics import contributions as of
-from commerce.analytics import folding, reconcile, snapshots, triggers
-from commerce.analytics.models import Books, Entry, Figure, FirstOrder, ProductFigure, Source
+from commerce.analytics.models import Books, ChainShop, Entry, Figure, FirstOrder, ProductFigure, Source
 from commerce.orders.models import Order, Refund
 from commerce.reviews.models import Review
 from shared.accounts.models import User
@@ -62,7 +62,7 @@ def open_books() -> None:
     if not is_right:
         triggers.make()
     if _nothing_to_count():
-        for model in (Entry, Figure, ProductFigure, FirstOrder):
+        for model in (Entry, Figure, ProductFigure, FirstOrder, ChainShop):
             model._default_manager.all().delete()
         Books.objects.filter(pk=1).update(is_stale=False, next_generation=None)
     elif not is_right:
@@ -161,8 +161,16 @@ def keep_up(*, now: datetime) -> None:
     while needs_rebuild() and time.monotonic() < until:
         if rebuild_some(now=now).is_busy:
             break
+    while make_some_chains() and time.monotonic() < until:
+        pass
     while clear_some() and time.monotonic() < until:
         pass
+
+
+def make_some_chains() -> int:
+    """Makes the first orders of some chains, or takes away those of some that have other shops now. Answers how many;
+    0 also where another process has the lock."""
+    return _at_one_moment(lambda books: chains.make_some(books.generation), busy=0)
 
 
 @transaction.atomic
@@ -245,7 +253,7 @@ def _kept(books: Books) -> list[int]:
 def _clear(books: Books) -> int:
     """Removes some of what earlier rebuilds made or left half done. Answers how many rows."""
     cleared = 0
-    for model in (Figure, ProductFigure, FirstOrder):
+    for model in (Figure, ProductFigure, FirstOrder, ChainShop):
         rows = model._default_manager.exclude(generation__in=_kept(books))
         some = list(rows.values_list("pk", flat=True)[:ENTRIES_AT_ONCE])
         cleared += model._default_manager.filter(pk__in=some).delete()[0] if some else 0

@@ -24,14 +24,15 @@ from tests.commerce.orders.buying import make_goods
 @dataclass
 class Market:
     shops: list[Shop]
+    owners: list[User]
     customers: list[User]
     products: list[Product]
     clients: Mapping[str, Client]
 
     def scopes(self) -> dict[str, list[int] | None]:
         """Whose figures each of the clients is told."""
-        first, second, third = (shop.pk for shop in self.shops)
-        return {"platform": None, "owner": [first, second], "staff": [second], "other": [third]}
+        owned = [list(Shop.objects.filter(owner=owner).values_list("pk", flat=True)) for owner in self.owners]
+        return {"platform": None, "owner": owned[0], "staff": [self.shops[1].pk], "other": owned[1]}
 
 
 def make_market() -> Market:
@@ -49,7 +50,7 @@ def make_market() -> Market:
     people = {"platform": make_user(Role.SUPER_ADMIN), "owner": owner, "staff": staff, "other": other}
     clients = {name: Client(headers=bearer(user)) for name, user in people.items()}
     customers = [make_user(Role.CUSTOMER, name) for name in ("ada", "grace")]
-    return Market(shops, customers, products, clients)
+    return Market(shops, [owner, other], customers, products, clients)
 
 
 def make_order(

@@ -20,6 +20,7 @@ from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.services import change_order_status, decide_refund, request_refund
 from commerce.reviews.models import Review
+from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from tests.commerce.analytics.conftest import NOW
@@ -229,6 +230,17 @@ class FiguresWalk(Walk):
         with transaction.atomic():
             services.rebuild_some(now=NOW, most=most)
             transaction.set_rollback(lost)
+
+    @rule(lost=st.booleans())
+    def make_some_chains(self, lost: bool) -> None:
+        with transaction.atomic():
+            services.make_some_chains()
+            transaction.set_rollback(lost)
+
+    @rule(shop=st.integers(0, 2), owner=st.integers(0, 1))
+    def change_the_owner(self, shop: int, owner: int) -> None:
+        """Two of them own the shops at first; what each is told is of the shops that they have then."""
+        Shop.objects.filter(pk=self.market.shops[shop].pk).update(owner=self.market.owners[owner])
 
     @rule(zone=st.sampled_from(ZONES))
     def change_the_zone(self, zone: str) -> None:

@@ -1,0 +1,70 @@
+"""Chains: the shops of an owner who has several. Who is new to a chain is counted as for one shop, from first orders of
+its own, which folding keeps and which are made anew once the owner has other shops.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count
+
+from commerce.analytics.models import ChainShop, FirstOrder
+from commerce.shops.models import Shop
+
+CHAINS, FIRST = ChainShop._meta.db_table, FirstOrder._meta.db_table
+AT_ONCE = 10
+# What the first orders of chains are, by those of their shops.
+FIRST_ORDERS = f"""
+    SELECT f.generation, -c.owner_id AS shop_id, f.customer_id, MIN(f.first_at) AS first_at
+    FROM {CHAINS} c JOIN {FIRST} f ON f.generation = c.generation AND f.shop_id = c.shop_id
+    WHERE {{where}} GROUP BY f.generation, c.owner_id, f.customer_id
+    """  # noqa: S608  # nosec B608
+
+
+def find(shop_ids: Sequence[int], generation: int) -> int | None:
+    """The `shop_id` of the first orders from any of exactly these shops; None where they are not made."""
+    known = ChainShop.objects.filter(generation=generation)
+    owner = known.filter(shop_id=shop_ids[0]).values("owner_id")
+    rows = list(known.filter(owner_id__in=owner).values_list("owner_id", "shop_id"))
+    return -rows[0][0] if {shop_id for _, shop_id in rows} == set(shop_ids) else None
+
+
+def make_some(generation: int) -> int:
+    """Takes away some chains that have lost a shop, or else makes some that are not made, or have a new one. Answers
+    how many. From within a step that has the lock of Books."""
+    several = Shop.objects.order_by().values("owner").annotate(shops=Count("pk")).filter(shops__gt=1).values("owner")
+    owned = Shop.objects.order_by().filter(owner__in=several).values_list("owner_id", "pk")
+    made = ChainShop.objects.filter(generation=generation).values_list("owner_id", "shop_id")
+    outdated = _owners(made.difference(owned))
+    missing = [] if outdated else _owners(owned.difference(made))
+    owners = outdated or missing
+    ChainShop.objects.filter(generation=generation, owner_id__in=owners).delete()
+    FirstOrder.objects.filter(generation=generation, shop_id__in=[-owner for owner in owners]).delete()
+    ChainShop.objects.bulk_create(
+        ChainShop(generation=generation, owner_id=owner, shop_id=shop_id)
+        for owner, shop_id in owned.filter(owner__in=missing)
+    )
+    for owner in missing:
+        _insert("c.generation = %s AND c.owner_id = %s", generation, owner)
+    return len(owners)
+
+
+def find_again(pairs: Iterable[tuple[int, int]], generation: int) -> None:
+    """After a shop's first order of a customer, by these pairs of ids, may have become a later one."""
+    lost = set(pairs)
+    shops = ChainShop.objects.filter(generation=generation, shop_id__in={shop_id for shop_id, _ in lost})
+    owners = dict(shops.values_list("shop_id", "owner_id"))
+    for owner, customer_id in {(owners[shop_id], customer_id) for shop_id, customer_id in lost if shop_id in owners}:
+        FirstOrder.objects.filter(generation=generation, shop_id=-owner, customer_id=customer_id).delete()
+        where = "c.generation = %s AND c.owner_id = %s AND f.customer_id = %s"
+        _insert(where, generation, owner, customer_id)
+
+
+def _owners(pairs: Any) -> list[int]:
+    return sorted({owner for owner, _ in pairs[:AT_ONCE]})
+
+
+def _insert(where: str, *values: int) -> None:
+    columns = "generation, shop_id, customer_id, first_at"
+    with connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {FIRST} ({columns}) {FIRST_ORDERS.format(where=where)}", values)  # nosec B608
