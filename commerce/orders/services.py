@@ -32,29 +32,27 @@ class Delivery:
     payment_gateway: str = "CASH_ON_DELIVERY"
 
 
-@transaction.atomic
 def place_order(*, customer: User, lines: Sequence[WantedLine], delivery: Delivery, now: datetime) -> Order:
     """Takes the stock and makes a parent with a child a shop, all or nothing; answers the parent. Raises
     ValidationFailed, by line, for what is not for sale, out of stock, or in several currencies."""
-    priced = price_lines(lines)
-    take_stock(
-        lines=[
-            StockLine(product_id=line.product_id, variation_id=line.variation_id, quantity=line.quantity)
-            for line in lines
-        ]
-    )
+    priced = price_lines(lines)  # before anybody has to wait for this order
     amount, tax = sum(line.subtotal for line in priced), sales_tax(priced)
     fee: int = settings.DELIVERY_FEE
     common = _common_fields(customer, priced[0].product.currency, delivery, now)
-    parent = Order.objects.create(
-        amount=amount,
-        sales_tax=tax,
-        delivery_fee=fee,
-        total=amount + tax + fee,
-        paid_total=amount + tax + fee,
-        **common,
-    )
-    _make_children(parent, priced, common)
+    wanted = [
+        StockLine(product_id=line.product_id, variation_id=line.variation_id, quantity=line.quantity) for line in lines
+    ]
+    with transaction.atomic():
+        take_stock(lines=wanted)
+        parent = Order.objects.create(
+            amount=amount,
+            sales_tax=tax,
+            delivery_fee=fee,
+            total=amount + tax + fee,
+            paid_total=amount + tax + fee,
+            **common,
+        )
+        _make_children(parent, priced, common)
     return parent
 
 

@@ -22,7 +22,8 @@ from django.db import OperationalError, connection
 from django.db.backends.sqlite3 import base
 
 ASK_EVERY_S = (0.001, 0.005)  # at random in between, so that those who wait do not keep step
-SHORT_S = 0.05  # a transaction that takes longer is not waited for
+SHORT_S = 0.05  # for a transaction that takes longer nobody stands aside
+LONG_S = 1.0  # who is first in line asks by himself after so long
 
 
 class Line:
@@ -50,40 +51,47 @@ class Line:
                     self._waiting[0].set()
 
 
-class Passing:
-    """The transaction of this process that writes just now, for which the other threads stand aside."""
+class Writing:
+    """The transaction of this process that has the right to write just now."""
 
     def __init__(self) -> None:
-        self._nobody = threading.Event()
-        self._nobody.set()
+        self._is_over = threading.Event()
+        self._is_over.set()
         self._by: DatabaseWrapper | None = None
-        self._until = 0.0
+        self._passes_until = 0.0
+        self.others_wait = False  # other processes, too
 
     def begin(self, by: "DatabaseWrapper") -> None:
-        self._by, self._until = by, time.monotonic() + SHORT_S
-        self._nobody.clear()
+        self._by, self._passes_until = by, time.monotonic() + SHORT_S
+        self._is_over.clear()
 
     def end(self, by: "DatabaseWrapper") -> None:
         if self._by is by:
             self._by = None
-            self._nobody.set()
+            self._is_over.set()
 
     def let_pass(self, by: "DatabaseWrapper") -> None:
-        """Returns at once to the transaction itself, and where there is none."""
-        if not self._nobody.is_set() and self._by is not by and (left_s := self._until - time.monotonic()) > 0:
-            self._nobody.wait(left_s)
+        """Waits for a short transaction; its own statements do not."""
+        if not self._is_over.is_set() and self._by is not by and (left_s := self._passes_until - time.monotonic()) > 0:
+            self._is_over.wait(left_s)
+
+    def wait_until_over(self, limit_s: float) -> None:
+        """And a little longer, where other processes wait: it is their turn."""
+        self._is_over.wait(limit_s)
+        if self.others_wait:
+            time.sleep(min(ASK_EVERY_S[1], limit_s))
 
 
 _lines: dict[str, Line] = {}  # by the database's name
-_passings: dict[str, Passing] = {}
-for _of_parents_threads in (_lines, _passings):
+_writings: dict[str, Writing] = {}
+for _of_parents_threads in (_lines, _writings):
     os.register_at_fork(after_in_child=_of_parents_threads.clear)
 
 
 def _stand_aside(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
     """Around every statement."""
     database = context["connection"]
-    database.passing.let_pass(database)
+    database.writing.let_pass(database)
     return execute(sql, params, many, context)
 
 
@@ -98,36 +106,45 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self.execute_wrappers.append(_stand_aside)
 
     @property
-    def passing(self) -> Passing:
-        return _passings.setdefault(str(self.settings_dict["NAME"]), Passing())
+    def writing(self) -> Writing:
+        return _writings.setdefault(str(self.settings_dict["NAME"]), Writing())
 
     def commit(self) -> None:
-        self.passing.end(self)  # what is left waits for the disk, not for the interpreter
-        super().commit()
+        try:
+            super().commit()
+        finally:
+            self.writing.end(self)
 
     def rollback(self) -> None:
-        self.passing.end(self)
-        super().rollback()
+        try:
+            super().rollback()
+        finally:
+            self.writing.end(self)
 
     def close(self) -> None:
-        self.passing.end(self)
-        super().close()
+        try:
+            super().close()
+        finally:
+            self.writing.end(self)
 
     def _start_transaction_under_autocommit(self) -> None:
         timeout_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
         limit_s = timeout_s if self.waits else 0.0
         give_up_at = time.monotonic() + limit_s
-        line = _lines.setdefault(str(self.settings_dict["NAME"]), Line())
+        line, writing = _lines.setdefault(str(self.settings_dict["NAME"]), Line()), self.writing
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
             with line.turn(limit_s):
+                writing.wait_until_over(max(0.0, min(LONG_S, give_up_at - time.monotonic())))
+                writing.others_wait = False
                 while not self._begins() and time.monotonic() < give_up_at:
+                    writing.others_wait = True
                     time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {int(timeout_s * 1000)}")
         if not self.connection.in_transaction:
             raise OperationalError("database is locked")
-        self.passing.begin(self)
+        writing.begin(self)
 
     def _begins(self) -> bool:
         """No cursor outlives a refusal. One in a traceback would wait for the garbage collector, and if that ran in the

@@ -1,6 +1,7 @@
 """Sixteen who place orders and sixteen who read the figures, at once, on the shop of `_analytics_shop`, while a worker
 folds. Prints JSON; fails where a request does, or a figure is wrong at the end."""
 
+import gc
 import json
 import multiprocessing
 import os
@@ -65,6 +66,8 @@ def work(queue: Any) -> None:
         seed = os.getpid() * 31 + number * 1009
         threads += [threading.Thread(target=repeat, args=("reads", read, seed))]
         threads += [threading.Thread(target=repeat, args=("writes", write, seed))]
+    gc.collect()
+    gc.freeze()  # as the server does once it has started
     for thread in threads:
         thread.start()
     for thread in threads:
