@@ -24,6 +24,7 @@ from shared.observability import metrics
 from shared.observability.health import is_draining, start_draining
 from shared.observability.tracing_out import start_tracing
 from shared.serving.http import HttpProtocol, most_connections
+from shared.serving.memory import give_large_blocks_back
 from shared.serving.rounds import start_rounds
 from shared.serving.websockets import WebSocketProtocol
 from shared.sqlite.holding import hold_open
@@ -100,6 +101,7 @@ class DrainingServer(uvicorn.Server):
         metrics.share(settings.METRICS_DIR / settings.PROJECT)
         start_tracing()
         hold_open(settings.DATABASES)
+        give_large_blocks_back()
         await super().startup(sockets)
         # What was imported stays: to look through it again and again would stop everybody for a tenth of a second.
         gc.collect()

@@ -18,7 +18,7 @@ CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'clien
 
 @dataclass(frozen=True)
 class Sample:
-    """Of a process with all its children."""
+    """Of a process with all its children. Of the memory that several share, each has its part."""
 
     at: float
     pid: int
@@ -93,7 +93,7 @@ def sample_of(pid: int) -> Sample:
     resident = threads = files = 0
     for process in family:
         with process.oneshot():
-            resident += process.memory_info().rss
+            resident += process.memory_full_info().pss
             threads += process.num_threads()
         files += process.num_fds()
     return Sample(time.monotonic(), pid, resident, threads, files)
