@@ -10,6 +10,7 @@ from inference.engine.errors import InvalidRequest
 from inference.engine.frames import AnyFrame, Frame, Hello
 
 PROTOCOL_VERSION = 5
+LENGTH_BYTES = 4
 MAX_FRAME_BYTES = 64 * 2**20
 HELLO_SECONDS = 10.0
 
@@ -34,16 +35,19 @@ class Channel:
 
     def send(self, frame: Frame) -> None:
         """Hand a frame to the socket; nothing happens on a closed one. InvalidRequest: the frame is over the cap."""
-        body = _encoder.encode(frame)
-        if len(body) > MAX_FRAME_BYTES:
-            raise InvalidRequest(f"This needs {len(body)} bytes at once, over the {MAX_FRAME_BYTES} allowed; split it.")
+        sent = bytearray(LENGTH_BYTES)
+        _encoder.encode_into(frame, sent, LENGTH_BYTES)
+        length = len(sent) - LENGTH_BYTES
+        if length > MAX_FRAME_BYTES:
+            raise InvalidRequest(f"This needs {length} bytes at once, over the {MAX_FRAME_BYTES} allowed; split it.")
+        sent[:LENGTH_BYTES] = length.to_bytes(LENGTH_BYTES, "big")
         if not self._writer.is_closing():
-            self._writer.write(len(body).to_bytes(4, "big") + body)
+            self._writer.write(memoryview(sent))  # what is not taken at once is not copied once more
 
     async def receive(self) -> AnyFrame | None:
         """The next frame; None when the peer is gone. BrokenFrame: what came is not a frame."""
         try:
-            length = int.from_bytes(await self._reader.readexactly(4), "big")
+            length = int.from_bytes(await self._reader.readexactly(LENGTH_BYTES), "big")
             if length > MAX_FRAME_BYTES:
                 raise BrokenFrame(f"A frame of {length} bytes is over the cap of {MAX_FRAME_BYTES}.")
             return _decoder.decode(await self._reader.readexactly(length))

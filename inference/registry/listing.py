@@ -34,10 +34,10 @@ async def list_models() -> list[native.Model]:
 async def read_health() -> native.Health:
     """Degraded: no model host answers, or something that is wanted is neither loaded nor back with its next request,
     or would not come back, since its files are gone or broken."""
-    statuses, wanted = await _statuses_or_none(), await _wanted_ids_or_none()
+    statuses, wanted, loadable = await asyncio.gather(_statuses_or_none(), _wanted_ids_or_none(), _loadable_ids())
     loaded = {model_id for model_id, status in (statuses or {}).items() if status.state is ModelState.LOADED}
     resting = {model_id for model_id, status in (statuses or {}).items() if status.resting}
-    is_whole = statuses is not None and wanted is not None and wanted <= (loaded | resting) & await _loadable_ids()
+    is_whole = statuses is not None and wanted is not None and wanted <= (loaded | resting) & loadable
     return native.Health(
         status="healthy" if is_whole else "degraded",
         version=settings.VERSION,

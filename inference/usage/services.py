@@ -64,7 +64,8 @@ def tokens_of(request: GenerationRequest) -> int:
 
 def tokens_of_text(text: str) -> int:
     """How many tokens it has, about."""
-    return ceil(len(text.encode(errors="replace")) / BYTES_A_TOKEN)
+    size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+    return ceil(size / BYTES_A_TOKEN)
 
 
 def tokens_of_texts(request: EmbeddingRequest) -> int:

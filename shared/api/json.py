@@ -15,8 +15,8 @@ DEEPEST = 64
 # Counted with the brackets inside strings. Each object or list costs memory and time far beyond its two bytes: ten
 # megabytes of them are a quarter of a gigabyte, and seconds in which this process answers nobody.
 MOST_BRACKETS = 100_000
-# The same of numbers, as in arrays of token ids: a million are read in an instant, ten megabytes of them are not.
-MOST_COMMAS = 1_000_000
+# The same of numbers, as in arrays of token ids: so many are read within a hundredth of a second.
+MOST_COMMAS = 250_000
 LARGEST_CREDENTIALS_BYTES = 16 * 1024
 # A NUL, or half of a surrogate pair, can only come from an escape: bodies without these need no second look.
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -54,9 +54,9 @@ def require_utf8(parameters: Mapping[str, str]) -> None:
 
 def parse_json(body: bytes) -> dict[str, Any]:
     """The JSON object in `body`. Raises ApiError 400 for anything else, and for what is legal JSON but unsafe to keep
-    or to read: more than 64 levels, 100,000 brackets or a million commas, repeated keys, NaN and infinities, numbers of
+    or to read: more than 64 levels, 100,000 brackets or 250,000 commas, repeated keys, NaN and infinities, numbers of
     thousands of digits, NUL, lone surrogates."""
-    brackets = body.count(b"{") + body.count(b"[")
+    brackets = _count(body, b"{") + _count(body, b"[")
     if brackets > MOST_BRACKETS:
         raise _bad(f"The body has more than {MOST_BRACKETS} opening brackets.")
     if body.count(b",") > MOST_COMMAS:
@@ -77,9 +77,18 @@ def parse_json(body: bytes) -> dict[str, Any]:
         raise _bad("The body must be a JSON object.")
     if brackets > DEEPEST:
         _refuse_depth(value)
-    if _SUSPECT_ESCAPE.search(body) and _has_unstorable_text(value):
+    if b"\\" in body and _SUSPECT_ESCAPE.search(body) and _has_unstorable_text(value):
         raise _bad("A string in the body holds a NUL character or half of a surrogate pair.")
     return value
+
+
+def _count(body: bytes, bracket: bytes) -> int:
+    """How many there are, up to one more than there may be. In long texts with few of them finding each is ten times as
+    fast as counting all."""
+    count, at = 0, body.find(bracket)
+    while at >= 0 and count <= MOST_BRACKETS:
+        count, at = count + 1, body.find(bracket, at + 1)
+    return count
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -2,12 +2,12 @@
 
 import ctypes
 
-LARGE_BYTES = 4 * 2**20
+LARGE_BYTES = 16 * 2**20
 _M_MMAP_THRESHOLD = -3
 
 
 def give_large_blocks_back() -> None:
-    """Blocks from 4 MiB on go back to the system as soon as they are free. glibc raises that bound by itself to the
+    """Blocks from 16 MiB on go back to the system as soon as they are free. glibc raises that bound by itself to the
     size of what comes and goes, and then each thread that ever hashed a password keeps the 19 MiB of it. Elsewhere
     than with glibc nothing is done."""
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from shared.api.errors import ApiError
-from shared.api.json import DEEPEST, MOST_BRACKETS, parse_json
+from shared.api.json import DEEPEST, MOST_BRACKETS, MOST_COMMAS, parse_json
 
 
 def nested(levels: int) -> bytes:
@@ -19,6 +19,7 @@ REFUSED = {
     "100k of nesting": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "one level too many": nested(DEEPEST + 1),
     "more brackets than anybody needs": b'{"a":[' + b"{}," * MOST_BRACKETS + b"{}]}",
+    "more numbers than are read in an instant": b'{"a":[' + b"1," * (MOST_COMMAS + 1) + b"1]}",
     "a number of 5,000 digits": b'{"n":' + b"9" * 5_000 + b"}",
     "NaN": b'{"n": NaN}',
     "Infinity": b'{"n": Infinity}',
