@@ -3,7 +3,6 @@ its own, which folding keeps and which are made anew once the owner has other sh
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from django.db import connection
 from django.db.models import Count
@@ -12,7 +11,6 @@ from commerce.analytics.models import ChainShop, FirstOrder
 from commerce.shops.models import Shop
 
 CHAINS, FIRST = ChainShop._meta.db_table, FirstOrder._meta.db_table
-AT_ONCE = 10
 # What the first orders of chains are, by those of their shops.
 FIRST_ORDERS = f"""
     SELECT f.generation, -c.owner_id AS shop_id, f.customer_id, MIN(f.first_at) AS first_at
@@ -29,24 +27,25 @@ def find(shop_ids: Sequence[int], generation: int) -> int | None:
     return -rows[0][0] if {shop_id for _, shop_id in rows} == set(shop_ids) else None
 
 
-def make_some(generation: int) -> int:
-    """Takes away some chains that have lost a shop, or else makes some that are not made, or have a new one. Answers
-    how many. From within a step that has the lock of Books."""
+def make_one(generation: int) -> bool:
+    """Takes away a chain that has lost a shop, or else makes one that is not made, or has a new shop. False where all
+    are as they should be. From within a step that has the lock of Books."""
     several = Shop.objects.order_by().values("owner").annotate(shops=Count("pk")).filter(shops__gt=1).values("owner")
     owned = Shop.objects.order_by().filter(owner__in=several).values_list("owner_id", "pk")
     made = ChainShop.objects.filter(generation=generation).values_list("owner_id", "shop_id")
-    outdated = _owners(made.difference(owned))
-    missing = [] if outdated else _owners(owned.difference(made))
-    owners = outdated or missing
-    ChainShop.objects.filter(generation=generation, owner_id__in=owners).delete()
-    FirstOrder.objects.filter(generation=generation, shop_id__in=[-owner for owner in owners]).delete()
-    ChainShop.objects.bulk_create(
-        ChainShop(generation=generation, owner_id=owner, shop_id=shop_id)
-        for owner, shop_id in owned.filter(owner__in=missing)
-    )
-    for owner in missing:
-        _insert("c.generation = %s AND c.owner_id = %s", generation, owner)
-    return len(owners)
+    outdated, missing = made.difference(owned)[:1], owned.difference(made)[:1]
+    for pairs, is_made in ((outdated, False), (missing, True)):
+        for owner, _ in pairs:
+            ChainShop.objects.filter(generation=generation, owner_id=owner).delete()
+            FirstOrder.objects.filter(generation=generation, shop_id=-owner).delete()
+            if is_made:
+                shops = owned.filter(owner=owner).values_list("pk", flat=True)
+                ChainShop.objects.bulk_create(
+                    ChainShop(generation=generation, owner_id=owner, shop_id=shop_id) for shop_id in shops
+                )
+                _insert("c.generation = %s AND c.owner_id = %s", generation, owner)
+            return True
+    return False
 
 
 def find_again(pairs: Iterable[tuple[int, int]], generation: int) -> None:
@@ -58,10 +57,6 @@ def find_again(pairs: Iterable[tuple[int, int]], generation: int) -> None:
         FirstOrder.objects.filter(generation=generation, shop_id=-owner, customer_id=customer_id).delete()
         where = "c.generation = %s AND c.owner_id = %s AND f.customer_id = %s"
         _insert(where, generation, owner, customer_id)
-
-
-def _owners(pairs: Any) -> list[int]:
-    return sorted({owner for owner, _ in pairs[:AT_ONCE]})
 
 
 def _insert(where: str, *values: int) -> None:

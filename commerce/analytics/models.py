@@ -165,6 +165,8 @@ class Books(models.Model):
     rebuilt_source = models.SmallIntegerField(default=Source.ORDERS, choices=Source.choices)
     rebuilt_id = models.BigIntegerField(default=0)  # up to here, of this source, the next generation has all
     folded_at = models.DateTimeField(null=True)  # changes with every fold: one of an older moment is refused
+    # As `folded_at`, unless a process of a version that knew no chains has folded since.
+    chains_folded_at = models.DateTimeField(null=True)
     reconciled_on = models.DateField(null=True)
 
     class Meta:
@@ -173,3 +175,8 @@ class Books(models.Model):
 
     def __str__(self) -> str:
         return f"Generation {self.generation}, {self.time_zone}"
+
+    @property
+    def keeps_chains(self) -> bool:
+        """The first orders of chains have all that is folded."""
+        return self.chains_folded_at == self.folded_at

@@ -15,26 +15,34 @@ Pair = tuple[int, int]  # of a shop and a customer
 Changes = dict[Pair, list[tuple[datetime, int]]]
 
 
-def count_newcomers(shop_ids: Sequence[int], period: tuple[datetime, datetime], generation: int) -> int:
+def count_newcomers(
+    shop_ids: Sequence[int], period: tuple[datetime, datetime], generation: int, *, keeps_chains: bool
+) -> int:
     """How many customers ordered from any of these shops for the first time in the period, whose end is not in it.
     Whose orders are not all folded yet is looked at one by one."""
     if not shop_ids:
         return 0
     changed = _changed(shop_ids)
     customer_ids = {customer_id for _, customer_id in changed}
-    settled = _of_new(shop_ids, period, generation).exclude(customer_id__in=customer_ids).count()
+    if len(shop_ids) == 1:
+        kept_as: int | None = shop_ids[0]
+    else:
+        kept_as = chains.find(shop_ids, generation) if keeps_chains else None
+    new = _of_new(shop_ids, kept_as, period, generation)
+    settled = new.exclude(customer_id__in=customer_ids).count()
     known = FirstOrder.objects.filter(generation=generation, shop_id__in=shop_ids, customer_id__in=customer_ids)
     firsts = _firsts_of(changed, known) if customer_ids else {}
     first, end = period
     return settled + sum(first <= at < end for at in firsts.values())
 
 
-def _of_new(shop_ids: Sequence[int], period: tuple[datetime, datetime], generation: int) -> "QuerySet[Any, Any]":
-    """A row for each customer who is new to these shops by what is folded. One by one where they are no chain, or it
-    is not made yet."""
+def _of_new(
+    shop_ids: Sequence[int], kept_as: int | None, period: tuple[datetime, datetime], generation: int
+) -> "QuerySet[Any, Any]":
+    """A row for each customer who is new to these shops by what is folded. One by one where they are no chain whose
+    first orders are kept."""
     folded = FirstOrder.objects.filter(generation=generation)
     within = folded.filter(first_at__gte=period[0], first_at__lt=period[1])
-    kept_as = shop_ids[0] if len(shop_ids) == 1 else chains.find(shop_ids, generation)
     if kept_as is not None:
         return within.filter(shop_id=kept_as)
     of_shops = folded.filter(shop_id__in=shop_ids)

@@ -12,14 +12,15 @@ from django.db import connection
 from django.db.models import CharField, Count, F, IntegerField, Min, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 
-from commerce.analytics import chains, snapshots
-from commerce.analytics.chains import FIRST
+from commerce.analytics import chains
+from commerce.analytics.chains import CHAINS, FIRST
 from commerce.analytics.folding import ENTRIES, FIGURES, PRODUCTS
 from commerce.analytics.models import Books
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.reviews.models import Review
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from shared.api import snapshots
 
 FIGURE_KEYS, FIGURE_SUMS = ("day", "shop", "currency", "status"), ("orders", "revenue", "refunds", "customers")
 PRODUCT_KEYS, PRODUCT_SUMS = ("product", "shop", "currency"), ("units", "stars", "reviews")
@@ -174,10 +175,13 @@ def _first_orders(books: Books, most: int) -> Iterator[str]:
 
 
 def _chains(books: Books, most: int) -> Iterator[str]:
-    """Against the first orders of their shops."""
+    """Against the first orders of their shops; those of what is no chain any more are not looked at."""
+    if not books.keeps_chains:
+        return
     firsts = chains.FIRST_ORDERS.format(where=f"f.generation = {books.generation}")
     true = f"SELECT shop_id, customer_id, first_at FROM ({firsts}) AS of_shops"  # noqa: S608  # nosec B608
-    yield from _compared_firsts(books, "shop_id < 0", true, (), "TRUE", most, "chain")
+    made = f"-shop_id IN (SELECT owner_id FROM {CHAINS} WHERE generation = {books.generation})"  # noqa: S608  # nosec B608
+    yield from _compared_firsts(books, made, true, (), "TRUE", most, "chain")
 
 
 def _compared_firsts(

@@ -17,13 +17,13 @@ from zoneinfo import ZoneInfo
 from django.db.models import Case, Q, QuerySet, Sum, When
 from django.db.models.functions import TruncDate
 
-from commerce.analytics import snapshots
 from commerce.analytics.calendars import Span, last_days, today_in
 from commerce.analytics.models import Books, Entry, Figure
 from commerce.analytics.newcomers import count_newcomers
 from commerce.analytics.scopes import PLATFORM, Scope
 from commerce.orders.models import Order
 from commerce.shops.models import Shop
+from shared.api import snapshots
 
 NEW_FOR_DAYS = 30
 WEEK, MONTH, YEAR = 7, 30, 365
@@ -102,6 +102,7 @@ class Report:
         books = Books.objects.get(pk=1)
         # Until a new setting's days are made, those of the old one are told.
         self.generation, self.zone = books.generation, ZoneInfo(books.time_zone)
+        self._keeps_chains = books.keeps_chains
         self.today = today_in(self.zone, now)
 
     def overview(self, *, span: Span | None = None, compare: bool = False) -> Overview:
@@ -145,7 +146,8 @@ class Report:
         """Of the platform those who joined; of shops those who ordered from any of them for the first time."""
         if self.scope.shop_ids is None:
             return sum(row[5] for row in self._rows(span))
-        return count_newcomers(self.scope.shop_ids, span.moments(self.zone), self.generation)
+        period = span.moments(self.zone)
+        return count_newcomers(self.scope.shop_ids, period, self.generation, keeps_chains=self._keeps_chains)
 
     def series(self, span: Span, *, by: str = Figure.Grain.DAY) -> list[Point]:
         """A point for each day, or for each month that the span touches, also where nothing was sold. The figures of a

@@ -16,12 +16,13 @@ from django.conf import settings
 from django.db import OperationalError, connection, models, transaction
 from django.db.models import Q
 
-from commerce.analytics import chains, folding, reconcile, snapshots, triggers
+from commerce.analytics import chains, folding, reconcile, triggers
 from commerce.analytics import contributions as of
 from commerce.analytics.models import Books, ChainShop, Entry, Figure, FirstOrder, ProductFigure, Source
 from commerce.orders.models import Order, Refund
 from commerce.reviews.models import Review
 from shared.accounts.models import User
+from shared.api import snapshots
 
 ENTRIES_AT_ONCE = 20_000
 ROWS_AT_ONCE = 5_000  # of a rebuild: SQLite's other writers wait so long
@@ -135,7 +136,8 @@ def _fold(books: Books, now: datetime, most: int) -> int:
             )
         with connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {of.ENTRIES} WHERE {condition}", values)  # noqa: S608  # nosec B608
-    Books.objects.filter(pk=1).update(folded_at=now)
+    chains_folded_at = now if books.keeps_chains else books.chains_folded_at
+    Books.objects.filter(pk=1).update(folded_at=now, chains_folded_at=chains_folded_at)
     return len(ids)
 
 
@@ -161,16 +163,27 @@ def keep_up(*, now: datetime) -> None:
     while needs_rebuild() and time.monotonic() < until:
         if rebuild_some(now=now).is_busy:
             break
-    while make_some_chains() and time.monotonic() < until:
+    while make_chain() and time.monotonic() < until:
         pass
     while clear_some() and time.monotonic() < until:
         pass
 
 
-def make_some_chains() -> int:
-    """Makes the first orders of some chains, or takes away those of some that have other shops now. Answers how many;
-    0 also where another process has the lock."""
-    return _at_one_moment(lambda books: chains.make_some(books.generation), busy=0)
+def make_chain() -> bool:
+    """Makes the first orders of a chain, or takes away those of one that has other shops now. False where all are as
+    they should be, or another process has the lock."""
+    return _at_one_moment(_make_chain, busy=False)
+
+
+def _make_chain(books: Books) -> bool:
+    if books.keeps_chains:
+        changed = chains.make_one(books.generation)
+    else:
+        changed = bool(ChainShop.objects.filter(generation=books.generation).delete()[0])
+    # Written in any case where something was: a step of an older moment is refused then.
+    if changed or not books.keeps_chains:
+        Books.objects.filter(pk=1).update(chains_folded_at=books.folded_at)
+    return changed
 
 
 @transaction.atomic

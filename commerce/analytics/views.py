@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from commerce.analytics import goods, reports, scopes, snapshots
+from commerce.analytics import goods, reports, scopes
 from commerce.analytics.filters import asked_comparison, asked_currency, asked_shop, asked_span
 from commerce.analytics.serializers import (
     CategoryProductsSerializer,
@@ -23,6 +23,7 @@ from commerce.analytics.serializers import (
     overview_body,
 )
 from shared.accounts.permissions import HasRole
+from shared.api import snapshots
 from shared.api.query import query_language, query_limit
 
 SHOP_PEOPLE = HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")

@@ -16,6 +16,7 @@ from commerce.orders.pricing import PricedLine, WantedLine, price_lines, sales_t
 from commerce.orders.statuses import STOCK_RETURNED, TRANSITIONS, parent_status
 from commerce.shops.services import count_orders
 from shared.accounts.models import User
+from shared.api import snapshots
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.money import to_major
 
@@ -35,7 +36,8 @@ class Delivery:
 def place_order(*, customer: User, lines: Sequence[WantedLine], delivery: Delivery, now: datetime) -> Order:
     """Takes the stock and makes a parent with a child a shop, all or nothing; answers the parent. Raises
     ValidationFailed, by line, for what is not for sale, out of stock, or in several currencies."""
-    priced = price_lines(lines)  # before anybody has to wait for this order
+    with snapshots.read():  # prices of one moment, before anybody has to wait for this order
+        priced = price_lines(lines)
     amount, tax = sum(line.subtotal for line in priced), sales_tax(priced)
     fee: int = settings.DELIVERY_FEE
     common = _common_fields(customer, priced[0].product.currency, delivery, now)

@@ -14,6 +14,7 @@ import random
 import sqlite3
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -57,23 +58,28 @@ class Writing:
     def __init__(self) -> None:
         self._is_over = threading.Event()
         self._is_over.set()
-        self._by: DatabaseWrapper | None = None
+        self._by: weakref.ref[DatabaseWrapper] | None = None  # whose thread may end without a word
         self._passes_until = 0.0
         self.others_wait = False  # other processes, too
 
     def begin(self, by: "DatabaseWrapper") -> None:
-        self._by, self._passes_until = by, time.monotonic() + SHORT_S
+        self._by, self._passes_until = weakref.ref(by), time.monotonic() + SHORT_S
         self._is_over.clear()
 
     def end(self, by: "DatabaseWrapper") -> None:
-        if self._by is by:
+        if self._is_by(by):
             self._by = None
             self._is_over.set()
 
     def let_pass(self, by: "DatabaseWrapper") -> None:
         """Waits for a short transaction; its own statements do not."""
-        if not self._is_over.is_set() and self._by is not by and (left_s := self._passes_until - time.monotonic()) > 0:
+        if self._is_over.is_set() or self._is_by(by):
+            return
+        if (left_s := self._passes_until - time.monotonic()) > 0:
             self._is_over.wait(left_s)
+
+    def _is_by(self, database: "DatabaseWrapper") -> bool:
+        return self._by is not None and self._by() is database
 
     def wait_until_over(self, limit_s: float) -> None:
         """And a little longer, where other processes wait: it is their turn."""
@@ -107,7 +113,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @property
     def writing(self) -> Writing:
-        return _writings.setdefault(str(self.settings_dict["NAME"]), Writing())
+        name = str(self.settings_dict["NAME"])
+        return _writings.get(name) or _writings.setdefault(name, Writing())
 
     def commit(self) -> None:
         try:
@@ -140,11 +147,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 while not self._begins() and time.monotonic() < give_up_at:
                     writing.others_wait = True
                     time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
+                if self.connection.in_transaction:
+                    writing.begin(self)
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {int(timeout_s * 1000)}")
         if not self.connection.in_transaction:
             raise OperationalError("database is locked")
-        writing.begin(self)
 
     def _begins(self) -> bool:
         """No cursor outlives a refusal. One in a traceback would wait for the garbage collector, and if that ran in the

@@ -188,7 +188,7 @@ def main() -> None:
     tell(**{"seed s": time.perf_counter() - began, "entries": Entry.objects.count()})
     began = time.perf_counter()
     services.fold(now=timezone.now())
-    while services.make_some_chains():
+    while services.make_chain():
         pass
     tell(**{"fold s": time.perf_counter() - began})
     with connection.cursor() as cursor:

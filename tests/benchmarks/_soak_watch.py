@@ -18,11 +18,12 @@ CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'clien
 
 @dataclass(frozen=True)
 class Sample:
-    """Of a process with all its children. Of the memory that several share, each has its part."""
+    """Of a process with all its children. `own_bytes` of memory: without files and what is shared, as the database's
+    buffers are."""
 
     at: float
     pid: int
-    resident: int
+    own_bytes: int
     threads: int
     files: int
 
@@ -90,16 +91,17 @@ class Watch:
 def sample_of(pid: int) -> Sample:
     root = psutil.Process(pid)
     family = [root, *root.children(recursive=True)]
-    resident = threads = files = 0
+    own_bytes = threads = files = 0
     for process in family:
         with process.oneshot():
-            resident += process.memory_full_info().pss
+            memory = process.memory_info()
+            own_bytes += memory.rss - memory.shared
             threads += process.num_threads()
         files += process.num_fds()
-    return Sample(time.monotonic(), pid, resident, threads, files)
+    return Sample(time.monotonic(), pid, own_bytes, threads, files)
 
 
 def slope(samples: list[Sample]) -> float:
     """MiB in ten minutes, by the line that fits best."""
-    times, sizes = [sample.at for sample in samples], [sample.resident / MIB for sample in samples]
+    times, sizes = [sample.at for sample in samples], [sample.own_bytes / MIB for sample in samples]
     return statistics.linear_regression(times, sizes).slope * 600

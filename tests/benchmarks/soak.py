@@ -154,7 +154,7 @@ def life_row(name: str, lives: list[Life], warm_up_s: float) -> dict[str, Any] |
         "name": name,
         "lives": len(lives),
         "minutes": (last.at - first.at) / 60,
-        "mib": [round(sample.resident / MIB) for sample in (first, last)],
+        "mib": [round(sample.own_bytes / MIB) for sample in (first, last)],
         "value": slope(samples),
         "threads": [first.threads, max(sample.threads for sample in samples), last.threads],
         "files": [first.files, max(sample.files for sample in samples), last.files],

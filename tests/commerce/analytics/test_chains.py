@@ -108,3 +108,21 @@ def test_a_wrong_first_order_of_a_chain_is_named(kept_up: Market):
 
     (difference,) = reconcile.differences()
     assert difference.startswith(f"chain {owner}, customer {customer}: the first order is told as of None, and is of")
+
+
+def test_a_version_that_knew_no_chains_may_have_folded_meanwhile(kept_up: Market, now: datetime):
+    """As while processes are restarted one after the other, or after a rollback."""
+    make_order(kept_up.customers[1], kept_up.products[:1], at=now - timedelta(days=60))
+    before = list(FirstOrder.objects.filter(shop_id__lt=0).values())
+    services.fold(now=now)
+    FirstOrder.objects.filter(shop_id__lt=0).delete()
+    FirstOrder.objects.bulk_create(FirstOrder(**row) for row in before)
+    Books.objects.update(folded_at=now + timedelta(seconds=1))
+
+    assert reconcile.differences() == []
+    assert_right(kept_up, now)
+    for _ in range(2):
+        services.keep_up(now=now + timedelta(seconds=2))
+    assert len(made()) == 2
+    assert reconcile.differences() == []
+    assert_right(kept_up, now)

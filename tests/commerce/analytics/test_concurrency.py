@@ -10,10 +10,11 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from commerce.analytics import folding, reconcile, reports, scopes, services, snapshots, triggers
+from commerce.analytics import folding, reconcile, reports, scopes, services, triggers
 from commerce.analytics.calendars import last_days
 from commerce.analytics.models import Books, Entry
 from commerce.orders.models import Order
+from shared.api import snapshots
 from tests.commerce.analytics.market import Market, assert_right, delete_tree, make_market, make_order, run_sql
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
@@ -201,6 +202,30 @@ def test_a_step_of_a_rebuild_that_came_too_late_is_undone(crowd: Market, monkeyp
     while not services.rebuild_some(now=now).is_complete:
         pass
     assert reconcile.differences() == []
+
+
+def test_a_fold_that_came_too_late_to_know_of_a_chain_is_undone(crowd: Market, monkeypatch: pytest.MonkeyPatch):
+    """It was made between its first look and its lock."""
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    now = timezone.now()
+    make_order(crowd.customers[0], crowd.products, at=now)
+    locked = services._locked
+
+    def late() -> Books | None:
+        Entry.objects.count()  # the snapshot is taken
+        at_once(make)
+        return locked()
+
+    def make() -> None:
+        monkeypatch.setattr(services, "_locked", locked)
+        assert services.make_chain()
+
+    monkeypatch.setattr(services, "_locked", late)
+    assert services.fold_some(now=now) == 0
+    assert services.fold_some(now=now) > 0
+    assert reconcile.differences() == []
+    assert_right(crowd, now)
 
 
 def test_what_is_ordered_while_a_fold_looks_up_who_lost_orders_is_not_in_it(

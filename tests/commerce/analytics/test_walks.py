@@ -232,9 +232,9 @@ class FiguresWalk(Walk):
             transaction.set_rollback(lost)
 
     @rule(lost=st.booleans())
-    def make_some_chains(self, lost: bool) -> None:
+    def make_a_chain(self, lost: bool) -> None:
         with transaction.atomic():
-            services.make_some_chains()
+            services.make_chain()
             transaction.set_rollback(lost)
 
     @rule(shop=st.integers(0, 2), owner=st.integers(0, 1))

@@ -129,15 +129,34 @@ def test_d2_nobody_stands_aside_for_a_long_transaction(held_lock: threading.Even
 def test_d2_nobody_stands_aside_for_a_transaction_that_was_given_up(
     waits_for_long: None, end: Callable[[bool], None]
 ) -> None:
+    given_up, looked = threading.Event(), threading.Event()
+
     def give_up() -> None:
         with contextlib.suppress(Error), transaction.atomic():
             make_user()
             end(True)
+        given_up.set()
+        looked.wait(60)
         connection.close()
 
     thread = threading.Thread(target=give_up)
     thread.start()
-    thread.join()
+    assert given_up.wait(60)
     started = time.monotonic()
     assert not User.objects.exists()
     assert time.monotonic() - started < 30
+    looked.set()
+    thread.join()
+
+
+def test_d2_a_thread_that_ends_without_a_word_keeps_nobody_from_writing() -> None:
+    def begin() -> None:
+        transaction.atomic().__enter__()
+        make_user()
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    gc.collect()
+    make_user()
+    assert User.objects.count() == 1
