@@ -55,7 +55,7 @@ def make_way() -> None:
 def open_books() -> None:
     """Makes the triggers where they are not as they should be; what was written without them is found by a rebuild.
     Does nothing where not all of the tables are there yet."""
-    wanted = {Books._meta.db_table, of.ENTRIES, *triggers.TABLES}
+    wanted = {Books._meta.db_table, ChainShop._meta.db_table, of.ENTRIES, *triggers.TABLES}
     if not wanted <= set(connection.introspection.table_names()):
         return
     books, _ = Books.objects.get_or_create(pk=1, defaults={"time_zone": settings.ANALYTICS_TIME_ZONE})
