@@ -33,19 +33,23 @@ def make_one(generation: int) -> bool:
     several = Shop.objects.order_by().values("owner").annotate(shops=Count("pk")).filter(shops__gt=1).values("owner")
     owned = Shop.objects.order_by().filter(owner__in=several).values_list("owner_id", "pk")
     made = ChainShop.objects.filter(generation=generation).values_list("owner_id", "shop_id")
-    outdated, missing = made.difference(owned)[:1], owned.difference(made)[:1]
-    for pairs, is_made in ((outdated, False), (missing, True)):
-        for owner, _ in pairs:
-            ChainShop.objects.filter(generation=generation, owner_id=owner).delete()
-            FirstOrder.objects.filter(generation=generation, shop_id=-owner).delete()
-            if is_made:
-                shops = owned.filter(owner=owner).values_list("pk", flat=True)
-                ChainShop.objects.bulk_create(
-                    ChainShop(generation=generation, owner_id=owner, shop_id=shop_id) for shop_id in shops
-                )
-                _insert("c.generation = %s AND c.owner_id = %s", generation, owner)
-            return True
+    for owner, _ in made.difference(owned)[:1]:
+        _take_away(generation, owner)
+        return True
+    for owner, _ in owned.difference(made)[:1]:
+        _take_away(generation, owner)
+        ChainShop.objects.bulk_create(
+            ChainShop(generation=generation, owner_id=owner, shop_id=shop_id)
+            for shop_id in Shop.objects.filter(owner=owner).values_list("pk", flat=True)
+        )
+        _insert("c.generation = %s AND c.owner_id = %s", generation, owner)
+        return True
     return False
+
+
+def _take_away(generation: int, owner: int) -> None:
+    ChainShop.objects.filter(generation=generation, owner_id=owner).delete()
+    FirstOrder.objects.filter(generation=generation, shop_id=-owner).delete()
 
 
 def find_again(pairs: Iterable[tuple[int, int]], generation: int) -> None:

@@ -170,40 +170,39 @@ def _first_orders(books: Books, most: int) -> Iterator[str]:
         .annotate(first=Min("parent__created_at"))
         .values_list("k_shop", "k_customer", "first")
     )
-    folded = f"NOT EXISTS (SELECT 1 FROM {ENTRIES} WHERE shop_id = shop AND customer_id = customer)"  # noqa: S608  # nosec B608
-    yield from _compared_firsts(books, "shop_id > 0", true, values, folded, most, "shop")
+    is_folded = f"NOT EXISTS (SELECT 1 FROM {ENTRIES} WHERE shop_id = shop AND customer_id = customer)"  # noqa: S608  # nosec B608
+    told = f"SELECT shop_id, customer_id, first_at FROM {FIRST} WHERE generation = {books.generation} AND shop_id > 0"  # noqa: S608  # nosec B608
+    yield from _compared_firsts((told, ()), (true, values), is_folded, most, "shop")
 
 
 def _chains(books: Books, most: int) -> Iterator[str]:
     """Against the first orders of their shops; those of what is no chain any more are not looked at."""
     if not books.keeps_chains:
         return
-    firsts = chains.FIRST_ORDERS.format(where=f"f.generation = {books.generation}")
+    made = f"SELECT -owner_id FROM {CHAINS} WHERE generation = {books.generation}"  # noqa: S608  # nosec B608
+    told = f"SELECT shop_id, customer_id, first_at FROM {FIRST} WHERE generation = {books.generation}"  # noqa: S608  # nosec B608
+    firsts = chains.FIRST_ORDERS.format(where=f"c.generation = {books.generation}")
     true = f"SELECT shop_id, customer_id, first_at FROM ({firsts}) AS of_shops"  # noqa: S608  # nosec B608
-    made = f"-shop_id IN (SELECT owner_id FROM {CHAINS} WHERE generation = {books.generation})"  # noqa: S608  # nosec B608
-    yield from _compared_firsts(books, made, true, (), "TRUE", most, "chain")
+    yield from _compared_firsts((f"{told} AND shop_id IN ({made})", ()), (true, ()), "TRUE", most, "chain")
 
 
-def _compared_firsts(
-    books: Books, which: str, true: str, values: Sequence[Any], where: str, most: int, what: str
-) -> Iterator[str]:
-    """`true` selects a shop, a customer, and when they first ordered there."""
+def _compared_firsts(told: Select, true: Select, where: str, most: int, what: str) -> Iterator[str]:
+    """Both select a shop, a customer, and when they first ordered there."""
     statement = f"""
-        WITH truth (shop, customer, first_at) AS ({true})
-        SELECT shop, customer, MAX(told), MAX(is_true) FROM (
-            SELECT shop_id AS shop, customer_id AS customer, first_at AS told, NULL AS is_true FROM {FIRST}
-            WHERE generation = {books.generation} AND {which}
+        WITH told (shop, customer, first_at) AS ({told[0]}), truth (shop, customer, first_at) AS ({true[0]})
+        SELECT shop, customer, MAX(told_at), MAX(true_at) FROM (
+            SELECT shop, customer, first_at AS told_at, NULL AS true_at FROM told
             UNION ALL SELECT shop, customer, NULL, first_at FROM truth
         ) AS sides
         WHERE {where}
-        GROUP BY shop, customer HAVING COUNT(told) <> COUNT(is_true) OR MAX(told) <> MAX(is_true)
+        GROUP BY shop, customer HAVING COUNT(told_at) <> COUNT(true_at) OR MAX(told_at) <> MAX(true_at)
         ORDER BY shop, customer LIMIT {most}
         """  # noqa: S608  # nosec B608
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        for shop, customer, told, is_true in cursor.fetchall():
-            where = f"{what} {abs(shop)}, customer {customer}"
-            yield f"{where}: the first order is told as of {told}, and is of {is_true}."
+        cursor.execute(statement, [*told[1], *true[1]])
+        for shop, customer, told_at, true_at in cursor.fetchall():
+            whose = f"{what} {abs(shop)}, customer {customer}"
+            yield f"{whose}: the first order is told as of {told_at}, and is of {true_at}."
 
 
 def _select(rows: "QuerySet[Any, Any]") -> Select:

@@ -15,8 +15,8 @@ DEEPEST = 64
 # Counted with the brackets inside strings. Each object or list costs memory and time far beyond its two bytes: ten
 # megabytes of them are a quarter of a gigabyte, and seconds in which this process answers nobody.
 MOST_BRACKETS = 100_000
-# The same of numbers, as in arrays of token ids: so many are read in some hundredths of a second. Those inside strings
-# count, too.
+# The same of values without brackets, as in arrays of token ids: so many are read in some hundredths of a second. Those
+# inside strings cost nothing, and do not count.
 MOST_COMMAS = 250_000
 FOUND_ONE_BY_ONE = 1000
 LARGEST_CREDENTIALS_BYTES = 16 * 1024
@@ -56,13 +56,13 @@ def require_utf8(parameters: Mapping[str, str]) -> None:
 
 def parse_json(body: bytes) -> dict[str, Any]:
     """The JSON object in `body`. Raises ApiError 400 for anything else, and for what is legal JSON but unsafe to keep
-    or to read: more than 64 levels, 100,000 brackets or 250,000 commas, repeated keys, NaN and infinities, numbers of
+    or to read: more than 64 levels, 100,000 brackets or 250,000 values, repeated keys, NaN and infinities, numbers of
     thousands of digits, NUL, lone surrogates."""
     brackets = _count(body, b"{") + _count(body, b"[")
     if brackets > MOST_BRACKETS:
-        raise _bad(f"The body has more than {MOST_BRACKETS} opening brackets.")
-    if body.count(b",") > MOST_COMMAS:
-        raise _bad(f"The body has more than {MOST_COMMAS} commas.")
+        raise _bad(f"The body has more than {MOST_BRACKETS} opening brackets: send less at once.")
+    if _has_too_many_values(body):
+        raise _bad(f"The body has more than {MOST_COMMAS} values or texts: send fewer at once.")
     try:
         value = json.loads(
             body.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
@@ -90,6 +90,16 @@ def _count(body: bytes, bracket: bytes) -> int:
     while at >= 0 and count < FOUND_ONE_BY_ONE:
         count, at = count + 1, body.find(bracket, at + 1)
     return count + body.count(bracket, at) if at >= 0 else count
+
+
+def _has_too_many_values(body: bytes) -> bool:
+    """Strings are cut out only where they may hold most of the commas, and are not too many themselves."""
+    if body.count(b",") <= MOST_COMMAS:
+        return False
+    unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    if unescaped.count(b'"') > 2 * MOST_COMMAS:
+        return True
+    return b"".join(unescaped.split(b'"')[::2]).count(b",") > MOST_COMMAS
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -3,7 +3,7 @@
 import ctypes
 
 LARGE_BYTES = 16 * 2**20
-_M_MMAP_THRESHOLD = -3
+_M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
 def give_large_blocks_back() -> None:

@@ -179,50 +179,43 @@ def test_who_finds_the_lock_taken_has_nothing_to_do(crowd: Market):
     assert services.fold(now=now) > 0
 
 
+def between_look_and_lock(monkeypatch: pytest.MonkeyPatch, write: Callable[[], Any]) -> None:
+    """The next step takes its snapshot, somebody else does this, and then the step asks for its lock."""
+    locked = services._locked
+
+    def late() -> Books | None:
+        monkeypatch.setattr(services, "_locked", locked)
+        Entry.objects.count()  # the snapshot is taken
+        at_once(write)
+        return locked()
+
+    monkeypatch.setattr(services, "_locked", late)
+
+
 def test_a_step_of_a_rebuild_that_came_too_late_is_undone(crowd: Market, monkeypatch: pytest.MonkeyPatch):
-    """Somebody folded between its first look and its lock."""
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer at a time")
     now = timezone.now()
     make_order(crowd.customers[0], crowd.products, at=now)
     services.rebuild_some(now=now)
-    locked = services._locked
-
-    def late() -> Books | None:
-        Entry.objects.count()  # the snapshot is taken
-        at_once(fold)
-        return locked()
-
-    def fold() -> None:
-        monkeypatch.setattr(services, "_locked", locked)
-        assert services.fold(now=now)
-
-    monkeypatch.setattr(services, "_locked", late)
+    folded: list[int] = []
+    between_look_and_lock(monkeypatch, lambda: folded.append(services.fold(now=now)))
     assert services.rebuild_some(now=now).is_busy
+    assert folded[0] > 0
     while not services.rebuild_some(now=now).is_complete:
         pass
     assert reconcile.differences() == []
 
 
 def test_a_fold_that_came_too_late_to_know_of_a_chain_is_undone(crowd: Market, monkeypatch: pytest.MonkeyPatch):
-    """It was made between its first look and its lock."""
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer at a time")
     now = timezone.now()
     make_order(crowd.customers[0], crowd.products, at=now)
-    locked = services._locked
-
-    def late() -> Books | None:
-        Entry.objects.count()  # the snapshot is taken
-        at_once(make)
-        return locked()
-
-    def make() -> None:
-        monkeypatch.setattr(services, "_locked", locked)
-        assert services.make_chain()
-
-    monkeypatch.setattr(services, "_locked", late)
+    made: list[bool] = []
+    between_look_and_lock(monkeypatch, lambda: made.append(services.make_chain()))
     assert services.fold_some(now=now) == 0
+    assert made == [True]
     assert services.fold_some(now=now) > 0
     assert reconcile.differences() == []
     assert_right(crowd, now)

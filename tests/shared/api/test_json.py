@@ -20,6 +20,7 @@ REFUSED = {
     "one level too many": nested(DEEPEST + 1),
     "more brackets than anybody needs": b'{"a":[' + b"{}," * MOST_BRACKETS + b"{}]}",
     "more numbers than are read in an instant": b'{"a":[' + b"1," * (MOST_COMMAS + 1) + b"1]}",
+    "more texts than are read in an instant": b'{"a":[' + b'"\\"",' * (MOST_COMMAS + 1) + b'""]}',
     "a number of 5,000 digits": b'{"n":' + b"9" * 5_000 + b"}",
     "NaN": b'{"n": NaN}',
     "Infinity": b'{"n": Infinity}',
@@ -70,8 +71,9 @@ def test_i2_unsafe_json_is_refused_with_400_and_says_why(body: bytes) -> None:
         {"text": 'žluťoučký 🐎 " \\ / \n \\u0000 in words'},
         {"n": 10**4299},
         {"many": {str(number): number for number in range(100_000)}},
+        {"table": '1,"two",\\' * MOST_COMMAS, "more": [1, 2]},
     ],
-    ids=["empty", "of all kinds", "text", "4,300 digits", "100k keys"],
+    ids=["empty", "of all kinds", "text", "4,300 digits", "100k keys", "a text full of commas"],
 )
 @pytest.mark.parametrize("escaped", [True, False], ids=["escaped", "raw"])
 def test_i2_sound_json_is_read_as_it_is(value: dict[str, object], escaped: bool) -> None:
