@@ -1,6 +1,6 @@
 """Our own forward for the Llama family, in torch: on the CPU, on a GPU, or split between them by layers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,6 +77,14 @@ class LlamaDecoder:
         places = slice(None) if slot is None else slice(slot * self._context + start, (slot + 1) * self._context)
         for layer in self._layers:
             layer.cache[places].zero_()
+
+    def held(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Of each layer the keys and values in all slots, [slots, context, kv_heads, head_dim], on the CPU."""
+        places = _pairs(self._of).argsort()
+        for layer in self._layers:
+            states = layer.cache.view(-1, self._context, 2, self._of.kv_heads, self._of.head_dim).to(CPU)
+            keys, values = states.unbind(2)
+            yield keys[..., places], values
 
 
 class _Batch:

@@ -52,7 +52,7 @@ class Engine:
         emit: Emit,
     ) -> None:
         self._decoder = decoder
-        self._next_decoder: Decoder | None = None
+        self._next_decoder: Callable[[], Decoder] | None = None
         self._tokenizer = tokenizer
         self._slots = options.max_sequences
         self._cache_capacity = options.max_sequences * context_size
@@ -100,17 +100,16 @@ class Engine:
             self._wake.notify()
         return Usage(len(generation.prompt_ids), 0)
 
-    def swap(self, decoder: Decoder) -> None:
-        """Goes on with another decoder of the same model, from any thread: as soon as no request has begun, since a
-        running one never changes kernels."""
+    def swap(self, make: Callable[[], Decoder]) -> None:
+        """Goes on with another decoder of the same model, from any thread. The loop's thread makes it between two
+        steps; it must hold in its slots what the one before it holds then."""
         with self._wake:
-            self._next_decoder = decoder
+            self._next_decoder = make
             self._wake.notify()
 
     def _swap(self) -> None:
-        if self._next_decoder is not None and not self._scheduler.running and not self._parked:
-            self._decoder, self._next_decoder = self._next_decoder, None
-            self._scheduler.forget_slots()
+        if self._next_decoder is not None:
+            self._decoder, self._next_decoder = self._next_decoder(), None
             logger.info("engine_decoder_swapped")
 
     def cancel(self, request_id: str) -> None:

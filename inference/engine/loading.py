@@ -127,7 +127,7 @@ def _load_causal(
         emit=emit,
     )
     if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_are_to_come():
-        threading.Thread(target=_take_up_kernels, args=(load, engine, context_size), daemon=True).start()
+        threading.Thread(target=_take_up_kernels, args=(load, engine, decoder, context_size), daemon=True).start()
     report = load.report(
         context_size=context_size,
         memory=decoder.weight_bytes + decoder.cache_bytes,
@@ -138,7 +138,7 @@ def _load_causal(
     return LoadedModel(report, engine, None)
 
 
-def _take_up_kernels(load: _Load, engine: Engine, context_size: int) -> None:
+def _take_up_kernels(load: _Load, engine: Engine, before: LlamaDecoder, context_size: int) -> None:
     """Reads the model again for compiled kernels when they are there, and swaps them in if they are the faster."""
     if not wait_for_kernels():
         return
@@ -149,7 +149,7 @@ def _take_up_kernels(load: _Load, engine: Engine, context_size: int) -> None:
         logger.warning("engine_kernels_not_taken_up", extra={"reason": error.message})
         return
     if isinstance(decoder, NativeDecoder):
-        engine.swap(decoder)
+        engine.swap(lambda: decoder.holding(before.held()))
 
 
 def _load_encoder(load: _Load) -> LoadedModel:

@@ -2,7 +2,7 @@
 
 import ctypes
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import c_float, c_int32, c_void_p
 
 import torch
@@ -134,6 +134,16 @@ class NativeDecoder:
         for keys, values in self._cache:
             keys[slots, :, block:].zero_()
             values[slots, :, start:].zero_()
+
+    def holding(self, held: Iterable[tuple[Tensor, Tensor]]) -> "NativeDecoder":
+        """Itself, with these keys and values in its slots: of each layer [slots, context, kv_heads, head_dim]."""
+        dim, width = self._of.head_dim, self._width
+        for (keys, values), (new_keys, new_values) in zip(self._cache, held, strict=True):
+            padded = functional.pad(new_keys, (0, 0, 0, 0, 0, _up(self._model.context, width) - self._model.context))
+            blocks = padded.reshape(self._slots, -1, width, self._of.kv_heads, dim)
+            keys.copy_(blocks.permute(0, 3, 1, 4, 2))
+            values[:, :, : self._model.context, :dim] = new_values.transpose(1, 2)
+        return self
 
     def _layer_cache(self, slots: int, context_size: int) -> tuple[Tensor, Tensor]:
         places, dim, width = _up(context_size, self._width), self._of.head_dim, self._width

@@ -47,7 +47,7 @@ def open_own_decoder(
 ) -> OwnDecoder:
     """The fastest on this machine, seen to give what transformers gives. Raises ModelLoadFailed.
 
-    A loaded model keeps its kernels: they are chosen here, before it has any request.
+    Kernels are chosen here, before it has any request: only a library that is built later changes them.
     """
     sample = checkpoint.truncated()
     kernels = Kernels(None, max(THREADS)) if layers_on_gpu(checkpoint, options) else fastest(sample, options)

@@ -102,6 +102,11 @@ class ScriptedDecoder:
         row[token] = 10.0
         return row
 
+    def holding(self, other: "ScriptedDecoder") -> "ScriptedDecoder":
+        """Itself, with what the other's slots hold."""
+        self._prompt_tokens, self._expected = other._prompt_tokens, other._expected
+        return self
+
     def copy(self, source: int, target: int, length: int) -> None:
         self.calls.append(f"copy {length}")
 

@@ -178,6 +178,22 @@ def test_a_copied_prefix_is_as_good_as_a_computed_one(folders: dict[str, Path], 
     assert difference(decoder.run([Span(2, 41, IDS[41:])]), wanted[59:]) < EXACT
 
 
+@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("context", [CONTEXT, 96])
+def test_the_compiled_step_goes_on_from_what_torchs_left_in_the_slots(
+    folders: dict[str, Path], kernels: ctypes.CDLL, family: str, context: int
+) -> None:
+    before, after = (
+        make(checkpoint(folders[family]), LoadOptions(), Kernels(library, 1), slots=SLOTS, context_size=context)
+        for library in (None, kernels)
+    )
+    assert isinstance(before, LlamaDecoder)
+    assert isinstance(after, NativeDecoder)
+    before.run([Span(3, 0, IDS[:41]), Span(9, 0, IDS[:5])])
+    wanted = by_transformers(folders[family], IDS)[[59, 9]]
+    assert difference(after.holding(before.held()).run([Span(3, 41, IDS[41:]), Span(9, 5, IDS[5:10])]), wanted) < EXACT
+
+
 def test_what_a_failed_step_left_is_forgotten(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
     decoder = opened(folders["llama"], library)
     decoder.run([Span(0, 0, IDS[:8])])

@@ -1,5 +1,6 @@
 """The loop seen from its door: joining, leaving, stopping, failing. The model is a script."""
 
+import re
 import threading
 from typing import Any
 
@@ -303,16 +304,17 @@ def test_many_threads_may_submit_and_cancel_at_once() -> None:
     assert finished == [FinishReason.STOP] * 24
 
 
-def test_another_decoder_is_taken_up_when_nobody_runs_and_not_before() -> None:
-    with running_engine(scripted("brass lamp, brass lamp", end=True, pause=0.02), BYTES) as (engine, collector):
-        engine.submit(ask("before", "hello", ENDLESS))
-        collector.wait_for_tokens("before", 2)
-        engine.swap(scripted("warm oak"))
-        before = collector.outputs("before")
-        engine.submit(ask("after", "hello", ENDLESS))
-        after = collector.outputs("after")
-    assert "".join(output.text for output in before) == "brass lamp, brass lamp"
-    assert "".join(output.text for output in after) == "warm oak"
+def test_another_decoder_is_taken_up_between_two_steps_and_who_runs_goes_on() -> None:
+    before, after = scripted("a" * 40, pause=0.02), scripted("b" * 40)
+    with running_engine(before, BYTES) as (engine, collector):
+        engine.submit(ask("running", "hello", ENDLESS))
+        collector.wait_for_tokens("running", 2)
+        engine.swap(lambda: after.holding(before))
+        text = collector.text("running")
+        engine.submit(ask("later", "hello", ENDLESS))
+        assert collector.text("later") == "b" * 40
+    assert re.fullmatch("a{2,39}b+", text)
+    assert len(text) == 40
 
 
 @pytest.mark.parametrize("form", ["ids", "messages"])
