@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.engine.linear import Linear
+from inference.engine.replays import Record, Replays
 from inference.engine.spans import Span
 from inference.engine.weights import Architecture, Checkpoint, LayerWeights, Matrix
 
@@ -27,13 +28,20 @@ class Placement:
 class LlamaDecoder:
     """A Decoder. Rows of all spans go through each matrix together; attention is by span.
 
-    The cache is one tensor a layer, [slots * context, 2 * kv_heads, head_dim], keys before values.
+    The cache is one tensor a layer, [slots * context, 2 * kv_heads, head_dim], keys before values. record: how steps of
+    the layers on the last one's device are recorded; None: they are not.
     """
 
     kernels = "torch"
 
     def __init__(
-        self, checkpoint: Checkpoint, placements: Sequence[Placement], *, slots: int, context_size: int
+        self,
+        checkpoint: Checkpoint,
+        placements: Sequence[Placement],
+        *,
+        slots: int,
+        context_size: int,
+        record: Record | None = None,
     ) -> None:
         of = self._of = checkpoint.architecture
         self._context = context_size
@@ -45,10 +53,18 @@ class LlamaDecoder:
             for weights, placement in zip(checkpoint.layers(), placements, strict=True)
         ]
         last = placements[-1]
+        self._split = next(number for number, layer in enumerate(self._layers) if layer.device == last.device)
         self._norm = checkpoint.norm().to(last.device)
         self._head = last.linear(checkpoint.head())
         angles = torch.outer(torch.arange(context_size, dtype=torch.float), of.frequencies)
         self._turns = torch.polar(torch.full_like(angles, of.rope_scale), angles)[:, None]
+        self._last_turns = self._turns.to(last.device)
+        place_bytes = self._layers[-1].cache[0].nbytes
+        self._replays = (
+            Replays(self._decode, record, device=last.device, context=context_size, place_bytes=place_bytes)
+            if record
+            else None
+        )
 
     @property
     def weight_bytes(self) -> int:
@@ -63,10 +79,31 @@ class LlamaDecoder:
     def run(self, spans: Sequence[Span]) -> Tensor:
         batch = _Batch(spans, self._context, self._turns)
         rows = functional.embedding(torch.tensor(batch.ids), self._embedding).float()
-        for layer in self._layers:
-            rows = layer.run(rows.to(layer.device), batch.on(layer.device))
-        rows = _rms_norm(rows[batch.wanted_rows(spans)], self._norm, self._of.norm_eps)
-        return self._head(rows).to(CPU)
+        first, last = self._layers[: self._split], self._layers[self._split :]
+        for layer in first:
+            rows = layer.run(rows, batch.on(CPU))
+        if self._replays and len(batch.ids) == len(spans):
+            logits = self._replays.run(rows, batch.slots, batch.positions)
+            if logits is not None:
+                return logits[batch.wanted_rows(spans)].to(CPU)
+        device = last[0].device
+        rows = rows.to(device)
+        for layer in last:
+            rows = layer.run(rows, batch.on(device))
+        return self._logits(rows[batch.wanted_rows(spans)]).to(CPU)
+
+    def _decode(self, rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
+        """A token of each of `slots` through the last layers, with nothing in it that waits for the device."""
+        hidden = torch.arange(keys, device=rows.device) > positions[:, None]
+        mask = torch.zeros(hidden.shape, device=rows.device).masked_fill_(hidden, -torch.inf)
+        part = _Decodes(slots, slots, len(rows), mask[:, None, None])
+        inputs = _Inputs(slots * self._context + positions, self._last_turns[positions], [part], self._context)
+        for layer in self._layers[self._split :]:
+            rows = layer.run(rows, inputs)
+        return self._logits(rows)
+
+    def _logits(self, rows: Tensor) -> Tensor:
+        return self._head(_rms_norm(rows, self._norm, self._of.norm_eps))
 
     def copy(self, source: int, target: int, length: int) -> None:
         for layer in self._layers:
@@ -94,12 +131,12 @@ class _Batch:
         decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
         self._ordered = [*decodes, *(span for span in spans if len(span.ids) > 1)]
         self.ids = [token for span in self._ordered for token in span.ids]
-        positions = [place for span in self._ordered for place in range(span.start, span.end)]
-        slots = [span.slot for span in self._ordered for _ in span.ids]
-        places = torch.tensor([slot * context + place for slot, place in zip(slots, positions, strict=True)])
+        self.positions = [place for span in self._ordered for place in range(span.start, span.end)]
+        self.slots = [span.slot for span in self._ordered for _ in span.ids]
+        places = torch.tensor([slot * context + place for slot, place in zip(self.slots, self.positions, strict=True)])
         parts: list[_Decodes | _Prefill] = [_Decodes.of(decodes)] if decodes else []
         parts += [_Prefill.of(span) for span in self._ordered[len(decodes) :]]
-        self._on = {CPU: _Inputs(places, turns[torch.tensor(positions)], parts, context)}
+        self._on = {CPU: _Inputs(places, turns[torch.tensor(self.positions)], parts, context)}
 
     def on(self, device: torch.device) -> "_Inputs":
         if device not in self._on:

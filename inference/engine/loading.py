@@ -32,6 +32,7 @@ DEFAULT_CONTEXT = 2048
 MAX_THREADS = 2  # small matrix products are no faster on more, and a busy neighbour makes them slower
 DEQUANTISED = "The GGUF file's weights were made float32: see memory_usage_bytes. Load with quantization int8 for less."
 ALL_ON_CPU = "All layers run on the CPU: there is no GPU that this model can use."
+NOT_INT8 = "int8 is for layers on the CPU: those on the GPU are held in the type that `dtype` says."
 CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
 
@@ -57,6 +58,7 @@ class _Load:
         self, *, context_size: int, memory: int, kernels: str, gpu_layers: int = 0, warning: str | None = None
     ) -> LoadReport:
         on_cpu = ALL_ON_CPU if self.options.gpu_layers and not gpu_layers else None
+        not_int8 = NOT_INT8 if gpu_layers and self.options.quantization == "int8" else None
         return LoadReport(
             model_id=self.model_id,
             memory_usage_bytes=memory,
@@ -65,11 +67,11 @@ class _Load:
             context_size=context_size,
             batch_size=self.options.batch_size,
             max_sequences=self.options.max_sequences,
-            dtype=self.options.dtype.replace("auto", "float32"),
+            dtype=self.options.dtype.replace("auto", "bfloat16" if gpu_layers else "float32"),
             quantization=self.options.quantization,
             device="cuda" if gpu_layers else "cpu",
             kernels=kernels,
-            warning=" ".join(filter(None, (on_cpu, warning))) or None,
+            warning=" ".join(filter(None, (on_cpu, not_int8, warning))) or None,
         )
 
 

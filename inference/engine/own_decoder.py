@@ -16,12 +16,14 @@ from inference.engine.decoder import CPU, LlamaDecoder, Placement
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.linear import linear_maker
 from inference.engine.native_decoder import NativeDecoder
+from inference.engine.replays import record_on_gpu
 from inference.engine.request import LoadOptions
 from inference.engine.spans import Decoder, Span
 from inference.engine.verification import first_layer, verify
 from inference.engine.weights import Checkpoint
 
 DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
+GPU_DTYPES = DTYPES | {"auto": torch.bfloat16}
 # Shares of the largest logit by which a look at the loaded model may differ from float32.
 EXACT = 1e-3
 ROUNDED = 0.3
@@ -70,27 +72,30 @@ def layers_on_gpu(checkpoint: Checkpoint, options: LoadOptions) -> int:
 def make(
     checkpoint: Checkpoint, options: LoadOptions, kernels: Kernels, *, slots: int, context_size: int
 ) -> OwnDecoder:
-    int8, dtype = options.quantization == "int8", DTYPES[options.dtype]
     if kernels.compiled is None:
-        places = placements(checkpoint.architecture.layers, layers_on_gpu(checkpoint, options), dtype, int8=int8)
-        return LlamaDecoder(checkpoint, places, slots=slots, context_size=context_size)
+        on_gpu = layers_on_gpu(checkpoint, options)
+        places = placements(checkpoint.architecture.layers, on_gpu, options)
+        record = record_on_gpu if on_gpu else None
+        return LlamaDecoder(checkpoint, places, slots=slots, context_size=context_size, record=record)
     return NativeDecoder(
         kernels.compiled,
         checkpoint,
-        dtype=torch.int8 if int8 else dtype,
+        dtype=torch.int8 if options.quantization == "int8" else DTYPES[options.dtype],
         threads=kernels.threads,
         slots=slots,
         context_size=context_size,
     )
 
 
-def placements(layers: int, gpu_layers: int, dtype: torch.dtype, *, int8: bool) -> list[Placement]:
-    """The last `gpu_layers`, with what follows them, on the GPU in bfloat16; those before on the CPU as asked."""
-    on_cpu = [Placement(CPU, linear_maker(dtype, CPU, int8=int8))] * (layers - gpu_layers)
+def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Placement]:
+    """The last `gpu_layers`, with what follows them, on the GPU, in bfloat16 unless float32 is asked for; those before
+    on the CPU as asked."""
+    int8 = options.quantization == "int8"
+    on_cpu = [Placement(CPU, linear_maker(DTYPES[options.dtype], CPU, int8=int8))] * (layers - gpu_layers)
     if not gpu_layers:
         return on_cpu
     gpu = torch.device("cuda", 0)
-    return on_cpu + [Placement(gpu, linear_maker(torch.bfloat16, gpu))] * gpu_layers
+    return on_cpu + [Placement(gpu, linear_maker(GPU_DTYPES[options.dtype], gpu))] * gpu_layers
 
 
 def fastest(sample: Checkpoint, options: LoadOptions) -> Kernels:

@@ -235,8 +235,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: prompt tokens a step.
     max_sequences: requests that run at once; the cache has so many slots.
     max_queue, max_queue_tokens: so many requests, with so many prompt tokens in all, may wait beside them.
-    dtype: what weights are held in: `float32`, `bfloat16`, or `auto` for the best that is exact.
-    quantization: `none`, or `int8`: a quarter of the memory, a multiple of the speed, nearly the same text.
+    dtype: what weights are held in: `float32`, `bfloat16`, or `auto`: the best that is exact, and bfloat16 on a GPU.
+    quantization: `none`, or `int8`, for layers on the CPU: a quarter of the memory, a multiple of the speed, nearly the
+        same text.
     """
 
     gpu_layers: int = 0

@@ -221,7 +221,8 @@ class LoadBody(Body):
         Literal["none", "int8"], Meta(description="int8: a quarter of the memory, faster, nearly the same text.")
     ] = "none"
     dtype: Annotated[
-        Literal["auto", "float32", "bfloat16"], Meta(description="What weights are held in; auto is exact.")
+        Literal["auto", "float32", "bfloat16"],
+        Meta(description="What weights are held in; auto is exact, and bfloat16 on a GPU."),
     ] = "auto"
 
     def options(self) -> LoadOptions:

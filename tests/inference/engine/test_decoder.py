@@ -263,9 +263,9 @@ def test_bfloat16_files_are_computed_in_float32_with_half_the_memory(
 
 
 def test_the_last_layers_go_to_the_gpu() -> None:
-    devices = [placement.device.type for placement in placements(4, 3, torch.float32, int8=False)]
+    devices = [placement.device.type for placement in placements(4, 3, LoadOptions())]
     assert devices == ["cpu", "cuda", "cuda", "cuda"]
-    assert [placement.device.type for placement in placements(2, 0, torch.float32, int8=True)] == ["cpu", "cpu"]
+    assert [placement.device.type for placement in placements(2, 0, VARIANTS["int8"])] == ["cpu", "cpu"]
 
 
 def test_layers_may_be_held_each_in_its_own_way(folders: dict[str, Path]) -> None:

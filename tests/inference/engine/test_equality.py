@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from transformers import (
@@ -40,6 +41,17 @@ pytestmark = pytest.mark.usefixtures("kernels")
 
 MAX_TOKENS = 30
 WORDS = ("brass", "oak", "leak-proof lid", "warm", "for two", "zurvelite", "red", "42 cm", "a gift")
+on_each_device = pytest.mark.parametrize(
+    "options",
+    [
+        LoadOptions(),
+        pytest.param(
+            LoadOptions(gpu_layers=99, dtype="float32"),
+            marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
+        ),
+    ],
+    ids=["CPU", "GPU"],
+)
 
 
 @contextmanager
@@ -74,25 +86,27 @@ def generated_by_transformers(folder: Path, prompt: str, **parameters: object) -
     return tokenizer.decode(new, skip_special_tokens=True), len(new)
 
 
+@on_each_device
 @pytest.mark.parametrize("family", CAUSAL)
-def test_greedy_alone_equals_generate(causal_folders: dict[str, Path], family: str) -> None:
+def test_greedy_alone_equals_generate(causal_folders: dict[str, Path], family: str, options: LoadOptions) -> None:
     folder = causal_folders[family]
-    with loaded(folder, LoadOptions()) as (engine, collector):
+    with loaded(folder, options) as (engine, collector):
         for place, prompt in enumerate(prompts(4)):
             engine.submit(ask(str(place), prompt, SamplingParams(temperature=0, max_tokens=MAX_TOKENS)))
             got = collector.text(str(place)), len(collector.outputs(str(place)))
             assert got == generated_by_transformers(folder, prompt, max_new_tokens=MAX_TOKENS)
 
 
+@on_each_device
 @pytest.mark.parametrize("batch_size", [512, 7], ids=["whole prompts", "prompts in chunks of 7"])
 @pytest.mark.parametrize("family", CAUSAL)
 def test_greedy_among_others_that_come_and_go_equals_generate(
-    causal_folders: dict[str, Path], family: str, batch_size: int
+    causal_folders: dict[str, Path], family: str, batch_size: int, options: LoadOptions
 ) -> None:
     folder = causal_folders[family]
     # More requests than slots, so that some join when others have left.
     asked = prompts(21)
-    with loaded(folder, LoadOptions(batch_size=batch_size)) as (engine, collector):
+    with loaded(folder, msgspec.structs.replace(options, batch_size=batch_size)) as (engine, collector):
         for place, prompt in enumerate(asked):
             sampling = SamplingParams(temperature=0, max_tokens=MAX_TOKENS - place)
             engine.submit(ask(str(place), prompt, sampling))
