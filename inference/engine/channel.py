@@ -8,8 +8,9 @@ import msgspec
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.frames import AnyFrame, Frame, Hello
+from inference.engine.limits import PromptLimits
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 LENGTH_BYTES = 4
 MAX_FRAME_BYTES = 64 * 2**20
 HELLO_SECONDS = 10.0
@@ -28,6 +29,7 @@ class Channel:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self.limits: PromptLimits | None = None  # what the peer said of them in its Hello
 
     @property
     def unsent_bytes(self) -> int:
@@ -56,9 +58,12 @@ class Channel:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BrokenFrame(f"What came is not a frame: {error}") from error
 
-    async def greet(self) -> None:
-        """Exchange Hellos. BrokenFrame: the peer speaks another version, or no frames, or nothing in time."""
-        self.send(Hello(PROTOCOL_VERSION))
+    async def greet(self, limits: PromptLimits | None = None) -> None:
+        """Exchange Hellos. BrokenFrame: the peer speaks another version, or no frames, or nothing in time.
+
+        limits: of this side, if it generates text.
+        """
+        self.send(Hello(PROTOCOL_VERSION, limits))
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 hello = await self.receive()
@@ -70,6 +75,7 @@ class Channel:
             raise BrokenFrame(
                 f"The other side speaks version {hello.version} and this one {PROTOCOL_VERSION}; restart the older one."
             )
+        self.limits = hello.limits
 
     def close(self) -> None:
         """What was sent is still delivered, if the loop goes on."""

@@ -183,7 +183,10 @@ class Connection:
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def generate(self, request: GenerationRequest) -> GenerationStream:
-        """Returns once the engine has accepted; its outputs may already be waiting."""
+        """Returns once the engine has accepted; its outputs may already be waiting. What is far too long for it is not
+        sent at all."""
+        if self._channel.limits:
+            self._channel.limits.check(request)
         number = next(self._numbers)
         stream = self._streams[number] = GenerationStream(request.request_id, lambda: self._cancel(number))
         try:

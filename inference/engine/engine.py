@@ -11,6 +11,7 @@ import torch
 
 from inference.engine.errors import EngineOverloaded, InvalidRequest
 from inference.engine.intake import Intake
+from inference.engine.limits import PromptLimits
 from inference.engine.request import EngineStats, FinishReason, GenerationOutput, GenerationRequest, LoadOptions, Usage
 from inference.engine.sampler import Parked, Sampled, Sampler
 from inference.engine.scheduler import Plan, Scheduler
@@ -125,6 +126,11 @@ class Engine:
     def detokenize(self, ids: list[int]) -> str:
         """The text of `ids`, without special tokens. InvalidRequest: no token has one of them."""
         return self._tokenizer.text_of(ids)
+
+    @property
+    def limits(self) -> PromptLimits:
+        """Of what it takes, for who looks before it sends."""
+        return self._intake.limits
 
     @property
     def decoder(self) -> Decoder:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from inference.engine.errors import EngineError
+from inference.engine.limits import PromptLimits
 from inference.engine.request import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -29,7 +30,10 @@ class Frame(msgspec.Struct, frozen=True, tag=True):
 
 
 class Hello(Frame, frozen=True):
+    """limits: of a model process that generates text."""
+
     version: int
+    limits: PromptLimits | None = None
 
 
 class Failed(Frame, frozen=True):

@@ -1,14 +1,15 @@
 """From a request to a generation that can be queued: refused if it cannot work, encoded, its choices made."""
 
 from functools import partial
-from math import ceil, inf
+from math import inf
 
 import msgspec
 
 from inference.engine.detokenizer import TextStream
-from inference.engine.errors import ContextLengthExceeded, InvalidRequest
+from inference.engine.errors import InvalidRequest
+from inference.engine.limits import PromptLimits
 from inference.engine.logprobs import Ranked
-from inference.engine.request import GenerationRequest, Message, SamplingParams, TokenLogprob, Tool
+from inference.engine.request import GenerationRequest, SamplingParams, TokenLogprob, Tool
 from inference.engine.sampling import check_sampling
 from inference.engine.sequence import Generation, Sequence
 from inference.engine.structured import Grammars, TokenConstraint
@@ -33,7 +34,7 @@ class Intake:
         # A tokenizer may have tokens that its model was never given; one in a step would end everybody's.
         self._vocabulary = min(vocabulary, tokenizer.vocabulary)
         self._eos_ids = eos_ids
-        self._context_size = context_size
+        self.limits = PromptLimits(context_size, tokenizer.longest_token)
         self._grammars = Grammars(tokenizer_json=tokenizer.to_json, eos_ids=eos_ids)
 
     def take(self, request: GenerationRequest, now: float) -> Generation:
@@ -113,22 +114,17 @@ class Intake:
         return Sequence(generation=generation, choice=place, sampling=sampling, writer=writer, ids=ids)
 
     def _encode(self, request: GenerationRequest, tools: ToolUse | None) -> list[int]:
+        told = tools.tools if tools else ()
+        self.limits.check(request, more=sum(map(_told, told)))
         if request.prompt_ids is not None:
             prompt_ids = list(request.prompt_ids)
-            if len(prompt_ids) > self._context_size:
-                raise self._too_long(len(prompt_ids), request.sampling.max_tokens)
             if not all(0 <= token < self._vocabulary for token in prompt_ids):
                 limit = self._vocabulary
                 raise InvalidRequest(f"`prompt_ids` must be ids from 0 to {limit - 1}.", parameter="prompt_ids")
         elif request.messages is not None:
-            told = tools.tools if tools else ()
-            characters = sum(map(_length, request.messages)) + sum(map(_told, told))
-            self._refuse_far_too_long(request, characters, len(request.messages))
             prompt_ids = self._tokenizer.encode_chat(request.messages, told)
         else:
-            prompt = request.prompt or ""
-            self._refuse_far_too_long(request, len(prompt))
-            prompt_ids = self._tokenizer.encode(prompt)
+            prompt_ids = self._tokenizer.encode(request.prompt or "")
         if not prompt_ids:
             raise InvalidRequest("The prompt is empty. Send at least one character.", parameter="prompt")
         if max(prompt_ids) >= self._vocabulary:
@@ -138,28 +134,11 @@ class Intake:
             )
         return prompt_ids
 
-    def _refuse_far_too_long(self, request: GenerationRequest, characters: int, messages: int = 0) -> None:
-        """What no tokens as long as they come can hold needs no counting, which would take long. A message is a token
-        at least, though it says nothing."""
-        least = max(ceil(characters / self._tokenizer.longest_token), messages)
-        if least > self._context_size:
-            raise self._too_long(least, request.sampling.max_tokens, "at least ")
-
     def _max_tokens(self, prompt_tokens: int, asked: int | None) -> int:
-        left = self._context_size - prompt_tokens
+        left = self.limits.context_size - prompt_tokens
         if left < (asked or 1):
-            raise self._too_long(prompt_tokens, asked)
+            raise self.limits.too_long(prompt_tokens, asked)
         return asked or left
-
-    def _too_long(self, prompt_tokens: int, asked: int | None, least: str = "") -> ContextLengthExceeded:
-        wanted = f"{least}{prompt_tokens} tokens and {asked or 'at least 1'} are to be generated"
-        return ContextLengthExceeded(
-            f"The prompt has {wanted}, but the context has {self._context_size}. "
-            "Shorten the prompt or lower max_tokens.",
-            context_size=self._context_size,
-            prompt_tokens=prompt_tokens,
-            max_tokens=asked,
-        )
 
     def _prompt_text(self, request: GenerationRequest, prompt_ids: list[int]) -> str:
         return self._tokenizer.decode(prompt_ids) if request.prompt is None else request.prompt
@@ -187,11 +166,6 @@ def _check_scores(prompt_tokens: int, choices: int, top: int) -> None:
             f"{prompt_tokens} tokens. Ask for fewer.",
             parameter="logprobs",
         )
-
-
-def _length(message: Message) -> int:
-    calls = sum(len(call.id) + len(call.name) + len(call.arguments) for call in message.tool_calls)
-    return len(message.content) + len(message.tool_call_id or "") + calls
 
 
 def _told(tool: Tool) -> int:

@@ -3,6 +3,7 @@
 import threading
 from typing import Protocol
 
+from inference.engine.limits import PromptLimits
 from inference.engine.request import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -19,6 +20,8 @@ class ServedTokenizer(Protocol):
 
 
 class ServedEngine(ServedTokenizer, Protocol):
+    @property
+    def limits(self) -> PromptLimits: ...
     def start(self) -> None: ...
     def submit(self, request: GenerationRequest, asked_at: float | None = None) -> Usage: ...
     def cancel(self, request_id: str) -> None: ...

@@ -144,7 +144,7 @@ class ModelServer:
         client = Peer(Channel(reader, writer), next(self._client_numbers))
         self._clients.add(client)
         try:
-            await client.channel.greet()
+            await client.channel.greet(self._engine.limits if self._engine else None)
             while (frame := await client.channel.receive()) is not None:
                 self._take(client, frame)
         except BrokenFrame as error:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest, ModelLoadFailed
+from inference.engine.limits import PromptLimits
 from inference.engine.request import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -67,6 +68,8 @@ class Speech:
 
 
 class FakeEngine:
+    limits = PromptLimits(context_size=2**30, longest_token=1)
+
     def __init__(self, options: LoadOptions, emit: Emit) -> None:
         self._slots = options.max_sequences
         self._emit = emit

@@ -77,6 +77,27 @@ async def test_what_a_model_cannot_do_is_a_typed_error_at_the_door(host: Running
     await host.engine.close()
 
 
+async def test_m8_a_prompt_that_is_far_too_long_does_not_even_reach_the_model(host: RunningHost, folder: Path) -> None:
+    await host.commands.load("llama", folder, LoadOptions(batch_size=16))
+    await write(host, "so that there is a connection")
+    asked = (
+        {"prompt": "x" * 9 * 2**20},
+        {"messages": (Message("user", "x" * 9 * 2**20),)},
+        {"prompt_ids": (5,) * 200_000},
+    )
+    pid = await host.pid("llama")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for form in asked:
+            with pytest.raises(ContextLengthExceeded) as refused:
+                await host.engine.generate("llama", GenerationRequest(request_id="one", **form))
+            assert refused.value.details["context_size"] == CONTEXT
+            assert refused.value.details["prompt_tokens"] > CONTEXT
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await host.engine.close()
+
+
 async def test_m6_a_killed_process_is_back_within_ten_seconds_with_the_same_text(
     host: RunningHost, folder: Path
 ) -> None:
