@@ -29,7 +29,7 @@ class Channel:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self.limits: PromptLimits | None = None  # what the peer said of them in its Hello
+        self.peer: Hello | None = None  # what it said
 
     @property
     def unsent_bytes(self) -> int:
@@ -75,7 +75,7 @@ class Channel:
             raise BrokenFrame(
                 f"The other side speaks version {hello.version} and this one {PROTOCOL_VERSION}; restart the older one."
             )
-        self.limits = hello.limits
+        self.peer = hello
 
     def close(self) -> None:
         """What was sent is still delivered, if the loop goes on."""

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from inference.engine import frames
 from inference.engine.channel import BrokenFrame, Channel
 from inference.engine.errors import EngineDied, EngineError, ModelNotLoaded
-from inference.engine.frames import Failed, Frame, Leaving, ModelReply, Step, StepOutput
+from inference.engine.frames import Draining, Failed, Frame, Leaving, ModelReply, Step, StepOutput
 from inference.engine.request import FinishReason, GenerationOutput, GenerationRequest, ModelState, Usage
 
 logger = logging.getLogger(__name__)
@@ -175,6 +175,7 @@ class Connection:
 
     def __init__(self, channel: Channel, on_lost: Callable[[], None]) -> None:
         self._channel = channel
+        self._limits = channel.peer.limits if channel.peer else None
         self._on_lost = on_lost
         self._lost = self._is_unloaded = False
         self._numbers = itertools.count(1)
@@ -185,8 +186,8 @@ class Connection:
     async def generate(self, request: GenerationRequest) -> GenerationStream:
         """Returns once the engine has accepted; its outputs may already be waiting. What is far too long for it is not
         sent at all."""
-        if self._channel.limits:
-            self._channel.limits.check(request)
+        if self._limits and not self._lost:
+            self._limits.check(request)
         number = next(self._numbers)
         stream = self._streams[number] = GenerationStream(request.request_id, lambda: self._cancel(number))
         try:
@@ -244,6 +245,9 @@ class Connection:
                     stream.push(output)
                 if output.usage is not None:
                     self._streams.pop(output.call, None)
+            return
+        if isinstance(frame, Draining):
+            self._limits = None
             return
         if isinstance(frame, Leaving):
             self._is_unloaded = True

@@ -59,12 +59,18 @@ class LlamaDecoder:
         angles = torch.outer(torch.arange(context_size, dtype=torch.float), of.frequencies)
         self._turns = torch.polar(torch.full_like(angles, of.rope_scale), angles)[:, None]
         self._last_turns = self._turns.to(last.device)
-        place_bytes = self._layers[-1].cache[0].nbytes
-        self._replays = (
-            Replays(self._decode, record, device=last.device, context=context_size, place_bytes=place_bytes)
-            if record
-            else None
-        )
+        self._replays: Replays | None = None
+        if record:
+            self._replays = Replays(
+                self._decode,
+                record,
+                device=last.device,
+                most_rows=slots,
+                context=context_size,
+                hidden=of.hidden,
+                place_bytes=self._layers[-1].cache[0].nbytes,
+            )
+            self.clear()
 
     @property
     def weight_bytes(self) -> int:
@@ -115,13 +121,12 @@ class LlamaDecoder:
         for layer in self._layers:
             layer.cache[places].zero_()
 
-    def held(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Of each layer the keys and values in all slots, [slots, context, kv_heads, head_dim], on the CPU."""
-        places = _pairs(self._of).argsort()
+    def held(self, slot: int, length: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Of each layer the keys and values in the first places of a slot, [length, kv_heads, head_dim], on the CPU."""
+        order, first = _pairs(self._of).argsort(), slot * self._context
         for layer in self._layers:
-            states = layer.cache.view(-1, self._context, 2, self._of.kv_heads, self._of.head_dim).to(CPU)
-            keys, values = states.unbind(2)
-            yield keys[..., places], values
+            keys, values = layer.cache[first : first + length].to(CPU).chunk(2, 1)
+            yield keys[..., order], values
 
 
 class _Batch:
@@ -130,18 +135,23 @@ class _Batch:
     def __init__(self, spans: Sequence[Span], context: int, turns: Tensor) -> None:
         decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
         self._ordered = [*decodes, *(span for span in spans if len(span.ids) > 1)]
+        self._decodes, self._context, self._turns = decodes, context, turns
+        self._on: dict[torch.device, _Inputs] = {}
         self.ids = [token for span in self._ordered for token in span.ids]
         self.positions = [place for span in self._ordered for place in range(span.start, span.end)]
         self.slots = [span.slot for span in self._ordered for _ in span.ids]
-        places = torch.tensor([slot * context + place for slot, place in zip(self.slots, self.positions, strict=True)])
-        parts: list[_Decodes | _Prefill] = [_Decodes.of(decodes)] if decodes else []
-        parts += [_Prefill.of(span) for span in self._ordered[len(decodes) :]]
-        self._on = {CPU: _Inputs(places, turns[torch.tensor(self.positions)], parts, context)}
 
     def on(self, device: torch.device) -> "_Inputs":
         if device not in self._on:
-            self._on[device] = self._on[CPU].to(device)
+            self._on[device] = self._made() if device == CPU else self.on(CPU).to(device)
         return self._on[device]
+
+    def _made(self) -> "_Inputs":
+        positions = torch.tensor(self.positions)
+        parts: list[_Decodes | _Prefill] = [_Decodes.of(self._decodes)] if self._decodes else []
+        parts += [_Prefill.of(span) for span in self._ordered[len(self._decodes) :]]
+        places = torch.tensor(self.slots) * self._context + positions
+        return _Inputs(places, self._turns[positions], parts, self._context)
 
     def wanted_rows(self, spans: Sequence[Span]) -> list[int]:
         """Which rows get logits, in the order of `spans`."""

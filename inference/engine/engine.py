@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import torch
@@ -23,6 +23,8 @@ from inference.engine.tokenizer import Tokenizer
 logger = logging.getLogger(__name__)
 
 Emit = Callable[[list[GenerationOutput]], None]
+# From the slots in use and how many places of each are filled, to a decoder that holds the same there.
+MakeDecoder = Callable[[Mapping[int, int]], Decoder]
 
 TIMEOUT = "TIMEOUT"
 LOOP_DIED = 70  # exit status: EX_SOFTWARE
@@ -53,7 +55,7 @@ class Engine:
         emit: Emit,
     ) -> None:
         self._decoder = decoder
-        self._next_decoder: Callable[[], Decoder] | None = None
+        self._make_next: MakeDecoder | None = None
         self._tokenizer = tokenizer
         self._slots = options.max_sequences
         self._cache_capacity = options.max_sequences * context_size
@@ -101,17 +103,21 @@ class Engine:
             self._wake.notify()
         return Usage(len(generation.prompt_ids), 0)
 
-    def swap(self, make: Callable[[], Decoder]) -> None:
+    def swap(self, make: MakeDecoder) -> None:
         """Goes on with another decoder of the same model, from any thread. The loop's thread makes it between two
-        steps; it must hold in its slots what the one before it holds then."""
+        steps; if it cannot be made, the loop goes on with the one before."""
         with self._wake:
-            self._next_decoder = make
+            self._make_next = make
             self._wake.notify()
 
-    def _swap(self) -> None:
-        if self._next_decoder is not None:
-            self._decoder, self._next_decoder = self._next_decoder(), None
-            logger.info("engine_decoder_swapped")
+    def _swap(self, make: MakeDecoder) -> None:
+        try:
+            self._decoder = make(self._scheduler.held())
+        except (MemoryError, RuntimeError):
+            logger.exception("engine_decoder_not_swapped")
+            return
+        self._scheduler.forget_slots()
+        logger.info("engine_decoder_swapped")
 
     def cancel(self, request_id: str) -> None:
         """Ends a request, from any thread, at the next step; an unknown id is nothing."""
@@ -178,13 +184,17 @@ class Engine:
 
     def _has_work(self) -> bool:
         """Asked before every step, and whenever something is new."""
-        self._swap()
-        return bool(self._stopping or self._scheduler.waiting or self._scheduler.running)
+        return bool(self._stopping or self._make_next or self._scheduler.waiting or self._scheduler.running)
 
     def _schedule(self) -> Plan | None:
         """Waits for work, ends what is unwanted or late, and plans a step. None when the engine stops."""
         with self._wake:
             self._wake.wait_for(self._has_work)
+            make, self._make_next = self._make_next, None
+        if make and not self._stopping:
+            self._swap(make)
+            return self._schedule()
+        with self._wake:
             now = time.monotonic()
             unwanted, self._unwanted = self._unwanted, []
             outputs = self._end_all(self._scheduler.generations() if self._stopping else unwanted)

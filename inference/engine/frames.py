@@ -211,6 +211,10 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
+class Draining(Frame, frozen=True):
+    """It takes nothing new: what its Hello said of limits may not hold where the model is loaded next."""
+
+
 class Leaving(Frame, frozen=True):
     """The model is being unloaded: it answers nothing more, and what it has not answered it has not begun."""
 
@@ -261,6 +265,7 @@ AnyFrame = (
     | Started
     | ModelCommand
     | ModelReply
+    | Draining
     | Leaving
     | Step
 )

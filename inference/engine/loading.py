@@ -3,8 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -30,9 +31,9 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT = 2048
 MAX_THREADS = 2  # small matrix products are no faster on more, and a busy neighbour makes them slower
-DEQUANTISED = "The GGUF file's weights were made float32: see memory_usage_bytes. Load with quantization int8 for less."
+DEQUANTISED = "The GGUF file's weights were dequantised: see memory_usage_bytes."
+LESS = "Load with quantization int8 for less."
 ALL_ON_CPU = "All layers run on the CPU: there is no GPU that this model can use."
-NOT_INT8 = "int8 is for layers on the CPU: those on the GPU are held in the type that `dtype` says."
 CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
 
@@ -58,7 +59,6 @@ class _Load:
         self, *, context_size: int, memory: int, kernels: str, gpu_layers: int = 0, warning: str | None = None
     ) -> LoadReport:
         on_cpu = ALL_ON_CPU if self.options.gpu_layers and not gpu_layers else None
-        not_int8 = NOT_INT8 if gpu_layers and self.options.quantization == "int8" else None
         return LoadReport(
             model_id=self.model_id,
             memory_usage_bytes=memory,
@@ -71,7 +71,7 @@ class _Load:
             quantization=self.options.quantization,
             device="cuda" if gpu_layers else "cpu",
             kernels=kernels,
-            warning=" ".join(filter(None, (on_cpu, not_int8, warning))) or None,
+            warning=" ".join(filter(None, (on_cpu, warning))) or None,
         )
 
 
@@ -111,6 +111,10 @@ def _check_options(options: LoadOptions) -> None:
         if getattr(options, name) < 0:
             raise InvalidRequest(f"`{name}` must be 0 or more.", parameter=name)
     check_options(options)
+    if options.quantization == "int8" and options.gpu_layers and torch.cuda.is_available():
+        raise InvalidRequest(
+            "`quantization` int8 is for models on the CPU: leave out it or `gpu_layers`.", parameter="quantization"
+        )
 
 
 def _load_causal(
@@ -128,6 +132,9 @@ def _load_causal(
         options=load.options,
         emit=emit,
     )
+    warning = None
+    if isinstance(source, GGUFModel) and load.options.quantization == "none":
+        warning = DEQUANTISED if decoder.gpu_layers else f"{DEQUANTISED} {LESS}"
     if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_are_to_come():
         threading.Thread(target=_take_up_kernels, args=(load, engine, decoder, context_size), daemon=True).start()
     report = load.report(
@@ -135,7 +142,7 @@ def _load_causal(
         memory=decoder.weight_bytes + decoder.cache_bytes,
         kernels=decoder.kernels,
         gpu_layers=decoder.gpu_layers,
-        warning=DEQUANTISED if isinstance(source, GGUFModel) and load.options.quantization == "none" else None,
+        warning=warning,
     )
     return LoadedModel(report, engine, None)
 
@@ -151,7 +158,13 @@ def _take_up_kernels(load: _Load, engine: Engine, before: LlamaDecoder, context_
         logger.warning("engine_kernels_not_taken_up", extra={"reason": error.message})
         return
     if isinstance(decoder, NativeDecoder):
-        engine.swap(lambda: decoder.holding(before.held()))
+        engine.swap(partial(_go_on, before, decoder))
+
+
+def _go_on(before: LlamaDecoder, after: NativeDecoder, held: Mapping[int, int]) -> NativeDecoder:
+    for slot, length in held.items():
+        after.hold(slot, before.held(slot, length))
+    return after
 
 
 def _load_encoder(load: _Load) -> LoadedModel:

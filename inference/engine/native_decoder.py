@@ -135,15 +135,15 @@ class NativeDecoder:
             keys[slots, :, block:].zero_()
             values[slots, :, start:].zero_()
 
-    def holding(self, held: Iterable[tuple[Tensor, Tensor]]) -> "NativeDecoder":
-        """Itself, with these keys and values in its slots: of each layer [slots, context, kv_heads, head_dim]."""
+    def hold(self, slot: int, layers: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Puts keys and values into the first places of a slot: of each layer [length, kv_heads, head_dim]."""
         dim, width = self._of.head_dim, self._width
-        for (keys, values), (new_keys, new_values) in zip(self._cache, held, strict=True):
-            padded = functional.pad(new_keys, (0, 0, 0, 0, 0, _up(self._model.context, width) - self._model.context))
-            blocks = padded.reshape(self._slots, -1, width, self._of.kv_heads, dim)
-            keys.copy_(blocks.permute(0, 3, 1, 4, 2))
-            values[:, :, : self._model.context, :dim] = new_values.transpose(1, 2)
-        return self
+        for (keys, values), (new_keys, new_values) in zip(self._cache, layers, strict=True):
+            length = len(new_keys)
+            padded = functional.pad(new_keys, (0, 0, 0, 0, 0, _up(length, width) - length))
+            blocks = padded.reshape(-1, width, self._of.kv_heads, dim).permute(2, 0, 3, 1)
+            keys[slot, :, : blocks.shape[1]] = blocks
+            values[slot, :, :length, :dim] = new_values.transpose(0, 1)
 
     def _layer_cache(self, slots: int, context_size: int) -> tuple[Tensor, Tensor]:
         places, dim, width = _up(context_size, self._width), self._of.head_dim, self._width

@@ -16,7 +16,7 @@ from inference.engine.decoder import CPU, LlamaDecoder, Placement
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.linear import linear_maker
 from inference.engine.native_decoder import NativeDecoder
-from inference.engine.replays import record_on_gpu
+from inference.engine.replays import GraphRecorder
 from inference.engine.request import LoadOptions
 from inference.engine.spans import Decoder, Span
 from inference.engine.verification import first_layer, verify
@@ -49,14 +49,15 @@ def open_own_decoder(
 ) -> OwnDecoder:
     """The fastest on this machine, seen to give what transformers gives. Raises ModelLoadFailed.
 
-    Kernels are chosen here, before it has any request: only a library that is built later changes them.
+    The kernels are chosen here. A library that is built later is a reason to open it again.
     """
     sample = checkpoint.truncated()
     kernels = Kernels(None, max(THREADS)) if layers_on_gpu(checkpoint, options) else fastest(sample, options)
     reference = first_layer(config, sample)
     exact = msgspec.structs.replace(options, dtype="float32", quantization="none", gpu_layers=0)
     try:
-        for asked, tolerance in ((exact, EXACT), (options, ROUNDED)):
+        rounded = options.quantization == "int8" or options.dtype != "float32"
+        for asked, tolerance in ((exact, EXACT), (options, ROUNDED if rounded else EXACT)):
             verify(make(sample, asked, kernels, slots=2, context_size=8), reference, slots=2, tolerance=tolerance)
     except ValueError as error:
         raise ModelLoadFailed(f"The model does not run on this engine as it should: {error}.") from error
@@ -75,7 +76,7 @@ def make(
     if kernels.compiled is None:
         on_gpu = layers_on_gpu(checkpoint, options)
         places = placements(checkpoint.architecture.layers, on_gpu, options)
-        record = record_on_gpu if on_gpu else None
+        record = GraphRecorder() if on_gpu else None
         return LlamaDecoder(checkpoint, places, slots=slots, context_size=context_size, record=record)
     return NativeDecoder(
         kernels.compiled,

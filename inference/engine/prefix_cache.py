@@ -21,7 +21,8 @@ class Copy:
 @dataclass(eq=False, slots=True)
 class _Slot:
     """`ids` are those of the sequence in it, or what the last one left. doubtful: the last one left in the midst of a
-    prompt, and until a token is sampled nobody sees whether what was computed is numbers."""
+    prompt, and until a token is sampled nobody sees whether what was computed is numbers. forgotten: what the sequence
+    in it computed is for itself alone."""
 
     number: int
     user: str = ""
@@ -29,10 +30,11 @@ class _Slot:
     sequence: Sequence | None = None
     left_at: int = 0
     doubtful: bool = False
+    forgotten: bool = False
 
     @property
     def held(self) -> int:
-        return len(self.ids) if self.sequence is None else self.sequence.computed
+        return len(self.ids) if self.sequence is None or self.forgotten else self.sequence.computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,16 @@ class PrefixCache:
         """The slot is free; what was computed in it stays until somebody writes over it."""
         slot = self._slots[sequence.slot]
         assert slot.sequence is sequence
-        slot.ids = sequence.ids[: sequence.computed]
-        slot.sequence = None
+        slot.ids = [] if slot.forgotten else sequence.ids[: sequence.computed]
+        slot.sequence, slot.forgotten = None, False
         slot.doubtful = 0 < sequence.computed < len(sequence.generation.prompt_ids)
         slot.left_at = next(self._clock)
         self.free += 1
 
     def forget(self) -> None:
-        """After a failed step nothing that slots hold can be trusted."""
+        """Nothing that slots hold is found any more, nor what is in them now when it is left."""
         for slot in self._slots:
-            slot.ids, slot.doubtful = [], False
+            slot.ids, slot.doubtful, slot.forgotten = [], False, slot.sequence is not None
 
     def _longest_prefix(self, sequence: Sequence, most: int) -> tuple[int, _Slot | None]:
         """Among equals one that nobody is in."""

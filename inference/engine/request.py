@@ -235,9 +235,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: prompt tokens a step.
     max_sequences: requests that run at once; the cache has so many slots.
     max_queue, max_queue_tokens: so many requests, with so many prompt tokens in all, may wait beside them.
-    dtype: what weights are held in: `float32`, `bfloat16`, or `auto`: the best that is exact, and bfloat16 on a GPU.
-    quantization: `none`, or `int8`, for layers on the CPU: a quarter of the memory, a multiple of the speed, nearly the
-        same text.
+    dtype: what weights are held in: `float32`, `bfloat16`, or `auto`: on the CPU the best that is exact, on a GPU
+        bfloat16.
+    quantization: `none`, or `int8`, on the CPU: a quarter of the memory, a multiple of the speed, nearly the same text.
     """
 
     gpu_layers: int = 0
@@ -253,6 +253,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a load came to: options in effect and true costs.
 
+    dtype: that of the layers on the GPU where there are some.
     memory_usage_bytes: weights and cache as allocated. load_time_ms: from the request until it was ready.
     kernels: what computes: `compiled` for this machine, `torch`, or `transformers` for its modelling code.
     warning: what could not be done as asked, or None.

@@ -250,6 +250,10 @@ class Scheduler:
             del self._generations[generation.request_id]
         self._seats_changed = True
 
+    def held(self) -> dict[int, int]:
+        """How many places are filled of each slot that somebody is in."""
+        return {sequence.slot: sequence.computed for sequence in self._running}
+
     def forget_slots(self) -> None:
-        """After a failed step: nothing that slots hold can be trusted."""
+        """Nobody who comes takes over what slots hold now: after a failed step, or from other kernels."""
         self._cache.forget()

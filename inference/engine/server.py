@@ -79,6 +79,8 @@ class ModelServer:
     def drain(self) -> None:
         """Refuse what is new; `drained` returns when the rest is finished."""
         self._draining = True
+        for client in self._clients:
+            client.send(frames.Draining())
         self._check_drained()
 
     def retire(self) -> bool:

@@ -24,7 +24,8 @@ class Vocabulary:
         self._byte_level = self._byte_fallback = False
         for decoder in _stages(json.loads(backend.to_str())["decoder"]):
             self._read(decoder)
-        self.longest = max(len(self.token_bytes(token)) for token in self._pieces if token not in self._added)
+        controls = {token for token, added in self._added.items() if added.special}
+        self.longest = max(len(self.token_bytes(token)) for token in self._pieces if token not in controls)
 
     def _read(self, decoder: dict[str, Any]) -> None:
         self._byte_level |= decoder["type"] == "ByteLevel"

@@ -222,7 +222,7 @@ class LoadBody(Body):
     ] = "none"
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16"],
-        Meta(description="What weights are held in; auto is exact, and bfloat16 on a GPU."),
+        Meta(description="What weights are held in; auto is exact on the CPU, bfloat16 on a GPU."),
     ] = "auto"
 
     def options(self) -> LoadOptions:

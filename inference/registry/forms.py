@@ -29,7 +29,9 @@ class LoadForm(forms.Form):
     batch_size = _number("Prompt tokens a step. Empty: 512.", most=32768)
     gpu_layers = _number("Decoder layers on the GPU. Empty: none.", least=0)
     quantization = _choice("int8: a quarter of the memory, faster, nearly the same text.", "none", "int8")
-    dtype = _choice("What weights are held in; auto is exact, and bfloat16 on a GPU.", "auto", "float32", "bfloat16")
+    dtype = _choice(
+        "What weights are held in; auto is exact on the CPU, bfloat16 on a GPU.", "auto", "float32", "bfloat16"
+    )
 
     def options(self) -> LoadOptions:
         """InvalidRequest names the field that is wrong."""

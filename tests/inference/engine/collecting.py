@@ -102,10 +102,9 @@ class ScriptedDecoder:
         row[token] = 10.0
         return row
 
-    def holding(self, other: "ScriptedDecoder") -> "ScriptedDecoder":
-        """Itself, with what the other's slots hold."""
-        self._prompt_tokens, self._expected = other._prompt_tokens, other._expected
-        return self
+    def hold(self, slot: int, other: "ScriptedDecoder") -> None:
+        """What the other holds there."""
+        self._prompt_tokens[slot], self._expected[slot] = other._prompt_tokens[slot], other._expected[slot]
 
     def copy(self, source: int, target: int, length: int) -> None:
         self.calls.append(f"copy {length}")

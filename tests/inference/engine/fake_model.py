@@ -68,9 +68,8 @@ class Speech:
 
 
 class FakeEngine:
-    limits = PromptLimits(context_size=2**30, longest_token=1)
-
     def __init__(self, options: LoadOptions, emit: Emit) -> None:
+        self.limits = PromptLimits(context_size=options.context_size or 2**30, longest_token=1)
         self._slots = options.max_sequences
         self._emit = emit
         self._speeches: dict[str, Speech] = {}

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -250,6 +251,14 @@ def test_m8_a_prompt_far_too_long_is_refused_without_being_counted(form: str) ->
     assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}
 
 
+def test_a_prompt_of_long_added_tokens_is_not_far_too_long() -> None:
+    source = byte_tokenizer()
+    source.add_tokens(" " * 24)
+    with running_engine(scripted("brass lamp"), source, vocabulary=len(source), context_size=64) as (engine, collector):
+        assert engine.submit(ask("one", " " * 24 * 30)).prompt_tokens == 30
+        collector.outputs("one")
+
+
 def test_what_just_fits_the_context_runs() -> None:
     with running_engine(scripted("on and on", end=False), LETTERS, context_size=40) as (engine, collector):
         engine.submit(ask("one", "x" * 30, SamplingParams(temperature=0, max_tokens=10)))
@@ -306,15 +315,41 @@ def test_many_threads_may_submit_and_cancel_at_once() -> None:
 
 def test_another_decoder_is_taken_up_between_two_steps_and_who_runs_goes_on() -> None:
     before, after = scripted("a" * 40, pause=0.02), scripted("b" * 40)
+
+    def go_on(held: Mapping[int, int]) -> ScriptedDecoder:
+        for slot in held:
+            after.hold(slot, before)
+        return after
+
     with running_engine(before, BYTES) as (engine, collector):
-        engine.submit(ask("running", "hello", ENDLESS))
+        engine.submit(ask("early", "hello, who is there?", SamplingParams(temperature=0, max_tokens=1)))
+        collector.outputs("early")
+        engine.submit(ask("running", "hello, who is there?", ENDLESS))
         collector.wait_for_tokens("running", 2)
-        engine.swap(lambda: after.holding(before))
+        engine.swap(go_on)
         text = collector.text("running")
-        engine.submit(ask("later", "hello", ENDLESS))
-        assert collector.text("later") == "b" * 40
+        cached = [collector.outputs(name)[-1].usage for name in ("early", "running")]
+        for name in ("later", "last"):
+            engine.submit(ask(name, "hello, who is there?", ENDLESS))
+            assert collector.text(name) == "b" * 40
+            cached.append(collector.outputs(name)[-1].usage)
     assert re.fullmatch("a{2,39}b+", text)
     assert len(text) == 40
+    # What other kernels left is nobody's prefix.
+    assert [usage.cached_tokens > 0 for usage in cached if usage] == [False, True, False, True]
+
+
+def test_a_decoder_that_cannot_be_made_changes_nothing() -> None:
+    def fail(held: Mapping[int, int]) -> ScriptedDecoder:
+        raise RuntimeError("not enough memory: you tried to allocate 48 bytes")
+
+    with running_engine(scripted("brass lamp", pause=0.02), BYTES) as (engine, collector):
+        engine.submit(ask("running", "hello", ENDLESS))
+        collector.wait_for_tokens("running", 2)
+        engine.swap(fail)
+        assert collector.text("running") == "brass lamp"
+        engine.submit(ask("later", "hello", ENDLESS))
+        assert collector.text("later") == "brass lamp"
 
 
 @pytest.mark.parametrize("form", ["ids", "messages"])

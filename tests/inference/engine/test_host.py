@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from inference.engine import (
+    ContextLengthExceeded,
     EngineClient,
     EngineDied,
+    EngineError,
     FinishReason,
     HostClient,
     HostUnavailable,
@@ -184,6 +186,26 @@ async def test_m5_unload_waits_for_running_requests_and_refuses_new_ones(host: R
     assert not process_exists(pid)
     assert await host.commands.models() == []
     assert [path.name for path in host.run_dir.glob("*.sock")] == ["host.sock"]
+
+
+async def test_what_is_too_long_for_a_model_that_leaves_may_fit_the_next(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"), LoadOptions(context_size=64))
+    stream = await host.engine.generate("m", request(max_tokens=10_000_000))
+    with pytest.raises(ContextLengthExceeded):
+        await host.engine.generate("m", request(prompt="x" * 65))
+    loading = asyncio.create_task(host.commands.load("m", host.folder("m"), LoadOptions(context_size=128)))
+    refused: EngineError = ContextLengthExceeded("")
+    async with asyncio.timeout(10):
+        while isinstance(refused, ContextLengthExceeded):  # until it is told that the model leaves
+            await asyncio.sleep(0.01)
+            with pytest.raises(EngineError) as caught:
+                await host.engine.generate("m", request(prompt="x" * 65))
+            refused = caught.value
+    assert isinstance(refused, ModelNotLoaded)
+    assert refused.details["retry_after"] > 0
+    await stream.close()
+    await loading
+    assert len(await read(await host.engine.generate("m", request(prompt="x" * 65)))) == 5
 
 
 async def test_a_forced_unload_cancels_running_requests(host: RunningHost) -> None:

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 from inference.engine.decoder import CPU, LlamaDecoder, Placement
 from inference.engine.decoders import read_config
 from inference.engine.linear import linear_maker
-from inference.engine.replays import Record, Replays, record_on_gpu
+from inference.engine.replays import GraphRecorder, Record, Replays
 from inference.engine.spans import Span
 from inference.engine.weights import Checkpoint, FolderTensors, read_architecture
 
@@ -77,21 +77,21 @@ def check_that_both_give_the_same(recorded: LlamaDecoder, plain: LlamaDecoder) -
 def test_replayed_steps_give_what_they_give_as_they_are(folder: Path) -> None:
     record = Recorder()
     check_that_both_give_the_same(opened(folder, record), opened(folder, None))
-    # For 1, 2 and 4 rows, and up to 64 places and up to 100.
-    assert (record.recorded, record.replayed) == (6, 24)
+    # For 1, 2, 4 and 8 rows, and up to 64 places and up to 100.
+    assert (record.recorded, record.replayed) == (8, 24)
 
 
 @on_gpu
 @pytest.mark.parametrize("gpu_layers", [1, 3])
 def test_steps_recorded_on_the_gpu_give_what_they_give_as_they_are(folder: Path, gpu_layers: int) -> None:
-    recorded = []
+    recorder, recorded = GraphRecorder(), []
 
     def record(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        recorded.append(record_on_gpu(step))
+        recorded.append(recorder(step))
         return recorded[-1]
 
     check_that_both_give_the_same(*(opened(folder, each, gpu_layers=gpu_layers) for each in (record, None)))
-    assert len(recorded) == 6
+    assert len(recorded) == 8
 
 
 def test_a_step_that_cannot_be_recorded_runs_as_it_is(folder: Path) -> None:
@@ -106,8 +106,13 @@ def test_a_step_that_cannot_be_recorded_runs_as_it_is(folder: Path) -> None:
 
 
 def test_a_step_that_would_copy_much_is_not_recorded() -> None:
-    replays = Replays(lambda rows, *rest: rows, Recorder(), device=CPU, context=4096, place_bytes=2**16)
-    rows = torch.ones(4, 8)
-    assert replays.run(rows, [0, 1, 2, 3], [5, 6, 7, 255]) is not None
-    assert replays.run(rows, [0, 1, 2, 3], [5, 6, 7, 256]) is None
+    def compute(rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
+        return rows + slots[:, None] + positions[:, None]
+
+    replays = Replays(compute, Recorder(), device=CPU, most_rows=4, context=4096, hidden=8, place_bytes=2**16)
+    rows = torch.ones(3, 8)
+    got = replays.run(rows, [0, 1, 2], [5, 6, 255])
+    assert got is not None
+    assert got[:, 0].tolist() == [6, 8, 258]
+    assert replays.run(rows, [0, 1, 2], [5, 6, 256]) is None
     assert replays.run(rows[:2], [0, 1], [5, 256]) is not None
