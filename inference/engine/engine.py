@@ -214,6 +214,8 @@ class Engine:
         for slot, start in plan.cleared:
             self._decoder.clear(slot, start)
         sequences, spans = to_spans(plan)
+        if not spans:  # all have just ended
+            return
         logits = self._decoder.run(spans)
         note_computed(plan)
         logits = score_prompts(plan, logits, self._intake.describe)

@@ -18,6 +18,7 @@ from inference.engine import frames
 from inference.engine.channel import BrokenFrame, Channel
 from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest, ModelNotLoaded
 from inference.engine.frames import Frame, StepOutput
+from inference.engine.limits import PromptLimits
 from inference.engine.peer import Peer
 from inference.engine.places import Places
 from inference.engine.request import EmbeddingRequest, EngineStats, GenerationOutput, GenerationRequest, ModelState
@@ -146,13 +147,16 @@ class ModelServer:
         client = Peer(Channel(reader, writer), next(self._client_numbers))
         self._clients.add(client)
         try:
-            await client.channel.greet(self._engine.limits if self._engine else None)
+            await client.channel.greet(self._limits())
             while (frame := await client.channel.receive()) is not None:
                 self._take(client, frame)
         except BrokenFrame as error:
             client.send(frames.failed(0, InvalidRequest(str(error))))
         finally:
             self._leave(client)
+
+    def _limits(self) -> PromptLimits | None:
+        return None if self._engine is None or self._draining else self._engine.limits
 
     def _take(self, client: Peer, frame: Frame) -> None:
         if isinstance(frame, ASKING):

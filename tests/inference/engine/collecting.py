@@ -84,6 +84,7 @@ class ScriptedDecoder:
         self.calls: list[str] = []
 
     def run(self, spans: Sequence[Span]) -> Tensor:
+        assert spans, "a step of nothing"
         time.sleep(self._pause)
         decodes = [span for span in spans if self._expected.get(span.slot) == (span.start, span.ids[0])]
         self.calls += [f"decode {len(decodes)}"] * bool(decodes)

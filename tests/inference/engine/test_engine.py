@@ -339,6 +339,18 @@ def test_another_decoder_is_taken_up_between_two_steps_and_who_runs_goes_on() ->
     assert [usage.cached_tokens > 0 for usage in cached if usage] == [False, True, False, True]
 
 
+def test_what_was_computed_for_who_cancelled_last_is_not_lost() -> None:
+    with running_engine(scripted("brass lamp", end=False, pause=0.01), BYTES) as (engine, collector):
+        for name in ("first", "again"):
+            engine.submit(ask(name, "hello, who is there?", ENDLESS))
+            collector.wait_for_tokens(name, 2)
+            engine.cancel(name)
+            assert collector.outputs(name)[-1].finish_reason == FinishReason.CANCELLED
+        usage = collector.outputs("again")[-1].usage
+    assert usage is not None
+    assert usage.cached_tokens > 10
+
+
 def test_a_decoder_that_cannot_be_made_changes_nothing() -> None:
     def fail(held: Mapping[int, int]) -> ScriptedDecoder:
         raise RuntimeError("not enough memory: you tried to allocate 48 bytes")
