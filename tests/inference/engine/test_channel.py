@@ -11,7 +11,7 @@ import pytest
 from inference.engine import HostClient, HostUnavailable, InvalidRequest, ModelNotLoaded, ModelState
 from inference.engine.channel import MAX_FRAME_BYTES, PROTOCOL_VERSION, Channel, connect
 from inference.engine.connection import Connection
-from inference.engine.frames import Failed, Frame, Generate, Hello, Leaving, ListModels, Models, Ping
+from inference.engine.frames import Draining, Failed, Frame, Generate, Hello, Leaving, ListModels, Models, Ping
 from tests.inference.engine.processes import RunningHost, eventually_idle, read, request, running_host
 
 NO_UNICODE = b"\x82\xa4type\xa4Find\xa8model_id\xa2\xff\xfe"
@@ -155,7 +155,7 @@ async def test_a_model_that_is_unloaded_says_so_and_stays_until_its_clients_have
     await host.commands.load("m", host.folder("m"))
     client = await connect(await host.commands.find("m"))
     unloading = asyncio.create_task(host.commands.unload("m"))
-    assert await client.receive() == Leaving()
+    assert [await client.receive() for _ in range(2)] == [Draining(), Leaving()]
     client.send(Generate(1, request()))  # asked before it was heard: the socket is still there to take it
     refusal = await client.receive()
     assert isinstance(refusal, Failed)
