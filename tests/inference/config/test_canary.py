@@ -150,8 +150,8 @@ def test_o4_every_line_of_the_logs_is_json(heard: ServedStoa, worker: RunningWor
     served = heard.log.read_text().splitlines()
     assert len(served) > 5
     assert [line for line in served if not line.startswith('{"')] == []
-    worked = [line for line in worker.log.read_text().splitlines() if line.startswith("{")]  # Celery greets before that
-    assert worked
+    # Celery greets before that, and a worker with nothing to complain of may have written no line yet.
+    worked = [line for line in worker.log.read_text().splitlines() if line.startswith("{")]
     assert {"event", "level", "timestamp"} <= set.intersection(*(set(json.loads(line)) for line in [*served, *worked]))
 
 
