@@ -142,17 +142,24 @@ async def test_o3_what_is_said_is_in_no_log_trace_metric_or_broker(
     assert {place: found for place, found in where.items() if found} == {}
 
 
-def test_o4_every_line_of_the_logs_is_json(heard: ServedStoa, worker: RunningWorker):
+def test_o4_every_line_of_the_logs_is_json(heard: ServedStoa, worker: RunningWorker, receiver: Receiver):
     heard.get("/nowhere")
     ask(heard, "bug", "x")
     heard.post("/models", {})
-    submit(heard, "bug")
+    submit(heard, "hello", webhook_url=receiver.url)  # which answers 500, and the worker says so
+    deadline = time.monotonic() + 60
+    while not (worked := lines_of(worker)):
+        assert time.monotonic() < deadline, worker.log.read_text()
+        time.sleep(0.1)
     served = heard.log.read_text().splitlines()
     assert len(served) > 5
     assert [line for line in served if not line.startswith('{"')] == []
-    # Celery greets before that, and a worker with nothing to complain of may have written no line yet.
-    worked = [line for line in worker.log.read_text().splitlines() if line.startswith("{")]
     assert {"event", "level", "timestamp"} <= set.intersection(*(set(json.loads(line)) for line in [*served, *worked]))
+
+
+def lines_of(worker: RunningWorker) -> list[str]:
+    """Its own, written whole; Celery greets before that."""
+    return [line for line in worker.log.read_text().splitlines(keepends=True) if line[0] == "{" and line[-1] == "\n"]
 
 
 def test_o5_an_errors_request_id_is_in_the_log(heard: ServedStoa):
