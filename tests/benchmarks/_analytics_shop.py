@@ -1,9 +1,10 @@
-"""One shop of a benchmark's size, in a database of its own: what its figures cost. Prints JSON.
+"""One shop of a benchmark's size, in a database of its own: it is made, and what its figures cost. Prints JSON.
 
-Run by `analytics` in a process of its own, with DATABASE_URL and STOA_HOME set.
+Each step is run by `analytics` in a process of its own, with DATABASE_URL and STOA_HOME set.
 """
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -38,6 +39,7 @@ from shared.accounts.services import create_api_key  # noqa: E402
 
 SHOPS, PRODUCTS_EACH, CATEGORIES, OWNED, DAYS = 1000, 5, 20, 3, 1095
 STATUSES = ["complete"] * 17 + ["refunded", "cancelled", "processing"]
+PEOPLE = {"platform": "admin@bench.example", "owner": "owner5@bench.example"}
 DASHBOARD = "/admin/dashboard/"
 READS = {
     "GET /analytics": "/api/analytics",
@@ -49,9 +51,9 @@ READS = {
 }
 
 
-def make_shop(orders: int) -> dict[str, User]:
-    """1000 shops, of which one owner has three, with `orders` orders over three years. Answers who asks."""
-    admin = User.objects.create(email="admin@bench.example", role="SUPER_ADMIN")
+def make_shop(orders: int) -> None:
+    """1000 shops, of which each owner has three, with `orders` orders over three years."""
+    User.objects.create(email=PEOPLE["platform"], role="SUPER_ADMIN")
     owners = User.objects.bulk_create(
         User(email=f"owner{number}@bench.example", role="STORE_OWNER") for number in range(SHOPS // OWNED + 1)
     )
@@ -75,7 +77,6 @@ def make_shop(orders: int) -> dict[str, User]:
     drawn = _orders(orders, products, [user.pk for user in customers], Random(7))
     for _ in insert_past_orders(drawn, random=Random(7)):
         pass
-    return {"platform": admin, "owner": owners[5]}
 
 
 def _orders(count: int, products: list[Product], customer_ids: list[int], random: Random) -> Iterator[PastOrder]:
@@ -90,32 +91,48 @@ def _orders(count: int, products: list[Product], customer_ids: list[int], random
         yield PastOrder(random.choice(customer_ids), at, "EUR", lines, endings, delivery_fee=490)
 
 
-def timed(call: Callable[[], Any], times: int) -> dict[str, float]:
+def settle() -> None:
+    """As a shop is that was not filled a moment ago: statistics are new, and PostgreSQL has written what it held and
+    vacuums nothing."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("ANALYZE")
+            return
+        cursor.execute("VACUUM ANALYZE")
+        cursor.execute("CHECKPOINT")
+        vacuums = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'"
+        while cursor.execute(vacuums).fetchone() != (0,):
+            time.sleep(1)
+
+
+def taken(call: Callable[[], Any], times: int) -> list[float]:
     """Milliseconds."""
-    taken = []
+    took = []
     for _ in range(times):
         began = time.perf_counter()
         call()
-        taken.append((time.perf_counter() - began) * 1000)
-    return {"p50": statistics.median(taken), "p95": sorted(taken)[int(len(taken) * 0.95)]}
+        took.append((time.perf_counter() - began) * 1000)
+    return took
 
 
-def measure_reads(people: dict[str, User], times: int) -> dict[str, Any]:
+def measure_reads(times: int) -> dict[str, list[float]]:
+    """What each took, in milliseconds."""
+    gc.collect()
+    gc.freeze()  # as the server does once it has started
     today = datetime.now(UTC).date()
     days = {"first": today - timedelta(days=89), "last": today}
     measured = {}
-    for name, user in people.items():
+    for name, email in PEOPLE.items():
+        user = User.objects.get(email=email)
         key = create_api_key(user=user, name="bench", now=timezone.now())[1]
         client = Client(headers={"Authorization": f"Bearer {key}", "Host": "localhost"})
-        for read, path in READS.items():
-            url = path.format(**days)
-            for _ in range(3):
-                assert client.get(url).status_code == 200
-            measured[f"{read}, {name}"] = timed(lambda client=client, url=url: client.get(url), times)  # type: ignore[misc]
         browser = Client(headers={"Host": "localhost"})
         browser.force_login(user)
-        assert browser.get(DASHBOARD).status_code == 200
-        measured[f"the dashboard, {name}"] = timed(lambda browser=browser: browser.get(DASHBOARD), times)  # type: ignore[misc]
+        asks = {read: (client, path.format(**days)) for read, path in READS.items()}
+        for read, (asker, url) in (asks | {"the dashboard": (browser, DASHBOARD)}).items():
+            for _ in range(3):
+                assert asker.get(url).status_code == 200
+            measured[f"{read}, {name}"] = taken(lambda asker=asker, url=url: asker.get(url), times)  # type: ignore[misc]
     return measured
 
 
@@ -150,7 +167,7 @@ def measure_writes(times: int) -> dict[str, float]:
     products = list(Product.objects.filter(quantity__gt=100).order_by("pk")[:400])
     lines = [WantedLine(product_id=product.pk, quantity=1) for product in products[::200]]
     past = list(_orders(2000, products, [customer.pk], Random(1)))
-    taken: dict[str, list[float]] = {}
+    measured: dict[str, list[float]] = {}
     for number in range(times):
         for name in ("with", "without"):
             if name == "without":
@@ -160,53 +177,62 @@ def measure_writes(times: int) -> dict[str, float]:
             def buy() -> None:
                 place_order(customer=customer, lines=lines, delivery=Delivery(), now=timezone.now())
 
-            taken.setdefault(f"an order {name}", []).append(timed(buy, 40)["p50"])
-            began = time.perf_counter()
-            list(insert_past_orders(past, random=Random(f"{name} {number}")))
-            taken.setdefault(f"in bulk {name}", []).append((time.perf_counter() - began) * 1000)
+            measured.setdefault(f"an order {name}", []).append(statistics.median(taken(buy, 40)))
+
+            def write(random: Random = Random(f"{name} {number}")) -> None:  # noqa: B008 - each turn has its own
+                list(insert_past_orders(past, random=random))
+
+            measured.setdefault(f"in bulk {name}", []).extend(taken(write, 1))
             if name == "without":
                 with transaction.atomic():
                     triggers.make()
-    return {name: statistics.median(values) for name, values in taken.items()}
+    return {name: statistics.median(values) for name, values in measured.items()}
+
+
+def make(orders: int) -> dict[str, float]:
+    """The shop, its figures and chains. How long they took, in seconds."""
+    call_command("migrate", verbosity=0)
+    began = time.perf_counter()
+    make_shop(orders)
+    made, entries = time.perf_counter(), Entry.objects.count()
+    services.fold(now=timezone.now())
+    while services.make_chain():
+        pass
+    folded = time.perf_counter()
+    settle()
+    return {"seed s": made - began, "entries": entries, "fold s": folded - made}
+
+
+def measure_live(times: int) -> dict[str, float]:
+    """The figures straight from the orders, in milliseconds; every figure of ours compared with them, in seconds."""
+    overview = statistics.median(taken(lambda: live(timezone.now().replace(hour=0)), times))
+    sales = statistics.median(taken(live_sales, times))
+    began = time.perf_counter()
+    assert reconcile.differences() == []
+    return {"live": overview, "live sales": sales, "reconcile s": time.perf_counter() - began}
+
+
+def rebuild() -> dict[str, float]:
+    began = time.perf_counter()
+    while not services.rebuild_some(now=timezone.now()).is_complete:
+        pass
+    return {"rebuild s": time.perf_counter() - began}
+
+
+STEPS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "make": make,
+    "reads": measure_reads,
+    "live": measure_live,
+    "writes": lambda times: measure_writes(times) | rebuild(),  # some were not counted
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("orders", type=int)
-    parser.add_argument("--times", type=int, default=60)
-    parser.add_argument("--writes", action="store_true")
+    parser.add_argument("step", choices=STEPS)
+    parser.add_argument("count", type=int, help="how many orders to make, or how often to measure")
     given = parser.parse_args()
-    call_command("migrate", verbosity=0)
-    told: dict[str, Any] = {}
-
-    def tell(**parts: Any) -> None:
-        told.update(parts)
-        print(json.dumps(parts), file=sys.stderr, flush=True)  # ten million orders take an hour
-
-    began = time.perf_counter()
-    people = make_shop(given.orders)
-    tell(**{"seed s": time.perf_counter() - began, "entries": Entry.objects.count()})
-    began = time.perf_counter()
-    services.fold(now=timezone.now())
-    while services.make_chain():
-        pass
-    tell(**{"fold s": time.perf_counter() - began})
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE" if connection.vendor == "sqlite" else "VACUUM ANALYZE")
-    tell(reads=measure_reads(people, given.times))
-    times = 3 if given.orders > 10**5 else 10
-    tell(live=timed(lambda: live(timezone.now().replace(hour=0)), times))
-    tell(**{"live sales": timed(live_sales, times)})
-    began = time.perf_counter()
-    assert reconcile.differences() == []
-    tell(**{"reconcile s": time.perf_counter() - began})
-    if given.writes:
-        tell(writes=measure_writes(5))
-        began = time.perf_counter()
-        while not services.rebuild_some(now=timezone.now()).is_complete:  # some were not counted
-            pass
-        tell(**{"rebuild s": time.perf_counter() - began})
-    json.dump(told, sys.stdout)
+    json.dump(STEPS[given.step](given.count), sys.stdout)
 
 
 if __name__ == "__main__":

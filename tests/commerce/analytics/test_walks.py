@@ -274,6 +274,6 @@ class FiguresWalk(Walk):
         return known[pick % len(known)]
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(4 * 3600)  # WALKS=300 takes more than an hour on PostgreSQL
 def test_the_figures_are_right_whatever_happens(db: None):
     walk(FiguresWalk, walks=5)
