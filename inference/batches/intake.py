@@ -38,7 +38,7 @@ def read_batch(body: bytes) -> ReadBatch:
     if not 0 < len(pieces) <= settings.BATCH_MOST_REQUESTS:
         most = settings.BATCH_MOST_REQUESTS
         raise InvalidRequest(f"requests is wrong: a batch has 1 to {most} of them.", field="requests")
-    given = {name: value for name, value in parse_json(rest).items() if name != "requests"}
+    given = parse_json(rest)
     head = parse(given, BatchHead)
     parameters = {name: value for name, value in given.items() if name not in ("model", "webhook_url")}
     shared = _Shared(head.model, parameters)

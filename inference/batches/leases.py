@@ -26,10 +26,15 @@ class Claimed:
     is_lonely: bool
 
 
+def lock_batch(batch_pk: int) -> Batch | None:
+    """Nobody else changes it until the transaction's end. None: it was erased, with its user."""
+    return Batch.objects.select_for_update(no_key=True).filter(pk=batch_pk).first()
+
+
 def open_lease(*, batch_pk: int, worker: str, now: datetime) -> uuid.UUID | None:
     """A right to claim requests; None where the batch has ended or rests, or this worker works on it already."""
     with transaction.atomic():
-        batch = Batch.objects.select_for_update(no_key=True).filter(pk=batch_pk).first()
+        batch = lock_batch(batch_pk)
         if batch is None or batch.status != Batch.Status.PROCESSING or batch.resume_at > now:
             return None
         if Lease.objects.filter(batch=batch, worker=worker, until__gt=now).exists():
@@ -69,8 +74,10 @@ def has_pending(*, batch_pk: int) -> bool:
     return any(pending.filter(is_lonely=lonely).exists() for lonely in (False, True))
 
 
+@transaction.atomic
 def hand_back(*, lease_id: uuid.UUID, batch_pk: int, requests: Sequence[int]) -> None:
     """These were not done, through no fault of theirs: whoever is next begins them anew."""
+    lock_batch(batch_pk)
     mine = BatchRequest.objects.filter(batch=batch_pk, lease=lease_id, pk__in=requests)
     mine.update(status=BatchRequest.Status.PENDING, lease=None, attempts=F("attempts") - 1)
 
@@ -78,6 +85,7 @@ def hand_back(*, lease_id: uuid.UUID, batch_pk: int, requests: Sequence[int]) ->
 @transaction.atomic
 def close_lease(*, lease_id: uuid.UUID, batch_pk: int) -> None:
     """The end of a lease whose worker lives: what it still has is handed back."""
+    lock_batch(batch_pk)
     mine = BatchRequest.objects.filter(batch=batch_pk, lease=lease_id)
     mine.update(status=BatchRequest.Status.PENDING, lease=None, attempts=F("attempts") - 1)
     Lease.objects.filter(pk=lease_id).delete()

@@ -9,7 +9,7 @@ from functools import partial
 from django.db import transaction
 from django.db.models import F
 
-from inference.batches.leases import LASTS, Claimed, claim
+from inference.batches.leases import LASTS, Claimed, claim, lock_batch
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.config.celery import send
 from inference.engine import Usage
@@ -56,7 +56,7 @@ def store_and_claim(
 def store(*, lease_id: uuid.UUID, batch_pk: int, outcomes: Sequence[Outcome], now: datetime) -> bool:
     """Write what came of requests under this lease, and renew it. What is no longer the lease's is dropped: somebody
     else does it, or nobody needs it. Answers whether the lease holds and the batch goes on."""
-    batch = _locked(batch_pk)
+    batch = lock_batch(batch_pk)
     if (
         batch is None
         or batch.status != Batch.Status.PROCESSING
@@ -71,14 +71,14 @@ def store(*, lease_id: uuid.UUID, batch_pk: int, outcomes: Sequence[Outcome], no
 def give_up(*, lease_id: uuid.UUID, batch_pk: int, requests: Sequence[int], now: datetime) -> None:
     """These were running when something crashed. They are run again, each alone; one that crashed alone, and not for
     the first time, has failed."""
-    if batch := _locked(batch_pk):
+    if batch := lock_batch(batch_pk):
         _crash(batch, lease_id, requests, now)
 
 
 @transaction.atomic
 def try_again(*, lease_id: uuid.UUID, batch_pk: int, outcome: Outcome, now: datetime) -> None:
     """This one's own failure may heal: it is done again, unless that was its last attempt."""
-    batch = _locked(batch_pk)
+    batch = lock_batch(batch_pk)
     rows = BatchRequest.objects.filter(batch=batch_pk, lease=lease_id, pk=outcome.request)
     if batch and not rows.filter(attempts__lt=MOST_ATTEMPTS).update(status=BatchRequest.Status.PENDING, lease=None):
         _write(batch, [outcome], lease_id, now)
@@ -97,7 +97,7 @@ def rest(*, batch_pk: int, pause: timedelta, now: datetime) -> None:
 
 @transaction.atomic
 def _reclaim_one(lease_id: uuid.UUID, batch_pk: int, now: datetime) -> bool:
-    batch = _locked(batch_pk)
+    batch = lock_batch(batch_pk)
     lease = Lease.objects.select_for_update().filter(pk=lease_id, until__lte=now)
     if batch is None or not lease.exists():
         return False
@@ -105,11 +105,6 @@ def _reclaim_one(lease_id: uuid.UUID, batch_pk: int, now: datetime) -> bool:
     _crash(batch, lease_id, list(held.values_list("pk", flat=True)), now)
     lease.delete()
     return True
-
-
-def _locked(batch_pk: int) -> Batch | None:
-    """Nobody else changes it until the transaction's end. None: it was erased, with its user."""
-    return Batch.objects.select_for_update(no_key=True).filter(pk=batch_pk).first()
 
 
 def _crash(batch: Batch, lease_id: uuid.UUID, requests: Sequence[int], now: datetime) -> None:

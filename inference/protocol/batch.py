@@ -105,13 +105,13 @@ def split(body: bytes) -> tuple[bytes, list[Raw]]:
     """The body with no requests in it, and each of these as its JSON, which shares the body's memory. InvalidRequest:
     it is no JSON object, or has no array of requests."""
     try:
-        requests = msgspec.json.decode(body, type=dict[str, Raw]).get("requests")
-        if requests is None:
+        fields = msgspec.json.decode(body, type=dict[str, Raw])
+        if "requests" not in fields:
             raise InvalidRequest("requests is required.", field="requests")
-        pieces = msgspec.json.decode(requests, type=list[Raw])
+        pieces = msgspec.json.decode(fields.pop("requests"), type=list[Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"The body is no JSON object with an array of requests: {error}.") from None
-    return body.replace(bytes(requests), b"[]", 1), pieces
+    return msgspec.json.encode(fields), pieces
 
 
 def inference_body(request: Mapping[str, Any], *, model_id: str, parameters: Mapping[str, Any]) -> native.InferenceBody:

@@ -1,4 +1,4 @@
-"""The `webhook_url` of a batch: its secret is shown once, to who gets the batch."""
+"""What POST /batch takes as it was sent, and the secret of its `webhook_url`, shown once to who gets the batch."""
 
 from typing import Any
 
@@ -55,3 +55,11 @@ def test_a_batch_that_is_refused_uses_up_no_secret(client: Client, settings: Set
 
     settings.BATCHES_BYTES_PER_USER = room
     assert submit(client, key=key)["webhook_secret"].startswith("whsec_")
+
+
+def test_what_looks_like_the_requests_before_them_stays(client: Client):
+    schema = {"enum": [BODY["requests"]]}
+    shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    answer = client.post("/batch", {"response_format": shape} | BODY, content_type="application/json")
+    assert answer.status_code == 200, answer.content
+    assert Batch.objects.get().parameters["response_format"]["json_schema"]["schema"] == schema

@@ -109,3 +109,37 @@ def test_who_claims_what_ran_in_a_crash_and_who_sweeps_do_not_wait_for_each_othe
     assert raised == []
     assert BatchRequest.objects.get().status == BatchRequest.Status.PENDING
     assert not Lease.objects.exists()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_who_hands_requests_back_and_who_changes_their_batch_do_not_wait_for_each_other(
+    make_batch: MakeBatch, closes: bool
+):
+    batch = make_batch(2)
+    lease_id = leases.open_lease(batch_pk=batch.pk, worker="w", now=NOW)
+    assert lease_id is not None
+    first, second = (one.pk for one in leases.claim(lease_id=lease_id, batch_pk=batch.pk, most=2))
+    raised: list[Exception] = []
+
+    def hand_back() -> None:
+        try:
+            if closes:
+                leases.close_lease(lease_id=lease_id, batch_pk=batch.pk)
+            else:
+                leases.hand_back(lease_id=lease_id, batch_pk=batch.pk, requests=[first, second])
+        except Exception as error:
+            raised.append(error)
+        finally:
+            connections.close_all()
+
+    handing_back = threading.Thread(target=hand_back)
+    with transaction.atomic():
+        Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
+        BatchRequest.objects.filter(pk=second).update(status="cancelled", lease=None)
+        handing_back.start()
+        handing_back.join(1)
+        BatchRequest.objects.filter(pk=first).update(status="cancelled", lease=None)
+    handing_back.join()
+
+    assert raised == []
+    assert set(BatchRequest.objects.values_list("status", flat=True)) == {"cancelled"}
