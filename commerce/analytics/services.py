@@ -7,7 +7,7 @@ each step is done once or not at all. Who finds it taken has nothing to do.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -28,8 +28,9 @@ ENTRIES_AT_ONCE = 20_000
 ROWS_AT_ONCE = 5_000  # of a rebuild: SQLite's other writers wait so long
 ROUND_S = 20.0  # the other tasks of a worker wait so long
 RECONCILED_AFTER = 3  # o'clock
+MIGRATES_WITHIN = timedelta(hours=1)
 MOST_TOLD = 100
-TABLES: tuple[tuple[type[models.Model], str], ...] = ((Order, "parent_id IS NULL AND"), (User, ""), (Review, ""))
+TABLES: tuple[type[models.Model], ...] = (Order, User, Review)
 
 T = TypeVar("T")
 
@@ -45,10 +46,11 @@ class Lag:
 
 
 @transaction.atomic
-def make_way() -> None:
+def make_way(*, now: datetime) -> None:
     """Before a migration: SQLite cannot rebuild a table that a trigger of another table names."""
     if connection.vendor == "sqlite":
         triggers.remove()
+        _note_migration(int(now.timestamp()))
 
 
 @transaction.atomic
@@ -59,15 +61,33 @@ def open_books() -> None:
     if not wanted <= set(connection.introspection.table_names()):
         return
     books, _ = Books.objects.get_or_create(pk=1, defaults={"time_zone": settings.ANALYTICS_TIME_ZONE})
-    is_right = triggers.are_there()
+    is_right = triggers.are_right()
     if not is_right:
         triggers.make()
+    _note_migration(0)
     if _nothing_to_count():
         for model in (Entry, Figure, ProductFigure, FirstOrder, ChainShop):
             model._default_manager.all().delete()
         Books.objects.filter(pk=1).update(is_stale=False, next_generation=None)
     elif not is_right:
         Books.objects.filter(pk=books.pk).update(is_stale=True)
+
+
+def _note_migration(began: int) -> None:
+    """When it began, for rounds of other processes: in the number that a file of SQLite has for its user."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA user_version = {began}")
+
+
+def _is_migrated(now: datetime) -> bool:
+    """Whether the triggers are away for a migration. One that began long ago has died."""
+    if connection.vendor != "sqlite":
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA user_version")
+        began = datetime.fromtimestamp(cursor.fetchone()[0], UTC)
+    return now - began < MIGRATES_WITHIN
 
 
 def _nothing_to_count() -> bool:
@@ -153,8 +173,9 @@ def needs_rebuild() -> bool:
 
 
 def keep_up(*, now: datetime) -> None:
-    """A round: the triggers are there, the ledger is folded, and a rebuild that is needed goes on for a while."""
-    if not triggers.are_there():
+    """A round: the triggers are there, the ledger is folded, and a rebuild that is needed goes on for a while. Triggers
+    of another version stay: it may be at work beside this one, and `migrate` makes those of its own."""
+    if not triggers.are_there() and not _is_migrated(now):
         logger.error("triggers_missing")
         open_books()
     until = time.monotonic() + ROUND_S
@@ -235,8 +256,8 @@ def _rebuild(books: Books, now: datetime, most: int) -> Progress:
     while _fold(books, now, ENTRIES_AT_ONCE) == ENTRIES_AT_ONCE:  # all that this moment sees
         pass
     source = Source(books.rebuilt_source)
-    model, condition = TABLES[source]
-    last = _slice_end(model, condition, books.rebuilt_id, most)
+    model = TABLES[source]
+    last = _slice_end(model, books.rebuilt_id, most)
     if last is not None:
         first = {"after": books.rebuilt_id, "up_to": last}
         folding.add(_slice(source), first, generation=books.next_generation, time_zone=books.next_time_zone)
@@ -280,10 +301,10 @@ def _complete(books: Books) -> Progress:
     return Progress(is_complete=True)
 
 
-def _slice_end(model: type[models.Model], condition: str, after: int, most: int) -> int | None:
+def _slice_end(model: type[models.Model], after: int, most: int) -> int | None:
     """The id of the last of so many rows past an id; None past the last row."""
     table = model._meta.db_table
-    rows = f"SELECT id FROM {table} WHERE {condition} id > %s ORDER BY id LIMIT %s"  # noqa: S608  # nosec B608
+    rows = f"SELECT id FROM {table} WHERE id > %s ORDER BY id LIMIT %s"  # noqa: S608  # nosec B608
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT MAX(id) FROM ({rows}) AS rows", [after, most])  # noqa: S608  # nosec B608
         found: int | None = cursor.fetchone()[0]

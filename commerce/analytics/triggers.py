@@ -13,7 +13,12 @@ TABLES = (of.ORDERS, of.LINES, of.REFUNDS, of.USERS, of.REVIEWS)
 
 
 def are_there() -> bool:
-    """Whether every trigger is there, enabled, and as this version makes it."""
+    """Whether every trigger is there and enabled, whichever version made it."""
+    return _wanted().keys() <= _there().keys()
+
+
+def are_right() -> bool:
+    """Whether they are as this version makes them, too."""
     return _there() == _wanted()
 
 
@@ -66,7 +71,7 @@ def _there() -> dict[str, str]:
         else:
             cursor.execute(
                 "SELECT t.tgname, p.prosrc FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
-                "WHERE starts_with(t.tgname, %s) AND t.tgrelid::regclass::text = ANY(%s) AND t.tgenabled <> 'D'",
+                "WHERE starts_with(t.tgname, %s) AND t.tgrelid::regclass::text = ANY(%s) AND t.tgenabled IN ('O', 'A')",
                 [triggers_postgresql.PREFIX, list(TABLES)],
             )
         return dict(cursor.fetchall())

@@ -3,7 +3,8 @@ against what they count for after it. So a million rows cost one INSERT, and wha
 
 What a row counts for depends on rows of other tables too. Those are locked against change before they are read, or
 two transactions that change one each would both count with the other's old state. Whoever locks a whole tree
-of orders first, as the services do, has these locks already.
+of orders first, as the services do, has these locks already. A transaction that goes on seeing an earlier moment would
+count with old states all the same: it is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,12 +25,13 @@ MANY = 200
 
 
 def triggers() -> dict[str, tuple[str, str, str]]:
-    """By name: the table, the event, and the body of the function of the same name."""
+    """By name: the table, the event, and the body of the function of the same name, which begins with all that is not
+    in it: whoever compares bodies compares everything."""
     made = dict(_all())
     for what, table in _TABLES.items():
         stale = f"BEGIN UPDATE {Books._meta.db_table} SET is_stale = TRUE; RETURN NULL; END"  # noqa: S608  # nosec B608
         made[f"{PREFIX}{what}_truncate"] = (table, "BEFORE TRUNCATE", stale)
-    return made
+    return {name: (table, event, f"/* {event} {CAREFUL} */ {body}") for name, (table, event, body) in made.items()}
 
 
 _TABLES = {"order": of.ORDERS, "line": of.LINES, "refund": of.REFUNDS, "user": of.USERS, "review": of.REVIEWS}
@@ -78,7 +80,8 @@ def _of_new_orders() -> str:
 
 
 def _of_orders(operation: str) -> str:
-    """`before` and `after` are the changed rows with their parents and parts, which this statement did not change."""
+    """`before` and `after` are the changed rows with their parents and parts, which this statement neither changed nor
+    made: an INSERT with ON CONFLICT DO UPDATE does both, and counts what it made as new."""
     columns = ", ".join(of.ORDER_COLUMNS)
     changed = [rows for rows, _ in _changed(operation)]
     ids = " UNION ".join(f"SELECT id, parent_id FROM {rows}" for rows in changed)  # noqa: S608  # nosec B608
@@ -87,7 +90,10 @@ def _of_orders(operation: str) -> str:
             SELECT o.id FROM ids JOIN {of.ORDERS} o ON o.id = ids.parent_id
             UNION SELECT o.id FROM ids JOIN {of.ORDERS} o ON o.parent_id = ids.id
             EXCEPT SELECT ids.id FROM ids
-        ) AS near JOIN {of.ORDERS} o ON o.id = near.id"""  # noqa: S608  # nosec B608
+        ) AS near JOIN {of.ORDERS} o ON o.id = near.id
+        WHERE CONCAT(o.xmin, ' ', o.cmin) NOT IN (
+            SELECT CONCAT(o.xmin, ' ', o.cmin) FROM ids JOIN {of.ORDERS} o ON o.id = ids.id LIMIT 1
+        )"""  # noqa: S608  # nosec B608
     names = {"old_rows": "before", "new_rows": "after"}
     whole = {
         name: "SELECT * FROM beside" + (f" UNION ALL SELECT {columns} FROM {rows}" if rows in changed else "")  # noqa: S608  # nosec B608
@@ -126,6 +132,13 @@ def _lock(ids: str) -> str:
     return f"PERFORM 1 FROM {of.ORDERS} WHERE id IN ({ids}) AND {not_ours} ORDER BY id FOR SHARE;"  # nosec B608
 
 
+_REFUSE_OLD_MOMENTS = """
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE EXCEPTION 'orders, their lines and refunds are written at READ COMMITTED alone'
+        USING HINT = 'Begin the transaction without another isolation level.', ERRCODE = 'feature_not_supported';
+    END IF;"""
+
+
 def _trigger(
     what: str, operation: str, columns: Sequence[str], lock: str, select: str
 ) -> tuple[str, tuple[str, str, str]]:
@@ -133,12 +146,13 @@ def _trigger(
     event = f"AFTER {operation.upper()} ON {_TABLES[what]} REFERENCING {transition}"
     skip = _unless_changed(columns) if operation == "update" else ""
     entries = of.into_ledger(select)
+    refuse = _REFUSE_OLD_MOMENTS if lock else ""
     few = f"{lock} {entries};"
     many = f"{_planned_now(lock.replace('PERFORM', 'SELECT', 1))} {_planned_now(entries)}"
     rows = " UNION ALL ".join(f"SELECT 1 FROM {rows}" for rows, _ in _changed(operation))  # noqa: S608  # nosec B608
     count = f"(SELECT COUNT(*) FROM (SELECT 1 FROM ({rows}) AS changed LIMIT {MANY}) AS counted)"  # noqa: S608  # nosec B608
     free = "".join(f"PERFORM set_config('{name}', 'on', TRUE);" for name in ("enable_hashjoin", "enable_seqscan"))
-    body = f"BEGIN {skip} IF {count} < {MANY} THEN {few} ELSE {free} {many} END IF; RETURN NULL; END"
+    body = f"BEGIN {skip} {refuse} IF {count} < {MANY} THEN {few} ELSE {free} {many} END IF; RETURN NULL; END"
     return f"{PREFIX}{what}_{operation}", (_TABLES[what], event, body)
 
 

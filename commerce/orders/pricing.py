@@ -7,7 +7,7 @@ from django.conf import settings
 
 from commerce.catalog.models import Product, Variation
 from shared.api.errors import ValidationFailed
-from shared.api.money import LARGEST_MINOR_UNITS
+from shared.api.money import LARGEST_ORDER
 
 NOT_FOR_SALE = "This product is not for sale."
 CHOOSE_VARIATION = "This product is sold in variations: name one of them."
@@ -81,6 +81,5 @@ def _require_one_payable_sum(lines: Sequence[PricedLine]) -> None:
     if len(currencies) > 1:
         text = f"An order is in one currency, these products are in {', '.join(currencies)}: order them apart."
         raise ValidationFailed({"products": [text]})
-    # Half: tax and delivery come on top, and no order is anywhere near.
-    if sum(line.subtotal for line in lines) > LARGEST_MINOR_UNITS // 2:
+    if sum(line.subtotal for line in lines) > LARGEST_ORDER:
         raise ValidationFailed({"products": ["This order is too large: split it."]})

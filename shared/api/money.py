@@ -37,7 +37,8 @@ EXPONENTS: Mapping[str, int] = (
 )
 # Up to fifteen digits a double gives back the very number it was made from, in our JSON and in everybody else's.
 LARGEST_MINOR_UNITS = 10**15 - 1
-LARGEST_PRICE = 10**12  # in minor units; orders add and multiply prices, and stay below the bound above
+LARGEST_PRICE = 10**12  # in minor units; orders add and multiply prices
+LARGEST_ORDER = 10**13  # of goods; figures add up orders in 64 bits, and there is room for 900,000 such ones
 
 
 class InvalidMoney(ValueError):

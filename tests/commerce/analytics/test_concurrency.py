@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import NotSupportedError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from commerce.analytics import folding, reconcile, reports, scopes, services, triggers
@@ -75,6 +75,25 @@ def another_transaction(write: Callable[[], Any]) -> Iterator[Callable[[], None]
         yield commit
     finally:
         commit()
+
+
+def test_who_sees_an_earlier_moment_may_not_write_orders(crowd: Market):
+    if connection.vendor == "sqlite":
+        pytest.skip("Who writes to SQLite sees the newest moment.")
+    order = make_order(crowd.customers[0], crowd.products[:1], at=timezone.now(), status="pending")
+
+    def write() -> None:
+        with snapshots.write():
+            Order.objects.count()
+            with another_transaction(lambda: order.children.update(order_status="complete")) as commit:
+                commit()
+            Order.objects.filter(pk=order.pk).update(order_status="complete")
+
+    with pytest.raises(NotSupportedError, match="READ COMMITTED"):
+        write()
+    with snapshots.write():
+        Order.objects.update(customer_contact="0")  # counts for nothing
+    assert reconcile.differences() == []
 
 
 def test_writers_folders_and_readers_at_once(crowd: Market):

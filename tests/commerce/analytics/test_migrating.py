@@ -1,5 +1,6 @@
 """Migrations rebuild tables, and the triggers are there again afterwards."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.db import connection, models
 from django.utils import timezone
 from environ import Env
 
-from commerce.analytics import migrating, reconcile, services, triggers
+from commerce.analytics import contributions, migrating, reconcile, services, triggers
 from commerce.analytics.models import Books, Entry
 from commerce.config.settings.zones import time_zone
 from commerce.orders.models import Order
@@ -36,12 +37,13 @@ def test_a_table_that_a_migration_rebuilds_has_its_triggers_again():
     migrating.before(using="default", plan=A_PLAN)
     widen(65)
     order = make_order(market.customers[1], market.products[:2], at=now)  # as another process may meanwhile
+    services.keep_up(now=timezone.now())  # and its rounds
     widen(64)
     migrating.after(using="default")
 
-    assert triggers.are_there()
+    assert triggers.are_right()
     assert Books.objects.get().is_stale == (connection.vendor == "sqlite")
-    services.keep_up(now=now)
+    services.keep_up(now=timezone.now())
     Order.objects.filter(pk=order.pk).update(order_status="pending")
     assert reconcile.differences() == []
     assert_right(market, now)
@@ -76,8 +78,36 @@ def test_a_shop_that_had_orders_before_the_ledger_is_counted():
     assert_right(market, now)
 
 
-def test_a_zone_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("STOA_ANALYTICS_TIME_ZONE", "Europe/Atlantis")
+@pytest.mark.django_db(transaction=True)
+def test_triggers_that_a_migration_took_with_it_when_it_died_are_made_again():
+    began = timezone.now()
+    services.make_way(now=began)
+    services.keep_up(now=began + timedelta(minutes=59))
+    assert triggers.are_there() == (connection.vendor == "postgresql")
+
+    services.keep_up(now=began + timedelta(minutes=61))
+    assert triggers.are_there()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_versions_side_by_side_leave_each_other_their_triggers_until_one_migrates(monkeypatch: pytest.MonkeyPatch):
+    now = timezone.now()
+    with monkeypatch.context() as older:
+        older.setattr(contributions, "IS_APPROVED", "(f.status = 'approved')")
+        services.open_books()
+        assert triggers.are_right()
+    services.keep_up(now=now)
+    assert triggers.are_there()
+    assert not triggers.are_right()
+    assert not services.needs_rebuild()
+
+    migrating.after(using="default")
+    assert triggers.are_right()
+
+
+@pytest.mark.parametrize("name", ["Europe/Atlantis", "CET"])
+def test_a_zone_that_is_none_or_has_no_summer_time_in_postgresql_is_refused(monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setenv("STOA_ANALYTICS_TIME_ZONE", name)
 
     with pytest.raises(ImproperlyConfigured, match="name a time zone, as in Europe/Dublin"):
         time_zone(Env(), "STOA_ANALYTICS_TIME_ZONE")

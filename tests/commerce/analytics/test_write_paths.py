@@ -78,6 +78,27 @@ def replace_row(order: Order) -> None:
     )
 
 
+def upsert(order: Order, part: Order) -> None:
+    """Both by one statement, which inserts one of them."""
+    Order.objects.bulk_create(
+        [order, part], update_conflicts=True, unique_fields=["id"], update_fields=["order_status", "parent"]
+    )
+
+
+def upsert_new_part(order: Order) -> None:
+    Order.objects.filter(pk=order.pk).update(order_status="pending")
+    new, order.order_status = part(order), "complete"
+    new.pk, new.tracking_number = order.pk + 1000, "another"
+    upsert(order, new)
+
+
+def upsert_new_parent(order: Order) -> None:
+    moved = part(order)
+    order.pk, order.tracking_number = order.pk + 1000, "another"
+    moved.parent_id = order.pk
+    upsert(order, moved)
+
+
 WRITES: dict[str, Write] = {
     "a single save of a part": lambda m, o, now: save_everything(part(o), order_status="failed"),
     "a save of some columns": lambda m, o, now: Order(pk=o.pk, order_status="pending").save(
@@ -107,6 +128,8 @@ WRITES: dict[str, Write] = {
     "an update of no row": lambda m, o, now: Order.objects.filter(pk=0).update(order_status="failed"),
     "raw SQL": lambda m, o, now: run_sql(f"UPDATE {ORDERS} SET order_status = 'failed' WHERE parent_id IS NULL"),
     "a replaced row": lambda m, o, now: replace_row(o),
+    "a parent that changes with a part that is new": lambda m, o, now: upsert_new_part(o),
+    "a part that gets a parent that is new": lambda m, o, now: upsert_new_parent(o),
     "a deleted tree": lambda m, o, now: delete_tree(o),
     "a parent that is deleted before its parts": lambda m, o, now: delete_parent_first(o),
     "a tree that is deleted by one statement": lambda m, o, now: (
