@@ -50,7 +50,7 @@ def make_way(*, now: datetime) -> None:
     """Before a migration: SQLite cannot rebuild a table that a trigger of another table names."""
     if connection.vendor == "sqlite":
         triggers.remove()
-        _note_migration(int(now.timestamp()))
+        _note_migration(int(now.timestamp()) // 60)
 
 
 @transaction.atomic
@@ -73,11 +73,11 @@ def open_books() -> None:
         Books.objects.filter(pk=books.pk).update(is_stale=True)
 
 
-def _note_migration(began: int) -> None:
+def _note_migration(minute: int) -> None:
     """When it began, for rounds of other processes: in the number that a file of SQLite has for its user."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA user_version = {began}")
+            cursor.execute(f"PRAGMA user_version = {minute}")
 
 
 def _is_migrated(now: datetime) -> bool:
@@ -86,7 +86,7 @@ def _is_migrated(now: datetime) -> bool:
         return False
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA user_version")
-        began = datetime.fromtimestamp(cursor.fetchone()[0], UTC)
+        began = datetime.fromtimestamp(cursor.fetchone()[0] * 60, UTC)
     return now - began < MIGRATES_WITHIN
 
 
