@@ -23,12 +23,11 @@ from commerce.analytics.dashboard_access import SignInForm
 from commerce.analytics.dashboard_charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from commerce.analytics.dashboard_figures import TABLES, DashboardFigures
 from commerce.analytics.dashboard_periods import default_span, long_label, presets
-from commerce.analytics.filters import asked_currency, asked_shop, asked_span
+from commerce.analytics.filters import asked_currency, asked_language, asked_shop, asked_span
 from commerce.analytics.spreadsheets import csv_pieces, csv_rows
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ValidationFailed
-from shared.api.query import query_language
 
 MOST_SHOPS_TO_CHOOSE = 200  # of more, one types an id or follows the table's links
 MOST_ROWS = 10_000  # of a CSV file
@@ -75,12 +74,14 @@ def show_dashboard(request: HttpRequest) -> HttpResponse:
 def show_shops(request: HttpRequest) -> HttpResponse:
     """The table of shops alone: with very many of them, adding them up would hold the page up."""
     with _opened(request) as figures:
-        panel = panels.shops(figures, urlencode(_currency_and_days(figures)))
-    return render(request, "analytics/_panel.html", {"panel": panel, "csv_query": _asked_again(request, figures)})
+        panel = panels.shops(figures, urlencode(_asked_but_the_shop(figures)))
+    return render(
+        request, "analytics/_panel.html", {"panel": panel, "csv_query": urlencode(_asked_again(request, figures))}
+    )
 
 
 def download_table(request: HttpRequest, table: str) -> StreamingHttpResponse:
-    """A table of the page, with all its rows, as CSV."""
+    """A table of the page as CSV, with its first 10,000 rows."""
     if table not in TABLES:
         raise Http404
     kind, read = TABLES[table]
@@ -103,7 +104,7 @@ def _opened(request: HttpRequest) -> Iterator[DashboardFigures]:
     scope = scopes.scope_of(_asker(request), shop_id=asked_shop(asked), currency=asked_currency(asked))
     with reports.opened(scope, now=now) as report:
         span = asked_span(asked, report.today) or default_span(report.today)
-        yield DashboardFigures(report, span=span, language=query_language(asked))
+        yield DashboardFigures(report, span=span, asked_language=asked_language(asked))
 
 
 def _asker(request: HttpRequest) -> User:
@@ -138,8 +139,7 @@ def _page(request: HttpRequest) -> dict[str, Any]:
 
 def _context(request: HttpRequest, figures: DashboardFigures) -> dict[str, Any]:
     report, span, scope = figures.report, figures.span, figures.report.scope
-    page, shop_id = _page(request), _chosen_shop(request, figures)
-    kept = {"currency": scope.currency} | ({"shop_id": str(shop_id)} if shop_id else {})
+    page, shop_id, asked_again = _page(request), _chosen_shop(request, figures), _asked_again(request, figures)
     return page | {
         "figures": figures,
         "tiles": panels.tiles(figures),
@@ -155,8 +155,10 @@ def _context(request: HttpRequest, figures: DashboardFigures) -> dict[str, Any]:
         "shop_name": Shop.objects.get(pk=shop_id).name if shop_id else "",
         "currency": scope.currency,
         "currencies": sorted({str(settings.CURRENCY), scope.currency, *report.other_currencies()}),
-        "presets": _presets(report.today, span, kept),
-        "csv_query": _asked_again(request, figures),
+        "language": figures.language,
+        "languages": figures.languages,
+        "presets": _presets(report.today, span, asked_again),
+        "csv_query": urlencode(asked_again),
     }
 
 
@@ -171,7 +173,7 @@ def _panels(figures: DashboardFigures, *, is_platform: bool, with_shops: bool) -
     ]
     has_several = len(scope.shop_ids) > 1 if scope.shop_ids is not None else with_shops
     return (
-        [shown[0], panels.shops(figures, urlencode(_currency_and_days(figures))), *shown[1:]] if has_several else shown
+        [shown[0], panels.shops(figures, urlencode(_asked_but_the_shop(figures))), *shown[1:]] if has_several else shown
     )
 
 
@@ -180,23 +182,23 @@ def _chosen_shop(request: HttpRequest, figures: DashboardFigures) -> int | None:
     return shop_ids[0] if request.GET.get("shop_id") and shop_ids else None
 
 
-def _currency_and_days(figures: DashboardFigures) -> dict[str, str]:
-    span = figures.span
-    return {"currency": figures.report.scope.currency, "from": span.first.isoformat(), "to": span.last.isoformat()}
+def _asked_but_the_shop(figures: DashboardFigures) -> dict[str, str]:
+    asked = {"currency": figures.report.scope.currency} | _days(figures.span)
+    return asked | ({"language": figures.asked_language} if figures.asked_language else {})
 
 
-def _asked_again(request: HttpRequest, figures: DashboardFigures) -> str:
+def _asked_again(request: HttpRequest, figures: DashboardFigures) -> dict[str, str]:
     """The query of a link to another part of what this page shows."""
     shop_id = _chosen_shop(request, figures)
-    return urlencode(({"shop_id": str(shop_id)} if shop_id else {}) | _currency_and_days(figures))
+    return ({"shop_id": str(shop_id)} if shop_id else {}) | _asked_but_the_shop(figures)
 
 
-def _presets(today: Any, chosen: Span, kept: dict[str, str]) -> list[Preset]:
+def _days(span: Span) -> dict[str, str]:
+    return {"from": span.first.isoformat(), "to": span.last.isoformat()}
+
+
+def _presets(today: Any, chosen: Span, asked_again: dict[str, str]) -> list[Preset]:
     return [
-        Preset(
-            name=name,
-            query=urlencode(kept | {"from": span.first.isoformat(), "to": span.last.isoformat()}),
-            is_chosen=span == chosen,
-        )
+        Preset(name=name, query=urlencode(asked_again | _days(span)), is_chosen=span == chosen)
         for name, span in presets(today)
     ]

@@ -6,15 +6,16 @@ from datetime import date
 from functools import cached_property
 from typing import Any
 
+from django.db.models import Count
+
 from commerce.analytics import goods
 from commerce.analytics.calendars import Span
 from commerce.analytics.dashboard_periods import Columns, Sold, before, columns_of, summed, without_years_before
 from commerce.analytics.goods import CategoryCount
 from commerce.analytics.models import Figure
 from commerce.analytics.reports import Report, ShopSums, Sums
-from commerce.catalog.models import Product
-
-LOW_STOCK = 10  # pieces, as in GET /low-stock-products
+from commerce.catalog.models import Product, ProductQuerySet
+from shared.api.query import DEFAULT_LANGUAGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +60,23 @@ class Scarce:
 class DashboardFigures:
     """The figures of a report in some days, each compared with as many days before."""
 
-    def __init__(self, report: Report, *, span: Span, language: str) -> None:
-        self.report, self.span, self.language = report, span, language
+    def __init__(self, report: Report, *, span: Span, asked_language: str | None) -> None:
+        self.report, self.span, self.asked_language = report, span, asked_language
         self.span_before = before(span)
+
+    @cached_property
+    def language(self) -> str:
+        """Of the products and categories: the one that was asked for, else English as in the API. Of shops without
+        any English product it is the language of most of theirs."""
+        if self.asked_language:
+            return self.asked_language
+        own = self._own_languages
+        return own[0] if own and DEFAULT_LANGUAGE not in own else DEFAULT_LANGUAGE
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """What may be chosen: more than one where there is anything that is not English."""
+        return sorted({DEFAULT_LANGUAGE, self.language, *self._own_languages})
 
     @cached_property
     def sums(self) -> Sums:
@@ -124,11 +139,20 @@ class DashboardFigures:
         ]
 
     def low_stock(self, limit: int) -> list[Scarce]:
-        products = Product.objects.live().filter(quantity__lt=LOW_STOCK)
-        if self.report.scope.shop_ids is not None:
-            products = products.filter(shop__in=self.report.scope.shop_ids)
-        rows = products.order_by("quantity", "pk").values_list("pk", "name", "sku", "shop__name", "quantity")[:limit]
+        products = self._products.filter(language=self.language).low_stock()
+        rows = products.values_list("pk", "name", "sku", "shop__name", "quantity")[:limit]
         return [Scarce(product_id=pk, name=name, sku=sku, shop=shop, left=left) for pk, name, sku, shop, left in rows]
+
+    @property
+    def _products(self) -> ProductQuerySet:
+        shop_ids = self.report.scope.shop_ids
+        return Product.objects.all() if shop_ids is None else Product.objects.filter(shop__in=shop_ids)
+
+    @cached_property
+    def _own_languages(self) -> list[str]:
+        """Those of the scope's products, the one of most first."""
+        counted = self._products.live().order_by().values_list("language").annotate(products=Count("pk"))
+        return [language for language, _ in counted.order_by("-products", "language")]
 
     @cached_property
     def _shown(self) -> Span:

@@ -9,10 +9,11 @@ from commerce.analytics.dashboard_charts import Chart, Series, columns_chart
 from commerce.analytics.dashboard_figures import DashboardFigures
 from commerce.analytics.dashboard_periods import Sold, long_label, short_label
 from commerce.analytics.goods import CategoryCount
+from commerce.catalog.models import LOW_STOCK
 from commerce.config.admin_money import format_money
 from commerce.orders.models import Order
 
-ROWS = 10  # of a table; its CSV file has all
+ROWS = 10  # of a table; its CSV file has more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +126,13 @@ def category_sales(figures: DashboardFigures) -> Panel:
         name="category-sales",
         title="Pieces sold by category",
         table="category-sales",
-        note="Of all time, in orders that are complete. What stands in two categories counts in both.",
+        note=_of_language(
+            figures, "Of all time, in orders that are complete. What stands in two categories counts in both."
+        ),
         header=["Category", "Shop", "Pieces"],
         words=[1],
         lines=_of_categories(figures.category_sales(ROWS)),
-        empty="Nothing was sold yet.",
+        empty=_none_of_language(figures, "Nothing was sold yet."),
     )
 
 
@@ -138,11 +141,11 @@ def category_products(figures: DashboardFigures) -> Panel:
         name="category-products",
         title="Products by category",
         table="category-products",
-        note="As they are now, in any status.",
+        note=_of_language(figures, "As they are now, in any status."),
         header=["Category", "Shop", "Products"],
         words=[1],
         lines=_of_categories(figures.category_products(ROWS)),
-        empty="No product stands in a category yet.",
+        empty=_none_of_language(figures, "No product stands in a category yet."),
     )
 
 
@@ -160,10 +163,10 @@ def top_rated(figures: DashboardFigures, *, with_links: bool) -> Panel:
         name="top-rated",
         title="Top rated products",
         table="top-rated",
-        note="Of all time, by their average of one to five stars.",
+        note=_of_language(figures, "Of all time, by their average of one to five stars."),
         header=["Product", "Stars", "Reviews"],
         lines=lines,
-        empty="No reviews yet.",
+        empty=_none_of_language(figures, "No reviews yet."),
     )
 
 
@@ -180,11 +183,11 @@ def low_stock(figures: DashboardFigures, *, with_links: bool) -> Panel:
         name="low-stock",
         title="Low stock",
         table="low-stock",
-        note="Fewer than 10 pieces left now, fewest first.",
+        note=_of_language(figures, f"Fewer than {LOW_STOCK} pieces left now, fewest first."),
         header=["Product", "Shop", "SKU", "Left"],
         words=[1, 2],
         lines=lines,
-        empty="Every product has 10 pieces or more.",
+        empty=_none_of_language(figures, f"Every product has {LOW_STOCK} pieces or more."),
     )
 
 
@@ -235,6 +238,16 @@ def _series(columns: Sequence[Sold], measure: str, currency: str) -> Series:
     values = [getattr(sold, measure) for sold in columns]
     texts = [f"{long_label(sold.span)}: {_value(value, currency)}" for sold, value in zip(columns, values, strict=True)]
     return Series(values=values, texts=texts)
+
+
+def _of_language(figures: DashboardFigures, note: str) -> str:
+    """Where there are several, a note says of which language the products or categories are."""
+    return f"{note} Language: {figures.language}." if len(figures.languages) > 1 else note
+
+
+def _none_of_language(figures: DashboardFigures, empty: str) -> str:
+    """What holds of one language alone is not said of all."""
+    return "Nothing of this language." if len(figures.languages) > 1 else empty
 
 
 def _of_categories(rows: Sequence[CategoryCount]) -> list[Line]:

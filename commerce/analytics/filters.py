@@ -1,4 +1,4 @@
-"""What the figures may be asked: `from`, `to`, `shop_id`, `currency`, `compare`."""
+"""What the figures may be asked: `from`, `to`, `shop_id`, `currency`, `language`, `compare`."""
 
 import re
 from datetime import date
@@ -7,7 +7,7 @@ from rest_framework.request import Request
 
 from commerce.analytics.calendars import Span
 from shared.api.errors import ValidationFailed
-from shared.api.query import whole_number
+from shared.api.query import query_language, whole_number
 
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2099, 12, 31)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z", re.ASCII)
@@ -50,6 +50,12 @@ def asked_currency(request: Request) -> str | None:
     if text and not _CURRENCY.match(text):
         raise ValidationFailed({"currency": ["Send three capital letters, as in EUR."]})
     return text or None
+
+
+def asked_language(request: Request) -> str | None:
+    """`language`. Raises ValidationFailed for what is no name of one."""
+    language = query_language(request)
+    return language if request.query_params.get("language") else None
 
 
 def _asked_day(request: Request, name: str) -> date | None:

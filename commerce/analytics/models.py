@@ -155,7 +155,8 @@ class FirstOrder(models.Model):
 
 class Books(models.Model):
     """The one row that says which figures count, in which time zone they are, and how far a rebuild is. Whoever folds
-    or rebuilds holds its lock; nobody else writes it."""
+    or rebuilds holds its lock. Others write a column or two of it in one statement: `open_books` after a migration,
+    `reconcile_nightly`, and the triggers of a TRUNCATE."""
 
     generation = models.IntegerField(default=1)
     time_zone = models.CharField(max_length=64)

@@ -179,10 +179,6 @@ class Report:
             for pk in ranked
         ]
 
-    def status_mix(self, span: Span | None = None) -> dict[str, int]:
-        """How many orders are in each state, of those of some days or of all."""
-        return dict(_added(self._all_time if span is None else self._rows(span)).by_status)
-
     def other_currencies(self) -> list[str]:
         """The other currencies that there are orders in."""
         counted = self._all_currencies

@@ -14,7 +14,7 @@ ROWS_AT_ONCE = 500
 
 
 def csv_rows(things: Sequence[Any], kind: type[Any], *, currency: str) -> Iterator[list[str]]:
-    """A row of names, then one for each of `things`, which are dataclasses of `kind`: Point, ShopSums, CategoryCount.
+    """A row of names, then one for each of `things`, which are dataclasses of `kind`, as in `dashboard_figures.TABLES`.
     Money is in major units, and its column says of what; what there is not is empty."""
     names = [field.name for field in fields(kind)]
     yield [f"{name} ({currency})" if name in MONEY else name for name in names]

@@ -86,11 +86,10 @@ class CategoryProductsView(FiguresView):
     )
     def get(self, request: Request) -> Response:
         """By category and shop, most first."""
-        rows = goods.category_products(
-            shop_ids=self.scope(request).shop_ids,
-            language=query_language(request),
-            limit=query_limit(request, default=15),
-        )
+        asked: dict[str, Any] = {"language": query_language(request), "limit": query_limit(request, default=15)}
+        scope = self.scope(request)
+        with snapshots.read():
+            rows = goods.category_products(shop_ids=scope.shop_ids, **asked)
         return Response(CategoryProductsSerializer(rows, many=True).data)
 
 

@@ -19,7 +19,6 @@ from shared.accounts.permissions import HasRole, asker
 from shared.api.query import query_limit
 from shared.api.read_limits import limited_read
 
-LOW_STOCK = 10
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description="At most 100; more means 100. Default: 10.")
 
 
@@ -45,7 +44,7 @@ class LowStockView(ListAPIView[Product]):
     def get_queryset(self) -> "QuerySet[Product]":
         user = asker(self.request)
         own = Product.objects.none() if user is None else Product.objects.managed_by(user)
-        return with_pictures(own.filter(quantity__lt=LOW_STOCK)).order_by("quantity", "id")
+        return with_pictures(own.low_stock())
 
     def filter_queryset(self, queryset: "QuerySet[Any]") -> Any:
         with limited_read(self.request, first_row=0):

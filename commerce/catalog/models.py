@@ -12,6 +12,8 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.slugs import validate_slug
 
+LOW_STOCK = 10  # pieces: with fewer a product is nearly gone
+
 
 def platform_currency() -> str:
     return str(settings.CURRENCY)
@@ -65,6 +67,10 @@ class ProductQuerySet(models.QuerySet["Product"]):
     def managed_by(self, user: User) -> Self:
         """The products that this user may change: those of their own shops, and a super admin's are all."""
         return self.live().filter(shop__in=Shop.objects.managed_by(user))
+
+    def low_stock(self) -> Self:
+        """Those that are nearly gone, the lowest first."""
+        return self.live().filter(quantity__lt=LOW_STOCK).order_by("quantity", "pk")
 
     def public(self) -> Self:
         """What anybody may see and buy: published products of active shops."""

@@ -23,6 +23,13 @@ from tests.commerce.reviews.writing import review
 
 DASHBOARD = "/admin/dashboard/"
 TABLES = ("over-time", "statuses", "shops", "category-sales", "category-products", "top-rated", "low-stock")
+# With the API's list of the same rows, and what it calls them by.
+OF_LANGUAGE = {
+    "category-sales": ("category-wise-product-sale", "category_name"),
+    "category-products": ("category-wise-product", "category_name"),
+    "top-rated": ("top-rate-product", "name"),
+    "low-stock": ("low-stock-products", "name"),
+}
 
 
 def visitor(market: Market, name: str) -> Client:
@@ -104,6 +111,105 @@ def test_the_page_shows_what_the_api_tells(busy: Market, now: datetime, name: st
     assert [(line.label, line.cells[2]) for line in panels["low-stock"].lines] == [
         (row["name"], str(row["quantity"])) for row in told(busy.clients[name], "low-stock-products")
     ]
+
+
+CHOICE = '<select id="dash-language" name="language">'
+
+
+def make_german(market: Market, *places: int) -> None:
+    """What the shops at these places sell, all of it nearly gone, and a category of it."""
+    products = Product.objects.filter(shop__in=[market.shops[place] for place in places])
+    products.update(language="de", name="Velmo Lampe", quantity=2)
+    shelf = Category.objects.create(name="Lampen", slug="lamps", language="de", type=market.products[0].type)
+    shelf.products.set(products)
+    for product in products:
+        review(market.customers[0], product, rating=3)
+
+
+def names(page: Any) -> dict[str, list[str]]:
+    """In the tables that are of one language."""
+    return {panel.name: [line.label for line in panel.lines] for panel in page["panels"] if panel.table in OF_LANGUAGE}
+
+
+def named_by_the_api(market: Market, name: str, language: str) -> dict[str, list[str]]:
+    return {
+        table: [row[key] for row in told(market.clients[name], f"{path}?language={language}")]
+        for table, (path, key) in OF_LANGUAGE.items()
+    }
+
+
+def test_what_is_sold_in_german_is_shown_in_german(busy: Market):
+    make_german(busy, 2)
+    page = shown(visitor(busy, "other"))
+
+    assert (page["language"], page["languages"]) == ("de", ["de", "en"])
+    assert names(page) == named_by_the_api(busy, "other", "de")
+    assert all(names(page).values())
+    assert f"{CHOICE}<option selected>de</option><option>en</option>" in text(visitor(busy, "other"))
+    assert downloaded(visitor(busy, "other"), "low-stock")[1][3:] == ["Other", "2"]
+
+
+def test_of_several_languages_one_is_chosen_and_nothing_is_said_of_the_others(busy: Market):
+    make_german(busy, 1)
+    owner = visitor(busy, "owner")
+
+    for query, language in (("", "en"), ("?language=de", "de"), ("?language=fr", "fr")):
+        assert shown(owner, query)["language"] == language
+        assert names(shown(owner, query)) == named_by_the_api(busy, "owner", language)
+        assert text(owner, query).count(f"Language: {language}.") == 4
+    page = text(owner, "?language=fr")
+    assert f"{CHOICE}<option>de</option><option>en</option><option selected>fr</option>" in page
+    assert page.count("Nothing of this language.") == 4
+    for words in ("No reviews yet.", "Nothing was sold yet.", "No product stands in", "Every product has"):
+        assert words not in page
+
+
+def test_without_english_products_the_language_of_most_is_shown(busy: Market):
+    first, *others = busy.products[:4]
+    Product.objects.filter(pk=first.pk).update(language="de")
+    Product.objects.filter(pk__in=[product.pk for product in others]).update(language="fr")
+    assert shown(visitor(busy, "owner"))["language"] == "fr"
+    assert shown(visitor(busy, "owner"))["languages"] == ["de", "en", "fr"]
+    assert shown(visitor(busy, "platform"))["language"] == "en"
+
+
+def test_where_all_is_english_there_is_no_choice_of_languages(busy: Market):
+    page = text(visitor(busy, "owner"), "?language=en")
+    assert CHOICE not in page
+    assert "Language:" not in page
+
+
+@pytest.mark.parametrize("most_shops", [200, 2])
+def test_every_link_of_a_page_keeps_its_language(busy: Market, monkeypatch: pytest.MonkeyPatch, most_shops: int):
+    monkeypatch.setattr(dashboard, "MOST_SHOPS_TO_CHOOSE", most_shops)
+    client = visitor(busy, "platform")
+    for query in ("?language=de", f"?language=de&shop_id={busy.shops[0].pk}"):
+        page = text(client, query)
+        links = re.findall(r'(?:href|hx-get)="((?:/admin/dashboard/[^"?]*)?\?[^"]+)"', page)
+        assert len(links) >= 7 + 7
+        assert [link for link in links if "language=de" not in link] == []
+    table = client.get(f"{DASHBOARD}shops/?language=de").content.decode()
+    assert table.count("language=de") == table.count("?") == 4
+
+
+def test_a_file_has_what_the_page_shows(busy: Market):
+    make_german(busy, 1, 2)
+    client = visitor(busy, "platform")
+    panels = [panel for panel in shown(client, "?language=de")["panels"] if panel.table in OF_LANGUAGE]
+    for panel in panels:
+        link = re.search(rf'{panel.table}.csv(\?[^"]+)"', text(client, "?language=de"))
+        assert link is not None
+        rows = downloaded(client, panel.table, link[1].replace("&amp;", "&"))
+        assert [row[1] for row in rows[1:]] == [line.label for line in panel.lines]
+        assert panel.lines
+
+
+def test_a_form_with_an_error_keeps_the_language(busy: Market):
+    kept = '<input type="hidden" name="language" value="de">'
+    assert kept in text(visitor(busy, "owner"), "?language=de&from=soon")
+    page = text(visitor(busy, "owner"), f"?language={'x' * 17}")
+    assert "Send the code of a language" in page
+    assert 'name="language"' not in page
 
 
 def test_money_is_shown_in_its_currency_and_beside_the_period_before(busy: Market):

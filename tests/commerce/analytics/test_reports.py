@@ -8,6 +8,7 @@ import pytest
 
 from commerce.analytics import goods, reports, scopes, services
 from commerce.analytics.calendars import Span, last_days
+from commerce.analytics.dashboard_figures import Period
 from commerce.analytics.spreadsheets import csv_rows
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
@@ -53,7 +54,7 @@ def test_shops_are_ranked_by_what_they_sold(market: Market, now: datetime, repor
         ("Harbour", 2500, 1), ("Corner", 1250, 1), ("Other", 0, 1),
     ]  # fmt: skip
     assert [shop.name for shop in report(market.shops[0].owner).by_shop(span, limit=1)] == ["Harbour"]
-    assert report(market.shops[2].owner).status_mix(span)["pending"] == 1
+    assert report(market.shops[2].owner).sums(span).by_status["pending"] == 1
 
 
 def test_sales_of_a_category_are_of_one_currency_when_asked(market: Market, now: datetime):
@@ -78,9 +79,14 @@ def test_somebody_who_has_two_places_sees_the_one_of_their_role(market: Market, 
 
 
 def test_figures_are_rows_of_a_csv_file_in_which_nothing_is_a_formula():
-    points = [reports.Point(starts_on=date(2026, 3, 30), revenue=1250, refunds=5, orders=2)]
-    assert list(csv_rows(points, reports.Point, currency="EUR")) == [
-        ["starts_on", "revenue (EUR)", "refunds (EUR)", "orders"], ["2026-03-30", "12.50", "0.05", "2"],
+    period = Period(
+        first=date(2026, 3, 29), last=date(2026, 3, 30), revenue=-1250, refunds=5, orders=-2,
+        previous_first=date(2026, 3, 27), previous_last=date(2026, 3, 28), previous_orders=0,
+    )  # fmt: skip
+    assert list(csv_rows([period], Period, currency="EUR")) == [
+        ["first", "last", "revenue (EUR)", "refunds (EUR)", "orders", "previous_first", "previous_last",
+         "previous_revenue (EUR)", "previous_refunds (EUR)", "previous_orders"],
+        ["2026-03-29", "2026-03-30", "-12.50", "0.05", "-2", "2026-03-27", "2026-03-28", "", "", "0"],
     ]  # fmt: skip
     shop = reports.ShopSums(shop_id=7, name="=HYPERLINK(1)", revenue=3, refunds=0, orders=-1)
     assert list(csv_rows([shop], reports.ShopSums, currency="JPY"))[1] == ["7", "'=HYPERLINK(1)", "3", "0", "-1"]
