@@ -121,7 +121,7 @@ _OF_BOTH = (
 _OF_COMMERCE = (
     Variable("STOA_TAX_RATE", Kind.NUMBER, 0, "the tax on what is taxable in an order, in hundredths of a percent: `1900` is 19 %"),
     Variable("STOA_DELIVERY_FEE", Kind.NUMBER, 0, "what delivery costs, once an order, in minor units of the order's currency"),
-    Variable("STOA_ANALYTICS_TIME_ZONE", Kind.TEXT, "UTC", "in which zone the days of the figures begin, as in `Europe/Dublin`; a change makes them anew"),
+    Variable("STOA_ANALYTICS_TIME_ZONE", Kind.TEXT, "UTC", "in which zone the days of the figures begin, named by a place as in `Europe/Dublin`; a change makes them anew"),
     Variable("STOA_CONTENT_WRITE_LIMIT", Kind.NUMBER, 5, "reviews, questions, reports and appeals a minute for a user, and invitations"),
     Variable("STOA_UPLOAD_LIMIT", Kind.NUMBER, 10, "uploads a minute a user"),
     Variable("STOA_DELETE_LIMIT", Kind.NUMBER, 10, "deletions of attachments a minute a user"),
