@@ -7,10 +7,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from django.contrib.messages import get_messages
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, QuerySet
+from django.test import Client
+from django.urls import reverse
 
 from commerce.analytics import services
+from commerce.catalog.models import Product
 from commerce.catalog.services import delete_product
 from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
 from commerce.orders.models import Order, OrderLine, Refund
@@ -30,6 +34,7 @@ from tests.commerce.analytics.market import (
 from tests.commerce.conftest import make_user
 from tests.commerce.reviews.writing import review
 
+PASSWORD = "correct horse battery staple"
 ORDERS, LINES, REFUNDS = (model._meta.db_table for model in (Order, OrderLine, Refund))
 
 # Each does something with the order of two shops, which is complete, and its refund.
@@ -97,6 +102,28 @@ def upsert_new_parent(order: Order) -> None:
     order.pk, order.tracking_number = order.pk + 1000, "another"
     moved.parent_id = order.pk
     upsert(order, moved)
+
+
+def admins() -> Client:
+    site = Client()
+    site.force_login(User.objects.get(role=Role.SUPER_ADMIN))
+    return site
+
+
+def act(rows: "QuerySet[Any]", action: str) -> None:
+    """As a super admin who chooses these rows of their list in the admin."""
+    before = list(rows.order_by("pk").values())
+    chosen = [str(row.pk) for row in rows]
+    path = reverse(f"admin:{rows.model._meta.label_lower.replace('.', '_')}_changelist")
+    answer = admins().post(path, {"action": action, "_selected_action": chosen}, follow=True)
+    assert [message.level_tag for message in get_messages(answer.wsgi_request)] == []
+    assert list(type(rows)(rows.model).filter(pk__in=chosen).order_by("pk").values()) != before
+
+
+def fill_in(page: str, **fields: str) -> None:
+    """As a super admin who saves this page about users in the admin."""
+    answer = admins().post(f"/admin/accounts/user/{page}", fields)
+    assert answer.status_code == 302, answer.context["adminform"].errors
 
 
 WRITES: dict[str, Write] = {
@@ -171,6 +198,29 @@ WRITES: dict[str, Write] = {
         review_id=Review.objects.get(rating=5).pk, actor=m.customers[0], now=now
     ),
     "a deleted product": lambda m, o, now: delete_product(actor=m.shops[0].owner, product_id=m.products[0].pk, now=now),
+    "orders that are moved on in the admin": lambda m, o, now: act(
+        Order.objects.filter(order_status="processing").exclude(parent=None), "move_to_complete"
+    ),
+    "one part that is moved on in the admin": lambda m, o, now: act(
+        Order.objects.filter(order_status="processing", shop=m.shops[0]), "move_to_cancelled"
+    ),
+    "a refund that is approved in the admin": lambda m, o, now: act(
+        Refund.objects.filter(pk=make_refund(part(o, 1), 200, at=now - timedelta(days=40), status="requested").pk),
+        "approve",
+    ),
+    "a whole refund that is approved in the admin": lambda m, o, now: act(
+        Refund.objects.filter(pk=make_refund(part(o, 1), 2500, at=now, status="requested").pk), "approve"
+    ),
+    "a review that is taken down in the admin": lambda m, o, now: act(Review.objects.filter(rating=5), "take_down"),
+    "products that are deleted in the admin": lambda m, o, now: act(
+        Product.objects.filter(shop=m.shops[0]), "delete_from_lists"
+    ),
+    "a customer who is made staff in the admin": lambda m, o, now: fill_in(
+        f"{m.customers[0].pk}/change/", email="ada@example.com", name="Ada", role="STAFF", is_active="on"
+    ),
+    "a customer who is added in the admin": lambda m, o, now: fill_in(
+        "add/", email="new@example.com", name="New", role="CUSTOMER", password1=PASSWORD, password2=PASSWORD
+    ),
     "a product in no category": lambda m, o, now: m.products[0].categories.clear(),
 }  # fmt: skip
 
@@ -198,6 +248,7 @@ def order(market: Market, now: datetime) -> Order:
     for product, stars in zip(market.products[:3], (5, 4, 2), strict=True):
         review(market.customers[0], product, rating=stars)
     Review.objects.filter(rating=2).update(deleted_at=now)
+    Product.objects.update(sold_quantity=100)
     return order
 
 
