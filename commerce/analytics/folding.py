@@ -164,7 +164,7 @@ def _find_again(lost: Collection[Pair], generation: int, extent: Extent) -> None
     chains.find_again(lost, generation)
 
 
-def first_orders(pairs: Collection[Pair]) -> "RawQuerySet":
+def first_orders(pairs: Collection[Pair]) -> "RawQuerySet[FirstOrder]":
     """Of the pairs that have any, from the orders themselves; rows that are not in the table."""
     rows, values = chosen.select(pairs)
     statement = f"SELECT 0 AS id, shop_id, customer_id, first_at FROM ({_first_left(rows)}) AS first_left"  # noqa: S608  # nosec B608
@@ -172,8 +172,9 @@ def first_orders(pairs: Collection[Pair]) -> "RawQuerySet":
 
 
 def _first_left(pairs: str) -> str:
-    """The first order of each pair in the shop's tables, without what those have more than the extent. The CASE makes
-    PostgreSQL look each entry up in a hash of the pairs, as it guesses how many entries there are badly."""
+    """The first order of each pair in the shop's tables, without what those have more than the extent: nothing where
+    the entry's id is NULL. PostgreSQL guesses badly how many entries there are past one; the CASE has it look each of
+    them up in a hash of the pairs."""
     return f"""
         WITH pairs AS ({pairs}),
         counted AS (
