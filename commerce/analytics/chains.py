@@ -2,11 +2,14 @@
 its own, which folding keeps and which are made anew once the owner has other shops.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from django.db import connection
 from django.db.models import Count
 
+from commerce.analytics import chosen
+from commerce.analytics.chosen import Pair
 from commerce.analytics.models import ChainShop, FirstOrder
 from commerce.shops.models import Shop
 
@@ -15,7 +18,7 @@ CHAINS, FIRST = ChainShop._meta.db_table, FirstOrder._meta.db_table
 FIRST_ORDERS = f"""
     SELECT f.generation, -c.owner_id AS shop_id, f.customer_id, MIN(f.first_at) AS first_at
     FROM {CHAINS} c JOIN {FIRST} f ON f.generation = c.generation AND f.shop_id = c.shop_id
-    WHERE {{where}} GROUP BY f.generation, c.owner_id, f.customer_id
+    {{which}} GROUP BY f.generation, c.owner_id, f.customer_id
     """  # noqa: S608  # nosec B608
 
 
@@ -42,7 +45,8 @@ def make_one(generation: int) -> bool:
             ChainShop(generation=generation, owner_id=owner, shop_id=shop_id)
             for shop_id in Shop.objects.filter(owner=owner).values_list("pk", flat=True)
         )
-        _insert("c.generation = %s AND c.owner_id = %s", generation, owner)
+        where = "WHERE c.generation = %(generation)s AND c.owner_id = %(owner)s"
+        _insert(where, {"generation": generation, "owner": owner})
         return True
     return False
 
@@ -52,18 +56,26 @@ def _take_away(generation: int, owner: int) -> None:
     FirstOrder.objects.filter(generation=generation, shop_id=-owner).delete()
 
 
-def find_again(pairs: Iterable[tuple[int, int]], generation: int) -> None:
+def find_again(pairs: Collection[Pair], generation: int) -> None:
     """After a shop's first order of a customer, by these pairs of ids, may have become a later one."""
-    lost = set(pairs)
-    shops = ChainShop.objects.filter(generation=generation, shop_id__in={shop_id for shop_id, _ in lost})
-    owners = dict(shops.values_list("shop_id", "owner_id"))
-    for owner, customer_id in {(owners[shop_id], customer_id) for shop_id, customer_id in lost if shop_id in owners}:
-        FirstOrder.objects.filter(generation=generation, shop_id=-owner, customer_id=customer_id).delete()
-        where = "c.generation = %s AND c.owner_id = %s AND f.customer_id = %s"
-        _insert(where, generation, owner, customer_id)
+    rows, values = chosen.select(pairs)
+    # SQLite keeps to the order of a CROSS JOIN: the chains first, it would read the pairs once for each.
+    lost = f"""
+        SELECT c.owner_id, pairs.customer_id FROM ({rows}) AS pairs CROSS JOIN {CHAINS} c
+        WHERE c.generation = %(generation)s AND c.shop_id = pairs.shop_id
+        """  # noqa: S608  # nosec B608
+    values["generation"] = generation
+    of_chains = f"SELECT -owner_id, customer_id FROM ({lost}) AS lost"  # noqa: S608  # nosec B608
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {FIRST} WHERE generation = %(generation)s AND (shop_id, customer_id) IN ({of_chains})",  # noqa: S608  # nosec B608
+            values,
+        )
+    condition = "c.generation = %(generation)s AND lost.owner_id = c.owner_id AND lost.customer_id = f.customer_id"
+    _insert(f"JOIN ({lost}) AS lost ON {condition}", values)
 
 
-def _insert(where: str, *values: int) -> None:
+def _insert(which: str, values: Mapping[str, Any]) -> None:
     columns = "generation, shop_id, customer_id, first_at"
     with connection.cursor() as cursor:
-        cursor.execute(f"INSERT INTO {FIRST} ({columns}) {FIRST_ORDERS.format(where=where)}", values)  # nosec B608
+        cursor.execute(f"INSERT INTO {FIRST} ({columns}) {FIRST_ORDERS.format(which=which)}", values)  # nosec B608

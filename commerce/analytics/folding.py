@@ -4,24 +4,22 @@
 """
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Min, QuerySet, Sum
+from django.db.models.query import RawQuerySet
 
-from commerce.analytics import chains
+from commerce.analytics import chains, chosen
 from commerce.analytics.chains import CHAINS, FIRST
+from commerce.analytics.chosen import Pair
 from commerce.analytics.models import Entry, Figure, FirstOrder, ProductFigure
 from commerce.orders.models import Order
 
 ENTRIES, FIGURES = Entry._meta.db_table, Figure._meta.db_table
-PRODUCTS = ProductFigure._meta.db_table
+PRODUCTS, ORDERS = ProductFigure._meta.db_table, Order._meta.db_table
 SUMS = "SUM(orders) AS orders, SUM(revenue) AS revenue, SUM(refunds) AS refunds, SUM(customers) AS customers"
-Pair = tuple[int, int]  # of a shop and a customer
 NOT_NOTHING = "SUM(orders) <> 0 OR SUM(revenue) <> 0 OR SUM(refunds) <> 0 OR SUM(customers) <> 0"
 
 
@@ -54,11 +52,8 @@ def add(
         cursor.execute(_first_orders(source), named)
         cursor.execute(_lost_orders(source), named)
         lost = cursor.fetchall()
-    not_yet = _not_yet({customer_id for _, customer_id in lost}, extent)
-    for pair in lost:
-        _find_first_order(pair, not_yet[pair], generation, extent)
     if lost:
-        chains.find_again(lost, generation)
+        _find_again(lost, generation, extent)
 
 
 def _figures(source: str) -> str:
@@ -153,39 +148,48 @@ def _lost_orders(source: str) -> str:
     return f"SELECT DISTINCT shop_id, customer_id FROM ({_moments(source, '<')}) AS lost"  # noqa: S608  # nosec B608
 
 
-def _not_yet(customer_ids: set[int], extent: Extent) -> "dict[Pair, Counter[datetime]]":
-    """When these customers have how many more orders in the shop's tables than there are in the figures."""
-    found: dict[Pair, Counter[datetime]] = defaultdict(Counter)
-    if extent.entry_id is None or not customer_ids:
-        return found
-    rows = Entry.objects.filter(pk__gt=extent.entry_id, customer_id__in=customer_ids).order_by()
-    if extent.order_id is not None:
-        rows = rows.filter(source_id__lte=extent.order_id)
-    for shop_id, customer_id, at, change in rows.values_list("shop_id", "customer_id", "happened_at").annotate(
-        change=Sum("orders")
-    ):
-        found[shop_id, customer_id][at] = change
-    return found
+def _find_again(lost: Collection[Pair], generation: int, extent: Extent) -> None:
+    """Orders went: what is now the first order of each pair, and of the chain that its shop belongs to."""
+    pairs, values = chosen.select(lost)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {FIRST} WHERE generation = %(generation)s AND (shop_id, customer_id) IN ({pairs})",  # noqa: S608  # nosec B608
+            {**values, "generation": generation},
+        )
+        cursor.execute(
+            f"INSERT INTO {FIRST} (generation, shop_id, customer_id, first_at) "  # noqa: S608  # nosec B608
+            f"SELECT %(generation)s, shop_id, customer_id, first_at FROM ({_first_left(pairs)}) AS first_left",
+            {**values, "generation": generation, "entry_id": extent.entry_id, "order_id": extent.order_id},
+        )
+    chains.find_again(lost, generation)
 
 
-def _find_first_order(pair: Pair, not_yet: Mapping[datetime, int], generation: int, extent: Extent) -> None:
-    """Orders went: the earliest of those that are left."""
-    shop_id, customer_id = pair
-    FirstOrder.objects.filter(generation=generation, shop_id=shop_id, customer_id=customer_id).delete()
-    whole = _whole_orders(shop_id, customer_id)
-    if extent.order_id is not None:
-        whole = whole.filter(parent_id__lte=extent.order_id)
-    counted = Counter(dict(whole.order_by().values_list("parent__created_at").annotate(orders=Count("pk"))))
-    counted.subtract(not_yet)
-    left = [at for at, orders in counted.items() if orders > 0]
-    if left:
-        FirstOrder.objects.create(generation=generation, shop_id=shop_id, customer_id=customer_id, first_at=min(left))
+def first_orders(pairs: Collection[Pair]) -> "RawQuerySet[FirstOrder]":
+    """Of the pairs that have any, from the orders themselves; rows that are not in the table."""
+    rows, values = chosen.select(pairs)
+    statement = f"SELECT 0 AS id, shop_id, customer_id, first_at FROM ({_first_left(rows)}) AS first_left"  # noqa: S608  # nosec B608
+    return FirstOrder.objects.raw(statement, {**values, "entry_id": None, "order_id": None})
 
 
-def first_order_at(shop_id: int, customer_id: int) -> Any:
-    """When the customer first ordered from the shop, from the orders themselves; None for never."""
-    return _whole_orders(shop_id, customer_id).aggregate(first=Min("parent__created_at"))["first"]
-
-
-def _whole_orders(shop_id: int, customer_id: int) -> "QuerySet[Order]":
-    return Order.objects.filter(shop_id=shop_id, customer_id=customer_id, parent__parent=None)
+def _first_left(pairs: str) -> str:
+    """The first order of each pair in the shop's tables, without what those have more than the extent: nothing where
+    the entry's id is NULL. PostgreSQL guesses badly how many entries there are past one; the CASE has it look each of
+    them up in a hash of the pairs."""
+    return f"""
+        WITH pairs AS ({pairs}),
+        counted AS (
+            SELECT c.shop_id, c.customer_id, r.created_at AS happened_at, 1 AS orders
+            FROM pairs JOIN {ORDERS} c ON c.customer_id = pairs.customer_id AND c.shop_id = pairs.shop_id
+            JOIN {ORDERS} r ON r.id = c.parent_id
+            WHERE r.parent_id IS NULL AND r.id <= COALESCE(%(order_id)s, r.id)
+            UNION ALL
+            SELECT shop_id, customer_id, happened_at, -orders FROM {ENTRIES}
+            WHERE id > %(entry_id)s AND source_id <= COALESCE(%(order_id)s, source_id)
+            AND CASE WHEN (shop_id, customer_id) IN (SELECT shop_id, customer_id FROM pairs) THEN TRUE ELSE FALSE END
+        ),
+        remaining AS (
+            SELECT shop_id, customer_id, happened_at FROM counted
+            GROUP BY shop_id, customer_id, happened_at HAVING SUM(orders) > 0
+        )
+        SELECT shop_id, customer_id, MIN(happened_at) AS first_at FROM remaining GROUP BY shop_id, customer_id
+        """  # noqa: S608  # nosec B608

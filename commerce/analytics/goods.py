@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import Count, Q, Sum
 
+from commerce.analytics.chosen import among
 from commerce.analytics.models import Books, Entry, ProductFigure
 from commerce.catalog.models import Category, Product
 from commerce.shops.models import Shop
@@ -86,14 +87,15 @@ def top_rated(*, shop_ids: Sequence[int] | None, language: str, limit: int) -> l
     if shop_ids is not None:
         products = products.filter(shop__in=shop_ids)
     changed = dict(_changed_stars())
+    waiting = among(changed)
     known = ProductFigure.objects.filter(generation=_generation(), shop_id=0, currency="")
-    settled = known.filter(reviews__gt=0, product_id__in=products.values("pk")).exclude(product_id__in=changed)
+    settled = known.filter(reviews__gt=0, product_id__in=products.values("pk")).exclude(product_id__in=waiting)
     best = settled.order_by("-average", "-reviews", "product_id").values_list("product_id", "stars", "reviews")[:limit]
     stars = {pk: (given, count) for pk, given, count in best}
     if changed:
-        folded = known.filter(product_id__in=changed).values_list("product_id", "stars", "reviews")
+        folded = known.filter(product_id__in=waiting).values_list("product_id", "stars", "reviews")
         before = {pk: (given, count) for pk, given, count in folded}
-        for pk in products.filter(pk__in=changed).values_list("pk", flat=True):
+        for pk in products.filter(pk__in=waiting).values_list("pk", flat=True):
             (given, count), (more, reviews) = before.get(pk, (0, 0)), changed[pk]
             stars[pk] = given + more, count + reviews
     ranked = sorted(

@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet, Sum
 
 from commerce.analytics import chains
-from commerce.analytics.folding import first_order_at
+from commerce.analytics.chosen import Pair, among
+from commerce.analytics.folding import first_orders
 from commerce.analytics.models import Entry, FirstOrder
 
-Pair = tuple[int, int]  # of a shop and a customer
 Changes = dict[Pair, list[tuple[datetime, int]]]
 
 
@@ -19,11 +19,11 @@ def count_newcomers(
     shop_ids: Sequence[int], period: tuple[datetime, datetime], generation: int, *, keeps_chains: bool
 ) -> int:
     """How many customers ordered from any of these shops for the first time in the period, whose end is not in it.
-    Whose orders are not all folded yet is looked at one by one."""
+    Whose orders are not all folded yet is looked at by themselves."""
     if not shop_ids:
         return 0
     changed = _changed(shop_ids)
-    customer_ids = {customer_id for _, customer_id in changed}
+    customer_ids = among({customer_id for _, customer_id in changed})
     if len(shop_ids) == 1:
         kept_as: int | None = shop_ids[0]
     else:
@@ -31,7 +31,7 @@ def count_newcomers(
     new = _of_new(shop_ids, kept_as, period, generation)
     settled = new.exclude(customer_id__in=customer_ids).count()
     known = FirstOrder.objects.filter(generation=generation, shop_id__in=shop_ids, customer_id__in=customer_ids)
-    firsts = _firsts_of(changed, known) if customer_ids else {}
+    firsts = _firsts_of(changed, known) if changed else {}
     first, end = period
     return settled + sum(first <= at < end for at in firsts.values())
 
@@ -69,17 +69,12 @@ def _changed(shop_ids: Sequence[int]) -> Changes:
 def _firsts_of(changed: Changes, known: "QuerySet[FirstOrder]") -> dict[int, datetime]:
     """When each customer of these pairs first ordered from any of the shops; those who did not any more are left
     out."""
-    firsts: dict[Pair, datetime | None] = {
-        (row.shop_id, row.customer_id): row.first_at for row in known if (row.shop_id, row.customer_id) not in changed
-    }
-    folded = {(row.shop_id, row.customer_id): row.first_at for row in known}
-    for pair, changes in changed.items():
-        if any(change < 0 for _, change in changes):  # the first one may be gone
-            firsts[pair] = first_order_at(*pair)
-        else:
-            firsts[pair] = min([at for at, _ in changes] + ([folded[pair]] if pair in folded else []))
+    # Where there are fewer orders of a moment than before, the first one may be gone.
+    lost = {pair for pair, changes in changed.items() if any(change < 0 for _, change in changes)}
+    moments = [(row.customer_id, row.first_at) for row in known if (row.shop_id, row.customer_id) not in lost]
+    moments += [(pair[1], at) for pair, changes in changed.items() if pair not in lost for at, _ in changes]
+    moments += [(row.customer_id, row.first_at) for row in first_orders(lost)] if lost else []
     earliest: dict[int, datetime] = {}
-    for (_, customer_id), at in firsts.items():
-        if at is not None:
-            earliest[customer_id] = min(at, earliest.get(customer_id, at))
+    for customer_id, at in moments:
+        earliest[customer_id] = min(at, earliest.get(customer_id, at))
     return earliest

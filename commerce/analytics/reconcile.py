@@ -181,7 +181,7 @@ def _chains(books: Books, most: int) -> Iterator[str]:
         return
     made = f"SELECT -owner_id FROM {CHAINS} WHERE generation = {books.generation}"  # noqa: S608  # nosec B608
     told = f"SELECT shop_id, customer_id, first_at FROM {FIRST} WHERE generation = {books.generation}"  # noqa: S608  # nosec B608
-    firsts = chains.FIRST_ORDERS.format(where=f"c.generation = {books.generation}")
+    firsts = chains.FIRST_ORDERS.format(which=f"WHERE c.generation = {books.generation}")
     true = f"SELECT shop_id, customer_id, first_at FROM ({firsts}) AS of_shops"  # noqa: S608  # nosec B608
     yield from _compared_firsts((f"{told} AND shop_id IN ({made})", ()), (true, ()), "TRUE", most, "chain")
 

@@ -95,6 +95,8 @@ class Order(models.Model):
             models.Index(
                 fields=["shop", "-created_at", "-id"], condition=Q(shop__isnull=False), name="commerce_order_of_shop"
             ),
+            # For the figures: what customers have left of shops, once orders went.
+            models.Index(fields=["customer", "shop"], condition=Q(shop__isnull=False), name="commerce_order_of_pair"),
             models.Index(fields=["order_status", "-id"], name="commerce_order_by_status"),
         ]
         constraints = [

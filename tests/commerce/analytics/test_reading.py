@@ -16,6 +16,7 @@ from commerce.orders.models import Order
 from shared.accounts.roles import Role
 from tests.commerce.analytics.market import Market, assert_right, make_market, make_order, make_refund, told
 from tests.commerce.conftest import bearer, make_user
+from tests.commerce.databases import at_most_values
 from tests.commerce.orders.buying import make_goods
 from tests.commerce.reviews.writing import review
 
@@ -259,6 +260,20 @@ def test_more_of_everything_costs_no_more_queries(market: Market, now: datetime,
     for number in range(2, 6):
         grow(number)
     assert {name: queries(client, path) for name, client in market.clients.items()} == before
+
+
+def test_more_may_wait_than_a_statement_takes_values(market: Market, now: datetime):
+    """Customers with orders in both shops of an owner, and products with reviews."""
+    for number in range(60):
+        customer = make_user(Role.CUSTOMER, f"customer-{number}")
+        make_order(customer, market.products[::2], at=now)
+        review(customer, make_goods(market.shops[0], f"goods-{number}"), rating=3)
+
+    with at_most_values(50):
+        for name in ("owner", "other"):
+            assert told(market.clients[name], "analytics")["newCustomers"] == 60
+        for name in ("owner", "platform"):
+            assert [row["rating_count"] for row in told(market.clients[name], "top-rate-product?limit=1")] == [1]
 
 
 def test_top_rated_products_come_with_what_a_card_shows(market: Market):

@@ -18,6 +18,7 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.conftest import make_user
+from tests.commerce.databases import plan_of
 from tests.commerce.orders.buying import buy, make_goods, other_shop
 
 ORDERS, REFUNDS = "/admin/commerce_orders/order/", "/admin/commerce_orders/refund/"
@@ -70,15 +71,6 @@ def test_orders_are_found_by_tracking_number_customer_and_shop(
         page = shown(site, ORDERS, q=query)
         assert row.tracking_number in page
         assert (other.tracking_number in page) == (row == other)
-
-
-def plan_of(statement: str) -> str:
-    """How the database finds these rows, where it may not read the whole table."""
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"{'EXPLAIN' if connection.vendor == 'postgresql' else 'EXPLAIN QUERY PLAN'} {statement}")
-        return str(cursor.fetchall())
 
 
 def test_orders_of_many_customers_are_found_by_the_index_of_customers(site: Client, lamp: Product):

@@ -1,0 +1,30 @@
+"""The databases themselves: how they find rows, and what they refuse."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+
+
+def plan_of(statement: str) -> str:
+    """How the database finds these rows, where it may not read the whole table."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"{'EXPLAIN' if connection.vendor == 'postgresql' else 'EXPLAIN QUERY PLAN'} {statement}")
+        return str(cursor.fetchall())
+
+
+@contextmanager
+def at_most_values(number: int) -> Iterator[None]:
+    """SQLite refuses a statement with more values than this, where it takes 250,000 otherwise."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    connection.ensure_connection()
+    usual = connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, number)
+    try:
+        yield
+    finally:
+        connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, usual)
