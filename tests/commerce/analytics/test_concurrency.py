@@ -283,7 +283,7 @@ def test_what_is_ordered_while_a_fold_looks_up_who_lost_orders_is_not_in_it(
         pytest.skip("SQLite has one writer at a time")
     now = timezone.now()
     customer, products = crowd.customers[0], crowd.products[:1]
-    first, find = make_order(customer, products, at=now), folding._find_first_order
+    first, find = make_order(customer, products, at=now), folding._find_again
     services.fold(now=now)
     delete_tree(first)
     made = []
@@ -293,7 +293,7 @@ def test_what_is_ordered_while_a_fold_looks_up_who_lost_orders_is_not_in_it(
         find(*words)
 
     with monkeypatch.context() as patch:
-        patch.setattr(folding, "_find_first_order", late)
+        patch.setattr(folding, "_find_again", late)
         services.fold(now=now)
     (second,) = made
     delete_tree(second)
