@@ -108,7 +108,8 @@ def of_one_size(
 
     tell(shop.run("_analytics_shop", "make", str(size)))
     *before, reads = reads_in_turn([shop] if shop is smallest else [smallest, shop], times)
-    tell({"reads": {name: [p50(took), p95(took)] for name, took in reads.items()}})
+    for name, taken in (("the smallest", before[0]), ("reads", reads)) if before else (("reads", reads),):
+        tell({name: {read: [p50(took), p95(took)] for read, took in taken.items()}})
     tell(shop.run("_analytics_shop", "live", "3" if size > 10**5 else "10"))
     if size <= OSCARS_MOST:
         tell({"oscar": shop.run("_analytics_oscar", "10")})
