@@ -110,7 +110,7 @@ class Report:
         recent = self._rows(last_days(MONTH, self.today), day_by_day=True)
         today = _added([row for row in recent if row[0] == self.today])
         week = last_days(WEEK, self.today)
-        year = self._rows(last_days(YEAR, self.today))
+        year = self._totals(last_days(YEAR, self.today))
         before = span.before() if span and compare else None
         return Overview(
             currency=self.scope.currency,
@@ -131,7 +131,7 @@ class Report:
 
     def sums(self, span: Span | None = None) -> Sums:
         """Of some days, or of all time. New customers of all time are those of the last 30 days."""
-        rows = self._all_time if span is None else self._rows(span)
+        rows = self._all_time if span is None else self._totals(span)
         added = _added(rows)
         new = self.new_customers(span or last_days(NEW_FOR_DAYS, self.today))
         return Sums(
@@ -145,7 +145,7 @@ class Report:
     def new_customers(self, span: Span) -> int:
         """Of the platform those who joined; of shops those who ordered from any of them for the first time."""
         if self.scope.shop_ids is None:
-            return sum(row[5] for row in self._rows(span))
+            return sum(row[5] for row in self._totals(span))
         period = span.moments(self.zone)
         return count_newcomers(self.scope.shop_ids, period, self.generation, keeps_chains=self._keeps_chains)
 
@@ -212,8 +212,16 @@ class Report:
     def _rows(self, span: Span, *, day_by_day: bool = False) -> list[Row]:
         """Of these days, by status; a whole month's stand on its first day, unless they are wanted day by day."""
         folded = self._figures(span, day_by_day).filter(self.scope.figures).values_list("starts_on", "status")
-        rows = list(folded.annotate(**_sums()).order_by())
-        return rows + [
+        return list(folded.annotate(**_sums()).order_by()) + self._waiting(span)
+
+    def _totals(self, span: Span) -> list[Row]:
+        """Of these days together, by status."""
+        folded = self._figures(span).filter(self.scope.figures).values_list("status")
+        return [(span.first, *row) for row in folded.annotate(**_sums()).order_by()] + self._waiting(span)
+
+    def _waiting(self, span: Span) -> list[Row]:
+        """Of these days, what waits to be folded."""
+        return [
             row
             for currency, row in self._unfolded
             if currency in ("", self.scope.currency) and span.first <= row[0] <= span.last
