@@ -148,7 +148,7 @@ def main() -> None:
         kinds.remove("postgresql")
         print("PostgreSQL is not installed: SQLite alone.", file=sys.stderr)
     rows = [
-        row for kind in kinds for row in compared(kind, sizes[:2] if given.quick else sizes, 20 if given.quick else 200)
+        row for kind in kinds for row in compared(kind, sizes[:2] if given.quick else sizes, 20 if given.quick else 400)
     ]
     publish(rows, given.json)
 
