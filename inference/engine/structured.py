@@ -15,6 +15,7 @@ from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer
 from torch import Tensor
 
 from inference.engine.errors import InvalidRequest
+from inference.engine.multiples import check_multiples
 from inference.engine.request import OutputConstraint, OutputForm
 
 MAX_DEFINITION = 65_536  # characters
@@ -90,6 +91,7 @@ class Grammars:
         return self._compiled(grammar, parameter).copy()
 
     def _compile(self, grammar: str, parameter: str) -> TokenConstraint:
+        check_multiples(grammar, parameter)
         tokenizer = self._prepared()
         items = MAX_GRAMMAR_ITEMS if parameter == PARAMETERS[OutputForm.GRAMMAR] else MAX_ITEMS
         limits = LLParserLimits(

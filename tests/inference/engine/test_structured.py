@@ -63,6 +63,7 @@ def written(
 
 leaves = st.one_of(
     st.sampled_from([{"type": "boolean"}, {"type": "null"}, {"enum": ["oak", "brass", 3, None]}, {"const": "lamp"}]),
+    st.just({"type": "integer", "minimum": 0, "maximum": 10**6, "multipleOf": 365}),
     st.integers(-50, 50).map(lambda low: {"type": "integer", "minimum": low, "maximum": low + 9}),
     st.integers(0, 6).map(lambda length: {"type": "string", "maxLength": length}),
     st.sampled_from([{"type": "string", "pattern": "^[a-f]{2,5}$"}, {"type": "string", "format": "date"}]),
@@ -210,6 +211,19 @@ def test_a_schema_of_many_properties_is_kept_to(running: Running) -> None:
         (schema({"allOf": [{"$ref": "#"}]}), "response_format", "no text has this form"),
         (schema({"$ref": "http://127.0.0.1/schema"}), "response_format", "http://127.0.0.1/schema"),
         (schema({"enum": ["x" * MAX_DEFINITION]}), "response_format", "at most 65536 characters"),
+        (schema({"type": "number", "multipleOf": 8_000_009}), "response_format", "8000009 is too much"),
+        (schema({"type": "number", "multipleOf": 0.07}), "response_format", "cannot be followed exactly"),
+        (schema({"type": "number", "multipleOf": 10**400}), "response_format", "cannot be followed exactly"),
+        (
+            schema({"type": "integer", "allOf": [{"multipleOf": 9967}, {"multipleOf": 9973}]}),
+            "response_format",
+            "9973 is too much, alone or with those before it",
+        ),
+        (
+            OutputConstraint(OutputForm.GRAMMAR, 'start: %json\n {"multipleO\\u0066": 8000009, "default": "%json"}'),
+            "grammar",
+            "8000009 is too much",
+        ),
         (regex("(oak"), "regex", "unclosed group"),
         (regex(r"(a)\1"), "regex", "backreferences are not supported"),
         (regex("a" * (MAX_DEFINITION + 1)), "regex", "at most 65536 characters"),
