@@ -192,10 +192,13 @@ def low_stock(figures: DashboardFigures, *, with_links: bool) -> Panel:
 
 
 def _tile(name: str, now: int, earlier: int | None, currency: str = "") -> Tile:
+    value = _value(now, currency)
     if earlier is None:
-        return Tile(name=name, value=_value(now, currency))
-    change = "no change" if now == earlier else f"{now / earlier - 1:+.1%}" if earlier else "none before"
-    return Tile(name=name, value=_value(now, currency), earlier=_value(earlier, currency), change=change)
+        return Tile(name=name, value=value)
+    if now and not earlier:
+        return Tile(name=name, value=value, change="none before")
+    change = "no change" if now == earlier else f"{now / earlier - 1:+.1%}"
+    return Tile(name=name, value=value, earlier=_value(earlier, currency), change=change)
 
 
 def _over_time(figures: DashboardFigures, measure: str, title: str, note: str, currency: str = "") -> Panel:

@@ -220,7 +220,7 @@ def test_money_is_shown_in_its_currency_and_beside_the_period_before(busy: Marke
     assert "Revenue (EUR)" in page
     assert "28 Mar 2026 to 30 Mar 2026" in page
     assert "compared with 25 Mar 2026 to 27 Mar 2026" in page
-    assert "none before" in page
+    assert "<b>none before</b></dd>" in page
     assert "1,250 JPY" in text(visitor(busy, "owner"), "?currency=JPY")
 
 
