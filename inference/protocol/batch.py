@@ -101,11 +101,21 @@ class BatchBody(BatchHead, kw_only=True, forbid_unknown_fields=True):
     requests: Annotated[list[BatchRequestBody], Meta(min_length=1)]
 
 
+class _Key:
+    """A key of an object, each its own: an equal one beside it is not lost."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 def split(body: bytes) -> tuple[bytes, list[Raw]]:
     """The body with no requests in it, and each of these as its JSON, which shares the body's memory. InvalidRequest:
-    it is no JSON object, or has no array of requests."""
+    it is no JSON object, has a key twice, or has no array of requests."""
     try:
-        fields = msgspec.json.decode(body, type=dict[str, Raw])
+        keyed = msgspec.json.decode(body, type=dict[_Key, Raw], dec_hook=lambda _, name: _Key(name))
+        fields = {key.name: value for key, value in keyed.items()}
+        if len(fields) < len(keyed):
+            raise InvalidRequest("The body has the same key twice.")
         if "requests" not in fields:
             raise InvalidRequest("requests is required.", field="requests")
         pieces = msgspec.json.decode(fields.pop("requests"), type=list[Raw])

@@ -1,5 +1,6 @@
 """What POST /batch takes as it was sent, and the secret of its `webhook_url`, shown once to who gets the batch."""
 
+import json
 from typing import Any
 
 import pytest
@@ -63,3 +64,13 @@ def test_what_looks_like_the_requests_before_them_stays(client: Client):
     answer = client.post("/batch", {"response_format": shape} | BODY, content_type="application/json")
     assert answer.status_code == 200, answer.content
     assert Batch.objects.get().parameters["response_format"]["json_schema"]["schema"] == schema
+
+
+@pytest.mark.parametrize("key", ["model", "requests", "max_tokens"])
+def test_a_key_that_comes_twice_is_refused(client: Client, key: str):
+    body = BODY | {"max_tokens": 2}
+    twice = json.dumps(body)[:-1] + f", {json.dumps({key: body[key]})[1:]}"
+    answer = client.post("/batch", twice, content_type="application/json")
+    assert answer.status_code == 400
+    assert "same key twice" in answer.json()["error"]["message"]
+    assert not Batch.objects.exists()
