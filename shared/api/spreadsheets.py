@@ -1,15 +1,17 @@
 """What people wrote as a cell of a CSV file, which a spreadsheet shows and does not run."""
 
+import re
 from unicodedata import normalize
 
 FORMULA_MARKS = ("=", "+", "-", "@")
 LINE_BREAKERS = ("\t", "\r", "\n")
+NEXT_CELL = re.compile(r"\r\n|[;\t\r\n]")
 
 
 def text_cell(text: str) -> str:
     """No cell is a formula, also behind white space or with a mark of another width, of which some programs make the
-    plain one. Nor is what follows a semicolon, at which spreadsheets of many countries part cells, whatever quotes are
-    around it."""
-    text = text.replace(";", ";'")
+    plain one. Nor is what follows a semicolon, a tab or the end of a line: where spreadsheets part cells at one of
+    these, they part lines and cells there whatever quotes are around them."""
     first = normalize("NFKC", text.lstrip()[:1])  # alone: what is combined with it would hide it
-    return f"'{text}" if first.startswith(FORMULA_MARKS) or text.startswith(LINE_BREAKERS) else text
+    is_marked = first.startswith(FORMULA_MARKS) or text.startswith(LINE_BREAKERS)
+    return "'" * is_marked + NEXT_CELL.sub(r"\g<0>'", text)
