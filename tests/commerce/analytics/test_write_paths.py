@@ -2,24 +2,26 @@
 # ruff: noqa: S608 - the statements name our own tables
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F, QuerySet
 from django.test import Client
 from django.urls import reverse
 
-from commerce.analytics import services
+from commerce.analytics import reconcile, services
 from commerce.catalog.models import Product
 from commerce.catalog.services import delete_product
 from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.reviews.models import Review
 from commerce.reviews.services import delete_review
+from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.analytics.market import (
@@ -32,6 +34,7 @@ from tests.commerce.analytics.market import (
     whole,
 )
 from tests.commerce.conftest import make_user
+from tests.commerce.orders.buying import make_goods
 from tests.commerce.reviews.writing import review
 
 PASSWORD = "correct horse battery staple"
@@ -260,3 +263,15 @@ def test_every_write_counts(market: Market, order: Order, now: datetime, name: s
     WRITES[name](market, order, now)
 
     assert_right(market, now)
+
+
+def test_parts_that_were_changed_and_rolled_back_count_with_their_parent(market: Market, now: datetime):
+    """PostgreSQL tells of such a row another command than the one that made it."""
+    shops = [Shop.objects.create(owner=market.owners[0], name=f"Shop {n}", slug=f"shop-{n}") for n in range(20)]
+    order = make_order(market.customers[0], [make_goods(shop, shop.slug) for shop in shops], at=now)
+    for status in ("processing", "complete") * 6:
+        with suppress(InterruptedError), transaction.atomic():
+            order.children.update(payment_gateway="x")
+            raise InterruptedError
+        Order.objects.filter(pk=order.pk).update(order_status=status)
+        assert reconcile.differences() == []
