@@ -174,10 +174,13 @@ def needs_rebuild() -> bool:
 
 def keep_up(*, now: datetime) -> None:
     """A round: the triggers are there, the ledger is folded, and a rebuild that is needed goes on for a while. Triggers
-    of another version stay: it may be at work beside this one, and `migrate` makes those of its own."""
-    if not triggers.are_there() and not _is_migrated(now):
-        logger.error("triggers_missing")
-        open_books()
+    of another version stay until the night: it may be at work beside this one, and `migrate` makes those of its own."""
+    if not triggers.are_there():
+        if _is_migrated(now):
+            logger.warning("triggers_away_for_a_migration")
+        else:
+            logger.error("triggers_missing")
+            open_books()
     until = time.monotonic() + ROUND_S
     while fold_some(now=now) == ENTRIES_AT_ONCE and time.monotonic() < until:
         pass
@@ -215,12 +218,16 @@ def clear_some() -> int:
 
 
 def reconcile_nightly(*, now: datetime) -> None:
-    """Once a reporting day, after its third hour, by one worker. Wrong figures are told in the log, and made anew."""
+    """Once a reporting day, after its third hour, by one worker. Wrong figures are told in the log, and made anew, as
+    are triggers of another version."""
     books = Books.objects.get(pk=1)
     here = now.astimezone(ZoneInfo(books.time_zone))
     due = Books.objects.filter(Q(reconciled_on=None) | Q(reconciled_on__lt=here.date()), pk=1)
     if here.hour < RECONCILED_AFTER or not due.update(reconciled_on=here.date()):
         return
+    if not triggers.are_right():
+        logger.warning("triggers_of_another_version")
+        open_books()
     found = reconcile.differences()
     logger.info("figures_reconciled", wrong=len(found))
     for difference in found[:MOST_TOLD]:

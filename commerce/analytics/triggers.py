@@ -4,12 +4,14 @@ SQLite drops a table's triggers silently when a migration rebuilds the table, an
 another table name. So there they are taken away before a migration and made again after it.
 """
 
+from collections.abc import Collection
+
 from django.db import connection
 
 from commerce.analytics import contributions as of
 from commerce.analytics import triggers_postgresql, triggers_sqlite
 
-TABLES = (of.ORDERS, of.LINES, of.REFUNDS, of.USERS, of.REVIEWS)
+TABLES = (of.REVIEWS, of.REFUNDS, of.ORDERS, of.LINES, of.USERS)
 
 
 def are_there() -> bool:
@@ -23,36 +25,55 @@ def are_right() -> bool:
 
 
 def make() -> None:
-    """Makes all of them anew. In a transaction; PostgreSQL lets nobody write to the tables until it ends."""
+    """Makes all of them anew. In a transaction; PostgreSQL lets everybody read the tables until it ends, and nobody
+    write to them."""
+    if connection.vendor == "postgresql":
+        _make_in_postgresql()
+        return
     remove()
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            for statement in triggers_sqlite.triggers().values():
-                cursor.execute(statement)
-            return
-        for name, (table, event, body) in triggers_postgresql.triggers().items():
+        for statement in triggers_sqlite.triggers().values():
+            cursor.execute(statement)
+
+
+def _make_in_postgresql() -> None:
+    """The tables are locked in an order in which the shop writes to them: else a write might wait for this, and this
+    for the write."""
+    wanted = triggers_postgresql.triggers()
+    with connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {', '.join(TABLES)} IN SHARE ROW EXCLUSIVE MODE")
+        _drop_in_postgresql(but=wanted)
+        for name, (table, event, body) in wanted.items():
             careful = triggers_postgresql.CAREFUL
             cursor.execute(
                 f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql {careful} AS $body${body}$body$"
             )
             row = "" if " ON " in event else f" ON {table}"
-            cursor.execute(f"CREATE TRIGGER {name} {event}{row} FOR EACH STATEMENT EXECUTE FUNCTION {name}()")
+            cursor.execute(
+                f"CREATE OR REPLACE TRIGGER {name} {event}{row} FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
+            )
 
 
 def remove() -> None:
     """Takes away every trigger of ours, also those that an earlier version made."""
+    if connection.vendor == "postgresql":
+        _drop_in_postgresql()
+        return
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            for name in _there():
-                cursor.execute(f"DROP TRIGGER {name}")
-            return
+        for name in _there():
+            cursor.execute(f"DROP TRIGGER {name}")
+
+
+def _drop_in_postgresql(*, but: Collection[str] = ()) -> None:
+    with connection.cursor() as cursor:
         cursor.execute(
             "SELECT tgname, tgrelid::regclass::text FROM pg_trigger "
             "WHERE starts_with(tgname, %s) AND tgrelid::regclass::text = ANY(%s)",
             [triggers_postgresql.PREFIX, list(TABLES)],
         )
         for name, table in cursor.fetchall():
-            cursor.execute(f'DROP TRIGGER "{name}" ON "{table}"')
+            if name not in but:
+                cursor.execute(f'DROP TRIGGER "{name}" ON "{table}"')
 
 
 def _wanted() -> dict[str, str]:

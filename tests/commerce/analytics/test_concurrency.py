@@ -1,6 +1,7 @@
 """Many at once, in real transactions: nothing is counted twice or lost, and nobody waits for a hot row."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,7 +15,7 @@ from commerce.analytics import folding, reconcile, reports, scopes, services, tr
 from commerce.analytics.calendars import last_days
 from commerce.analytics.models import Books, Entry
 from commerce.catalog.models import Category
-from commerce.orders.models import Order
+from commerce.orders.models import Order, OrderLine
 from shared.api import snapshots
 from tests.commerce.analytics.market import (
     Market,
@@ -22,10 +23,12 @@ from tests.commerce.analytics.market import (
     delete_tree,
     make_market,
     make_order,
+    make_refund,
     run_sql,
     told,
     whole,
 )
+from tests.commerce.reviews.writing import review
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 
@@ -59,8 +62,10 @@ def at_once(*calls: Callable[[], Any]) -> None:
 
 
 @contextmanager
-def another_transaction(write: Callable[[], Any]) -> Iterator[Callable[[], None]]:
-    """Somebody else has written, and commits when the function is called."""
+def another_transaction(
+    write: Callable[[], Any], then: Callable[[], Any] = lambda: None
+) -> Iterator[Callable[[], None]]:
+    """Somebody else has written, and writes the rest and commits when the function is called."""
     written, may_commit = threading.Event(), threading.Event()
 
     def run() -> None:
@@ -69,6 +74,7 @@ def another_transaction(write: Callable[[], Any]) -> Iterator[Callable[[], None]
                 write()
                 written.set()
                 assert may_commit.wait(60)
+                then()
         finally:
             written.set()
             connection.close()
@@ -85,6 +91,18 @@ def another_transaction(write: Callable[[], Any]) -> Iterator[Callable[[], None]
         yield commit
     finally:
         commit()
+
+
+def wait_for_a_lock() -> None:
+    """Until somebody waits for one, in PostgreSQL."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone() != (0,):
+                return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")
 
 
 def test_who_sees_an_earlier_moment_may_not_write_orders(crowd: Market):
@@ -314,6 +332,41 @@ def test_a_truncated_table_is_noticed(crowd: Market):
 
     assert not services.needs_rebuild()
     assert_right(crowd, now)
+
+
+WRITES_OF_TWO_TABLES: dict[str, tuple[Callable[[Market, Order], Any], Callable[[Order], Any]]] = {
+    "a review, whose order is looked at in the end": (
+        lambda market, order: review(market.customers[0], market.products[0], rating=4),
+        lambda order: None,
+    ),
+    "a refund, then its order": (
+        lambda market, order: make_refund(order, 100, at=timezone.now()),
+        lambda order: Order.objects.filter(pk=order.pk).update(order_status="refunded"),
+    ),
+    "an order, then its lines": (
+        lambda market, order: Order.objects.filter(pk=order.pk).update(order_status="processing"),
+        lambda order: OrderLine.objects.filter(order__parent=order).delete(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITES_OF_TWO_TABLES)
+def test_triggers_are_made_anew_while_somebody_writes(crowd: Market, name: str):
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    order = make_order(crowd.customers[0], crowd.products[:1], at=timezone.now())
+    first, then = WRITES_OF_TWO_TABLES[name]
+    changed = Entry.objects.count()
+    with another_transaction(lambda: first(crowd, order), then=lambda: then(order)) as commit:
+
+        def commit_once_it_is_waited_for() -> None:
+            wait_for_a_lock()
+            commit()
+
+        at_once(transaction.atomic(triggers.make), commit_once_it_is_waited_for)
+    assert Entry.objects.count() > changed
+    assert triggers.are_right()
+    assert reconcile.differences() == []
 
 
 def test_a_reader_sees_one_moment_and_takes_no_lock(crowd: Market):

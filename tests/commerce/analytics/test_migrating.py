@@ -90,8 +90,11 @@ def test_triggers_that_a_migration_took_with_it_when_it_died_are_made_again():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_versions_side_by_side_leave_each_other_their_triggers_until_one_migrates(monkeypatch: pytest.MonkeyPatch):
-    now = timezone.now()
+@pytest.mark.parametrize("how", ["migrate", "night"])
+def test_versions_side_by_side_leave_each_other_their_triggers_until_one_migrates_or_the_night(
+    monkeypatch: pytest.MonkeyPatch, how: str
+):
+    now = timezone.now().replace(hour=12)
     with monkeypatch.context() as older:
         older.setattr(contributions, "IS_APPROVED", "(f.status = 'approved')")
         services.open_books()
@@ -101,7 +104,10 @@ def test_versions_side_by_side_leave_each_other_their_triggers_until_one_migrate
     assert not triggers.are_right()
     assert not services.needs_rebuild()
 
-    migrating.after(using="default")
+    if how == "migrate":
+        migrating.after(using="default")
+    else:
+        services.reconcile_nightly(now=now)
     assert triggers.are_right()
 
 
