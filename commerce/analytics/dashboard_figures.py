@@ -6,8 +6,6 @@ from datetime import date
 from functools import cached_property
 from typing import Any
 
-from django.db.models import Count
-
 from commerce.analytics import goods
 from commerce.analytics.calendars import Span
 from commerce.analytics.dashboard_periods import Columns, Sold, before, columns_of, summed, without_years_before
@@ -70,13 +68,14 @@ class DashboardFigures:
         any English product it is the language of most of theirs."""
         if self.asked_language:
             return self.asked_language
-        own = self._own_languages
+        own = self._product_languages
         return own[0] if own and DEFAULT_LANGUAGE not in own else DEFAULT_LANGUAGE
 
     @cached_property
     def languages(self) -> list[str]:
         """What may be chosen: more than one where there is anything that is not English."""
-        return sorted({DEFAULT_LANGUAGE, self.language, *self._own_languages})
+        of_categories = goods.category_languages(shop_ids=self.report.scope.shop_ids)
+        return sorted({DEFAULT_LANGUAGE, self.language, *self._product_languages, *of_categories})
 
     @cached_property
     def sums(self) -> Sums:
@@ -149,10 +148,8 @@ class DashboardFigures:
         return Product.objects.all() if shop_ids is None else Product.objects.filter(shop__in=shop_ids)
 
     @cached_property
-    def _own_languages(self) -> list[str]:
-        """Those of the scope's products, the one of most first."""
-        counted = self._products.live().order_by().values_list("language").annotate(products=Count("pk"))
-        return [language for language, _ in counted.order_by("-products", "language")]
+    def _product_languages(self) -> list[str]:
+        return goods.product_languages(shop_ids=self.report.scope.shop_ids)
 
     @cached_property
     def _shown(self) -> Span:

@@ -13,6 +13,22 @@ from commerce.shops.models import Shop
 
 SHELVES = Product.categories.through
 
+LIVE = f"SELECT language FROM {Product._meta.db_table} product WHERE deleted_at IS NULL"  # noqa: S608  # nosec B608
+# Each from the one before it, by the index of languages: of more products it takes no longer.
+EVERY_LANGUAGE = f"""
+    WITH RECURSIVE found (language) AS (
+        SELECT ({LIVE} ORDER BY product.language LIMIT 1)
+        UNION ALL
+        SELECT ({LIVE} AND product.language > found.language ORDER BY product.language LIMIT 1)
+        FROM found WHERE found.language IS NOT NULL
+    ),
+    counted (language, products) AS (
+        SELECT language, (SELECT COUNT(*) FROM ({LIVE} AND product.language = found.language LIMIT 1000) AS few)
+        FROM found WHERE language IS NOT NULL
+    )
+    SELECT language FROM counted ORDER BY products DESC, language
+    """  # noqa: S608  # nosec B608
+
 
 @dataclass(frozen=True, kw_only=True)
 class CategoryCount:
@@ -104,6 +120,24 @@ def top_rated(*, shop_ids: Sequence[int] | None, language: str, limit: int) -> l
     )[:limit]
     found = products.select_related("type", "image").in_bulk(ranked)
     return [RatedProduct(product=found[pk], stars=stars[pk][0], reviews=stars[pk][1]) for pk in ranked]
+
+
+def product_languages(*, shop_ids: Sequence[int] | None) -> list[str]:
+    """Those of the products, that of most first; of all shops together, where many products cannot be counted at once,
+    by how many each has up to a thousand. No deleted products."""
+    if shop_ids is None:
+        with connection.cursor() as cursor:
+            cursor.execute(EVERY_LANGUAGE)
+            return [language for (language,) in cursor.fetchall()]
+    counted = Product.objects.live().filter(shop__in=shop_ids).order_by().values_list("language")
+    return [language for language, _ in counted.annotate(products=Count("pk")).order_by("-products", "language")]
+
+
+def category_languages(*, shop_ids: Sequence[int] | None) -> list[str]:
+    """Those of the categories, where not of all shops, of those in which products of these stand."""
+    shelves = SHELVES.objects.filter(product__shop__in=shop_ids or ()).values("category_id")
+    categories = Category.objects.all() if shop_ids is None else Category.objects.filter(pk__in=shelves)
+    return list(categories.order_by("language").values_list("language", flat=True).distinct())
 
 
 def _changed_stars() -> "list[tuple[int, tuple[int, int]]]":

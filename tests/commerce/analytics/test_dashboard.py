@@ -10,6 +10,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from commerce.analytics import dashboard, services
 from commerce.catalog.models import Category, Product
@@ -173,6 +174,32 @@ def test_without_english_products_the_language_of_most_is_shown(busy: Market):
     assert shown(visitor(busy, "platform"))["language"] == "en"
 
 
+def test_categories_of_another_language_than_their_products_can_be_chosen(busy: Market):
+    kinds = busy.products[0].type
+    Category.objects.update(language="de")
+    Category.objects.create(name="Lampes", slug="lamps", language="fr", type=kinds)  # with nothing in it
+    for name, languages in (("owner", ["de", "en"]), ("platform", ["de", "en", "fr"])):
+        page = shown(visitor(busy, name))
+        assert (page["language"], page["languages"]) == ("en", languages)
+        assert "Nothing was sold yet." not in text(visitor(busy, name))
+        of_german = {panel.table: panel.lines for panel in shown(visitor(busy, name), "?language=de")["panels"]}
+        assert of_german["category-sales"]
+        assert of_german["category-products"]
+
+
+def test_the_platform_has_the_languages_of_all_its_products_that_of_most_first(busy: Market):
+    german, deleted, *french = busy.products
+    Product.objects.filter(pk=german.pk).update(language="de")
+    Product.objects.filter(pk=deleted.pk).update(language="nl", deleted_at=timezone.now())
+    Product.objects.filter(pk__in=[product.pk for product in french]).update(language="fr")
+    Category.objects.update(language="sv")
+    page = shown(visitor(busy, "platform"))
+    assert (page["language"], page["languages"]) == ("fr", ["de", "en", "fr", "sv"])
+    Product.objects.update(deleted_at=timezone.now())
+    page = shown(visitor(busy, "platform"))
+    assert (page["language"], page["languages"]) == ("en", ["en", "sv"])
+
+
 def test_where_all_is_english_there_is_no_choice_of_languages(busy: Market):
     page = text(visitor(busy, "owner"), "?language=en")
     assert CHOICE not in page
@@ -204,12 +231,19 @@ def test_a_file_has_what_the_page_shows(busy: Market):
         assert panel.lines
 
 
-def test_a_form_with_an_error_keeps_the_language(busy: Market):
-    kept = '<input type="hidden" name="language" value="de">'
-    assert kept in text(visitor(busy, "owner"), "?language=de&from=soon")
-    page = text(visitor(busy, "owner"), f"?language={'x' * 17}")
-    assert "Send the code of a language" in page
-    assert 'name="language"' not in page
+def test_a_form_with_an_error_keeps_what_else_was_asked(busy: Market):
+    shop = busy.shops[1].pk
+    page = text(visitor(busy, "owner"), f"?language=de&currency=JPY&shop_id={shop}&from=soon")
+    for name, value in (("language", "de"), ("currency", "JPY")):
+        assert f'<input type="hidden" name="{name}" value="{value}">' in page
+    assert re.findall(r'<option value="(\d*)" selected>', page) == [str(shop)]
+    for name, value, words in (
+        ("language", "x" * 17, "code of a language"),
+        ("currency", "gold", "three capital letters"),
+    ):
+        page = text(visitor(busy, "owner"), f"?{name}={value}")
+        assert words in page
+        assert f'name="{name}"' not in page
 
 
 def test_money_is_shown_in_its_currency_and_beside_the_period_before(busy: Market):
