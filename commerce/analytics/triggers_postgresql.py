@@ -82,7 +82,8 @@ def _of_new_orders() -> str:
 def _of_orders(operation: str) -> str:
     """`before` and `after` are the changed rows with their parents and parts, which this statement neither changed nor
     made: an INSERT with ON CONFLICT DO UPDATE does both, and counts what it made as new. A row that it made is of its
-    command, and nobody has touched it since: of one that was changed and rolled back, cmin says something else."""
+    command, and its transaction alone may have locked it since. Of one that was changed and rolled back, cmin says
+    something else."""
     columns = ", ".join(of.ORDER_COLUMNS)
     changed = [rows for rows, _ in _changed(operation)]
     ids = " UNION ".join(f"SELECT id, parent_id FROM {rows}" for rows in changed)  # noqa: S608  # nosec B608
@@ -92,7 +93,7 @@ def _of_orders(operation: str) -> str:
             UNION SELECT o.id FROM ids JOIN {of.ORDERS} o ON o.parent_id = ids.id
             EXCEPT SELECT ids.id FROM ids
         ) AS near JOIN {of.ORDERS} o ON o.id = near.id
-        WHERE o.xmax <> 0::text::xid OR CONCAT(o.xmin, ' ', o.cmin) NOT IN (
+        WHERE o.xmax <> ALL (ARRAY['0'::xid, o.xmin]) OR CONCAT(o.xmin, ' ', o.cmin) NOT IN (
             SELECT CONCAT(o.xmin, ' ', o.cmin) FROM ids JOIN {of.ORDERS} o ON o.id = ids.id LIMIT 1
         )"""  # noqa: S608  # nosec B608
     names = {"old_rows": "before", "new_rows": "after"}

@@ -107,6 +107,13 @@ def upsert_new_parent(order: Order) -> None:
     upsert(order, moved)
 
 
+def at_once(write: Callable[[Order], None], order: Order) -> None:
+    """Constraints are looked at by each statement, which locks the parents of its parts."""
+    if connection.vendor == "postgresql":
+        run_sql("SET CONSTRAINTS ALL IMMEDIATE")
+    write(order)
+
+
 def admins() -> Client:
     site = Client()
     site.force_login(User.objects.get(role=Role.SUPER_ADMIN))
@@ -160,6 +167,8 @@ WRITES: dict[str, Write] = {
     "a replaced row": lambda m, o, now: replace_row(o),
     "a parent that changes with a part that is new": lambda m, o, now: upsert_new_part(o),
     "a part that gets a parent that is new": lambda m, o, now: upsert_new_parent(o),
+    "a new part, whose parent is looked at at once": lambda m, o, now: at_once(upsert_new_part, o),
+    "a new parent, which is looked at at once": lambda m, o, now: at_once(upsert_new_parent, o),
     "a deleted tree": lambda m, o, now: delete_tree(o),
     "a parent that is deleted before its parts": lambda m, o, now: delete_parent_first(o),
     "a tree that is deleted by one statement": lambda m, o, now: (
