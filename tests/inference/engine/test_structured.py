@@ -211,19 +211,6 @@ def test_a_schema_of_many_properties_is_kept_to(running: Running) -> None:
         (schema({"allOf": [{"$ref": "#"}]}), "response_format", "no text has this form"),
         (schema({"$ref": "http://127.0.0.1/schema"}), "response_format", "http://127.0.0.1/schema"),
         (schema({"enum": ["x" * MAX_DEFINITION]}), "response_format", "at most 65536 characters"),
-        (schema({"type": "number", "multipleOf": 8_000_009}), "response_format", "8000009 is too much"),
-        (schema({"type": "number", "multipleOf": 0.07}), "response_format", "cannot be followed exactly"),
-        (schema({"type": "number", "multipleOf": 10**400}), "response_format", "cannot be followed exactly"),
-        (
-            schema({"type": "integer", "allOf": [{"multipleOf": 9967}, {"multipleOf": 9973}]}),
-            "response_format",
-            "9973 is too much, alone or with those before it",
-        ),
-        (
-            OutputConstraint(OutputForm.GRAMMAR, 'start: %json\n {"multipleO\\u0066": 8000009, "default": "%json"}'),
-            "grammar",
-            "8000009 is too much",
-        ),
         (regex("(oak"), "regex", "unclosed group"),
         (regex(r"(a)\1"), "regex", "backreferences are not supported"),
         (regex("a" * (MAX_DEFINITION + 1)), "regex", "at most 65536 characters"),
@@ -238,6 +225,53 @@ def test_a_bad_form_is_refused_before_anything_runs(
     with pytest.raises(InvalidRequest, match=re.escape(says)) as refused:
         running[0].submit(request("bad", constraint))
     assert refused.value.details["parameter"] == parameter
+
+
+@pytest.mark.parametrize(
+    ("multiples", "says"),
+    [
+        ({"multipleOf": 8_000_009}, "8000009 would take too long to follow"),
+        ({"multipleOf": -8_000_009}, "8000009 would take too long to follow"),
+        ({"multipleOf": 49_999_000}, "49999000 would take too long to follow"),
+        ({"multipleOf": 1e9}, "1000000000 cannot be followed exactly: use a whole number up to 300000000"),
+        ({"multipleOf": 10**400}, "cannot be followed exactly"),
+        ({"multipleOf": 1e-300}, "cannot be followed exactly"),
+        ({"multipleOf": 0.07}, "0.07 cannot be followed exactly"),
+        ({"allOf": [{"multipleOf": 9967}, {"multipleOf": 9973}]}, "9967, 9973 would take too long to follow"),
+        ({"allOf": [{"multipleOf": 3e8}, {"multipleOf": 64}]}, "64, 300000000 would take too long to follow"),
+        ({"anyOf": [{"multipleOf": 30000}], "multipleOf": 1e-8}, "1e-08, 30000 would take too long to follow"),
+        ({"$defs": {str(n): {"multipleOf": 300 + n} for n in range(400)}}, "300, 301, 302"),
+    ],
+)
+def test_multiples_that_would_take_too_long_are_refused(running: Running, multiples: dict[str, Any], says: str) -> None:
+    wanted = {"type": "number"} | multiples
+    escaped = json.dumps(wanted).replace("multipleOf", "multipleO\\u0066")
+    for constraint in (
+        schema(wanted),
+        OutputConstraint(OutputForm.GRAMMAR, f"# %json [\nstart: %json\n {escaped} | %json {{}}"),
+    ):
+        with pytest.raises(InvalidRequest, match=re.escape(says)):
+            running[0].submit(request("bad", constraint))
+
+
+@pytest.mark.parametrize("value", [7, 0.01, 2.5, 86_400, 3_600_000, 100_000_000, -500])
+def test_a_multiple_that_people_use_is_kept_to(running: Running, value: float) -> None:
+    bounds = {"minimum": abs(value), "maximum": abs(value)}
+    text, reason = written(running, "multiple", schema({"type": "number", "multipleOf": value} | bounds))
+    assert (float(text), reason) == (abs(value), FinishReason.STOP)
+
+
+def test_multiples_of_several_fields_and_of_optional_ones_are_kept_to(running: Running) -> None:
+    fields: dict[str, Any] = {
+        "price": {"anyOf": [{"type": "number", "multipleOf": 0.01, "minimum": 3, "maximum": 3}, {"type": "null"}]},
+        "pieces": {"type": "integer", "multipleOf": 60, "minimum": 60, "maximum": 90},
+        "grams": {"type": "integer", "multipleOf": 500, "minimum": 1, "maximum": 999},
+    }
+    wanted = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    text, _ = written(running, "several multiples", schema(wanted))
+    told = json.loads(text)
+    assert told["price"] in (3, None)
+    assert (told["pieces"], told["grams"]) == (60, 500)
 
 
 @pytest.mark.parametrize(
