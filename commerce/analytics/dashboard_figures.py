@@ -65,7 +65,7 @@ class DashboardFigures:
     @cached_property
     def language(self) -> str:
         """Of the products and categories: the one that was asked for, else English as in the API. Of shops without
-        any English product it is the language of most of theirs."""
+        any English product it is the language of most of theirs, as `goods.product_languages` counts."""
         if self.asked_language:
             return self.asked_language
         own = self._product_languages

@@ -14,7 +14,7 @@ from commerce.shops.models import Shop
 SHELVES = Product.categories.through
 
 LIVE = f"SELECT language FROM {Product._meta.db_table} product WHERE deleted_at IS NULL"  # noqa: S608  # nosec B608
-# Each from the one before it, by the index of languages: of more products it takes no longer.
+# Each from the one before it, by the index of languages: of more products that are not deleted it takes no longer.
 EVERY_LANGUAGE = f"""
     WITH RECURSIVE found (language) AS (
         SELECT ({LIVE} ORDER BY product.language LIMIT 1)

@@ -25,8 +25,8 @@ def are_right() -> bool:
 
 
 def make() -> None:
-    """Makes all of them anew. In a transaction; PostgreSQL lets everybody read the tables until it ends, and nobody
-    write to them."""
+    """Makes all of them anew. In a transaction; PostgreSQL lets nobody write to the tables until it ends, and nobody
+    read one that an earlier version had another trigger on."""
     if connection.vendor == "postgresql":
         _make_in_postgresql()
         return
@@ -42,7 +42,7 @@ def _make_in_postgresql() -> None:
     wanted = triggers_postgresql.triggers()
     with connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {', '.join(TABLES)} IN SHARE ROW EXCLUSIVE MODE")
-        _drop_in_postgresql(but=wanted)
+        _drop_in_postgresql(but={(name, table) for name, (table, _, _) in wanted.items()})
         for name, (table, event, body) in wanted.items():
             careful = triggers_postgresql.CAREFUL
             cursor.execute(
@@ -64,7 +64,7 @@ def remove() -> None:
             cursor.execute(f"DROP TRIGGER {name}")
 
 
-def _drop_in_postgresql(*, but: Collection[str] = ()) -> None:
+def _drop_in_postgresql(*, but: Collection[tuple[str, str]] = ()) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT tgname, tgrelid::regclass::text FROM pg_trigger "
@@ -72,7 +72,7 @@ def _drop_in_postgresql(*, but: Collection[str] = ()) -> None:
             [triggers_postgresql.PREFIX, list(TABLES)],
         )
         for name, table in cursor.fetchall():
-            if name not in but:
+            if (name, table) not in but:
                 cursor.execute(f'DROP TRIGGER "{name}" ON "{table}"')
 
 

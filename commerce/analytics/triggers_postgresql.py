@@ -83,7 +83,8 @@ def _of_orders(operation: str) -> str:
     """`before` and `after` are the changed rows with their parents and parts, which this statement neither changed nor
     made: an INSERT with ON CONFLICT DO UPDATE does both, and counts what it made as new. A row that it made is of its
     command, and its transaction alone may have locked it since. Of one that was changed and rolled back, cmin says
-    something else."""
+    something else; where its transaction has locked it again after that, it could be taken for new, and the night
+    would find it."""
     columns = ", ".join(of.ORDER_COLUMNS)
     changed = [rows for rows, _ in _changed(operation)]
     ids = " UNION ".join(f"SELECT id, parent_id FROM {rows}" for rows in changed)  # noqa: S608  # nosec B608

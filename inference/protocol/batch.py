@@ -1,6 +1,6 @@
 """Batches on the wire: one body with many generations, what is told of a batch, and its results."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -28,6 +28,7 @@ from inference.protocol.parameters import (
 from inference.protocol.sampling import FurtherSampling
 
 LONGEST_ID = 256
+MOST_KEYS = 100
 LONGEST_URL = 2048
 
 RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern="^[^\x00-\x1f\x7f]*$")]
@@ -101,24 +102,33 @@ class BatchBody(BatchHead, kw_only=True, forbid_unknown_fields=True):
     requests: Annotated[list[BatchRequestBody], Meta(min_length=1)]
 
 
-class _Key:
-    """A key of an object, each its own: an equal one beside it is not lost."""
+class _Key(str):
+    """A key of the body's own."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+
+def _new_keys() -> Callable[[type, str], _Key]:
+    """For a decoder: each key once, and no more of them than a body can have."""
+    keys: set[str] = set()
+
+    def take(kind: type, key: str) -> _Key:
+        if key in keys:
+            raise ValueError(f"it has the key {key[:LONGEST_ID]!r} twice")
+        if len(keys) == MOST_KEYS:
+            raise ValueError(f"it has more than {MOST_KEYS} keys")
+        keys.add(key)
+        return _Key(key)
+
+    return take
 
 
 def split(body: bytes) -> tuple[bytes, list[Raw]]:
     """The body with no requests in it, and each of these as its JSON, which shares the body's memory. InvalidRequest:
     it is no JSON object, has a key twice, or has no array of requests."""
     try:
-        keyed = msgspec.json.decode(body, type=dict[_Key, Raw], dec_hook=lambda _, name: _Key(name))
-        fields = {key.name: value for key, value in keyed.items()}
-        if len(fields) < len(keyed):
-            raise InvalidRequest("The body has the same key twice.")
+        fields = msgspec.json.decode(body, type=dict[_Key, Raw], dec_hook=_new_keys())
         if "requests" not in fields:
             raise InvalidRequest("requests is required.", field="requests")
-        pieces = msgspec.json.decode(fields.pop("requests"), type=list[Raw])
+        pieces = msgspec.json.decode(fields.pop(_Key("requests")), type=list[Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"The body is no JSON object with an array of requests: {error}.") from None
     return msgspec.json.encode(fields), pieces

@@ -98,7 +98,10 @@ def wait_for_a_lock() -> None:
     until = time.monotonic() + 30
     while time.monotonic() < until:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database "
+                "WHERE datname = current_database() AND NOT granted"
+            )
             if cursor.fetchone() != (0,):
                 return
         time.sleep(0.01)

@@ -83,6 +83,7 @@ def test_triggers_that_a_migration_took_with_it_when_it_died_are_made_again():
     began = timezone.now()
     services.make_way(now=began)
     services.keep_up(now=began + timedelta(minutes=59))
+    services.reconcile_nightly(now=began.replace(hour=12))
     assert triggers.are_there() == (connection.vendor == "postgresql")
 
     services.keep_up(now=began + timedelta(minutes=61))

@@ -6,13 +6,14 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 import time_machine
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models.functions import Now
 from pytest_django import Settings
 
 from commerce.analytics import reconcile, services, tasks, triggers
 from commerce.analytics.models import Books, Entry, Figure, FirstOrder, ProductFigure
 from commerce.orders.models import Order
+from shared.accounts.models import User
 from tests.commerce.analytics.market import Market, assert_right, make_order, make_refund, run_sql
 from tests.commerce.reviews.writing import review
 
@@ -153,6 +154,21 @@ def test_a_trigger_that_does_not_fire_is_made_anew(how: str):
     assert not triggers.are_there()
     tasks.keep_up()
 
+    assert triggers.are_right()
+
+
+@pytest.mark.django_db
+def test_a_trigger_of_ours_on_a_table_where_it_does_not_belong_goes():
+    if connection.vendor != "postgresql":
+        pytest.skip("a name is one trigger's in SQLite")
+    run_sql(
+        f"CREATE TRIGGER analytics_order_update AFTER UPDATE ON {User._meta.db_table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION analytics_order_update()"
+    )
+    with transaction.atomic():
+        triggers.make()
+
+    User.objects.update(name="Oak")
     assert triggers.are_right()
 
 

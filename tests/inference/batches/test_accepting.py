@@ -72,5 +72,12 @@ def test_a_key_that_comes_twice_is_refused(client: Client, key: str):
     twice = json.dumps(body)[:-1] + f", {json.dumps({key: body[key]})[1:]}"
     answer = client.post("/batch", twice, content_type="application/json")
     assert answer.status_code == 400
-    assert "same key twice" in answer.json()["error"]["message"]
+    assert f"it has the key '{key}' twice" in answer.json()["error"]["message"]
     assert not Batch.objects.exists()
+
+
+def test_a_body_of_very_many_keys_is_refused(client: Client):
+    body = {f"key {number}": 1 for number in range(100_000)} | BODY
+    answer = client.post("/batch", body, content_type="application/json")
+    assert answer.status_code == 400
+    assert "it has more than 100 keys" in answer.json()["error"]["message"]
