@@ -108,7 +108,7 @@ def of_one_size(
 
     tell(shop.run("_analytics_shop", "make", str(size)))
     *before, reads = reads_in_turn([shop] if shop is smallest else [smallest, shop], times)
-    for name, taken in (("the smallest", before[0]), ("reads", reads)) if before else (("reads", reads),):
+    for name, taken in zip(("reads", "the smallest"), (reads, *before), strict=False):
         tell({name: {read: [p50(took), p95(took)] for read, took in taken.items()}})
     tell(shop.run("_analytics_shop", "live", "3" if size > 10**5 else "10"))
     if size <= OSCARS_MOST:

@@ -175,9 +175,8 @@ def test_without_english_products_the_language_of_most_is_shown(busy: Market):
 
 
 def test_categories_of_another_language_than_their_products_can_be_chosen(busy: Market):
-    kinds = busy.products[0].type
     Category.objects.update(language="de")
-    Category.objects.create(name="Lampes", slug="lamps", language="fr", type=kinds)  # with nothing in it
+    Category.objects.create(name="Lampes", slug="lamps", language="fr", type=busy.products[0].type)  # of nothing
     for name, languages in (("owner", ["de", "en"]), ("platform", ["de", "en", "fr"])):
         page = shown(visitor(busy, name))
         assert (page["language"], page["languages"]) == ("en", languages)
