@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""The command line of the commerce project."""
+"""Command line of the commerce project."""
 
 import os
 import sys

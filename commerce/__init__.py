@@ -1,1 +1,1 @@
-"""The REST API and moderators' admin of a multi-vendor shop."""
+"""REST API and admin of a multi-vendor store. Each app is a package; `config` has settings and routes."""

@@ -49,15 +49,15 @@ SHARED_APPS = [
 
 MIDDLEWARE = [
     "shared.observability.request_id.RequestIdMiddleware",
-    "shared.api.middleware.JsonErrorsMiddleware",  # early, to see what the others refuse
+    "shared.api.middleware.errors.JsonErrorsMiddleware",  # early, to see what the others refuse
     "django.middleware.security.SecurityMiddleware",
-    "shared.serving.static_files.StaticFilesMiddleware",
+    "shared.serving.files.static_files.StaticFilesMiddleware",
     "corsheaders.middleware.CorsMiddleware",
-    "shared.api.page_middleware.SessionMiddleware",
-    "shared.api.page_middleware.CommonMiddleware",
+    "shared.api.middleware.pages.PageSessionMiddleware",
+    "shared.api.middleware.pages.AsyncCommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "shared.api.page_middleware.AuthenticationMiddleware",
-    "shared.api.page_middleware.MessageMiddleware",
+    "shared.api.middleware.pages.PageAuthenticationMiddleware",
+    "shared.api.middleware.pages.PageMessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
@@ -104,12 +104,12 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.str("REDIS_URL")
 
 # Tasks that the server runs itself, by name, and every how many seconds.
-SERVER_ROUNDS: dict[str, float] = {}
+SERVER_PERIODIC_TASKS: dict[str, float] = {}
 
 LOGIN_REDIRECT_URL = "admin:index"
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = [
-    "shared.accounts.passwords.OneCoreArgon2",
+    "shared.accounts.passwords.SingleCoreArgon2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [
@@ -143,10 +143,10 @@ CURRENCY = env.str("STOA_CURRENCY")
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["shared.accounts.authentication.BearerAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_PARSER_CLASSES": ["shared.api.json.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["shared.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "shared.api.schema.ListAutoSchema",
-    "EXCEPTION_HANDLER": "shared.api.exceptions.exception_handler",
+    "DEFAULT_SCHEMA_CLASS": "shared.api.lists.schema.ListAutoSchema",
+    "EXCEPTION_HANDLER": "shared.api.exception_handler.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
@@ -185,7 +185,7 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "shared.serving.static_files.StaticFilesStorage"},
+    "staticfiles": {"BACKEND": "shared.serving.files.static_files.StaticFilesStorage"},
 }
 WHITENOISE_ROOT = Path(__file__).parent / "serving" / "root_files"  # /favicon.ico, which browsers ask for unasked
 

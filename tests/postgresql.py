@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from shared.serving.children import dies_with_parent
+from shared.serving.processes.child_processes import die_with_parent
 
 START_TIMEOUT_S = 30
 
@@ -70,7 +70,7 @@ class LocalPostgresql:
                 ],
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                preexec_fn=dies_with_parent(),
+                preexec_fn=die_with_parent(),
                 **_unprivileged(self._folder),
             )
         deadline = time.monotonic() + START_TIMEOUT_S

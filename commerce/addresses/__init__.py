@@ -1,1 +1,4 @@
-"""The addresses of a customer, for bills and for deliveries."""
+"""Billing and shipping addresses of users, and their check against the postal rules of a country.
+
+Import `models` to read a user's addresses, `services` to write, and `validators` for addresses in other records.
+"""

@@ -1,4 +1,4 @@
-"""Customers' addresses, for the people who run the platform. Writes go the way that the API's go."""
+"""Admin pages of customers' addresses. They write through the services, as the API does."""
 
 from typing import Any, cast
 
@@ -11,12 +11,14 @@ from django.utils import timezone
 from commerce.addresses import services
 from commerce.addresses.models import Address
 from shared.accounts.models import User
-from shared.api.fast_admin import FastAdmin
+from shared.api.admin_base import LargeTableAdmin
 
 
-class TypedJSONField(JSONField):
-    """Shows again what was typed, letter for letter: Django's own would write escapes out, and trip over half a
-    surrogate pair."""
+class VerbatimJSONField(JSONField):
+    """A JSON field that shows invalid input as it was typed.
+
+    Django's own field writes escapes out, and fails for half a surrogate pair.
+    """
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         return InvalidJSONInput(data)
@@ -24,15 +26,15 @@ class TypedJSONField(JSONField):
 
 class AddressForm(ModelForm):  # type: ignore[type-arg]
     def _get_validation_exclusions(self) -> set[str]:
-        """The service takes the former default away, which the form would still trip over."""
+        """Exclude `default`: the service replaces the previous default, which the form's check would report."""
         return {*super()._get_validation_exclusions(), "default"}  # type: ignore[misc]
 
     class Meta:
-        field_classes = {"address": TypedJSONField}
+        field_classes = {"address": VerbatimJSONField}
 
 
 @admin.register(Address)
-class AddressAdmin(FastAdmin):
+class AddressAdmin(LargeTableAdmin):
     form = AddressForm
     list_display = ["customer", "title", "type", "default", "updated_at"]
     list_select_related = ["customer"]
@@ -42,21 +44,20 @@ class AddressAdmin(FastAdmin):
     fields = ["customer", "title", "type", "default", "address"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Address | None = None) -> list[str]:
-        """Whose it is never changes."""
+        """Make the customer read-only after creation."""
         return ["customer"] if obj else []
 
     def save_model(self, request: HttpRequest, obj: Address, form: "ModelForm[Address]", change: bool) -> None:
-        given = {name: form.cleaned_data[name] for name in ("title", "type", "default", "address")}
+        values = {name: form.cleaned_data[name] for name in ("title", "type", "default", "address")}
         if change:
-            row = services.update_address(customer=obj.customer, address_id=obj.pk, changes=given, now=timezone.now())
+            row = services.update_address(customer=obj.customer, address_id=obj.pk, changes=values, now=timezone.now())
         else:
             row = services.create_address(
-                actor=_admin(request), customer_id=obj.customer_id, **given, now=timezone.now()
+                actor=_admin(request), customer_id=obj.customer_id, **values, now=timezone.now()
             )
         obj.pk = row.pk
         obj.refresh_from_db()
 
 
 def _admin(request: HttpRequest) -> User:
-    """Who may be here at all."""
     return cast(User, request.user)

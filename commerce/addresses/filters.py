@@ -1,11 +1,11 @@
-"""What the list of addresses may be asked."""
+"""Allowed search fields and orders of the list of addresses."""
 
 from commerce.addresses.models import Address
-from shared.api.listing import ListFilters
+from shared.api.lists.filters import ListFilterSet
 
 
-class AddressFilters(ListFilters):
-    search_fields = {"title": "title", "type": "type", "default": "default"}
+class AddressFilters(ListFilterSet):
+    search_fields = {name: name for name in ("title", "type", "default")}
     order_fields = {name: name for name in ("id", "title", "type", "created_at", "updated_at")}
 
     class Meta:

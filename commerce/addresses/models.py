@@ -1,4 +1,4 @@
-"""A customer's addresses. At most one of each type is the default, which the database itself sees to."""
+"""Model of customers' addresses. A database constraint allows one default of each type."""
 
 from typing import Self
 
@@ -11,12 +11,12 @@ from shared.accounts.models import User
 
 class AddressQuerySet(models.QuerySet["Address"]):
     def for_user(self, user: User) -> Self:
-        """The user's own."""
+        """Return the user's own addresses."""
         return self.filter(customer=user)
 
 
 class Address(models.Model):
-    """Where a customer's bills or deliveries go. What `address` holds is the client's business, and kept as sent."""
+    """A billing or shipping address. `address` is a free-form object that is stored as the client sent it."""
 
     class Type(models.TextChoices):
         BILLING = "billing"

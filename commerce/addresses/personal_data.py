@@ -1,6 +1,6 @@
-"""What addresses keep about a person."""
+"""Rules for exporting and erasing the personal data in addresses."""
 
 from commerce.addresses.models import Address
-from shared.accounts.person_rules import deleted
+from shared.personal_data import delete_rows
 
-RULES = (deleted(Address, "customer"),)
+RULES = (delete_rows(Address, "customer"),)

@@ -1,70 +1,81 @@
-"""The wire shapes of addresses."""
+"""Serializers of addresses."""
 
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from commerce.addresses.advice import Advice, advise
+from commerce.addresses.country_rules import AddressCheck, check_address
 from commerce.addresses.models import Address
 from commerce.addresses.validators import validate_address
-from shared.api.query import LARGEST_INTEGER
-from shared.api.relations import RelationsSerializer
+from shared.api.lists.relations import RelationsSerializer
+from shared.api.query_params import MAX_INTEGER
+
+FIELD_HELP_TEXTS = {
+    "title": {"help_text": "Label of the address, as in Home."},
+    "type": {"help_text": "Purpose of the address."},
+    "default": {"help_text": "Whether this is the default address of its type; replaces the previous default."},
+}
+ADDRESS_HELP_TEXT = "The address: any JSON object of up to 16 KiB, returned as it was sent."
 
 
-class AdviceSerializer(serializers.Serializer[Any]):
-    valid = serializers.BooleanField()
+class AddressCheckSerializer(serializers.Serializer[Any]):
+    """Result of the check against the postal rules of the country."""
+
+    valid = serializers.BooleanField(help_text="Whether the address follows the rules.")
     errors = serializers.DictField(  # type: ignore[assignment]
-        child=serializers.CharField(), help_text="By the name of the field."
+        child=serializers.CharField(), help_text="Message for each field that breaks a rule, by its name."
     )
     suggested = serializers.DictField(
-        allow_null=True, help_text="As the country's rules would write it; null if invalid."
+        allow_null=True, help_text="Address as the rules would write it; null if it is invalid."
     )
 
 
 class AddressSerializer(RelationsSerializer):
-    """An address. `validation` is there only when it was asked for, and is advice: nothing is refused for it."""
+    """An address of the signed-in user."""
 
-    address = serializers.DictField(help_text="As it was sent.")
-    validation = serializers.SerializerMethodField()
+    address = serializers.DictField(help_text=ADDRESS_HELP_TEXT)
+    validation = serializers.SerializerMethodField(
+        help_text="Check against the postal rules of the country. Only if it was requested; never an error."
+    )
 
     class Meta:
         model = Address
         fields = ["id", "title", "type", "default", "address", "customer_id", "created_at", "updated_at", "validation"]
         relations = ["validation"]
+        extra_kwargs = FIELD_HELP_TEXTS | {"customer_id": {"help_text": "Id of the user whose address it is."}}
 
-    def asked_for(self) -> set[str]:
+    def requested_relations(self) -> set[str]:
         return {"validation"} if self.context.get("validates") else set()
 
-    @extend_schema_field(AdviceSerializer)
-    def get_validation(self, row: Address) -> Advice:
-        return advise(row.address)
+    @extend_schema_field(AddressCheckSerializer)
+    def get_validation(self, row: Address) -> AddressCheck:
+        return check_address(row.address)
 
 
 class AddressChangesSerializer(serializers.ModelSerializer[Address]):
-    """What of an address may change; what is left out stays. Whose it is never changes."""
+    """The fields of an address that may change. Its customer never changes."""
 
-    address = serializers.DictField(
-        required=False, validators=[validate_address], help_text="Any fields, up to 16 KiB."
-    )
+    address = serializers.DictField(required=False, validators=[validate_address], help_text=ADDRESS_HELP_TEXT)
 
     class Meta:
         model = Address
         fields = ["title", "type", "default", "address"]
-        validators: list[Any] = []  # the service and the database see to the one default
-        extra_kwargs = {name: {"required": False} for name in fields}
+        validators: list[Any] = []  # the service replaces the previous default before the constraint is checked
+        extra_kwargs = {name: kwargs | {"required": False} for name, kwargs in FIELD_HELP_TEXTS.items()}
 
 
 class NewAddressSerializer(serializers.ModelSerializer[Address]):
-    """What makes an address."""
-
-    address = serializers.DictField(validators=[validate_address], help_text="Any fields, up to 16 KiB.")
-    customer_id = serializers.IntegerField(min_value=1, max_value=LARGEST_INTEGER, help_text="Your own id.")
+    address = serializers.DictField(validators=[validate_address], help_text=ADDRESS_HELP_TEXT)
+    customer_id = serializers.IntegerField(
+        min_value=1, max_value=MAX_INTEGER, help_text="Your own id. Super admins may send any customer's."
+    )
     validate = serializers.BooleanField(  # type: ignore[assignment]
-        default=False, help_text="true: the answer carries `validation`."
+        default=False, help_text="Whether the response has `validation`."
     )
 
     class Meta:
         model = Address
         fields = ["title", "type", "default", "address", "customer_id", "validate"]
         validators: list[Any] = []
+        extra_kwargs = FIELD_HELP_TEXTS

@@ -3,9 +3,12 @@
 from django.urls import path
 
 from commerce.addresses.views import AddressViewSet
+from shared.api.viewsets import ApiRouter
+
+router = ApiRouter()
+router.register("addresses", AddressViewSet)
 
 urlpatterns = [
-    path("addresses", AddressViewSet.as_view({"get": "list", "post": "create"})),
-    path("addresses/<id:pk>", AddressViewSet.as_view({"get": "retrieve", "put": "update", "delete": "destroy"})),
-    path("address/<id:pk>", AddressViewSet.as_view({"delete": "destroy"})),  # as older clients spell it
+    *router.urls,
+    path("address/<id:pk>", AddressViewSet.as_view({"delete": "destroy"})),  # the path of older clients
 ]

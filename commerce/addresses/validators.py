@@ -1,4 +1,4 @@
-"""What may stand in an address."""
+"""Validation of the free-form `address` object."""
 
 import json
 from typing import Any
@@ -6,21 +6,21 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from shared.api.errors import ApiError
-from shared.api.json import parse_json
+from shared.api.parsers import parse_json
 
-LARGEST_BYTES = 16 * 1024
+MAX_ADDRESS_BYTES = 16 * 1024
 
 
 def validate_address(value: Any) -> None:
-    """A JSON object with something in it, of at most 16 KiB, that every database can keep. Raises ValidationError."""
+    """Raise ValidationError unless `value` is a non-empty JSON object of at most 16 KiB that any database can store."""
     if not isinstance(value, dict):
         raise ValidationError('Send an object, as in {"city": "Paris"}.')
     if not value:
         raise ValidationError("An address needs at least one field.")
-    written = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
-    if len(written) > LARGEST_BYTES:
-        raise ValidationError(f"An address has at most {LARGEST_BYTES} bytes; this one has {len(written)}.")
+    encoded = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+    if len(encoded) > MAX_ADDRESS_BYTES:
+        raise ValidationError(f"This address has {len(encoded)} bytes; at most {MAX_ADDRESS_BYTES} are allowed.")
     try:
-        parse_json(json.dumps(value).encode())  # it may have come from a form, past the door that checks bodies
+        parse_json(json.dumps(value).encode())  # a form in the admin does not pass the middleware that checks bodies
     except ApiError as error:
         raise ValidationError(str(error)) from None

@@ -1,74 +1,62 @@
-"""Addresses: each user's own, and nobody else's."""
+"""Views of addresses."""
 
 from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.viewsets import GenericViewSet
 
-from commerce.addresses import services
+from commerce.addresses import schema, services
 from commerce.addresses.filters import AddressFilters
 from commerce.addresses.models import Address
 from commerce.addresses.serializers import AddressChangesSerializer, AddressSerializer, NewAddressSerializer
-from shared.accounts.permissions import HasRole
-from shared.accounts.roles import Role
-from shared.api.pagination import BareArray
-from shared.api.query import LARGEST_LIMIT, query_truth
-
-VALIDATE = OpenApiParameter("validate", bool, description="1: each address carries `validation`; at most 100 come.")
+from shared.accounts.permissions import IsSignedIn
+from shared.api.lists.pagination import ArrayPagination
+from shared.api.query_params import MAX_LIMIT, get_boolean
+from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, UpdateMixin
 
 
-class AddressArray(BareArray):
-    """Advice takes its time: a list with it is no longer than one that names its own limit may be."""
+class AddressArray(ArrayPagination):
+    """An array of addresses: up to 1000, or up to 100 with `validate`, as each check takes time."""
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        if query_truth(request, "validate"):
-            self.default_limit = LARGEST_LIMIT
+        if get_boolean(request, "validate"):
+            self.default_limit = MAX_LIMIT
         return super().paginate_queryset(queryset, request, view)
 
 
-@extend_schema(tags=["Addresses"])
-@extend_schema_view(
-    list=extend_schema(summary="Your addresses", parameters=[VALIDATE]),
-    retrieve=extend_schema(summary="One of your addresses", parameters=[VALIDATE]),
-)
-class AddressViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet[Address]):
-    permission_classes = [HasRole.of(*Role)]
+@schema.describe_addresses
+class AddressViewSet(CreateMixin, UpdateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet):
+    """Addresses of the signed-in user."""
+
     queryset = Address.objects.all()
+    permission_classes = [IsSignedIn]
     serializer_class = AddressSerializer
+    request_serializer_classes = {"create": NewAddressSerializer, "update": AddressChangesSerializer}
     filterset_class = AddressFilters
     pagination_class = AddressArray
+    validates = False  # whether the response to a new address has `validation`
 
     def get_queryset(self) -> QuerySet[Address]:
         return Address.objects.for_user(self.request.auth.user)
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "validates": query_truth(self.request, "validate")}
+        validates = self.validates if self.action == "create" else get_boolean(self.request, "validate")
+        return {**super().get_serializer_context(), "validates": validates}
 
-    @extend_schema(summary="Add an address", request=NewAddressSerializer, responses={201: AddressSerializer})
-    def create(self, request: Request) -> Response:
-        new = NewAddressSerializer(data=request.data)
-        new.is_valid(raise_exception=True)
-        fields = {"default": False} | new.validated_data
-        validates = fields.pop("validate")
-        row = services.create_address(actor=request.auth.user, **fields, now=timezone.now())
-        return Response(AddressSerializer(row, context={"validates": validates}).data, status=201)
+    def perform_create(self, serializer: Any) -> Address:
+        fields = {"default": False} | serializer.validated_data
+        self.validates = fields.pop("validate")
+        return services.create_address(actor=self.request.auth.user, **fields, now=timezone.now())
 
-    @extend_schema(summary="Change an address", request=AddressChangesSerializer)
-    def update(self, request: Request, pk: int) -> Response:
-        changes = AddressChangesSerializer(data=request.data)
-        changes.is_valid(raise_exception=True)
-        row = services.update_address(
-            customer=request.auth.user, address_id=pk, changes=changes.validated_data, now=timezone.now()
+    def perform_update(self, serializer: Any) -> Address:
+        return services.update_address(
+            customer=self.request.auth.user,
+            address_id=serializer.instance.pk,
+            changes=serializer.validated_data,
+            now=timezone.now(),
         )
-        return Response(self.get_serializer(row).data)
 
-    @extend_schema(summary="Delete an address", responses={200: OpenApiTypes.BOOL})
-    def destroy(self, request: Request, pk: int) -> Response:
-        services.delete_address(customer=request.auth.user, address_id=pk)
-        return Response(True)
+    def perform_destroy(self, instance: Address) -> None:
+        services.delete_address(customer=self.request.auth.user, address_id=instance.pk)

@@ -1,1 +1,5 @@
-"""What the shops earn: a ledger that triggers write, figures folded from it, and the reads. Import `reports`."""
+"""Sales analytics for the platform and for shops: API, dashboard, and the rollups behind them.
+
+Triggers write a `ledger` of differences, `aggregation` sums it into rollups, `reports` reads both. Import `reports` to
+read, `services` to maintain.
+"""

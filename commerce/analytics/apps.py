@@ -1,4 +1,4 @@
-"""Django's name for this app, and its triggers, which stand before anybody writes."""
+"""The analytics app, which installs its triggers after every migration."""
 
 from importlib import import_module
 
@@ -12,6 +12,6 @@ class AnalyticsConfig(AppConfig):
     verbose_name = "Analytics"
 
     def ready(self) -> None:
-        migrating = import_module("commerce.analytics.migrating")
-        pre_migrate.connect(migrating.before, sender=self)
-        post_migrate.connect(migrating.after, sender=self)
+        signals = import_module("commerce.analytics.signals")
+        pre_migrate.connect(signals.remove_triggers, sender=self)
+        post_migrate.connect(signals.ensure_triggers, sender=self)

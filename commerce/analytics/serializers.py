@@ -1,4 +1,4 @@
-"""The wire shapes of the figures: money as numbers of major units."""
+"""Serializers of analytics. Money is a number of major units."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from commerce.analytics.goods import RatedProduct
-from commerce.analytics.reports import Overview, Sums
+from commerce.analytics.reports.products import RatedProduct
+from commerce.analytics.reports.results import SalesOverview, SalesTotals
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.catalog.models import Product
 from commerce.orders.models import Order
 from shared.api.money import MoneyField, to_number
 
-S = Order.Status
-STATUS_NAMES = {
-    S.PENDING: "pending",
-    S.PROCESSING: "processing",
-    S.COMPLETE: "complete",
-    S.CANCELLED: "cancelled",
-    S.REFUNDED: "refunded",
-    S.FAILED: "failed",
-    S.AT_LOCAL_FACILITY: "localFacility",
-    S.OUT_FOR_DELIVERY: "outForDelivery",
+Status = Order.Status
+STATUS_FIELDS = {
+    Status.PENDING: "pending",
+    Status.PROCESSING: "processing",
+    Status.COMPLETE: "complete",
+    Status.CANCELLED: "cancelled",
+    Status.REFUNDED: "refunded",
+    Status.FAILED: "failed",
+    Status.AT_LOCAL_FACILITY: "localFacility",
+    Status.OUT_FOR_DELIVERY: "outForDelivery",
 }
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -31,57 +31,81 @@ MONTHS = (
 
 
 class MonthSerializer(serializers.Serializer[Any]):
-    month = serializers.CharField()
-    total = serializers.FloatField()
+    """Revenue of one month of the current year."""
+
+    month = serializers.ChoiceField(choices=MONTHS, help_text="English name of the month.")
+    total = serializers.FloatField(help_text="Revenue of the month, in major units.")
 
 
 class StatusCountsSerializer(serializers.Serializer[Any]):
-    """How many orders are in each state."""
+    """Number of orders by status."""
 
     def get_fields(self) -> dict[str, Any]:
-        return {name: serializers.IntegerField() for name in STATUS_NAMES.values()}
+        return {
+            name: serializers.IntegerField(min_value=0, help_text=f"Number of orders with the status {status.value}.")
+            for status, name in STATUS_FIELDS.items()
+        }
 
 
-class SumsSerializer(serializers.Serializer[Any]):
-    totalRevenue = serializers.FloatField()
-    totalRefunds = serializers.FloatField()
-    totalOrders = serializers.IntegerField()
-    newCustomers = serializers.IntegerField()
+class SalesTotalsSerializer(serializers.Serializer[Any]):
+    totalRevenue = serializers.FloatField(
+        help_text="Revenue of complete orders, in major units. A shop's revenue is without delivery fees and tax."
+    )
+    totalRefunds = serializers.FloatField(help_text="Sum of approved refunds, in major units.")
+    totalOrders = serializers.IntegerField(min_value=0, help_text="Number of orders in any status.")
+    newCustomers = serializers.IntegerField(
+        min_value=0,
+        help_text="Number of customers who joined the platform or, for shops, ordered for the first time. Without "
+        "`from` and `to` those of the last 30 days.",
+    )
 
 
-class PeriodSerializer(SumsSerializer):
-    """The sums of some days."""
+def _date_fields(*, required: bool) -> dict[str, Any]:
+    return {
+        "from": serializers.DateField(required=required, help_text="First day of the totals."),
+        "to": serializers.DateField(required=required, help_text="Last day of the totals."),
+    }
 
-    def get_fields(self) -> dict[str, Any]:
-        days = {"from": serializers.DateField(), "to": serializers.DateField()}
-        return days | super().get_fields()
 
-
-class OverviewSerializer(SumsSerializer):
-    """The figures of the platform, or of somebody's shops. `from`, `to` and `previous` are there when asked for."""
-
-    totalShops = serializers.IntegerField()
-    totalVendors = serializers.IntegerField()
-    todaysRevenue = serializers.FloatField()
-    totalYearSaleByMonth = MonthSerializer(many=True)
-    todayTotalOrderByStatus = StatusCountsSerializer()
-    weeklyTotalOrderByStatus = StatusCountsSerializer()
-    monthlyTotalOrderByStatus = StatusCountsSerializer()
-    yearlyTotalOrderByStatus = StatusCountsSerializer()
-    currency = serializers.CharField()
-    currencies = serializers.ListField(child=serializers.CharField(), help_text="Others that there are orders in.")
-    previous = PeriodSerializer(required=False)
+class PreviousPeriodSerializer(SalesTotalsSerializer):
+    """Totals of the days before `from`."""
 
     def get_fields(self) -> dict[str, Any]:
-        days = {"from": serializers.DateField(required=False), "to": serializers.DateField(required=False)}
-        return days | super().get_fields()
+        return _date_fields(required=True) | super().get_fields()
 
 
-def overview_body(overview: Overview) -> dict[str, Any]:
-    """The body of GET /analytics."""
+class OverviewSerializer(SalesTotalsSerializer):
+    """Sales of the platform or of shops. `from`, `to` and `previous` are present if they were requested."""
+
+    totalShops = serializers.IntegerField(min_value=0, help_text="Number of shops.")
+    totalVendors = serializers.IntegerField(
+        min_value=0, help_text="Number of shop owners; 0 unless you read the whole platform."
+    )
+    todaysRevenue = serializers.FloatField(help_text="Revenue of today, in major units.")
+    totalYearSaleByMonth = MonthSerializer(many=True, help_text="Revenue of each month of the current year.")
+    todayTotalOrderByStatus = StatusCountsSerializer(help_text="Orders of today by status.")
+    weeklyTotalOrderByStatus = StatusCountsSerializer(help_text="Orders of the last 7 days by status.")
+    monthlyTotalOrderByStatus = StatusCountsSerializer(help_text="Orders of the last 30 days by status.")
+    yearlyTotalOrderByStatus = StatusCountsSerializer(help_text="Orders of the last 365 days by status.")
+    currency = serializers.CharField(
+        min_length=3, max_length=3, help_text="ISO 4217 code of the currency of all amounts and of all orders counted."
+    )
+    currencies = serializers.ListField(
+        child=serializers.CharField(min_length=3, max_length=3), help_text="Other currencies in which there are orders."
+    )
+    previous = PreviousPeriodSerializer(
+        required=False, help_text="Totals of as many days before `from`, with `compare=previous`."
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        return _date_fields(required=False) | super().get_fields()
+
+
+def overview_body(overview: SalesOverview) -> dict[str, Any]:
+    """Return the body of GET /analytics."""
     currency = overview.currency
     body = {
-        **_sums(overview.totals, currency),
+        **_totals_body(overview.totals, currency),
         "totalShops": overview.shops,
         "totalVendors": overview.vendors,
         "todaysRevenue": to_number(overview.today.revenue, currency),
@@ -89,71 +113,98 @@ def overview_body(overview: Overview) -> dict[str, Any]:
             {"month": name, "total": to_number(revenue, currency)}
             for name, revenue in zip(MONTHS, overview.revenue_by_month, strict=True)
         ],
-        "todayTotalOrderByStatus": _statuses(overview.today.by_status),
-        "weeklyTotalOrderByStatus": _statuses(overview.week_by_status),
-        "monthlyTotalOrderByStatus": _statuses(overview.month_by_status),
-        "yearlyTotalOrderByStatus": _statuses(overview.year_by_status),
+        "todayTotalOrderByStatus": _status_counts(overview.today.by_status),
+        "weeklyTotalOrderByStatus": _status_counts(overview.week_by_status),
+        "monthlyTotalOrderByStatus": _status_counts(overview.month_by_status),
+        "yearlyTotalOrderByStatus": _status_counts(overview.year_by_status),
         "currency": currency,
         "currencies": list(overview.currencies),
     }
-    if overview.span:
-        body |= {"from": overview.span.first.isoformat(), "to": overview.span.last.isoformat()}
-    if overview.previous and overview.previous_span:
-        days = {"from": overview.previous_span.first.isoformat(), "to": overview.previous_span.last.isoformat()}
-        body["previous"] = days | _sums(overview.previous, currency)
+    if overview.date_range:
+        body |= {"from": overview.date_range.first.isoformat(), "to": overview.date_range.last.isoformat()}
+    if overview.previous and overview.previous_range:
+        days = {"from": overview.previous_range.first.isoformat(), "to": overview.previous_range.last.isoformat()}
+        body["previous"] = days | _totals_body(overview.previous, currency)
     return body
 
 
-def _sums(sums: Sums, currency: str) -> dict[str, Any]:
+def _totals_body(totals: SalesTotals, currency: str) -> dict[str, Any]:
     return {
-        "totalRevenue": to_number(sums.revenue, currency),
-        "totalRefunds": to_number(sums.refunds, currency),
-        "totalOrders": sums.orders,
-        "newCustomers": sums.new_customers,
+        "totalRevenue": to_number(totals.revenue, currency),
+        "totalRefunds": to_number(totals.refunds, currency),
+        "totalOrders": totals.orders,
+        "newCustomers": totals.new_customers,
     }
 
 
-def _statuses(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: counts[status] for status, name in STATUS_NAMES.items()}
+def _status_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: counts[status] for status, name in STATUS_FIELDS.items()}
 
 
 class CategorySerializer(serializers.Serializer[Any]):
-    category_id = serializers.IntegerField()
-    category_name = serializers.CharField()
-    shop_name = serializers.CharField()
+    category_id = serializers.IntegerField(help_text="Id of the category.")
+    category_name = serializers.CharField(help_text="Name of the category.")
+    shop_name = serializers.CharField(help_text="Name of the shop.")
 
 
 @extend_schema_serializer(component_name="CategoryProductCount")
 class CategoryProductsSerializer(CategorySerializer):
-    product_count = serializers.IntegerField(source="count")
+    product_count = serializers.IntegerField(
+        source="count", min_value=0, help_text="Number of the shop's products in the category."
+    )
 
 
 @extend_schema_serializer(component_name="CategorySales")
 class CategorySalesSerializer(CategorySerializer):
-    total_sales = serializers.IntegerField(source="count", help_text="Pieces.")
+    total_sales = serializers.IntegerField(source="count", help_text="Units that the shop sold in the category.")
 
 
 class TopRatedSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField(source="product.pk")
-    name = serializers.CharField(source="product.name")
-    slug = serializers.CharField(source="product.slug")
-    description = serializers.CharField(source="product.description")
-    type_slug = serializers.CharField(source="product.type.slug")
-    product_type = serializers.ChoiceField(source="product.product_type", choices=Product.Kind.choices)
-    price = MoneyField(source="product.price", currency_source="product.currency", read_only=True)
+    """A product with its rating."""
+
+    id = serializers.IntegerField(source="product.pk", help_text="Id of the product.")
+    name = serializers.CharField(source="product.name", help_text="Name of the product.")
+    slug = serializers.CharField(source="product.slug", help_text="Slug of the product.")
+    description = serializers.CharField(source="product.description", help_text="Description of the product.")
+    type_slug = serializers.CharField(source="product.type.slug", help_text="Slug of the product's type.")
+    product_type = serializers.ChoiceField(
+        source="product.product_type",
+        choices=Product.Kind.choices,
+        help_text="`simple`, or `variable` for a product with variations.",
+    )
+    price = MoneyField(
+        source="product.price",
+        currency_source="product.currency",
+        read_only=True,
+        help_text="Regular price of a simple product, in major units.",
+    )
     sale_price = MoneyField(
-        source="product.sale_price", currency_source="product.currency", read_only=True, allow_null=True
+        source="product.sale_price",
+        currency_source="product.currency",
+        read_only=True,
+        allow_null=True,
+        help_text="Reduced price, in major units; null without one.",
     )
     min_price = MoneyField(
-        source="product.min_price", currency_source="product.currency", read_only=True, allow_null=True
+        source="product.min_price",
+        currency_source="product.currency",
+        read_only=True,
+        allow_null=True,
+        help_text="Lowest price of the product or its variations, in major units.",
     )
     max_price = MoneyField(
-        source="product.max_price", currency_source="product.currency", read_only=True, allow_null=True
+        source="product.max_price",
+        currency_source="product.currency",
+        read_only=True,
+        allow_null=True,
+        help_text="Highest price of the product or its variations, in major units.",
     )
-    image = AttachmentRecordSerializer(source="product.image", read_only=True, allow_null=True)
-    actual_rating = serializers.SerializerMethodField(help_text="The average of the stars, of two decimal places.")
-    rating_count = serializers.IntegerField(source="reviews")
-    total_rating = serializers.IntegerField(source="stars", help_text="The sum of the stars.")
+    image = AttachmentRecordSerializer(
+        source="product.image", read_only=True, allow_null=True, help_text="Image of the product; null without one."
+    )
+    actual_rating = serializers.SerializerMethodField(help_text="Average of the stars, rounded to two decimal places.")
+    rating_count = serializers.IntegerField(source="reviews", min_value=1, help_text="Number of visible reviews.")
+    total_rating = serializers.IntegerField(source="stars", min_value=1, help_text="Sum of the stars.")
 
     def get_actual_rating(self, rated: RatedProduct) -> float:
         return round(rated.average, 2)

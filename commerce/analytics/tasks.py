@@ -1,4 +1,4 @@
-"""What workers do for the figures. They are sent by name; either may run twice."""
+"""Celery tasks of analytics. Each is sent by its name and may run twice at once."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -6,11 +6,11 @@ from django.utils import timezone
 from commerce.analytics import services
 
 
-@shared_task
-def keep_up() -> None:
-    services.keep_up(now=timezone.now())
+@shared_task(name="commerce.analytics.tasks.keep_up")
+def run_maintenance() -> None:
+    services.run_maintenance(now=timezone.now())
 
 
-@shared_task(soft_time_limit=3600, time_limit=3660)
-def reconcile() -> None:
+@shared_task(name="commerce.analytics.tasks.reconcile", soft_time_limit=3600, time_limit=3660)
+def reconcile_nightly() -> None:
     services.reconcile_nightly(now=timezone.now())

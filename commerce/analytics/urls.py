@@ -1,4 +1,4 @@
-"""Routes of the figures, under /api."""
+"""Routes of analytics, under /api."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The figures, for the people of the shops and for the platform. Who has seen them already is told so in 304."""
+"""Views of analytics, for shop owners, their staff and super admins."""
 
 from typing import Any
 
@@ -7,121 +7,78 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import conditional_page
 from django.views.decorators.vary import vary_on_headers
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from commerce.analytics import goods, reports, scopes
-from commerce.analytics.filters import asked_comparison, asked_currency, asked_shop, asked_span
+from commerce.analytics import schema
+from commerce.analytics.query_params import parse_compare, parse_currency, parse_date_range, parse_shop_id
+from commerce.analytics.reports.products import (
+    count_products_by_category,
+    count_sales_by_category,
+    top_rated_products,
+)
+from commerce.analytics.reports.report import open_report
+from commerce.analytics.reports.scopes import ReportScope, scope_for_user
 from commerce.analytics.serializers import (
     CategoryProductsSerializer,
     CategorySalesSerializer,
-    OverviewSerializer,
     TopRatedSerializer,
     overview_body,
 )
+from shared import transactions
 from shared.accounts.permissions import HasRole
-from shared.api import snapshots
-from shared.api.query import query_language, query_limit
-
-SHOP_PEOPLE = HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")
-SHOP = OpenApiParameter("shop_id", OpenApiTypes.INT, description="One shop alone: of yours, or for a super admin any.")
-CURRENCY = OpenApiParameter("currency", OpenApiTypes.STR, description="As in EUR.")
-LANGUAGE = OpenApiParameter("language", OpenApiTypes.STR, description="Default: en.")
-
-
-def limit_of(default: int) -> OpenApiParameter:
-    text = f"At most 100; more means 100. Default: {default}."
-    return OpenApiParameter("limit", OpenApiTypes.INT, description=text)
+from shared.api.query_params import get_language, get_limit
 
 
 @method_decorator(conditional_page, name="dispatch")
 @method_decorator(cache_control(private=True, no_cache=True), name="dispatch")
 @method_decorator(vary_on_headers("Authorization"), name="dispatch")
-class FiguresView(APIView):
-    """A GET that is kept by nobody else, and asked again with `If-None-Match`."""
+class AnalyticsView(APIView):
+    """A read that only the client may cache, and revalidate with `If-None-Match`."""
 
-    permission_classes = [SHOP_PEOPLE]
+    permission_classes = [HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")]
 
-    def scope(self, request: Request) -> scopes.Scope:
-        return scopes.scope_of(
-            request.auth.user,
-            shop_id=asked_shop(request),
-            currency=asked_currency(request),
+    def get_scope(self) -> ReportScope:
+        return scope_for_user(
+            self.request.auth.user, shop_id=parse_shop_id(self.request), currency=parse_currency(self.request)
         )
 
 
-class OverviewView(FiguresView):
-    @extend_schema(
-        operation_id="analytics",
-        tags=["Analytics"],
-        summary="Revenue, orders, customers",
-        parameters=[
-            OpenApiParameter("from", OpenApiTypes.DATE, description="The first day of the totals."),
-            OpenApiParameter("to", OpenApiTypes.DATE, description="The last day of the totals; default: today."),
-            SHOP,
-            OpenApiParameter("currency", OpenApiTypes.STR, description="Default: the platform's."),
-            OpenApiParameter("compare", enum=["previous"], description="Also those of as many days before `from`."),
-        ],
-        responses=OverviewSerializer,
-    )
+class OverviewView(AnalyticsView):
+    @schema.overview
     def get(self, request: Request) -> Response:
-        """Of the platform for a super admin, of your own shops for everybody else. `from` and `to` bound the totals
-        and the new customers; today, the last 7, 30 and 365 days and this year's months are always there."""
-        compare = asked_comparison(request)
-        with reports.opened(self.scope(request), now=timezone.now()) as report:
-            overview = report.overview(span=asked_span(request, report.today), compare=compare)
+        compare = parse_compare(request)
+        with open_report(self.get_scope(), now=timezone.now()) as report:
+            overview = report.overview(date_range=parse_date_range(request, report.today), compare=compare)
         return Response(overview_body(overview))
 
 
-class CategoryProductsView(FiguresView):
-    @extend_schema(
-        operation_id="category_products",
-        tags=["Analytics"],
-        summary="Products in each category",
-        parameters=[limit_of(15), LANGUAGE, SHOP],
-        responses=CategoryProductsSerializer(many=True),
-    )
+class CategoryProductsView(AnalyticsView):
+    @schema.category_products
     def get(self, request: Request) -> Response:
-        """By category and shop, most first."""
-        asked: dict[str, Any] = {"language": query_language(request), "limit": query_limit(request, default=15)}
-        scope = self.scope(request)
-        with snapshots.read():
-            rows = goods.category_products(shop_ids=scope.shop_ids, **asked)
+        query: dict[str, Any] = {"language": get_language(request), "limit": get_limit(request, default=15)}
+        scope = self.get_scope()
+        with transactions.read_snapshot():
+            rows = count_products_by_category(shop_ids=scope.shop_ids, **query)
         return Response(CategoryProductsSerializer(rows, many=True).data)
 
 
-class CategorySalesView(FiguresView):
-    @extend_schema(
-        operation_id="category_sales",
-        tags=["Analytics"],
-        summary="Pieces sold in each category",
-        parameters=[limit_of(15), LANGUAGE, SHOP, CURRENCY],
-        responses=CategorySalesSerializer(many=True),
-    )
+class CategorySalesView(AnalyticsView):
+    @schema.category_sales
     def get(self, request: Request) -> Response:
-        """Of complete orders, by category and shop, most first."""
-        asked: dict[str, Any] = {"language": query_language(request), "limit": query_limit(request, default=15)}
-        scope = self.scope(request)
-        with snapshots.read():
-            rows = goods.category_sales(shop_ids=scope.shop_ids, currency=asked_currency(request), **asked)
+        query: dict[str, Any] = {"language": get_language(request), "limit": get_limit(request, default=15)}
+        scope, currency = self.get_scope(), parse_currency(request)
+        with transactions.read_snapshot():
+            rows = count_sales_by_category(shop_ids=scope.shop_ids, currency=currency, **query)
         return Response(CategorySalesSerializer(rows, many=True).data)
 
 
-class TopRatedView(FiguresView):
-    @extend_schema(
-        operation_id="top_rated",
-        tags=["Analytics"],
-        summary="The best rated products",
-        parameters=[limit_of(10), LANGUAGE, SHOP],
-        responses=TopRatedSerializer(many=True),
-    )
+class TopRatedView(AnalyticsView):
+    @schema.top_rated
     def get(self, request: Request) -> Response:
-        """By the average of their stars, then by the number of reviews."""
-        asked: dict[str, Any] = {"language": query_language(request), "limit": query_limit(request, default=10)}
-        scope = self.scope(request)
-        with snapshots.read():
-            rows = goods.top_rated(shop_ids=scope.shop_ids, **asked)
+        query: dict[str, Any] = {"language": get_language(request), "limit": get_limit(request, default=10)}
+        scope = self.get_scope()
+        with transactions.read_snapshot():
+            rows = top_rated_products(shop_ids=scope.shop_ids, **query)
         return Response(TopRatedSerializer(rows, many=True, context={"request": request}).data)

@@ -1,1 +1,4 @@
-"""Files that people upload: checked by content, images re-encoded, with thumbnails."""
+"""Uploaded files: checked by content, images re-encoded and resized, served under /media.
+
+Other apps import `models.Attachment`, `records` (an attachment within another record) and `services`.
+"""

@@ -1,4 +1,4 @@
-"""Attachments, for the people who run the platform: looked at and deleted, never changed."""
+"""Admin of attachments, which can be viewed and deleted but not changed."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from commerce.attachments import services, storage
+from commerce.attachments.images.sizes import thumbnail_size
 from commerce.attachments.models import Attachment
-from commerce.attachments.sizes import thumbnail_of
 from shared.accounts.models import User
-from shared.api.fast_admin import FastAdmin
+from shared.api.admin_base import LargeTableAdmin
 
 
 @admin.register(Attachment)
-class AttachmentAdmin(FastAdmin):
+class AttachmentAdmin(LargeTableAdmin):
     list_display = ["name", "preview", "content_type", "size", "owner", "created_at"]
     list_select_related = ["owner"]
     sortable_by = ["name", "created_at"]
@@ -33,11 +33,11 @@ class AttachmentAdmin(FastAdmin):
 
     @admin.display(description="Preview")
     def preview(self, attachment: Attachment) -> str:
-        address = storage.original_url(attachment, None)
+        url = storage.original_url(attachment, None)
         if attachment.width is None or attachment.height is None:
-            return format_html('<a href="{}">{}</a>', address, "Download")
-        thumbnail = storage.size_url(attachment, thumbnail_of(attachment.width, attachment.height), None)
-        return format_html('<a href="{}"><img src="{}" alt="" style="max-height: 4rem"></a>', address, thumbnail)
+            return format_html('<a href="{}">{}</a>', url, "Download")
+        thumbnail = storage.size_url(attachment, thumbnail_size(attachment.width, attachment.height), None)
+        return format_html('<a href="{}"><img src="{}" alt="" style="max-height: 4rem"></a>', url, thumbnail)
 
     def delete_model(self, request: HttpRequest, obj: Attachment) -> None:
         self._delete(request, obj.pk)
@@ -47,5 +47,5 @@ class AttachmentAdmin(FastAdmin):
             self._delete(request, attachment_id)
 
     def _delete(self, request: HttpRequest, attachment_id: Any) -> None:
-        assert isinstance(request.user, User)  # noqa: S101 - the admin is for those who are signed in
+        assert isinstance(request.user, User)  # noqa: S101 - the admin requires a signed-in user
         services.delete_attachment(attachment_id=attachment_id, actor=request.user, now=timezone.now())

@@ -1,4 +1,4 @@
-"""Django's name for this app."""
+"""Django configuration of the attachments app."""
 
 from django.apps import AppConfig
 

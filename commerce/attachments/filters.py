@@ -1,10 +1,10 @@
-"""What the list of attachments may be asked."""
+"""Query parameters of the list of attachments."""
 
 from commerce.attachments.models import Attachment
-from shared.api.listing import ListFilters
+from shared.api.lists.filters import ListFilterSet
 
 
-class AttachmentFilters(ListFilters):
+class AttachmentFilters(ListFilterSet):
     order_fields = {name: name for name in ("id", "created_at")}
 
     class Meta:

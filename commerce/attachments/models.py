@@ -1,42 +1,35 @@
-"""What people uploaded, and the folders of files that belong to nobody."""
+"""Models of uploaded files and of storage folders that are scheduled for deletion."""
 
 from typing import Self
 
 from django.db import models
 from django.db.models import Q
 
+from commerce.attachments.uploads.file_types import FileType
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 
 
 class AttachmentQuerySet(models.QuerySet["Attachment"]):
     def for_user(self, user: User) -> Self:
-        """What this user may delete: their own; everything for a super admin."""
+        """Return the attachments that this user may delete: their own, or all for a super admin."""
         return self.all() if user.role == Role.SUPER_ADMIN else self.filter(owner=user)
 
 
 class Attachment(models.Model):
-    """One uploaded file, with the smaller sizes made of it when it is an image. It owns a folder of the storage, named
-    by `key`. Who refers to it lets go when it is deleted (SET_NULL)."""
+    """An uploaded file, with smaller copies where it is an image.
 
-    class Type(models.TextChoices):
-        JPEG = "image/jpeg"
-        PNG = "image/png"
-        WEBP = "image/webp"
-        GIF = "image/gif"
-        AVIF = "image/avif"
-        PDF = "application/pdf"
-        ZIP = "application/zip"
-        EPUB = "application/epub+zip"
+    It owns the storage folder named by `key`. References to it are set to null when it is deleted.
+    """
 
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="attachments")
     key = models.CharField(max_length=32, unique=True, editable=False)
     name = models.CharField(max_length=255, db_index=True)
-    content_type = models.CharField(max_length=32, choices=Type.choices)
-    size = models.PositiveBigIntegerField(help_text="In bytes, as stored.")
+    content_type = models.CharField(max_length=32, choices=FileType.choices)
+    size = models.PositiveBigIntegerField(help_text="Size of the stored file in bytes.")
     width = models.PositiveIntegerField(null=True, blank=True)
     height = models.PositiveIntegerField(null=True, blank=True)
-    sizes_made_at = models.DateTimeField(null=True, blank=True, editable=False)  # null: a worker has yet to make them
+    sizes_made_at = models.DateTimeField(null=True, blank=True, editable=False)  # null until a worker has made them
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -67,13 +60,18 @@ class Attachment(models.Model):
         return self.width is not None
 
 
-class Leftover(models.Model):
-    """A folder of the storage that goes once it is due. An upload is one until its attachment is committed; what a
-    deleted attachment leaves is one until its files are gone. So a crash leaves nothing that nobody knows of."""
+class ScheduledDeletion(models.Model):
+    """A storage folder to delete at `due_at`, unless an upload commits first.
+
+    An upload schedules the deletion of its folder before the first file, so that a crash leaves no unknown files.
+    """
 
     folder = models.CharField(max_length=100, unique=True)
     due_at = models.DateTimeField(db_index=True)
-    finalized_at = models.DateTimeField(null=True, editable=False)  # of one sent straight to S3: stored, and only once
+    finalized_at = models.DateTimeField(null=True, editable=False)  # set once a presigned upload becomes an attachment
+
+    class Meta:
+        db_table = "commerce_attachments_leftover"
 
     def __str__(self) -> str:
         return self.folder

@@ -1,4 +1,4 @@
-"""What attachments keep about a person: the files that they uploaded."""
+"""Personal data of the app: the files that a person uploaded."""
 
 from datetime import datetime
 from typing import Any
@@ -6,29 +6,31 @@ from typing import Any
 from commerce.attachments.models import Attachment
 from commerce.attachments.services import delete_attachment
 from shared.accounts.models import User
-from shared.accounts.person_rules import Rule
+from shared.personal_data import PersonalDataRule
 
-# What these show was uploaded for a shop, and stays with it.
-OF_PEOPLE = frozenset({"commerce_reviews.Review", "commerce_reviews.Review_photos"})
+# Models of customers' own content. An attachment that any other model refers to belongs to a shop and is kept.
+CUSTOMER_CONTENT_MODELS = frozenset({"commerce_reviews.Review", "commerce_reviews.Review_photos"})
 
 
 def _erase(user: User, now: datetime) -> None:
-    used = _used_by_shops(user)
+    used_ids = _ids_used_by_shops(user)
     for attachment_id in Attachment.objects.filter(owner=user).values_list("pk", flat=True):
-        if attachment_id not in used:
+        if attachment_id not in used_ids:
             delete_attachment(attachment_id=attachment_id, actor=user, now=now)
 
 
-def _used_by_shops(user: User) -> set[int]:
+def _ids_used_by_shops(user: User) -> set[int]:
     fields: list[Any] = list(Attachment._meta.get_fields(include_hidden=True))
     return {
         attachment_id
         for relation in fields
-        if relation.auto_created and relation.is_relation and relation.related_model._meta.label not in OF_PEOPLE
+        if relation.auto_created
+        and relation.is_relation
+        and relation.related_model._meta.label not in CUSTOMER_CONTENT_MODELS
         for attachment_id in relation.related_model._base_manager.filter(
             **{f"{relation.field.name}__owner": user}
         ).values_list(f"{relation.field.name}__pk", flat=True)
     }
 
 
-RULES = (Rule(Attachment, "owner", _erase),)
+RULES = (PersonalDataRule(Attachment, "owner", _erase),)

@@ -1,4 +1,4 @@
-"""How other records show an attachment: `{id, original, thumbnail}`, the last for images only."""
+"""An attachment within another record: `{id, original, thumbnail}`, with a thumbnail for images only."""
 
 from typing import Any
 
@@ -7,26 +7,28 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from commerce.attachments import storage
+from commerce.attachments.images.sizes import thumbnail_size
 from commerce.attachments.models import Attachment
-from commerce.attachments.sizes import thumbnail_of
 
 
 class AttachmentRecordSerializer(serializers.Serializer[Attachment]):
-    """For answers alone. With the request in its context, as DRF's views give it, the addresses are absolute."""
+    """Read-only serializer of an attachment. URLs are absolute where the context has a request."""
 
-    id = serializers.IntegerField()
-    original = serializers.URLField(help_text="The file. Its last segment is the file's name.")
-    thumbnail = serializers.URLField(required=False, help_text="At most 368 x 232, in WebP; of images only.")
+    id = serializers.IntegerField(help_text="Identifier of the attachment.")
+    original = serializers.URLField(help_text="URL of the file. Its last segment is the file's name.")
+    thumbnail = serializers.URLField(
+        required=False, help_text="URL of a WebP copy of at most 368 x 232 pixels. Only images have one."
+    )
 
     def to_representation(self, instance: Attachment) -> dict[str, Any]:
         request = self.context.get("request")
         record: dict[str, Any] = {"id": instance.pk, "original": storage.original_url(instance, request)}
         if instance.width is not None and instance.height is not None:
-            size = thumbnail_of(instance.width, instance.height)
+            size = thumbnail_size(instance.width, instance.height)
             record["thumbnail"] = storage.size_url(instance, size, request)
         return record
 
 
 def attachment_record(attachment: Attachment, request: Request | HttpRequest | None = None) -> dict[str, Any]:
-    """The record, for those who write no serializer."""
+    """Return the attachment's record, for code without a serializer."""
     return AttachmentRecordSerializer(context={"request": request}).to_representation(attachment)

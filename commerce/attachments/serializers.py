@@ -1,27 +1,29 @@
-"""Attachments on the wire."""
+"""Serializers of attachments and of presigned uploads."""
 
 from typing import Any
 
 from rest_framework import serializers
 
 from commerce.attachments import storage
+from commerce.attachments.images.sizes import variant_sizes
 from commerce.attachments.models import Attachment
 from commerce.attachments.records import AttachmentRecordSerializer
-from commerce.attachments.sizes import variants_of
 
 
 class VariantSerializer(serializers.Serializer[Any]):
-    """One of `srcset`'s sizes."""
+    """A smaller copy of an image, for `srcset`."""
 
-    url = serializers.URLField()
-    width = serializers.IntegerField()
-    height = serializers.IntegerField()
+    url = serializers.URLField(help_text="URL of the copy.")
+    width = serializers.IntegerField(help_text="Width in pixels.")
+    height = serializers.IntegerField(help_text="Height in pixels.")
 
 
 class UploadedSerializer(AttachmentRecordSerializer):
-    """What an upload answers."""
+    """Response to an upload."""
 
-    variants = VariantSerializer(many=True, required=False, help_text="Smaller copies, in WebP; of images only.")
+    variants = VariantSerializer(
+        many=True, required=False, help_text="WebP copies that are narrower than the image. Only images have them."
+    )
 
     def to_representation(self, instance: Attachment) -> dict[str, Any]:
         record = super().to_representation(instance)
@@ -32,52 +34,42 @@ class UploadedSerializer(AttachmentRecordSerializer):
                     "width": size.width,
                     "height": size.height,
                 }
-                for size in variants_of(instance.width, instance.height)
+                for size in variant_sizes(instance.width, instance.height)
             ]
         return record
 
 
 class AttachmentSerializer(UploadedSerializer):
-    """What a list and a single read answer."""
+    """An attachment in a list or on its own."""
 
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
+    created_at = serializers.DateTimeField(help_text="Time of the upload.")
+    updated_at = serializers.DateTimeField(help_text="Time of the last change, such as the creation of its variants.")
 
     def to_representation(self, instance: Attachment) -> dict[str, Any]:
-        times = {name: self.fields[name].to_representation(getattr(instance, name)) for name in _TIMES}
+        times = {
+            name: self.fields[name].to_representation(getattr(instance, name)) for name in ("created_at", "updated_at")
+        }
         return super().to_representation(instance) | times
 
 
-_TIMES = ("created_at", "updated_at")
-
-# The form of an upload, as OpenAPI tells it. The view reads it itself, since it names the files it refuses.
-UPLOAD_FORM = {
-    "multipart/form-data": {
-        "type": "object",
-        "required": ["attachment[]"],
-        "properties": {
-            "attachment[]": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": 10,
-                "items": {"type": "string", "format": "binary"},
-                "description": "Up to 10 files of up to 10 MiB, each as a part of this name.",
-            }
-        },
-    }
-}
-
-
 class PresignSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(max_length=255, help_text="The file's name, as its owner knows it.")
+    """Request for a presigned form."""
+
+    name = serializers.CharField(max_length=255, help_text="Name of the file, which its safe name is made from.")
 
 
 class PresignedSerializer(serializers.Serializer[Any]):
-    upload_id = serializers.CharField(help_text="For /attachments/finalize, once the file is sent.")
-    url = serializers.URLField(help_text="Where to POST a form: these fields, then the file as `file`.")
-    fields = serializers.DictField(child=serializers.CharField())  # type: ignore[assignment]
-    expires_at = serializers.DateTimeField()
+    """A presigned form."""
+
+    upload_id = serializers.CharField(help_text="Identifier to send to /attachments/finalize after the upload.")
+    url = serializers.URLField(help_text="URL to POST the form to.")
+    fields = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.CharField(), help_text="Fields of the form. Send them before the file, which is named `file`."
+    )
+    expires_at = serializers.DateTimeField(help_text="Time after which the form is refused.")
 
 
 class FinalizeSerializer(serializers.Serializer[Any]):
-    upload_id = serializers.CharField(max_length=2000)
+    """Request to make an attachment of an uploaded file."""
+
+    upload_id = serializers.CharField(max_length=2000, help_text="Identifier from /attachments/presign.")

@@ -1,7 +1,8 @@
-"""Storing and deleting attachments, such that no file is without a row, and no row without its files.
+"""Storing and deleting attachments, and the cleanup after crashes.
 
-A folder is written down as a Leftover before its first file, and is one no more when its attachment is committed. A
-deleted attachment's folder becomes one in the same transaction, and is cleared after it.
+A row without its files, or files without a row, cannot last. An upload schedules the deletion of its folder before it
+stores the first file, and cancels that in the transaction that creates the attachment. Deleting an attachment schedules
+the deletion of its folder in the same transaction.
 """
 
 import contextlib
@@ -15,54 +16,62 @@ import structlog
 from django.conf import settings
 from django.db import connection, transaction
 
-from commerce.attachments import intake, storage
-from commerce.attachments.image_headers import BadImage
-from commerce.attachments.intake import Offered, Prepared
-from commerce.attachments.models import Attachment, Leftover
+from commerce.attachments import storage
+from commerce.attachments.images.limits import InvalidImage
+from commerce.attachments.models import Attachment, ScheduledDeletion
+from commerce.attachments.uploads import preparation
+from commerce.attachments.uploads.preparation import IncomingFile, PreparedFile
 from commerce.config.celery import send
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-UPLOAD_WITHIN = timedelta(hours=1)
-SIZES_WITHIN = timedelta(minutes=2)
-MOST_A_ROUND = 1000
+UPLOAD_TIMEOUT = timedelta(hours=1)
+SIZES_TIMEOUT = timedelta(minutes=2)
+MAX_PER_RUN = 1000
 
 logger = structlog.get_logger(__name__)
 
 
 def upload_attachments(
-    *, owner: User, offered: Sequence[Offered], now: datetime, claim: Callable[[], None] | None = None
+    *,
+    owner: User,
+    incoming_files: Sequence[IncomingFile],
+    now: datetime,
+    claim: Callable[[], None] | None = None,
 ) -> list[Attachment]:
-    """Stores all of these files, or none. Raises ValidationFailed that names the files that are not taken; and what
-    `intake` raises where it cannot look at them just now. `claim` is called in the transaction that makes them, and by
-    raising keeps them from being made."""
-    _give_back_connection()
-    types = intake.check(offered)
-    with intake.prepared(offered, types, has_worker=bool(settings.CELERY_BROKER_URL)) as files:
-        attachments = [_attachment(owner, file, now) for file in files]
-        folders = [storage.folder_of(attachment.key) for attachment in attachments]
-        Leftover.objects.bulk_create([Leftover(folder=folder, due_at=now + UPLOAD_WITHIN) for folder in folders])
+    """Store all of these files, or none.
+
+    `claim` is called in the transaction that creates the attachments; an exception from it prevents them. Raises
+    ValidationFailed naming the invalid files, ApiError 503 after an hour, and the errors of `preparation`.
+    """
+    _release_connection()
+    types = preparation.check_files(incoming_files)
+    with preparation.prepare_files(incoming_files, types, has_worker=bool(settings.CELERY_BROKER_URL)) as files:
+        attachments = [_build_attachment(owner, file, now) for file in files]
+        folders = [storage.attachment_folder(attachment.key) for attachment in attachments]
+        due_at = now + UPLOAD_TIMEOUT
+        ScheduledDeletion.objects.bulk_create([ScheduledDeletion(folder=folder, due_at=due_at) for folder in folders])
         try:
             for attachment, file in zip(attachments, files, strict=True):
                 _save_files(attachment, file)
             _commit(attachments, folders, claim)
         except BaseException:
-            # Asked of the database, and not taken for granted: a commit may be done though its answer was lost.
-            clear(list(Leftover.objects.filter(folder__in=folders).values_list("folder", flat=True)))
+            # Only the database knows whether the commit happened: its reply may have been lost.
+            delete_folders(list(ScheduledDeletion.objects.filter(folder__in=folders).values_list("folder", flat=True)))
             raise
     return attachments
 
 
-def _give_back_connection() -> None:
-    """To the pool, for others, while pictures are opened; the next statement takes one again."""
+def _release_connection() -> None:
+    """Return the connection to the pool while images are decoded. The next statement opens another."""
     if not connection.in_atomic_block:
         connection.close()
 
 
-def _attachment(owner: User, file: Prepared, now: datetime) -> Attachment:
+def _build_attachment(owner: User, file: PreparedFile, now: datetime) -> Attachment:
     return Attachment(
         owner=owner,
-        key=secrets.token_hex(16),  # of this try alone, so that clearing it touches no other
+        key=secrets.token_hex(16),  # unique to this attempt, so that its cleanup touches no other
         name=file.name,
         content_type=file.content_type,
         size=file.length,
@@ -72,10 +81,10 @@ def _attachment(owner: User, file: Prepared, now: datetime) -> Attachment:
     )
 
 
-def _save_files(attachment: Attachment, file: Prepared) -> None:
+def _save_files(attachment: Attachment, file: PreparedFile) -> None:
     storage.save(storage.original_path(attachment), file.file)
-    for size, small in file.sizes or []:
-        storage.save(storage.size_path(attachment, size), small)
+    for size, copy in file.sizes or []:
+        storage.save(storage.size_path(attachment, size), copy)
 
 
 @transaction.atomic
@@ -84,8 +93,8 @@ def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[
         claim()
     for attachment in attachments:
         attachment.save(force_insert=True)
-    cleared, _ = Leftover.objects.filter(folder__in=folders).delete()
-    if cleared != len(folders):
+    cancelled_count, _ = ScheduledDeletion.objects.filter(folder__in=folders).delete()
+    if cancelled_count != len(folders):
         raise ApiError(503, "The upload took too long. Try again.", headers={"Retry-After": "1"})
     for attachment in attachments:
         if attachment.is_image and not attachment.sizes_made_at:
@@ -94,98 +103,101 @@ def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[
             )
 
 
-def clear(folders: Sequence[str]) -> None:
-    """Remove these folders of nobody. What cannot be removed now stays written down for the next round."""
+def delete_folders(folders: Sequence[str]) -> None:
+    """Delete these folders. A folder that the storage cannot delete now stays scheduled."""
     for folder in folders:
-        if remove_files(folder):
-            Leftover.objects.filter(folder=folder).delete()
+        if try_delete_folder(folder):
+            ScheduledDeletion.objects.filter(folder=folder).delete()
 
 
-def remove_files(folder: str) -> bool:
-    """False where the storage cannot just now."""
+def try_delete_folder(folder: str) -> bool:
+    """Delete a folder's files. Return False where the storage fails."""
     try:
         storage.delete_folder(folder)
-    except Exception as error:  # storages raise what their libraries do
-        logger.warning("folder_not_removed", folder=folder, reason=type(error).__name__)
+    except Exception as error:  # each storage raises the exceptions of its own library
+        logger.warning("folder_deletion_failed", folder=folder, reason=type(error).__name__)
         return False
     return True
 
 
 @transaction.atomic
 def delete_attachment(*, attachment_id: int, actor: User, now: datetime) -> None:
-    """Deletes the attachment and, once that is committed, its files. Raises ApiError 404 for one that is not there or
-    not theirs."""
+    """Delete the attachment and, after the commit, its files. Raise ApiError 404 unless the actor may delete it."""
     attachment = Attachment.objects.for_user(actor).select_for_update().filter(pk=attachment_id).first()
     if attachment is None:
-        raise ApiError(404, "There is no such attachment, or it is not yours.")
-    folder = storage.folder_of(attachment.key)
+        raise ApiError(404, "You have no attachment with this id.")
+    folder = storage.attachment_folder(attachment.key)
     attachment.delete()
-    Leftover.objects.create(folder=folder, due_at=now)
-    transaction.on_commit(partial(clear, [folder]), robust=True)
+    ScheduledDeletion.objects.create(folder=folder, due_at=now)
+    transaction.on_commit(partial(delete_folders, [folder]), robust=True)
 
 
 def make_sizes(*, attachment_id: int, now: datetime) -> None:
-    """Makes the smaller copies of an image whose sender did not wait for them. Does nothing where they are made, or
-    the attachment is gone."""
+    """Make the smaller copies of an image, unless they exist or the attachment is gone."""
     attachment = Attachment.objects.filter(pk=attachment_id, sizes_made_at=None, width__isnull=False).first()
     if attachment is None or attachment.width is None or attachment.height is None:
         return
-    _give_back_connection()
-    with contextlib.ExitStack() as files:
-        original = files.enter_context(intake.temporary_file())
+    _release_connection()
+    with contextlib.ExitStack() as open_files:
+        original = open_files.enter_context(preparation.temporary_file())
         storage.copy_to(storage.original_path(attachment), original)
-        sizes = intake.make_sizes(original, attachment.content_type, attachment.width, attachment.height, files)
-        with transaction.atomic():  # it cannot be deleted in between, and leave what is written here
+        sizes = preparation.make_sizes(
+            original, attachment.content_type, attachment.width, attachment.height, open_files
+        )
+        with transaction.atomic():  # a concurrent deletion waits, so that it deletes these files too
             if Attachment.objects.select_for_update().filter(pk=attachment_id, sizes_made_at=None).exists():
-                for size, small in sizes:
-                    storage.save(storage.size_path(attachment, size), small)
+                for size, copy in sizes:
+                    storage.save(storage.size_path(attachment, size), copy)
                 Attachment.objects.filter(pk=attachment_id).update(sizes_made_at=now, updated_at=now)
 
 
-def collect(*, now: datetime, also_running: bool = False) -> int:
-    """Clears the folders that are due, and has the sizes made that are missing. Answers how many folders were due.
+def collect_garbage(*, now: datetime, include_running: bool = False) -> int:
+    """Delete the folders that are due, schedule missing smaller copies, and return how many folders were due.
 
-    `also_running`: counts uploads that are not finished as due. Only for when none can be running.
+    `include_running` treats unfinished uploads as due. Use it only while no upload can be running.
     """
-    due = Leftover.objects.all() if also_running else Leftover.objects.filter(due_at__lte=now)
-    folders = list(due.order_by("due_at").values_list("folder", flat=True)[:MOST_A_ROUND])
-    clear(folders)
+    due = ScheduledDeletion.objects.all() if include_running else ScheduledDeletion.objects.filter(due_at__lte=now)
+    folders = list(due.order_by("due_at").values_list("folder", flat=True)[:MAX_PER_RUN])
+    delete_folders(folders)
     unsized = Attachment.objects.filter(
-        width__isnull=False, sizes_made_at=None, created_at__lte=now - SIZES_WITHIN
+        width__isnull=False, sizes_made_at=None, created_at__lte=now - SIZES_TIMEOUT
     ).order_by("id")
-    for attachment_id in unsized.values_list("pk", flat=True)[:MOST_A_ROUND]:
-        _have_sizes_made(attachment_id, now)
+    for attachment_id in unsized.values_list("pk", flat=True)[:MAX_PER_RUN]:
+        _schedule_sizes(attachment_id, now)
     return len(folders)
 
 
-def _have_sizes_made(attachment_id: int, now: datetime) -> None:
+def _schedule_sizes(attachment_id: int, now: datetime) -> None:
+    """Send the task to a worker, or make the copies here where there is none."""
     if settings.CELERY_BROKER_URL:
         send("commerce.attachments.tasks.make_sizes", attachment_id=attachment_id)
         return
     try:
         make_sizes(attachment_id=attachment_id, now=now)
-    except (BadImage, OSError) as error:
-        logger.warning("sizes_not_made", attachment_id=attachment_id, reason=type(error).__name__)
+    except (InvalidImage, OSError) as error:
+        logger.warning("sizes_failed", attachment_id=attachment_id, reason=type(error).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scan:
-    """What does not agree: folders that nobody knows, and attachments whose file is not there."""
+class StorageComparison:
+    """Folders that no row refers to, and attachments whose file is missing."""
 
-    unknown: list[str]
-    missing: list[int]
+    unknown_folders: list[str]
+    missing_attachment_ids: list[int]
 
 
-def scan(*, now: datetime) -> Scan:
-    """Compares the storage with the database, one by one: for when either was restored from a backup. Unknown folders
-    are written down as left over, and go once an upload could not be what they are of."""
-    unknown = [folder for folder in storage.all_folders() if not _is_known(folder)]
-    leftovers = [Leftover(folder=folder, due_at=now + UPLOAD_WITHIN) for folder in unknown]
-    Leftover.objects.bulk_create(leftovers, ignore_conflicts=True)
-    missing = [attachment.pk for attachment in Attachment.objects.iterator() if not storage.is_there(attachment)]
-    return Scan(unknown=unknown, missing=missing)
+def compare_storage(*, now: datetime) -> StorageComparison:
+    """Compare the whole storage with the database, for use after one was restored from a backup.
+
+    Unknown folders are scheduled for deletion after the time that a running upload may take.
+    """
+    unknown_folders = [folder for folder in storage.iter_folders() if not _is_known(folder)]
+    deletions = [ScheduledDeletion(folder=folder, due_at=now + UPLOAD_TIMEOUT) for folder in unknown_folders]
+    ScheduledDeletion.objects.bulk_create(deletions, ignore_conflicts=True)
+    missing = [attachment.pk for attachment in Attachment.objects.iterator() if not storage.original_exists(attachment)]
+    return StorageComparison(unknown_folders=unknown_folders, missing_attachment_ids=missing)
 
 
 def _is_known(folder: str) -> bool:
-    key = folder.removeprefix(f"{storage.FOLDER}/")
-    return Leftover.objects.filter(folder=folder).exists() or Attachment.objects.filter(key=key).exists()
+    key = folder.removeprefix(f"{storage.ATTACHMENTS_FOLDER}/")
+    return ScheduledDeletion.objects.filter(folder=folder).exists() or Attachment.objects.filter(key=key).exists()

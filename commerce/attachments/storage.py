@@ -1,7 +1,7 @@
-"""Where the files of attachments lie, on a disk or in S3, and under which addresses they are read.
+"""Storage paths and URLs of attachments' files, on disk or in S3.
 
-Each attachment has a folder of its own, `attachments/KEY`, with the file under its safe name and, of an image, the
-smaller copies under `sizes`. A file in it never changes.
+Each attachment has a folder `attachments/KEY`. It contains the file under its safe name and an image's smaller copies
+under `sizes`. Stored files never change.
 """
 
 import shutil
@@ -16,40 +16,46 @@ from django.http import HttpRequest
 from django.urls import reverse
 from rest_framework.request import Request
 
-from commerce.attachments.file_types import EXTENSIONS, IMAGES
+from commerce.attachments.images.sizes import ImageSize
 from commerce.attachments.models import Attachment
-from commerce.attachments.sizes import Size
+from commerce.attachments.uploads.file_types import EXTENSIONS, IMAGE_TYPES
 
-FOLDER = "attachments"
-INCOMING = "incoming"  # sent straight to S3, and not yet looked at
+ATTACHMENTS_FOLDER = "attachments"
+INCOMING_FOLDER = "incoming"  # presigned uploads that are not checked yet
 CACHE_CONTROL = "public, max-age=86400"
 
+_TYPES = {extension: content_type for content_type, extension in EXTENSIONS.items()}
 
-def folder_of(key: str) -> str:
-    return f"{FOLDER}/{key}"
+
+def attachment_folder(key: str) -> str:
+    return f"{ATTACHMENTS_FOLDER}/{key}"
 
 
 def original_path(attachment: Attachment) -> str:
-    return f"{folder_of(attachment.key)}/{attachment.name}"
+    return f"{attachment_folder(attachment.key)}/{attachment.name}"
 
 
-def size_path(attachment: Attachment, size: Size) -> str:
-    return f"{folder_of(attachment.key)}/sizes/{size.file_name}"
+def size_path(attachment: Attachment, size: ImageSize) -> str:
+    return f"{attachment_folder(attachment.key)}/sizes/{size.file_name}"
 
 
 def original_url(attachment: Attachment, request: Request | HttpRequest | None) -> str:
-    return _absolute(f"{settings.MEDIA_URL}{quote(original_path(attachment))}", request)
+    """Return the URL of the stored file, absolute where a request is given."""
+    return _build_url(f"{settings.MEDIA_URL}{quote(original_path(attachment))}", request)
 
 
-def size_url(attachment: Attachment, size: Size, request: Request | HttpRequest | None) -> str:
-    """Until a worker has made it, the address is always one of ours, which knows what to show instead."""
+def size_url(attachment: Attachment, size: ImageSize, request: Request | HttpRequest | None) -> str:
+    """Return the URL of a smaller copy, absolute where a request is given.
+
+    Until a worker has made the copy, the URL is one of this server, which redirects to the original.
+    """
     path = size_path(attachment, size)
     if attachment.sizes_made_at:
-        return _absolute(f"{settings.MEDIA_URL}{path}", request)
-    return _absolute(reverse("media", args=[path.removeprefix(f"{FOLDER}/")]), request)
+        return _build_url(f"{settings.MEDIA_URL}{path}", request)
+    return _build_url(reverse("media", args=[path.removeprefix(f"{ATTACHMENTS_FOLDER}/")]), request)
 
 
-def _absolute(url: str, request: Request | HttpRequest | None) -> str:
+def _build_url(url: str, request: Request | HttpRequest | None) -> str:
     return request.build_absolute_uri(url) if request else url
 
 
@@ -59,14 +65,14 @@ def save(path: str, file: IO[bytes]) -> None:
 
 
 def copy_to(path: str, target: IO[bytes]) -> None:
-    """Raises FileNotFoundError."""
+    """Copy a stored file into `target`. Raise FileNotFoundError."""
     with default_storage.open(path) as file:
         shutil.copyfileobj(file, target)
     target.flush()
 
 
 def delete_folder(folder: str) -> None:
-    """All that is in it; a folder that is not there is no error."""
+    """Delete a folder and everything in it. A missing folder is no error."""
     try:
         folders, files = default_storage.listdir(folder)
     except FileNotFoundError:
@@ -78,13 +84,13 @@ def delete_folder(folder: str) -> None:
     default_storage.delete(folder)
 
 
-def is_there(attachment: Attachment) -> bool:
+def original_exists(attachment: Attachment) -> bool:
     return default_storage.exists(original_path(attachment))
 
 
-def all_folders() -> Iterator[str]:
-    """Of attachments that are, and of what is left of others."""
-    for parent in (FOLDER, INCOMING):
+def iter_folders() -> Iterator[str]:
+    """Yield the folders of all attachments and presigned uploads, known or not."""
+    for parent in (ATTACHMENTS_FOLDER, INCOMING_FOLDER):
         try:
             names = default_storage.listdir(parent)[0]
         except FileNotFoundError:
@@ -92,17 +98,17 @@ def all_folders() -> Iterator[str]:
         yield from (f"{parent}/{name}" for name in names)
 
 
-def headers_of(name: str) -> dict[str, str]:
-    """How a file is to be given out, by its extension: only images are shown, anything else is downloaded."""
+def response_headers(name: str) -> dict[str, str]:
+    """Return the headers of a file's response, by its extension. Only images are shown inline.
+
+    Raises FileNotFoundError for an extension that no attachment has.
+    """
     content_type = _TYPES.get(name.rpartition(".")[2])
     if content_type is None:
         raise FileNotFoundError(name)
-    how = "inline" if content_type in IMAGES else "attachment"
+    disposition = "inline" if content_type in IMAGE_TYPES else "attachment"
     return {
         "Content-Type": content_type.value,
-        "Content-Disposition": f"{how}; filename*=UTF-8''{quote(name)}",
+        "Content-Disposition": f"{disposition}; filename*=UTF-8''{quote(name)}",
         "Cache-Control": CACHE_CONTROL,
     }
-
-
-_TYPES = {extension: content_type for content_type, extension in EXTENSIONS.items()}

@@ -17,30 +17,29 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from commerce.attachments import direct, services
-from commerce.attachments.antivirus import ScannerUnavailable
+from commerce.attachments import presigned_uploads, services
 from commerce.attachments.filters import AttachmentFilters
-from commerce.attachments.intake import FIELD, Offered
+from commerce.attachments.images.worker_client import ImageWorkerUnavailable
 from commerce.attachments.models import Attachment
-from commerce.attachments.picture_process import PicturesUnavailable
 from commerce.attachments.serializers import (
-    UPLOAD_FORM,
     AttachmentSerializer,
     FinalizeSerializer,
     PresignedSerializer,
     PresignSerializer,
     UploadedSerializer,
 )
+from commerce.attachments.uploads.antivirus import ScannerUnavailable
+from commerce.attachments.uploads.preparation import FIELD, IncomingFile
 from shared.accounts.models import User
-from shared.accounts.permissions import SignedIn
+from shared.accounts.permissions import IsSignedIn
 from shared.api.errors import ApiError, ValidationFailed
-from shared.api.idempotency import Idempotency
-from shared.api.pagination import PagedList
-from shared.api.throttles import RateLimit
+from shared.api.idempotency.store import IdempotencyMode
+from shared.api.limits.throttling import RateLimitThrottle
+from shared.api.lists.pagination import PagePagination
 
 TAGS = ["Attachments"]
-UPLOADS = RateLimit.of("uploads", "UPLOAD_LIMIT")
-DELETES = RateLimit.of("deletes", "DELETE_LIMIT", methods=("DELETE",))
+UPLOADS = RateLimitThrottle.of("uploads", "UPLOAD_LIMIT")
+DELETES = RateLimitThrottle.of("deletes", "DELETE_LIMIT", methods=("DELETE",))
 MEDIA = "https://shop.example/media/attachments/9f86d081884c7d659a2feaa0c55ad015"
 UPLOADED = {
     "id": 41,
@@ -56,17 +55,34 @@ PRESIGNED = {
 }
 READ = UPLOADED | {"created_at": "2026-01-10T10:30:00.000000Z", "updated_at": "2026-01-10T10:30:00.000000Z"}
 
+# The view reads the form itself, so that its errors can name the files.
+UPLOAD_FORM = {
+    "multipart/form-data": {
+        "type": "object",
+        "required": ["attachment[]"],
+        "properties": {
+            "attachment[]": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 10,
+                "items": {"type": "string", "format": "binary"},
+                "description": "Up to 10 files of up to 10 MiB each.",
+            }
+        },
+    }
+}
+
 logger = structlog.get_logger(__name__)
 
 
-class AnswersNotNow(APIView):
-    """Tells what goes wrong on our side while a file is taken in, and may go well later, as 503."""
+class UploadErrorsMixin(APIView):
+    """A view that answers 503 where the server cannot accept files now."""
 
     def handle_exception(self, exc: Exception) -> Response:
-        return super().handle_exception(_not_now(exc) or exc)
+        return super().handle_exception(_unavailable_error(exc) or exc)
 
 
-class PublicReads(AnswersNotNow):
+class PublicReads(UploadErrorsMixin):
     """Reads ask nobody who they are: a token that is sent along, even a stale one, is ignored there. So does PUT."""
 
     public_methods = ("GET", "HEAD", "PUT", "OPTIONS")
@@ -75,21 +91,21 @@ class PublicReads(AnswersNotNow):
         return [] if self._is_public() else super().get_authenticators()
 
     def get_permissions(self) -> list[BasePermission]:
-        return [AllowAny() if self._is_public() else SignedIn()]
+        return [AllowAny() if self._is_public() else IsSignedIn()]
 
     def _is_public(self) -> bool:
         return getattr(self, "request", None) is not None and self.request.method in self.public_methods
 
 
-def _not_now(error: Exception) -> ApiError | None:
+def _unavailable_error(error: Exception) -> ApiError | None:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         logger.error("disk_full")
-        return ApiError(503, "There is no room for files just now. Try again later.", headers={"Retry-After": "60"})
+        return ApiError(503, "The file storage is full. Try again later.", headers={"Retry-After": "60"})
     if isinstance(error, ScannerUnavailable):
         logger.error("scanner_unavailable", reason=str(error))
-        return ApiError(503, "Files cannot be scanned just now. Try again later.", headers={"Retry-After": "30"})
-    if isinstance(error, PicturesUnavailable):
-        return ApiError(503, "Too many pictures are being opened. Try again.", headers={"Retry-After": "10"})
+        return ApiError(503, "The virus scanner is unavailable. Try again later.", headers={"Retry-After": "30"})
+    if isinstance(error, ImageWorkerUnavailable):
+        return ApiError(503, "Too many images are being processed. Try again later.", headers={"Retry-After": "10"})
     return None
 
 
@@ -105,10 +121,10 @@ class AttachmentsView(PublicReads, ListAPIView[Attachment]):
     queryset = Attachment.objects.all()
     serializer_class = AttachmentSerializer
     filterset_class = AttachmentFilters
-    pagination_class = PagedList
+    pagination_class = PagePagination
     parser_classes = [MultiPartParser]
     throttle_classes = [UPLOADS]
-    idempotency = Idempotency.AFTERWARDS  # pictures take long, and files are no part of a transaction
+    idempotency = IdempotencyMode.DEFERRED  # pictures take long, and files are no part of a transaction
 
     @extend_schema(
         operation_id="upload_attachments",
@@ -121,17 +137,19 @@ class AttachmentsView(PublicReads, ListAPIView[Attachment]):
     )
     def post(self, request: Request) -> Response:
         owner = cast(User, request.user)
-        attachments = services.upload_attachments(owner=owner, offered=_offered(request), now=timezone.now())
+        attachments = services.upload_attachments(
+            owner=owner, incoming_files=_incoming_files(request), now=timezone.now()
+        )
         context = self.get_serializer_context()
         return Response(UploadedSerializer(cast(Any, attachments), many=True, context=context).data)
 
 
-def _offered(request: Request) -> list[Offered]:
+def _incoming_files(request: Request) -> list[IncomingFile]:
     try:
         files = request.FILES.getlist(FIELD)
     except TooManyFilesSent:
-        raise ValidationFailed({FIELD: [f"Send at most {settings.MOST_FILES} files."]}) from None
-    return [Offered(file=cast(Any, file.file), name=file.name or "") for file in files]
+        raise ValidationFailed({FIELD: [f"Send at most {settings.MAX_UPLOAD_FILES} files."]}) from None
+    return [IncomingFile(file=cast(Any, file.file), name=file.name or "") for file in files]
 
 
 @extend_schema_view(
@@ -191,13 +209,13 @@ class PresignView(APIView):
         asked = PresignSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         owner = cast(User, request.user)
-        form = direct.presign_upload(owner=owner, name=asked.validated_data["name"], now=timezone.now())
+        form = presigned_uploads.presign_upload(owner=owner, name=asked.validated_data["name"], now=timezone.now())
         return Response(PresignedSerializer(form).data)
 
 
-class FinalizeView(AnswersNotNow, APIView):
+class FinalizeView(UploadErrorsMixin, APIView):
     throttle_classes = [UPLOADS]
-    idempotency = Idempotency.AFTERWARDS
+    idempotency = IdempotencyMode.DEFERRED
 
     @extend_schema(
         operation_id="finalize_attachment",
@@ -213,7 +231,7 @@ class FinalizeView(AnswersNotNow, APIView):
     def post(self, request: Request) -> Response:
         asked = FinalizeSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        attachment = direct.finalize_upload(
+        attachment = presigned_uploads.finalize_upload(
             owner=cast(User, request.user), upload_id=asked.validated_data["upload_id"], now=timezone.now()
         )
         return Response(UploadedSerializer(attachment, context={"request": request}).data)

@@ -1,1 +1,4 @@
-"""What a shop's products can differ in: an attribute and its values, in every language."""
+"""Attributes in which a shop's products differ, such as color, with their values in several languages.
+
+Import `services` to write single attributes, `importers` and `csv_files` for a shop's attributes as a CSV file.
+"""

@@ -1,4 +1,4 @@
-"""Shops' attributes, for the people who run the platform."""
+"""Admin pages of attributes."""
 
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from unfold.admin import TabularInline
 from commerce.attributes import services
 from commerce.attributes.models import Attribute, AttributeValue
 from shared.accounts.models import User
-from shared.api.fast_admin import FastAdmin, LanguageFilter
+from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
 
 
 class AttributeValueInline(TabularInline):
@@ -23,11 +23,11 @@ class AttributeValueInline(TabularInline):
 
 
 @admin.register(Attribute)
-class AttributeAdmin(FastAdmin):
+class AttributeAdmin(LargeTableAdmin):
     list_display = ["name", "slug", "language", "shop", "updated_at"]
     list_select_related = ["shop"]
     sortable_by = ["name", "slug"]
-    list_filter = [LanguageFilter]
+    list_filter = [LanguageListFilter]
     search_fields = ["name", "slug", "shop__name"]
     autocomplete_fields = ["shop"]
     inlines = [AttributeValueInline]
@@ -59,5 +59,4 @@ class AttributeAdmin(FastAdmin):
 
 
 def _admin(request: HttpRequest) -> User:
-    """Who may be here at all."""
     return cast(User, request.user)

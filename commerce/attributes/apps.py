@@ -1,4 +1,4 @@
-"""Django's name for this app."""
+"""Configuration of the attributes app."""
 
 from django.apps import AppConfig
 

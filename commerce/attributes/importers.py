@@ -1,4 +1,4 @@
-"""Taking the attributes of a sheet into a shop: all of them, or none."""
+"""Import of a CSV file's attributes into a shop, all of them or none."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -7,51 +7,52 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 
+from commerce.attributes.csv_files import CsvAttribute
 from commerce.attributes.models import Attribute, AttributeValue
-from commerce.attributes.services import require_few, require_shop
-from commerce.attributes.spreadsheets import SheetAttribute
-from commerce.attributes.values import merge_values, require_room, save_values
+from commerce.attributes.services import require_attribute_limit, require_owned_shop
+from commerce.attributes.values import merge_values, require_shop_value_limit, save_values
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.api.slugs import slug_candidates
 
-TRIES = 5
+MAX_SLUG_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported:
-    """How many attributes are new, and how many values are new or changed."""
+class ImportCounts:
+    """Numbers of new attributes, and of new or changed values."""
 
     attributes: int
     values: int
 
 
 @transaction.atomic
-def import_attributes(*, actor: User, shop_id: int, sheet: Sequence[SheetAttribute], now: datetime) -> Imported:
-    """Makes the attributes and values that the shop does not have, and changes the `meta` of those that it has;
-    nothing is deleted, and a second time changes nothing. An attribute is the shop's own with the same slug and
-    language, else the one with the same name and language. Raises ApiError 403, ValidationFailed."""
-    require_shop(actor=actor, shop_id=shop_id)
-    Shop.objects.select_for_update().get(pk=shop_id)  # two imports at once would both make what neither had found
-    known = _Known(shop_id)
-    wanted: dict[int, tuple[Attribute, list[dict[str, str]]]] = {}
-    for line in sheet:
-        attribute = known.find_or_new(line, now)
-        wanted.setdefault(id(attribute), (attribute, []))[1].extend(line.values)
-    require_few(shop_id=shop_id, more=len(known.new))
-    new, changed = _merged(list(wanted.values()))
-    _save_with_slugs(known.new)
+def import_attributes(*, actor: User, shop_id: int, attributes: Sequence[CsvAttribute], now: datetime) -> ImportCounts:
+    """Create the attributes and values that the shop does not have, and change the `meta` of those that it has.
+
+    Nothing is deleted, and importing the same file again changes nothing. An attribute is matched by slug and language,
+    else by name and language. Raises ApiError 403 and ValidationFailed.
+    """
+    require_owned_shop(actor=actor, shop_id=shop_id)
+    Shop.objects.select_for_update().get(pk=shop_id)  # two imports at once would both create the same attributes
+    matcher = _AttributeMatcher(shop_id)
+    values_by_attribute: dict[int, tuple[Attribute, list[dict[str, str]]]] = {}
+    for imported in attributes:
+        attribute = matcher.get_or_add(imported, now)
+        values_by_attribute.setdefault(id(attribute), (attribute, []))[1].extend(imported.values)
+    require_attribute_limit(shop_id=shop_id, added=len(matcher.new))
+    new, changed = _merge_all(list(values_by_attribute.values()))
+    _save_with_slugs(matcher.new)
     save_values(new=new, changed=changed)
-    require_room(shop_id=shop_id)
-    return Imported(attributes=len(known.new), values=len(new) + len(changed))
+    require_shop_value_limit(shop_id=shop_id)
+    return ImportCounts(attributes=len(matcher.new), values=len(new) + len(changed))
 
 
 def _save_with_slugs(attributes: Sequence[Attribute]) -> None:
-    """Saves all at once with slugs that are free, which are looked up at once. A row comes with what its slug is to be
-    made of."""
+    """Save new attributes with free slugs, looked up in one query. `slug` has the text that the slug is made from."""
     candidates = [slug_candidates(attribute.slug) for attribute in attributes]
-    for _ in range(TRIES):
+    for _ in range(MAX_SLUG_ATTEMPTS):
         taken: dict[str, set[tuple[str, int]]] = defaultdict(set)
         rows = Attribute.objects.filter(slug__in={slug for slugs in candidates for slug in slugs})
         for slug, language, shop_id in rows.values_list("slug", "language", "shop_id"):
@@ -63,40 +64,46 @@ def _save_with_slugs(attributes: Sequence[Attribute]) -> None:
             with transaction.atomic():
                 Attribute.objects.bulk_create(attributes)
             return
-        except IntegrityError as error:  # somebody took one in between
+        except IntegrityError as error:  # a concurrent request took one of the slugs
             collision = error
-    raise ApiError(409, "Somebody else is taking the same slugs. Try again.") from collision
+    raise ApiError(409, "Concurrent requests take the same slugs. Try again.") from collision
 
 
-def _is_free(attribute: Attribute, holders: Collection[tuple[str, int]]) -> bool:
-    """As `taking_slugs` says, over rows that are in memory."""
-    return all(language != attribute.language and shop_id == attribute.shop_id for language, shop_id in holders)
+def _is_free(attribute: Attribute, owners: Collection[tuple[str, int]]) -> bool:
+    """Return whether the slug is free, by the rule of `AttributeQuerySet.with_unavailable_slugs`."""
+    return all(language != attribute.language and shop_id == attribute.shop_id for language, shop_id in owners)
 
 
-def _merged(
-    wanted: Sequence[tuple[Attribute, list[dict[str, str]]]],
+def _merge_all(
+    values_by_attribute: Sequence[tuple[Attribute, list[dict[str, str]]]],
 ) -> tuple[list[AttributeValue], list[AttributeValue]]:
-    merged = [merge_values(attribute=attribute, given=given) for attribute, given in wanted]
+    merged = [merge_values(attribute=attribute, items=items) for attribute, items in values_by_attribute]
     return [row for new, _ in merged for row in new], [row for _, changed in merged for row in changed]
 
 
-class _Known:
-    """What the shop has, and what the sheet adds to it."""
+class _AttributeMatcher:
+    """The shop's attributes by slug and by name, and the new ones that the file adds."""
 
     def __init__(self, shop_id: int) -> None:
         self.shop_id = shop_id
         self.new: list[Attribute] = []
         rows = list(Attribute.objects.filter(shop=shop_id).prefetch_related("values").order_by("-id"))
         self._by_slug = {(row.slug, row.language): row for row in rows}
-        self._by_name = {(row.name, row.language): row for row in rows}  # the oldest of a name
+        self._by_name = {(row.name, row.language): row for row in rows}  # the oldest of each name
 
-    def find_or_new(self, line: SheetAttribute, now: datetime) -> Attribute:
-        found = self._by_slug.get((line.slug, line.language)) or self._by_name.get((line.name, line.language))
-        if found is None:
-            found = Attribute(
-                shop_id=self.shop_id, name=line.name, slug=line.slug or line.name, language=line.language,
-                created_at=now, updated_at=now,
-            )  # fmt: skip
-            self.new.append(found)
-            self._by_name[line.name, line.language] = found
-        return found
+    def get_or_add(self, imported: CsvAttribute, now: datetime) -> Attribute:
+        attribute = self._by_slug.get((imported.slug, imported.language)) or self._by_name.get(
+            (imported.name, imported.language)
+        )
+        if attribute is None:
+            attribute = Attribute(
+                shop_id=self.shop_id,
+                name=imported.name,
+                slug=imported.slug or imported.name,
+                language=imported.language,
+                created_at=now,
+                updated_at=now,
+            )
+            self.new.append(attribute)
+            self._by_name[imported.name, imported.language] = attribute
+        return attribute

@@ -1,4 +1,4 @@
-"""Attributes of a shop's products, such as colour, and the values that they may have."""
+"""Models of attributes, such as color, and of their values."""
 
 from typing import Any, Self
 
@@ -10,8 +10,8 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 
 
-class Joined(Aggregate):
-    """The texts of a group with commas between them."""
+class CommaJoined(Aggregate):
+    """The texts of a group, joined by commas."""
 
     function = "GROUP_CONCAT"
     template = "%(function)s(%(expressions)s, ',')"
@@ -23,27 +23,30 @@ class Joined(Aggregate):
 
 class AttributeQuerySet(models.QuerySet["Attribute"]):
     def visible_to(self, user: User | None) -> Self:
-        """Those of the shops that this user, or somebody who is not signed in, may see."""
+        """Return the attributes of the shops that this user may see. `user` is None for an anonymous request."""
         return self.filter(shop__in=Shop.objects.visible_to(user))
 
     def owned_by(self, user: User) -> Self:
-        """Those that this user may change: a super admin all, an owner those of their shops."""
+        """Return the attributes that this user may change: those of the shops they own, or all for a super admin."""
         return self.all() if user.role == Role.SUPER_ADMIN else self.filter(shop__owner=user)
 
-    def taking_slugs(self, shop_id: int, language: str) -> Self:
-        """Those whose slugs a new attribute may not have: all of its language, and other shops' in any language, as
-        it would else pass for a translation of theirs."""
+    def with_unavailable_slugs(self, shop_id: int, language: str) -> Self:
+        """Return the attributes whose slugs a new attribute must not have.
+
+        These are all of its language, and those of other shops in any language: the same slug in another language
+        would make it a translation of theirs.
+        """
         return self.filter(Q(language=language) | ~Q(shop_id=shop_id))
 
-    def for_record(self) -> Self:
-        """With their values, and their languages in `languages`, a text with commas."""
-        alike = Attribute.objects.filter(slug=OuterRef("slug"), shop=OuterRef("shop"))
-        joined = alike.order_by().values("slug").annotate(joined=Joined("language")).values("joined")
+    def for_response(self) -> Self:
+        """Prefetch the values and annotate `languages`, the languages of all translations joined by commas."""
+        translations = Attribute.objects.filter(slug=OuterRef("slug"), shop=OuterRef("shop"))
+        joined = translations.order_by().values("slug").annotate(joined=CommaJoined("language")).values("joined")
         return self.annotate(languages=Subquery(joined)).prefetch_related("values")
 
 
 class Attribute(models.Model):
-    """One attribute in one language. The same attribute in another language is a row with the same slug."""
+    """An attribute in one language. A translation is another row of the shop with the same slug."""
 
     shop = models.ForeignKey(Shop, on_delete=models.CASCADE, related_name="attributes")
     name = models.CharField(max_length=255, db_index=True)
@@ -63,7 +66,7 @@ class Attribute(models.Model):
 
 
 class AttributeValue(models.Model):
-    """A value that the attribute may have. `meta` is the client's: a colour code, a size in inches."""
+    """A possible value of an attribute. `meta` is free text of the client, such as a color code."""
 
     attribute = models.ForeignKey(Attribute, on_delete=models.CASCADE, related_name="values")
     value = models.CharField(max_length=255)

@@ -2,11 +2,14 @@
 
 from django.urls import path
 
-from commerce.attributes.views import AttributeListView, AttributeView, ExportAttributesView, ImportAttributesView
+from commerce.attributes.views import AttributeViewSet, ExportAttributesView, ImportAttributesView
+from shared.api.viewsets import ApiRouter
+
+router = ApiRouter()
+router.register("attributes", AttributeViewSet)
 
 urlpatterns = [
-    path("attributes", AttributeListView.as_view()),
-    path("attributes/<slug:key>", AttributeView.as_view()),
+    *router.urls,
     path("export-attributes/<id:shop_id>", ExportAttributesView.as_view()),
     path("import-attributes", ImportAttributesView.as_view()),
 ]

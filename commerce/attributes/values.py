@@ -1,4 +1,4 @@
-"""Writing the values of attributes, thousands at a time."""
+"""Writes to the values of attributes, thousands at a time."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,73 +9,78 @@ from django.utils.text import slugify
 from commerce.attributes.models import Attribute, AttributeValue
 from shared.api.errors import ValidationFailed
 
-MOST_OF_AN_ATTRIBUTE = 4_000
-MOST_OF_A_SHOP = 20_000
+MAX_VALUES_PER_ATTRIBUTE = 4_000
+MAX_VALUES_PER_SHOP = 20_000
 
 
-def set_values(*, attribute: Attribute, wanted: Sequence[Mapping[str, Any]]) -> None:
-    """`wanted` is the whole list: those with an id are changed, those without are new, the others are deleted. In the
-    transaction of a caller who holds the attribute's lock. Raises ValidationFailed."""
-    known = {row.pk: row for row in attribute.values.all()}
-    kept: set[int] = set()
+def set_values(*, attribute: Attribute, items: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the values of an attribute.
+
+    Items with an id change that value, items without one are new, and values not in the list are deleted. The caller
+    holds the attribute's row lock. Raises ValidationFailed.
+    """
+    existing = {row.pk: row for row in attribute.values.all()}
+    sent_ids: set[int] = set()
     new, changed = [], []
-    for position, given in enumerate(wanted):
-        identity = given.get("id")
-        if identity is None:
-            new.append(_filled(AttributeValue(attribute=attribute), given))
+    for position, item in enumerate(items):
+        value_id = item.get("id")
+        if value_id is None:
+            new.append(_assign(AttributeValue(attribute=attribute), item))
             continue
-        if identity not in known or identity in kept:
-            message = "This attribute has no value with this id, or it is named twice."
+        if value_id not in existing or value_id in sent_ids:
+            message = "This attribute has no value with this id, or the id is sent twice."
             raise ValidationFailed({f"values.{position}.id": [message]})
-        kept.add(identity)
-        if _differs(known[identity], given):
-            changed.append(_filled(known[identity], given))
-    AttributeValue.objects.filter(pk__in=known.keys() - kept).delete()
+        sent_ids.add(value_id)
+        if _differs(existing[value_id], item):
+            changed.append(_assign(existing[value_id], item))
+    AttributeValue.objects.filter(pk__in=existing.keys() - sent_ids).delete()
     save_values(new=new, changed=changed)
-    require_room(shop_id=attribute.shop_id)
+    require_shop_value_limit(shop_id=attribute.shop_id)
 
 
 def merge_values(
-    *, attribute: Attribute, given: Sequence[Mapping[str, Any]]
+    *, attribute: Attribute, items: Sequence[Mapping[str, Any]]
 ) -> tuple[list[AttributeValue], list[AttributeValue]]:
-    """The values to make and to change, so that the attribute has all that are given. None is deleted; the same text
-    twice is two values. Raises ValidationFailed where they would be too many."""
-    known: dict[str, list[AttributeValue]] = defaultdict(list)
+    """Return the values to create and to change so that the attribute has all items.
+
+    No value is deleted, and the same text twice makes two values. Raises ValidationFailed for too many values.
+    """
+    existing: dict[str, list[AttributeValue]] = defaultdict(list)
     for row in attribute.values.all() if attribute.pk else ():
-        known[row.value].append(row)
-    had = sum(map(len, known.values()))
+        existing[row.value].append(row)
+    old_count = sum(map(len, existing.values()))
     new, changed = [], []
-    for value in given:
-        same = known[value["value"]]
+    for item in items:
+        same = existing[item["value"]]
         row = same.pop(0) if same else AttributeValue(attribute=attribute)
         if not row.pk:
-            new.append(_filled(row, value))
-        elif _differs(row, value):
-            changed.append(_filled(row, value))
-    if had + len(new) > MOST_OF_AN_ATTRIBUTE:
+            new.append(_assign(row, item))
+        elif _differs(row, item):
+            changed.append(_assign(row, item))
+    if old_count + len(new) > MAX_VALUES_PER_ATTRIBUTE:
         raise ValidationFailed(
-            {"values": [f"{attribute.name}: an attribute has at most {MOST_OF_AN_ATTRIBUTE} values."]}
+            {"values": [f"{attribute.name}: an attribute has at most {MAX_VALUES_PER_ATTRIBUTE} values."]}
         )
     return new, changed
 
 
 def save_values(*, new: Sequence[AttributeValue], changed: Sequence[AttributeValue]) -> None:
-    """A query for a few hundred of them."""
+    """Save values with one query for several hundred of them."""
     AttributeValue.objects.bulk_update(changed, ["value", "meta", "slug"], batch_size=500)
     AttributeValue.objects.bulk_create(new, batch_size=1000)
 
 
-def require_room(*, shop_id: int) -> None:
-    """Raises ValidationFailed where a shop has more values than everybody's lists should carry."""
-    if AttributeValue.objects.filter(attribute__shop=shop_id).count() > MOST_OF_A_SHOP:
-        raise ValidationFailed({"values": [f"A shop has at most {MOST_OF_A_SHOP} values in all its attributes."]})
+def require_shop_value_limit(*, shop_id: int) -> None:
+    """Raise ValidationFailed if the shop has too many values: lists of all shops carry them."""
+    if AttributeValue.objects.filter(attribute__shop=shop_id).count() > MAX_VALUES_PER_SHOP:
+        raise ValidationFailed({"values": [f"A shop has at most {MAX_VALUES_PER_SHOP} values in all its attributes."]})
 
 
-def _differs(row: AttributeValue, given: Mapping[str, Any]) -> bool:
-    return (row.value, row.meta) != (given["value"], given.get("meta", row.meta))
+def _differs(row: AttributeValue, item: Mapping[str, Any]) -> bool:
+    return (row.value, row.meta) != (item["value"], item.get("meta", row.meta))
 
 
-def _filled(row: AttributeValue, given: Mapping[str, Any]) -> AttributeValue:
-    row.value, row.meta = given["value"], given.get("meta", row.meta)
+def _assign(row: AttributeValue, item: Mapping[str, Any]) -> AttributeValue:
+    row.value, row.meta = item["value"], item.get("meta", row.meta)
     row.slug = slugify(row.value)[:255]
     return row

@@ -1,1 +1,5 @@
-"""What the shops sell: products, their types and categories, and the demo data that fills them."""
+"""Products with their variations, stock and ratings; product types and categories.
+
+Import `models` for querysets that say who may see and manage a product, `services` to write products, `stock` to move
+stock, `taxonomy` to write types and categories, and `admin_money` for money in admin pages.
+"""

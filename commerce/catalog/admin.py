@@ -1,4 +1,4 @@
-"""Products, types and categories, for the people who run the platform."""
+"""Admin pages of products, product types and categories."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -16,12 +16,12 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.attachments.records import attachment_record
 from commerce.catalog import services
+from commerce.catalog.admin_money import MoneyForm, format_money
 from commerce.catalog.models import Category, Product, ProductType, Variation
 from commerce.catalog.variations import set_variations
-from commerce.config.admin_money import MoneyForm, format_money
-from shared.api.fast_admin import FastAdmin, LanguageFilter
+from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
 
-MOST_DESCRIBED = 200  # at once; of one more the next page tells that it is too many
+MAX_DESCRIPTION_PRODUCTS = 200  # one more is passed on, so that the next page reports the limit
 
 
 class DeletedFilter(admin.SimpleListFilter):
@@ -36,18 +36,18 @@ class DeletedFilter(admin.SimpleListFilter):
 
 
 @admin.register(ProductType)
-class ProductTypeAdmin(FastAdmin):
+class ProductTypeAdmin(LargeTableAdmin):
     list_display = ["name", "slug", "language"]
-    list_filter = [LanguageFilter]
+    list_filter = [LanguageListFilter]
     search_fields = ["slug"]
     prepopulated_fields = {"slug": ["name"]}
 
 
 @admin.register(Category)
-class CategoryAdmin(FastAdmin):
+class CategoryAdmin(LargeTableAdmin):
     list_display = ["name", "type", "slug", "language"]
     list_select_related = ["type"]
-    list_filter = [LanguageFilter, ["type", AutocompleteSelectFilter]]
+    list_filter = [LanguageListFilter, ["type", AutocompleteSelectFilter]]
     search_fields = ["slug", "type__slug"]
     autocomplete_fields = ["type"]
     prepopulated_fields = {"slug": ["name"]}
@@ -59,22 +59,22 @@ class ProductForm(MoneyForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "quantity" in self.fields:
-            # Orders take from it while the page is open: it is changed only where it is not what the page had shown.
+            # Orders change the quantity while the page is open: save it only if it differs from what the page showed.
             self.fields["quantity"].show_hidden_initial = True
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         price, sale_price = cleaned.get("price"), cleaned.get("sale_price")
         if price is not None and sale_price is not None and sale_price > price:
-            self.add_error("sale_price", "The sale price may not be above the price.")
-        known = self.get_currency()
-        if cleaned.get("currency", known) != known and self.instance.lowest_variation_price is not None:
-            self.add_error("currency", f"Its variations are priced in {known}: delete them first.")
+            self.add_error("sale_price", "The sale price must not be above the price.")
+        currency = self.get_currency()
+        if cleaned.get("currency", currency) != currency and self.instance.lowest_variation_price is not None:
+            self.add_error("currency", f"The variations are priced in {currency}: delete them first.")
         return cleaned
 
 
 class VariationForm(ProductForm):
-    is_deleted = forms.BooleanField(required=False, label="Delete", help_text="Orders that name it keep it.")
+    is_deleted = forms.BooleanField(required=False, label="Delete", help_text="Orders that contain it keep it.")
 
     def __init__(self, *args: Any, product: Product, **kwargs: Any) -> None:
         self._product = product
@@ -91,7 +91,7 @@ class VariationForm(ProductForm):
 
 class VariationFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
-        """The product is the page's own: it may be new, and has the page's currency once that is checked."""
+        """Pass the page's product, which may be new and has the page's currency after validation."""
         return {**super().get_form_kwargs(index), "product": self.instance}
 
 
@@ -110,18 +110,28 @@ class VariationInline(TabularInline):
 
 
 def _save_changes(form: Any) -> None:
-    """Writes the columns that were changed on the page, and no more: an order may have changed others meanwhile."""
+    """Save only the columns that were changed on the page: an order may have changed others meanwhile."""
     columns = {field.name for field in form.instance._meta.concrete_fields}
     changed = columns.intersection(form.changed_data) | {"updated_at"}
-    if "currency" in changed:  # the same figures on the page are other minor units
+    if "currency" in changed:  # the same amounts are other minor units
         changed |= set(form.money_fields)
     form.instance.save(update_fields=changed | ({"deleted_at"} if "is_deleted" in form.changed_data else set()))
 
 
 @admin.register(Product)
-class ProductAdmin(FastAdmin):
+class ProductAdmin(LargeTableAdmin):
     form = ProductForm
-    list_display = ["picture", "name", "shop", "type", "shown_price", "quantity", "stars", "status", "deleted_at"]
+    list_display = [
+        "thumbnail",
+        "name",
+        "shop",
+        "type",
+        "min_price_display",
+        "quantity",
+        "stars",
+        "status",
+        "deleted_at",
+    ]
     list_display_links = ["name"]
     ordering = ["-id"]
     list_select_related = ["shop", "type", "image"]
@@ -129,7 +139,7 @@ class ProductAdmin(FastAdmin):
     list_filter = [
         "status",
         "product_type",
-        LanguageFilter,
+        LanguageListFilter,
         DeletedFilter,
         ["shop", AutocompleteSelectFilter],
         ["type", AutocompleteSelectFilter],
@@ -137,34 +147,34 @@ class ProductAdmin(FastAdmin):
     search_fields = ["slug", "name", "sku", "shop__slug"]
     autocomplete_fields = ["shop", "type", "categories", "image", "gallery"]
     prepopulated_fields = {"slug": ["name"]}
-    readonly_fields = ["picture", "sold_quantity", "stars", "rating_count", "created_at", "updated_at", "deleted_at"]
+    readonly_fields = ["thumbnail", "sold_quantity", "stars", "rating_count", "created_at", "updated_at", "deleted_at"]
     fieldsets = [
         (None, {"fields": ["name", "slug", "language", "shop", "status", "description"]}),
-        ("Where it stands", {"fields": ["type", "categories"]}),
+        ("Category", {"fields": ["type", "categories"]}),
         ("Price and stock", {"fields": [
             "product_type", ("price", "sale_price", "currency"), "is_taxable", ("sku", "quantity", "unit"),
         ]}),
-        ("Size", {"fields": [("height", "width", "length")]}),
-        ("Pictures", {"fields": ["picture", "image", "gallery"]}),
-        ("Figures", {"fields": [("sold_quantity", "stars", "rating_count"), ("created_at", "updated_at")]}),
+        ("Dimensions", {"fields": [("height", "width", "length")]}),
+        ("Images", {"fields": ["thumbnail", "image", "gallery"]}),
+        ("Statistics", {"fields": [("sold_quantity", "stars", "rating_count"), ("created_at", "updated_at")]}),
     ]  # fmt: skip
     inlines = [VariationInline]
     actions = ["publish", "reject", "describe", "delete_from_lists"]
-    search_help_text = "The beginning of a product's name, SKU or shop, or a product's id"
+    search_help_text = "Start of a product's name, SKU or shop, or a product's id"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Orders name their products: the action takes one out of every list instead."""
+        """Return False: orders refer to products. The `delete_from_lists` action removes them from every list."""
         return False
 
     @admin.display(description="", empty_value="")
-    def picture(self, product: Product) -> str | None:
+    def thumbnail(self, product: Product) -> str | None:
         if product.image is None:
             return None
-        shown = attachment_record(product.image).get("thumbnail", "")
-        return format_html('<img src="{}" alt="" style="height: 3rem; border-radius: 4px">', shown)
+        url = attachment_record(product.image).get("thumbnail", "")
+        return format_html('<img src="{}" alt="" style="height: 3rem; border-radius: 4px">', url)
 
     @admin.display(description="Price", ordering="min_price")
-    def shown_price(self, product: Product) -> str:
+    def min_price_display(self, product: Product) -> str:
         return format_money(product.min_price, product.currency)
 
     @admin.display(description="Rating", ordering="ratings")
@@ -190,24 +200,24 @@ class ProductAdmin(FastAdmin):
         product = Product.objects.select_for_update().get(pk=form.instance.pk)
         is_variable = product.product_type == Product.Kind.VARIABLE
         if is_variable or product.lowest_variation_price is not None:
-            set_variations(product=product, wanted=None if is_variable else [], now=timezone.now())
+            set_variations(product=product, items=None if is_variable else [], now=timezone.now())
 
     @admin.action(description="Publish")
     def publish(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
         self._set_status(request, products, Product.Status.PUBLISH)
 
-    @admin.action(description="Reject: take off sale until the shop has mended it")
+    @admin.action(description="Reject: take off sale until the shop has corrected it")
     def reject(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
         self._set_status(request, products, Product.Status.REJECTED)
 
     @admin.action(description=_("Write descriptions"))
     def describe(self, request: HttpRequest, products: "QuerySet[Product]") -> HttpResponse:
-        """Asks how they should be on a page of its own."""
-        chosen = products.filter(deleted_at=None).values_list("pk", flat=True)[: MOST_DESCRIBED + 1]
-        query = urlencode([("product", product_id) for product_id in chosen])
+        """Redirect to the page that asks for tone, length and language."""
+        product_ids = products.filter(deleted_at=None).values_list("pk", flat=True)[: MAX_DESCRIPTION_PRODUCTS + 1]
+        query = urlencode([("product", product_id) for product_id in product_ids])
         return HttpResponseRedirect(f"{reverse('admin:commerce_descriptions_new_job')}?{query}")
 
-    @admin.action(description="Delete from every list; orders keep it")
+    @admin.action(description="Delete: remove from every list; orders keep them")
     def delete_from_lists(self, request: HttpRequest, products: "QuerySet[Product]") -> None:
         for product in products.filter(deleted_at=None):
             services.delete_product(actor=request.user, product_id=product.pk, now=timezone.now())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Django's name for this app, and which of its texts are searched for words (`shared/api/text_indexes`)."""
+"""Configuration of the catalog app. `text_search_fields` names the columns with trigram indexes (`text_indexes`)."""
 
 from django.apps import AppConfig
 
@@ -7,4 +7,4 @@ class CatalogConfig(AppConfig):
     name = "commerce.catalog"
     label = "commerce_catalog"
     verbose_name = "Catalog"
-    searched_texts = {"product": ["name", "description", "sku"]}
+    text_search_fields = {"product": ["name", "description", "sku"]}

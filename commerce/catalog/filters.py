@@ -1,46 +1,37 @@
-"""What the lists of the catalog may be asked."""
+"""Allowed filters, search fields, orders and relations of the lists of products, types and categories."""
 
 from commerce.catalog.models import Category, Product, ProductType
-from shared.api.listing import LanguageFilter, ListFilters, WholeNumberFilter
+from shared.api.lists.filters import IntegerFilter, LanguageFilter, ListFilterSet
+
+PRODUCT_SEARCH_FIELDS = (
+    "name", "slug", "description", "sku", "status", "product_type", "type_id", "shop_id", "quantity",
+)  # fmt: skip
+PRODUCT_ORDER_FIELDS = (
+    "id", "name", "created_at", "updated_at", "price", "sale_price", "min_price", "max_price", "quantity",
+    "sold_quantity", "ratings",
+)  # fmt: skip
+TAXONOMY_ORDER_FIELDS = {name: name for name in ("id", "name", "created_at", "updated_at")}
 
 
-class ProductFilters(ListFilters):
+class ProductFilters(ListFilterSet):
     search_fields = {
-        "name": "name",
-        "slug": "slug",
-        "description": "description",
-        "sku": "sku",
-        "status": "status",
-        "product_type": "product_type",
-        "type_id": "type_id",
-        "shop_id": "shop_id",
+        **{name: name for name in PRODUCT_SEARCH_FIELDS},
         "type.slug": "type__slug",
         "shop.slug": "shop__slug",
         "categories.slug": "categories__slug",
-        "quantity": "quantity",
     }
-    order_fields = {
-        "id": "id",
-        "name": "name",
-        "created_at": "created_at",
-        "updated_at": "updated_at",
-        "price": "price",
-        "sale_price": "sale_price",
-        "min_price": "min_price",
-        "max_price": "max_price",
-        "quantity": "quantity",
-        "sold_quantity": "sold_quantity",
-        "ratings": "ratings",
-    }
+    order_fields = {name: name for name in PRODUCT_ORDER_FIELDS}
     relations = {
         "type": "type",
         "shop": "shop__logo",
         "categories": "categories",
         "variations": "variations",
     }
-    shop_id = WholeNumberFilter(help_text="To the people of this shop: its products in any status.")
-    type_id = WholeNumberFilter()
-    category_id = WholeNumberFilter(field_name="categories")
+    shop_id = IntegerFilter(
+        help_text="Id of a shop. Its owner and staff get its products in any status, others the published ones."
+    )
+    type_id = IntegerFilter(help_text="Id of a product type.")
+    category_id = IntegerFilter(field_name="categories", help_text="Id of a category.")
     language = LanguageFilter()
 
     class Meta:
@@ -48,11 +39,11 @@ class ProductFilters(ListFilters):
         fields: list[str] = []
 
 
-class CategoryFilters(ListFilters):
+class CategoryFilters(ListFilterSet):
     search_fields = {"name": "name", "slug": "slug", "type_id": "type_id", "type.slug": "type__slug"}
-    order_fields = {"id": "id", "name": "name", "created_at": "created_at", "updated_at": "updated_at"}
+    order_fields = TAXONOMY_ORDER_FIELDS
     relations = {"type": "type"}
-    type_id = WholeNumberFilter()
+    type_id = IntegerFilter(help_text="Id of a product type.")
     language = LanguageFilter()
 
     class Meta:
@@ -60,9 +51,9 @@ class CategoryFilters(ListFilters):
         fields: list[str] = []
 
 
-class TypeFilters(ListFilters):
+class TypeFilters(ListFilterSet):
     search_fields = {"name": "name", "slug": "slug"}
-    order_fields = {"id": "id", "name": "name", "created_at": "created_at", "updated_at": "updated_at"}
+    order_fields = TAXONOMY_ORDER_FIELDS
     language = LanguageFilter()
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Products, their variations, types and categories. What must hold of a product, the database holds."""
+"""Models of products, their variations, product types and categories. Database constraints hold their invariants."""
 
 from typing import Self
 
@@ -12,15 +12,16 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.slugs import validate_slug
 
-LOW_STOCK = 10  # pieces: with fewer a product is nearly gone
+LOW_STOCK_QUANTITY = 10  # a product with fewer pieces is low on stock
 
 
 def platform_currency() -> str:
+    """Return the default currency; migrations refer to this function."""
     return str(settings.CURRENCY)
 
 
 class ProductType(models.Model):
-    """A branch of the market that a shop's products belong to: kitchen, outdoors, ..."""
+    """A broad group of products, such as home or outdoors, in one language."""
 
     name = models.CharField(max_length=255)
     slug = models.SlugField(max_length=255, validators=[validate_slug])
@@ -37,7 +38,7 @@ class ProductType(models.Model):
 
 
 class Category(models.Model):
-    """A shelf within a type; a product may stand on several."""
+    """A category within a product type, in one language. A product may be in several categories."""
 
     type = models.ForeignKey(ProductType, on_delete=models.PROTECT, related_name="categories")
     name = models.CharField(max_length=255)
@@ -57,35 +58,39 @@ class Category(models.Model):
 
 class ProductQuerySet(models.QuerySet["Product"]):
     def live(self) -> Self:
-        """All but the deleted ones, which stay for the orders that name them."""
+        """Exclude deleted rows, which orders still refer to."""
         return self.filter(deleted_at=None)
 
     def for_user(self, user: User) -> Self:
-        """The products of the shops that this user owns or works in, in any status."""
+        """Return the products of the shops that this user owns or works in, in any status."""
         return self.live().filter(shop__in=Shop.objects.for_user(user))
 
     def managed_by(self, user: User) -> Self:
-        """The products that this user may change: those of their own shops, and a super admin's are all."""
+        """Return the products that this user may change: those of their shops, or all for a super admin."""
         return self.live().filter(shop__in=Shop.objects.managed_by(user))
 
     def low_stock(self) -> Self:
-        """Those that are nearly gone, the lowest first."""
-        return self.live().filter(quantity__lt=LOW_STOCK).order_by("quantity", "pk")
+        """Return the products that are low on stock, the lowest quantity first."""
+        return self.live().filter(quantity__lt=LOW_STOCK_QUANTITY).order_by("quantity", "pk")
 
     def public(self) -> Self:
-        """What anybody may see and buy: published products of active shops."""
+        """Return what everybody may see and buy: published products of active shops."""
         return self.live().filter(status=Product.Status.PUBLISH, shop__is_active=True)
 
     def visible_to(self, user: User | None) -> Self:
-        """The public ones, and for the people of a shop all of their own. None is somebody who is not signed in."""
+        """Return the public products and those of the user's shops. `user` is None for an anonymous request."""
         if user is None:
             return self.public()
         public = Q(status=Product.Status.PUBLISH, shop__is_active=True)
         return self.live().filter(public | Q(shop__in=Shop.objects.managed_by(user)))
 
+    def for_response(self) -> Self:
+        """Fetch the images that every response shows; `with` fetches other relations."""
+        return self.select_related("image").prefetch_related("gallery")
 
-class Priced(models.Model):
-    """What is sold at a price and taken from a stock. Money is in the minor units of the product's currency."""
+
+class PricedItem(models.Model):
+    """An item with a price and a stock. Money is in minor units of the product's currency."""
 
     sku = models.CharField("SKU", max_length=64, blank=True, db_index=True)
     price = models.PositiveBigIntegerField(help_text="In minor units of the currency: 1250 is 12.50 euro.")
@@ -101,7 +106,7 @@ class Priced(models.Model):
 
     @property
     def selling_price(self) -> int:
-        """What a customer pays for one."""
+        """Return what a customer pays for one piece, in minor units."""
         return self.price if self.sale_price is None else self.sale_price
 
     @property
@@ -109,9 +114,12 @@ class Priced(models.Model):
         return self.quantity > 0
 
 
-class Product(Priced):
-    """One thing for sale. A variable product is sold in its variations: its quantity is their sum, and its lowest and
-    highest price are theirs."""
+class Product(PricedItem):
+    """A product of a shop.
+
+    A variable product is sold in its variations: its quantity is their sum, and its lowest and highest price are
+    theirs.
+    """
 
     class Status(models.TextChoices):
         DRAFT = "draft"
@@ -142,7 +150,7 @@ class Product(Priced):
     gallery = models.ManyToManyField(Attachment, blank=True, related_name="+")
     language = models.CharField(max_length=16, default="en")
 
-    # Written by `services.refresh_variations`, of a variable product only.
+    # Written by `variations.refresh_derived_fields`, for variable products only.
     lowest_variation_price = models.PositiveBigIntegerField(null=True, editable=False)
     highest_variation_price = models.PositiveBigIntegerField(null=True, editable=False)
     min_price = models.GeneratedField(
@@ -156,7 +164,7 @@ class Product(Priced):
         db_persist=True,
     )
 
-    # Written by `services.change_rating`: visible reviews only.
+    # Written by `services.change_rating`; only visible reviews count.
     rating_sum = models.PositiveBigIntegerField(default=0, editable=False)
     rating_count = models.PositiveIntegerField(default=0, editable=False)
     ratings = models.GeneratedField(
@@ -174,7 +182,7 @@ class Product(Priced):
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["slug", "language"], name="commerce_product_slug_language"),
-            # Positive fields carry their own checks: no price and no quantity is ever below zero.
+            # Positive fields bring checks of their own: no price or quantity is ever below zero.
             models.CheckConstraint(
                 condition=Q(sale_price__isnull=True) | Q(sale_price__lte=F("price")),
                 name="commerce_product_sale_price_within_price",
@@ -201,19 +209,21 @@ class Product(Priced):
 
     @property
     def total_reviews(self) -> int:
-        """Every visible review carries a rating."""
+        """Return the number of visible reviews; every review has a rating."""
         return self.rating_count
 
 
 class VariationQuerySet(models.QuerySet["Variation"]):
     def live(self) -> Self:
-        """All but the deleted ones, which stay for the orders that name them."""
+        """Exclude deleted rows, which orders still refer to."""
         return self.filter(deleted_at=None)
 
 
-class Variation(Priced):
-    """One form in which a variable product is sold: a size, a colour. Its options are `[{"name": ..., "value": ...}]`,
-    and its money is in the product's currency."""
+class Variation(PricedItem):
+    """A variation of a variable product, such as a size or a color.
+
+    `options` is a list of `{"name": ..., "value": ...}`. Money is in the product's currency.
+    """
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="variations")
     title = models.CharField(max_length=255)

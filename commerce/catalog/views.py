@@ -1,102 +1,163 @@
-"""Products: read by everybody, written by the people of their shop."""
+"""Views of products, product types and categories."""
 
 from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework.generics import ListAPIView
-from rest_framework.request import Request
-from rest_framework.response import Response
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import conditional_page
+from django.views.decorators.vary import vary_on_headers
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 
-from commerce.catalog import services
-from commerce.catalog.filters import ProductFilters
-from commerce.catalog.models import Product
-from commerce.catalog.serializers import NewProductSerializer, ProductSerializer, ProductWriteSerializer
+from commerce.catalog import schema, services, taxonomy
+from commerce.catalog.filters import CategoryFilters, ProductFilters, TypeFilters
+from commerce.catalog.models import Category, Product, ProductType
+from commerce.catalog.serializers import (
+    CategorySerializer,
+    CategoryWriteSerializer,
+    NewCategorySerializer,
+    NewProductSerializer,
+    NewTypeSerializer,
+    ProductSerializer,
+    ProductWriteSerializer,
+    TypeSerializer,
+    TypeWriteSerializer,
+)
 from commerce.shops.models import Shop
-from shared.accounts.permissions import HasRole, ReadOnly, asker
-from shared.api.keys import KeyedView
-from shared.api.pagination import PagedList
-from shared.api.query import whole_number
+from shared.accounts.permissions import HasRole, ReadOnly, current_user
+from shared.api.limits.query_limits import limit_list_query
+from shared.api.lists.pagination import ArrayPagination, PagePagination
+from shared.api.query_params import get_limit, parse_integer
+from shared.api.viewsets import (
+    ApiViewSet,
+    CreateMixin,
+    DestroyWithRecordMixin,
+    SlugOrIdLookupMixin,
+    UpdateMixin,
+)
 
-SHOP_PEOPLE = HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")
+# The services check which shops a user with one of these roles owns or works in.
+IsShopStaff = HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")
+WRITE_ACTIONS = ("update", "destroy")
 
 
-def with_pictures(products: "QuerySet[Product]") -> "QuerySet[Product]":
-    """All that a record shows without `with`."""
-    return products.select_related("image").prefetch_related("gallery")
+@schema.describe_products
+class ProductViewSet(
+    SlugOrIdLookupMixin,
+    CreateMixin,
+    UpdateMixin,
+    DestroyWithRecordMixin,
+    ListModelMixin,
+    RetrieveModelMixin,
+    ApiViewSet,
+):
+    """Products: public to read, written by the staff of their shop."""
 
-
-@extend_schema_view(get=extend_schema(operation_id="products", tags=["Products"], summary="List products"))
-class ProductListView(ListAPIView[Product]):
-    """Published products of active shops, newest first. With `shop_id`, the people of that shop get its products in any
-    status."""
-
-    permission_classes = [ReadOnly | SHOP_PEOPLE]
+    queryset = Product.objects.all()
+    permission_classes = [ReadOnly | IsShopStaff]
     serializer_class = ProductSerializer
+    request_serializer_classes = {"create": NewProductSerializer, "update": ProductWriteSerializer}
+    is_partial_update = True
     filterset_class = ProductFilters
-    pagination_class = PagedList
+    pagination_class = PagePagination
+    has_slug_per_language = True
 
     def get_queryset(self) -> "QuerySet[Product]":
-        products = Product.objects.live() if self._asks_for_own_shop() else Product.objects.public()
-        return with_pictures(products).order_by("-id")
+        user = current_user(self.request)
+        if self.action in WRITE_ACTIONS:
+            return Product.objects.managed_by(self.request.auth.user).for_response()
+        if self.detail:
+            return Product.objects.visible_to(user).for_response()
+        products = Product.objects.live() if self._is_own_shop() else Product.objects.public()
+        return products.for_response().order_by("-id")
 
-    @extend_schema(
-        operation_id="create_product",
-        tags=["Products"],
-        summary="Add a product to a shop",
-        request=NewProductSerializer,
-        responses={201: ProductSerializer},
-    )
-    def post(self, request: Request) -> Response:
-        body = NewProductSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = dict(body.validated_data)
-        product = services.create_product(
-            actor=request.auth.user, shop_id=values.pop("shop_id"), values=values, now=timezone.now()
-        )
-        return Response(self.get_serializer(product).data, status=201)
+    def perform_create(self, serializer: Any) -> Product:
+        values = dict(serializer.validated_data)
+        shop_id = values.pop("shop_id")
+        return services.create_product(actor=self.request.auth.user, shop_id=shop_id, values=values, now=timezone.now())
 
-    def _asks_for_own_shop(self) -> bool:
-        user, shop_id = asker(self.request), whole_number(self.request.query_params.get("shop_id", ""))
+    def perform_update(self, serializer: Any) -> Product:
+        product_id, values = serializer.instance.pk, serializer.validated_data
+        services.change_product(actor=self.request.auth.user, product_id=product_id, values=values, now=timezone.now())
+        return Product.objects.for_response().get(pk=product_id)
+
+    def perform_destroy(self, instance: Product) -> None:
+        services.delete_product(actor=self.request.auth.user, product_id=instance.pk, now=timezone.now())
+
+    def _is_own_shop(self) -> bool:
+        """Return whether `shop_id` in the query is a shop that the user owns or works in."""
+        user, shop_id = current_user(self.request), parse_integer(self.request.query_params.get("shop_id", ""))
         if user is None or shop_id is None:
             return False
         return Shop.objects.managed_by(user).filter(pk=shop_id).exists()
 
 
-@extend_schema_view(get=extend_schema(operation_id="product", tags=["Products"], summary="Read a product"))
-class ProductView(KeyedView):
-    """One product, by slug (in `language`, default en) or id. The people of its shop find it in any status."""
+@schema.describe_low_stock
+@method_decorator(conditional_page, name="dispatch")
+@method_decorator(cache_control(private=True, no_cache=True), name="dispatch")
+@method_decorator(vary_on_headers("Authorization"), name="dispatch")
+class LowStockViewSet(ListModelMixin, ApiViewSet):
+    """Products of the user's shops that are nearly out of stock."""
 
-    permission_classes = [ReadOnly | SHOP_PEOPLE]
+    queryset = Product.objects.all()
+    permission_classes = [IsShopStaff]
     serializer_class = ProductSerializer
     filterset_class = ProductFilters
-    has_languages = True
+    pagination_class = None
 
     def get_queryset(self) -> "QuerySet[Product]":
-        return with_pictures(Product.objects.visible_to(asker(self.request)))
+        user = current_user(self.request)
+        products = Product.objects.none() if user is None else Product.objects.managed_by(user)
+        return products.low_stock().for_response()
 
-    @extend_schema(
-        operation_id="change_product",
-        tags=["Products"],
-        summary="Change a product",
-        request=ProductWriteSerializer(partial=True),
-        responses=ProductSerializer,
-    )
-    def put(self, request: Request, **path: Any) -> Response:
-        """Changes what is sent. `variations`, when sent, is the whole list."""
-        actor = request.auth.user
-        product = self.find(Product.objects.managed_by(actor))
-        body = ProductWriteSerializer(product, data=request.data, partial=True)
-        body.is_valid(raise_exception=True)
-        services.change_product(actor=actor, product_id=product.pk, values=body.validated_data, now=timezone.now())
-        return Response(self.get_serializer(self.get_object()).data)
+    def filter_queryset(self, queryset: "QuerySet[Any]") -> Any:
+        with limit_list_query(self.request, first_row=0):
+            return list(super().filter_queryset(queryset)[: get_limit(self.request, default=10)])
 
-    @extend_schema(
-        operation_id="delete_product", tags=["Products"], summary="Delete a product", responses=ProductSerializer
-    )
-    def delete(self, request: Request, **path: Any) -> Response:
-        """Answers the record as it was. Orders keep the product."""
-        product = self.find(with_pictures(Product.objects.managed_by(request.auth.user)))
-        services.delete_product(actor=request.auth.user, product_id=product.pk, now=timezone.now())
-        return Response(self.get_serializer(product).data)
+
+class TaxonomyViewSet(
+    SlugOrIdLookupMixin,
+    CreateMixin,
+    UpdateMixin,
+    DestroyWithRecordMixin,
+    ListModelMixin,
+    RetrieveModelMixin,
+    ApiViewSet,
+):
+    """Product types or categories: public to read, written by super admins."""
+
+    permission_classes = [ReadOnly | HasRole.of("SUPER_ADMIN")]
+    is_partial_update = True
+    has_slug_per_language = True
+
+    def perform_create(self, serializer: Any) -> Any:
+        return taxonomy.save_entry(entry=self.get_queryset().model(), values=serializer.validated_data)
+
+    def perform_update(self, serializer: Any) -> Any:
+        return taxonomy.save_entry(entry=serializer.instance, values=serializer.validated_data)
+
+    def perform_destroy(self, instance: ProductType | Category) -> None:
+        taxonomy.delete_entry(entry=instance)
+
+
+@schema.describe_types
+class TypeViewSet(TaxonomyViewSet):
+    """Product types."""
+
+    queryset = ProductType.objects.order_by("id")
+    serializer_class = TypeSerializer
+    request_serializer_classes = {"create": NewTypeSerializer, "update": TypeWriteSerializer}
+    filterset_class = TypeFilters
+    pagination_class = ArrayPagination
+
+
+@schema.describe_categories
+class CategoryViewSet(TaxonomyViewSet):
+    """Categories of products."""
+
+    queryset = Category.objects.order_by("id")
+    serializer_class = CategorySerializer
+    request_serializer_classes = {"create": NewCategorySerializer, "update": CategoryWriteSerializer}
+    filterset_class = CategoryFilters
+    pagination_class = PagePagination

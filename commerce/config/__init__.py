@@ -1,1 +1,1 @@
-"""The commerce project's settings, routes and server entry point."""
+"""Settings, routes, ASGI and Celery applications, and the OpenAPI document of the commerce project."""

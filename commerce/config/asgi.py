@@ -1,4 +1,4 @@
-"""What the server runs: Django inside the wrapper that caps bodies, counts requests, names clients and drains."""
+"""ASGI application: Django inside the middleware that limits bodies and requests and drains on shutdown."""
 
 import os
 
@@ -7,13 +7,13 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 django_application = get_asgi_application()
 
-from commerce.attachments.body_cap import body_cap  # noqa: E402  settings come first
-from shared.accounts.password_gate import PasswordGate  # noqa: E402
-from shared.accounts.request_limits import count_request  # noqa: E402
-from shared.serving.asgi import wrap  # noqa: E402
-from shared.serving.kept_threads import KeptThreads  # noqa: E402
+from shared.accounts.middleware.body_limits import authenticated_body_limits  # noqa: E402  settings come first
+from shared.accounts.middleware.password_concurrency import PasswordConcurrencyMiddleware  # noqa: E402
+from shared.accounts.middleware.request_limits import limit_request  # noqa: E402
+from shared.serving.asgi.threads import ThreadReuseMiddleware  # noqa: E402
+from shared.serving.asgi.wrapper import wrap  # noqa: E402
 
-PASSWORD_PATHS = [  # at which anybody may have a password hashed
+PASSWORD_PATHS = [  # anonymous requests to these paths hash a password
     "/admin/login/",
     "/admin/dashboard/sign-in/",
     "/api/token",
@@ -23,5 +23,6 @@ PASSWORD_PATHS = [  # at which anybody may have a password hashed
     "/api/accept-invitation",
 ]
 
-gated = PasswordGate(django_application, paths=PASSWORD_PATHS)
-application = wrap(KeptThreads(gated), limit=count_request, body_cap=body_cap)
+body_limit = authenticated_body_limits({("POST", "/api/attachments"): "MAX_UPLOAD_BYTES"})
+password_limited = PasswordConcurrencyMiddleware(django_application, paths=PASSWORD_PATHS)
+application = wrap(ThreadReuseMiddleware(password_limited), rate_limit=limit_request, body_limit=body_limit)

@@ -1,13 +1,13 @@
-"""The shop's Celery: `celery -A commerce.config.celery worker`. See `shared.serving.workers`."""
+"""Celery application of the shop: `celery -A commerce.config.celery worker`."""
 
 import os
 
-from shared.serving.workers import make_celery, send_task
+from shared.serving.processes.celery_app import create_celery_app, send_task
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 
-# What every worker sends, and every how many seconds.
-ROUNDS = {
+# Task names and their intervals in seconds.
+PERIODIC_TASKS = {
     "commerce.attachments.tasks.collect": 600.0,
     "commerce.moderation.tasks.send_notices": 30.0,
     "commerce.analytics.tasks.keep_up": 10.0,
@@ -15,9 +15,10 @@ ROUNDS = {
     "commerce.descriptions.tasks.look_after_all": 5.0,
 }
 
-app = make_celery("commerce", rounds=ROUNDS)
+app = create_celery_app("commerce", periodic_tasks=PERIODIC_TASKS)
+app.autodiscover_tasks(["commerce.descriptions.jobs"])
 
 
 def send(task: str, **ids: int) -> bool:
-    """Give a task to a worker, by name. False where none can be reached: the next round sees to it."""
+    """Send a task to a worker by name. Return False if the broker cannot be reached: periodic tasks catch up."""
     return send_task(app, task, **ids)

@@ -1,4 +1,4 @@
-"""The admin's sidebar: moderation and the figures first, as they are daily work; then every app."""
+"""Sidebar of the admin: moderation and the dashboard first, then every app."""
 
 from typing import Any
 
@@ -6,21 +6,21 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
-from commerce.moderation import admin_sidebar
+from commerce.moderation.admin import sidebar
 
-ABOVE = ("commerce_moderation", "audit")  # what the group on top has already
+APPS_IN_FIRST_GROUP = ("commerce_moderation", "audit")
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """Groups of links, as unfold takes them. Only a moderator is asked for anything: others see no admin."""
+    """Return the groups of links in the format of unfold."""
     dashboard = {"title": "Dashboard", "icon": "monitoring", "link": f"{reverse('admin:index')}dashboard/"}
-    return [admin_sidebar.links(request), {"title": "Figures", "items": [dashboard]}, *_apps(request)]
+    return [sidebar.links(request), {"title": "Analytics", "items": [dashboard]}, *_app_groups(request)]
 
 
-def _apps(request: HttpRequest) -> list[dict[str, Any]]:
+def _app_groups(request: HttpRequest) -> list[dict[str, Any]]:
     groups = []
     for app in admin.site.get_app_list(request):
         links = [{"title": model["name"], "link": model["admin_url"]} for model in app["models"] if model["admin_url"]]
-        if links and app["app_label"] not in ABOVE:
+        if links and app["app_label"] not in APPS_IN_FIRST_GROUP:
             groups.append({"title": app["name"], "collapsible": True, "items": links})
     return groups

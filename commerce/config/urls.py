@@ -1,11 +1,11 @@
-"""Every path of the shop. The API is under /api, with no trailing slash anywhere."""
+"""Routes of the shop: the API under /api, without trailing slashes, media, the admin, metrics and health checks."""
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
-from commerce.attachments.urls import media_urlpatterns
+from commerce.config.openapi.views import DeprecatedSchemaView
 from shared.observability.health import check_database, livez, readyz
 
 api: list[URLPattern | URLResolver] = [
@@ -20,17 +20,18 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.attributes.urls")),
     path("", include("commerce.analytics.urls")),
     path("", include("commerce.descriptions.urls")),
-    path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
+    path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+    path("schema", DeprecatedSchemaView.as_view()),
     path(
-        "docs", SpectacularSwaggerSplitView.as_view(url_name="schema", http_method_names=["get", "head"]), name="docs"
+        "docs", SpectacularSwaggerSplitView.as_view(url_name="openapi", http_method_names=["get", "head"]), name="docs"
     ),
 ]
 
 urlpatterns = [
     path("api/", include(api)),
-    path("media/", include(media_urlpatterns)),
+    path("media/", include("commerce.attachments.media.urls")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
-    path("admin/", include("commerce.analytics.dashboard_urls")),
+    path("admin/", include("commerce.analytics.dashboard.urls")),
     path("admin/", admin.site.urls),
     path("", include("commerce.metrics.urls")),
     path("livez", livez),

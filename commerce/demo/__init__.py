@@ -1,1 +1,1 @@
-"""A shop to look around in: the people, goods and history that `manage_commerce.py seed` makes."""
+"""Demo data that `manage_commerce.py seed` creates: users, shops, products, orders, reviews and reports."""

@@ -1,4 +1,4 @@
-"""Filling an empty shop with demo data: the few people and goods that a first look needs."""
+"""Creation of the small demo store: users, two shops and twenty products."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils.text import slugify
 
 from commerce.catalog.models import Category, Product, ProductType
-from commerce.demo import data
+from commerce.demo import small_data
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.services import create_user
@@ -15,13 +15,12 @@ from shared.accounts.services import create_user
 
 @transaction.atomic
 def seed_small(*, now: datetime) -> list[User]:
-    """Makes the demo users, shops and products that are not there yet; what is there stays as it is. The users come
-    back in `data.USERS`' order."""
-    users = make_people(data.USERS, data.SHOPS, now=now)
-    for slug, (type_slug, name) in data.CATEGORIES.items():
-        make_category(slug, name, type_slug, data.TYPES[type_slug])
-    shops = Shop.objects.in_bulk([shop.slug for shop in data.SHOPS], field_name="slug")
-    for demo in data.PRODUCTS:
+    """Create what is missing of the small demo. Return the users in the order of `small_data.USERS`."""
+    users = create_users_and_shops(small_data.USERS, small_data.SHOPS, now=now)
+    for slug, (type_slug, name) in small_data.CATEGORIES.items():
+        create_category(slug, name, type_slug, small_data.TYPES[type_slug])
+    shops = Shop.objects.in_bulk([shop.slug for shop in small_data.SHOPS], field_name="slug")
+    for demo in small_data.PRODUCTS:
         product = Product(
             shop=shops[demo.shop],
             name=demo.name,
@@ -29,12 +28,14 @@ def seed_small(*, now: datetime) -> list[User]:
             sale_price=demo.sale_price,
             quantity=demo.quantity,
         )
-        make_product(product, demo.category)
+        create_product(product, demo.category)
     return users
 
 
-def make_people(people: Iterable[data.DemoUser], shops: Iterable[data.DemoShop], *, now: datetime) -> list[User]:
-    """The users, the shops that some of them own, and the places where others work."""
+def create_users_and_shops(
+    people: Iterable[small_data.DemoUser], shops: Iterable[small_data.DemoShop], *, now: datetime
+) -> list[User]:
+    """Create users, the shops that they own, and the memberships of staff."""
     users = {demo.email: _user(demo, now) for demo in people}
     for demo in shops:
         fields = {"name": demo.name, "description": demo.description}
@@ -47,13 +48,13 @@ def make_people(people: Iterable[data.DemoUser], shops: Iterable[data.DemoShop],
     return list(users.values())
 
 
-def make_category(slug: str, name: str, type_slug: str, type_name: str) -> None:
+def create_category(slug: str, name: str, type_slug: str, type_name: str) -> None:
     product_type, _ = ProductType.objects.get_or_create(slug=type_slug, language="en", defaults={"name": type_name})
     Category.objects.get_or_create(slug=slug, language="en", defaults={"type": product_type, "name": name})
 
 
-def make_product(product: Product, category_slug: str) -> Product | None:
-    """Publishes the product, named after itself, in a category; None where its slug is there already."""
+def create_product(product: Product, category_slug: str) -> Product | None:
+    """Publish a product in a category. Return None if there is a product with its slug already."""
     product.slug = slugify(product.name)
     if Product.objects.filter(slug=product.slug, language="en").exists():
         return None
@@ -64,6 +65,8 @@ def make_product(product: Product, category_slug: str) -> Product | None:
     return product
 
 
-def _user(demo: data.DemoUser, now: datetime) -> User:
-    known = User.objects.filter(email=demo.email).first()
-    return known or create_user(email=demo.email, name=demo.name, password=data.PASSWORD, role=demo.role, now=now)
+def _user(demo: small_data.DemoUser, now: datetime) -> User:
+    existing = User.objects.filter(email=demo.email).first()
+    return existing or create_user(
+        email=demo.email, name=demo.name, password=small_data.PASSWORD, role=demo.role, now=now
+    )

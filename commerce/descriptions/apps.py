@@ -1,4 +1,4 @@
-"""Django's name for this app."""
+"""Django configuration of the descriptions app."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _

@@ -1,4 +1,4 @@
-"""Drafts, which a model wrote and people use or leave; how many a shop may ask for in a day; and jobs of many."""
+"""Models of drafts, quota usage and bulk jobs."""
 
 import hashlib
 import uuid
@@ -15,24 +15,27 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 
 
-def version_of(description: str) -> str:
-    """By which a product's description is known to be the one that it was."""
+def description_digest(description: str) -> str:
+    """Return the SHA-256 digest by which a changed description is detected."""
     return hashlib.sha256(description.encode()).hexdigest()
 
 
 class DraftQuerySet(models.QuerySet["DescriptionDraft"]):
     def managed_by(self, user: User) -> Self:
-        """The drafts for products that this user may change."""
+        """Return the drafts for products that this user may change."""
         return self.filter(product__in=Product.objects.managed_by(user))
 
     def open(self) -> Self:
-        """Those that nobody has decided about."""
+        """Return the drafts that are neither accepted nor discarded."""
         return self.filter(state=DescriptionDraft.State.OPEN)
 
 
 class DescriptionDraft(models.Model):
-    """One text for one product, with what was asked for. `written` is the model's, `text` what people made of it. The
-    product is changed by accepting it alone. What was accepted or discarded stays, as the product's history."""
+    """A text for one product, with the request that it was written for.
+
+    `written` is the model's text, `text` the edited one. Only accepting a draft changes the product. Accepted and
+    discarded drafts are kept as the product's history.
+    """
 
     class State(models.TextChoices):
         OPEN = "open", _("Open")
@@ -47,21 +50,19 @@ class DescriptionDraft(models.Model):
         on_delete=models.PROTECT,
         related_name="description_drafts",
         verbose_name=_("author"),
-        help_text=_("Who asked for it."),
+        help_text=_("The user who requested the draft."),
     )
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.OPEN)
     text = models.TextField(_("text"))
-    written = models.TextField(_("written"), editable=False)
+    written = models.TextField(_("generated text"), editable=False)
     based_on = models.CharField(
-        max_length=64,
-        editable=False,
-        help_text="The `version_of` the description that the product had when this was asked for.",
+        max_length=64, editable=False, help_text="Digest of the product's description when the draft was requested."
     )
-    model = models.CharField(_("model"), max_length=255, help_text=_("The model that wrote it."))
+    model = models.CharField(_("model"), max_length=255, help_text=_("The model that wrote the draft."))
     tone = models.CharField(_("tone"), max_length=32, blank=True)
     language = models.CharField(_("language"), max_length=16, default="en")
     keywords = models.JSONField(_("keywords"), default=list, blank=True)
-    max_words = models.PositiveSmallIntegerField(_("max words"), null=True, blank=True)
+    max_words = models.PositiveSmallIntegerField(_("maximum words"), null=True, blank=True)
     created_at = models.DateTimeField(_("created at"))
     edited_at = models.DateTimeField(_("edited at"), null=True, blank=True)
     decided_at = models.DateTimeField(_("decided at"), null=True, blank=True)
@@ -100,22 +101,23 @@ class DescriptionDraft(models.Model):
 
     @property
     def is_outdated(self) -> bool:
-        """The product got another description after this was asked for."""
-        return version_of(self.product.description) != self.based_on
+        """Whether the product's description has changed since the draft was requested."""
+        return description_digest(self.product.description) != self.based_on
 
 
-class Allowance(models.Model):
-    """How many descriptions were asked for on one day: of a shop, or by somebody who has none."""
+class QuotaUsage(models.Model):
+    """Number of descriptions requested on one day by a shop, or by a user without a shop."""
 
-    day = models.DateField(help_text="In UTC.")
+    day = models.DateField(help_text="Day in UTC.")
     shop = models.ForeignKey(Shop, on_delete=models.CASCADE, null=True, related_name="+")
     user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="+")
     used = models.PositiveIntegerField(default=0)
 
     class Meta:
+        db_table = "commerce_descriptions_allowance"
         ordering = ["-day", "id"]
         constraints = [
-            # Of rows with a null in it a constraint lets any number be: each of these two is about its own kind.
+            # A unique constraint ignores rows with a null, so shops and users need one each.
             models.UniqueConstraint(fields=["shop", "day"], name="commerce_allowance_one_a_shop_and_day"),
             models.UniqueConstraint(fields=["user", "day"], name="commerce_allowance_one_a_user_and_day"),
             models.CheckConstraint(
@@ -130,17 +132,20 @@ class Allowance(models.Model):
 
 class JobQuerySet(models.QuerySet["DescriptionJob"]):
     def for_user(self, user: User) -> Self:
-        """The jobs that this user has asked for; a super admin's are all."""
+        """Return the jobs that this user created, or all for a super admin."""
         return self.all() if user.role == Role.SUPER_ADMIN else self.filter(author=user)
 
     def due(self, now: datetime) -> Self:
-        """Those that somebody has to look after."""
-        return self.filter(ended_at=None, look_at__lte=now)
+        """Return the open jobs whose next check is due."""
+        return self.filter(ended_at=None, next_check_at__lte=now)
 
 
 class DescriptionJob(models.Model):
-    """Descriptions for many products, written by the model server as one batch (`batch_id`). Whoever looks after it
-    puts `look_at` off, so that nobody else does meanwhile; what a crash leaves is looked after from then on."""
+    """Descriptions for many products, written by the model server as one batch (`batch_id`).
+
+    A worker that processes a job moves `next_check_at` into the future, which keeps other workers away. After a crash
+    the job becomes due at that time.
+    """
 
     class State(models.TextChoices):
         WAITING = "waiting", _("Waiting")
@@ -152,21 +157,23 @@ class DescriptionJob(models.Model):
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+", verbose_name=_("author"))
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.WAITING)
     tone = models.CharField(max_length=32, blank=True)
-    language = models.CharField(max_length=16, blank=True, help_text="Empty: each product's own.")
+    language = models.CharField(max_length=16, blank=True, help_text="Empty for each product's own language.")
     keywords = models.JSONField(default=list, blank=True)
     max_words = models.PositiveSmallIntegerField(null=True, blank=True)
     model = models.CharField(max_length=255)
     total = models.PositiveIntegerField()
     written = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
-    error = models.CharField(max_length=255, blank=True, help_text="Why it failed as a whole.")
-    key = models.UUIDField(default=uuid.uuid4, editable=False, help_text="Sent again, it is the same batch.")
+    error = models.CharField(max_length=255, blank=True, help_text="Reason why the whole job failed.")
+    key = models.UUIDField(default=uuid.uuid4, editable=False, help_text="Namespace of the batch's idempotency key.")
     batch_id = models.CharField(max_length=64, blank=True, db_index=True)
     created_at = models.DateTimeField(_("created at"))
     cancelled_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(_("ended at"), null=True, blank=True)
-    look_at = models.DateTimeField()
-    setbacks = models.PositiveIntegerField(default=0, help_text="How often in a row the model server did not answer.")
+    next_check_at = models.DateTimeField(db_column="look_at")
+    failure_count = models.PositiveIntegerField(
+        default=0, db_column="setbacks", help_text="Consecutive calls that the model server did not answer."
+    )
 
     objects = JobQuerySet.as_manager()
 
@@ -193,7 +200,7 @@ class DescriptionJob(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["look_at"], name="commerce_description_jobs_open", condition=Q(ended_at=None)),
+            models.Index(fields=["next_check_at"], name="commerce_description_jobs_open", condition=Q(ended_at=None)),
         ]
 
     def __str__(self) -> str:
@@ -205,12 +212,12 @@ class DescriptionJob(models.Model):
 
     @property
     def progress(self) -> int:
-        """Of how many it is known what became of them; once it has ended, of how many there is a draft."""
+        """Number of finished products, or of written drafts once the job has ended."""
         return self.written + self.failed if self.is_open else self.written
 
 
 class JobItem(models.Model):
-    """One product of a job. `place` is its id in the batch; `allowance` is where it counts until it fails."""
+    """One product of a job. `position` is its id in the batch, and `quota_usage` the row that it is charged to."""
 
     class State(models.TextChoices):
         WAITING = "waiting"
@@ -219,18 +226,20 @@ class JobItem(models.Model):
         CANCELLED = "cancelled"
 
     job = models.ForeignKey(DescriptionJob, on_delete=models.CASCADE, related_name="items", db_index=False)
-    place = models.PositiveIntegerField()
+    position = models.PositiveIntegerField(db_column="place")
     product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="+")
-    allowance = models.ForeignKey(Allowance, on_delete=models.CASCADE, related_name="+", db_index=False)
+    quota_usage = models.ForeignKey(
+        QuotaUsage, on_delete=models.CASCADE, related_name="+", db_index=False, db_column="allowance_id"
+    )
     state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
-    based_on = models.CharField(max_length=64, editable=False, help_text="As its draft will have it.")
+    based_on = models.CharField(max_length=64, editable=False, help_text="Value of `based_on` for the draft.")
     draft = models.OneToOneField(DescriptionDraft, on_delete=models.CASCADE, null=True, blank=True, related_name="item")
-    error = models.CharField(max_length=64, blank=True, help_text="The model server's code for what went wrong.")
+    error = models.CharField(max_length=64, blank=True, help_text="Error code of the model server or of processing.")
 
     class Meta:
-        ordering = ["job", "place"]
+        ordering = ["job", "position"]
         constraints = [
-            models.UniqueConstraint(fields=["job", "place"], name="commerce_description_item_place_once"),
+            models.UniqueConstraint(fields=["job", "position"], name="commerce_description_item_place_once"),
             models.UniqueConstraint(fields=["job", "product"], name="commerce_description_item_product_once"),
             models.CheckConstraint(
                 condition=Q(state="written", draft__isnull=False)
@@ -240,22 +249,25 @@ class JobItem(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.place} of {self.job_id}"
+        return f"{self.position} of {self.job_id}"
 
 
-class ServerSilence(models.Model):
-    """How often in a row the model server did not answer at all, until when it is left alone, and until when somebody
-    asks it for all others. One row."""
+class ServerCooldown(models.Model):
+    """State of the circuit breaker that all workers share for the model server's batches, in one row.
 
-    ROW = 1
+    `probe_until` is set while one worker probes the server for all others.
+    """
 
-    id = models.PositiveSmallIntegerField(primary_key=True, default=ROW, editable=False)
-    times = models.PositiveIntegerField(default=0)
-    rests_until = models.DateTimeField(null=True)
-    asked_until = models.DateTimeField(null=True)
+    ROW_ID = 1
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=ROW_ID, editable=False)
+    failure_count = models.PositiveIntegerField(default=0, db_column="times")
+    cooldown_until = models.DateTimeField(null=True, db_column="rests_until")
+    probe_until = models.DateTimeField(null=True, db_column="asked_until")
 
     class Meta:
+        db_table = "commerce_descriptions_serversilence"
         constraints = [models.CheckConstraint(condition=Q(id=1), name="commerce_description_silence_one_row")]
 
     def __str__(self) -> str:
-        return f"{self.times} times"
+        return f"{self.failure_count} failures"

@@ -1,13 +1,13 @@
-"""What descriptions keep about a person: which texts about products they asked for."""
+"""Personal data of the app: which descriptions a person requested and decided on."""
 
-from commerce.descriptions.models import Allowance, DescriptionDraft, DescriptionJob
-from shared.accounts.person_rules import kept
+from commerce.descriptions.models import DescriptionDraft, DescriptionJob, QuotaUsage
+from shared.personal_data import retain_rows
 
-OF_THE_SHOP = "it is about the shop's products, and names them by an id"
+SHOP_DATA = "it is about the shop's products, and refers to the person by an id only"
 
 RULES = (
-    kept(DescriptionDraft, "author", why=OF_THE_SHOP),
-    kept(DescriptionDraft, "decided_by", why=OF_THE_SHOP),
-    kept(DescriptionJob, "author", why=OF_THE_SHOP),
-    kept(Allowance, "user", why="a count of a day"),
+    retain_rows(DescriptionDraft, "author", reason=SHOP_DATA),
+    retain_rows(DescriptionDraft, "decided_by", reason=SHOP_DATA),
+    retain_rows(DescriptionJob, "author", reason=SHOP_DATA),
+    retain_rows(QuotaUsage, "user", reason="it is a number per day"),
 )

@@ -1,94 +1,121 @@
-"""The wire shapes of descriptions and their drafts."""
+"""Serializers of description requests, drafts and quotas."""
 
 from typing import Any
 
 from rest_framework import serializers
 
 from commerce.catalog.models import Product
-from commerce.descriptions.jobs import MOST_PRODUCTS, Wishes
-from commerce.descriptions.models import DescriptionDraft, DescriptionJob, JobItem
-from commerce.descriptions.prompts import Brief
-from commerce.descriptions.services import LONGEST_TEXT
+from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH
+from commerce.descriptions.text.prompts import (
+    LANGUAGE_PATTERN,
+    MAX_KEYWORD_LENGTH,
+    MAX_KEYWORDS_COUNT,
+    DescriptionRequest,
+)
 from shared.api.fields import IdField
-from shared.api.relations import RelationsSerializer
-
-MOST_KEYWORDS = 20
-LONGEST_KEYWORD = 64
-LANGUAGE = r"\A[a-z]{2,3}(-[A-Za-z0-9]{2,8})?\Z"
+from shared.api.lists.relations import RelationsSerializer
 
 
-class WishesSerializer(serializers.Serializer[Any]):
-    """How a description should be."""
+class OptionsSerializer(serializers.Serializer[Any]):
+    """Style of a description."""
 
     keywords = serializers.ListField(
-        child=serializers.CharField(max_length=LONGEST_KEYWORD), max_length=MOST_KEYWORDS, default=list
+        child=serializers.CharField(max_length=MAX_KEYWORD_LENGTH),
+        max_length=MAX_KEYWORDS_COUNT,
+        default=list,
+        help_text="Keywords that the description should mention.",
     )
-    tone = serializers.CharField(max_length=32, default="", allow_blank=True)
-    language = serializers.RegexField(LANGUAGE, default="en", help_text="As in en, pt-BR.")
-    max_words = serializers.IntegerField(min_value=10, max_value=200, required=False)
+    tone = serializers.CharField(
+        max_length=32, default="", allow_blank=True, help_text="Tone of the text, such as friendly or formal."
+    )
+    language = serializers.RegexField(
+        LANGUAGE_PATTERN, default="en", help_text="Language code of the text, such as en or pt-BR."
+    )
+    max_words = serializers.IntegerField(
+        min_value=10, max_value=200, required=False, help_text="Approximate maximum length in words."
+    )
 
 
-class DescriptionRequestSerializer(WishesSerializer):
-    """What is asked: a product's name, or in `prompt` a whole request in one's own words."""
+class DescriptionRequestSerializer(OptionsSerializer):
+    """Request for a description by a product's name, or by a free prompt."""
 
-    product_name = serializers.CharField(max_length=255, required=False, help_text="Required unless prompt is given.")
-    prompt = serializers.CharField(max_length=1000, required=False, help_text="Used when product_name is absent.")
-    product_id = serializers.IntegerField(min_value=1, required=False, help_text="Saves the text as a draft of it.")
+    product_name = serializers.CharField(
+        max_length=255, required=False, help_text="Name of the product. Required without a prompt."
+    )
+    prompt = serializers.CharField(
+        max_length=1000, required=False, help_text="Free request to the model, used without product_name."
+    )
+    product_id = serializers.IntegerField(
+        min_value=1, required=False, help_text="Product that the text is saved for as a draft."
+    )
     stream = serializers.BooleanField(
-        default=False, help_text="true: server-sent events with the text as it is written."
+        default=False, help_text="Whether to stream the text as server-sent events while it is written."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "product_name" not in attrs and "prompt" not in attrs:
-            raise serializers.ValidationError({"product_name": ["The name of the product is required."]})
+            raise serializers.ValidationError({"product_name": ["Send product_name or prompt."]})
         return attrs
 
-    def brief(self) -> Brief:
-        """The validated request, as the prompt takes it."""
-        asked = self.validated_data
-        return Brief(
-            product_name=asked.get("product_name", ""),
-            request="" if "product_name" in asked else asked["prompt"],
-            keywords=tuple(asked["keywords"]),
-            tone=asked["tone"],
-            language=asked["language"],
-            max_words=asked.get("max_words"),
+    def to_request(self) -> DescriptionRequest:
+        """Return the validated request for the prompt."""
+        data = self.validated_data
+        return DescriptionRequest(
+            product_name=data.get("product_name", ""),
+            prompt="" if "product_name" in data else data["prompt"],
+            keywords=tuple(data["keywords"]),
+            tone=data["tone"],
+            language=data["language"],
+            max_words=data.get("max_words"),
         )
 
 
-class AllowanceSerializer(serializers.Serializer[Any]):
-    """What a shop may still ask for today. `limit` and `left` are null where there is no limit."""
+class QuotaSerializer(serializers.Serializer[Any]):
+    """Usage of the daily quota."""
 
-    limit = serializers.IntegerField(allow_null=True)
-    used = serializers.IntegerField()
-    left = serializers.IntegerField(allow_null=True)
-    resets_at = serializers.DateTimeField()
+    limit = serializers.IntegerField(
+        allow_null=True, help_text="Descriptions per day, or null where there is no limit."
+    )
+    used = serializers.IntegerField(help_text="Descriptions requested today.")
+    left = serializers.IntegerField(allow_null=True, help_text="Descriptions left today, or null without a limit.")
+    resets_at = serializers.DateTimeField(help_text="Time at which the quota resets: the next midnight UTC.")
 
 
-class AllowanceQuerySerializer(serializers.Serializer[Any]):
-    product_id = IdField(required=False, help_text="That of the shop of this product; else of your first shop.")
+class QuotaQuerySerializer(serializers.Serializer[Any]):
+    """Query parameters of the quota."""
+
+    product_id = IdField(
+        required=False, help_text="Product whose shop's quota is returned. By default, that of your first shop."
+    )
 
 
 class DescriptionSerializer(serializers.Serializer[Any]):
-    """What is answered. `result` is the same text, under the name that older clients read."""
+    """A written description."""
 
-    description = serializers.CharField()
-    status = serializers.ChoiceField(choices=["success"])
-    result = serializers.CharField()
-    draft_id = serializers.IntegerField(required=False, help_text="Only when product_id was given.")
+    description = serializers.CharField(help_text="The description as plain text.")
+    status = serializers.ChoiceField(choices=["success"], help_text="Always `success`.")
+    result = serializers.CharField(help_text="The same text, under the name that older clients read.")
+    draft_id = serializers.IntegerField(
+        required=False, help_text="Identifier of the saved draft. Only present where product_id was sent."
+    )
 
 
 class DraftProductSerializer(serializers.ModelSerializer[Product]):
+    """The product within a draft."""
+
     class Meta:
         model = Product
         fields = ["id", "name", "slug", "description", "shop_id"]
 
 
 class DraftSerializer(RelationsSerializer):
-    """`written` is what the model wrote, `text` what became of it."""
+    """A draft."""
 
-    keywords = serializers.ListField(child=serializers.CharField(), read_only=True)
-    product = DraftProductSerializer(read_only=True)
+    keywords = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="Keywords of the request."
+    )
+    product = DraftProductSerializer(read_only=True, help_text="The product. Only present with `with=product`.")
 
     class Meta:
         model = DescriptionDraft
@@ -100,61 +127,21 @@ class DraftSerializer(RelationsSerializer):
 
 
 class DraftTextSerializer(serializers.Serializer[Any]):
-    text = serializers.CharField(max_length=LONGEST_TEXT)
+    """Request to edit a draft."""
+
+    text = serializers.CharField(max_length=MAX_DESCRIPTION_LENGTH, help_text="New text of the draft.")
 
 
 class AcceptDraftSerializer(serializers.Serializer[Any]):
+    """Request to accept a draft."""
+
     text = serializers.CharField(
-        max_length=LONGEST_TEXT, required=False, allow_blank=True, help_text="In place of the draft's own."
+        max_length=MAX_DESCRIPTION_LENGTH,
+        required=False,
+        allow_blank=True,
+        help_text="Text to use in place of the draft's own.",
     )
     unless_changed = serializers.BooleanField(
-        default=False, help_text="true: 409 if the product got another description after the draft was asked for."
+        default=False,
+        help_text="Whether to answer 409 if the product's description was changed after the draft was requested.",
     )
-
-
-class NewJobSerializer(WishesSerializer):
-    """Without `language` each description is in its product's."""
-
-    product_ids = serializers.ListField(child=IdField(), min_length=1, max_length=MOST_PRODUCTS)
-    language = serializers.RegexField(LANGUAGE, required=False, help_text="As in en, pt-BR.")
-
-    def wishes(self) -> Wishes:
-        asked = self.validated_data
-        return Wishes(
-            keywords=tuple(asked["keywords"]),
-            tone=asked["tone"],
-            language=asked.get("language", ""),
-            max_words=asked.get("max_words"),
-        )
-
-
-class JobSerializer(RelationsSerializer):
-    """`written` and `failed` only grow, and are `total` when it is completed. `error`: why it failed as a whole."""
-
-    keywords = serializers.ListField(child=serializers.CharField(), read_only=True)
-
-    class Meta:
-        model = DescriptionJob
-        fields = [
-            "id", "author_id", "state", "total", "written", "failed", "error", "tone", "language", "keywords",
-            "max_words", "model", "created_at", "cancelled_at", "ended_at",
-        ]  # fmt: skip
-
-
-class JobItemSerializer(serializers.ModelSerializer[JobItem]):
-    class Meta:
-        model = JobItem
-        fields = ["product_id", "state", "draft_id", "error"]
-
-
-class JobRecordSerializer(JobSerializer):
-    items = JobItemSerializer(many=True, read_only=True)
-
-    class Meta(JobSerializer.Meta):
-        fields = [*JobSerializer.Meta.fields, "items"]
-
-
-class BatchToldSerializer(serializers.Serializer[Any]):
-    """What is looked at in a message of the model server."""
-
-    data = serializers.DictField(help_text="With `batch_id`.")  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Writing a description: whose product it is for, what the provider makes of it, and the draft that is kept."""
+"""Services that write a description and save it as a draft."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
@@ -10,159 +10,166 @@ from typing import Any
 from django.conf import settings
 
 from commerce.catalog.models import Product
-from commerce.descriptions import allowances, prompts
-from commerce.descriptions.allowances import AllowanceSpent, Holder, Taken
-from commerce.descriptions.models import DescriptionDraft, version_of
-from commerce.descriptions.plain_text import plain_text, visible
-from commerce.descriptions.prompts import Brief
-from commerce.descriptions.provider import FAILED, Provider, ProviderBusy, ProviderError, provider_for
-from commerce.descriptions.threads import in_thread
+from commerce.descriptions import drafts, quotas
+from commerce.descriptions.database_threads import run_in_thread
+from commerce.descriptions.models import DescriptionDraft, description_digest
+from commerce.descriptions.provider.client import FAILED, Provider, ProviderBusy, ProviderError, get_provider
+from commerce.descriptions.quotas import QuotaCharge, QuotaExceeded, QuotaOwner
+from commerce.descriptions.text import prompts
+from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text, strip_invisible
+from commerce.descriptions.text.prompts import DescriptionRequest
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-NO_PRODUCT = "Your shops have no product with this id."
-LONGEST_TEXT = 20_000  # characters: as long as a product's description may be
+PRODUCT_NOT_FOUND = "Your shops have no product with this id."
 
-_giving_back: set["asyncio.Task[None]"] = set()
+_refund_tasks: set["asyncio.Task[None]"] = set()
 
 
 class DescriptionFailed(ApiError):
-    """The provider gave no description."""
+    """The provider returned no description."""
 
     def __init__(self, message: str) -> None:
         super().__init__(500, message, code="ai_provider_error")
 
 
 class DescriptionsBusy(ApiError):
-    """Too many descriptions are being written at once."""
+    """The maximum number of concurrent descriptions is being written."""
 
     def __init__(self) -> None:
-        super().__init__(503, "Too many descriptions are being written just now.", headers={"Retry-After": "5"})
+        super().__init__(
+            503, "Too many descriptions are being written. Try again in a few seconds.", headers={"Retry-After": "5"}
+        )
 
 
 def find_product(*, user: User, product_id: int) -> Product:
-    """The product of a shop that this user owns or works in. Raises ApiError 404 for any other, known or not."""
+    """Return the product, if this user owns its shop or works there. Raise ApiError 404 otherwise."""
     product = Product.objects.for_user(user).filter(pk=product_id).first()
     if product is None:
-        raise ApiError(404, NO_PRODUCT)
+        raise ApiError(404, PRODUCT_NOT_FOUND)
     return product
 
 
-async def write_description(*, brief: Brief, holder: Holder, now: datetime) -> str:
-    """A whole description as plain text, preferably one that names the product. What fails is not counted in the
-    holder's allowance. Raises AllowanceSpent, DescriptionFailed, DescriptionsBusy."""
-    async with _counted(holder, now) as call:
+async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, now: datetime) -> str:
+    """Return a description as plain text, preferably one that names the product.
+
+    A failure is refunded to the owner's quota. Raises QuotaExceeded, DescriptionFailed, DescriptionsBusy.
+    """
+    async with _charge_call(owner, now) as call:
         text = await _provider().write(
-            prompts.messages(brief),
-            max_tokens=prompts.max_tokens(brief),
-            accept=lambda text: prompts.names_product(text, brief),
+            prompts.build_messages(request),
+            max_tokens=prompts.max_tokens(request),
+            accept=lambda text: prompts.names_product(text, request),
         )
-        text = _usable(text)
-        call.counts = True
+        text = _to_plain_text(text)
+        call.is_billable = True
     return text
 
 
-async def stream_description(*, brief: Brief, holder: Holder, now: datetime) -> AsyncGenerator[str, None]:
-    """The pieces of one description as they are written, without control characters; `plain_text` of the whole is what
-    may be kept. Closing it ends the provider's work, and counts if there was any. Raises as `write_description` does,
-    before the first piece or between two."""
-    async with _counted(holder, now) as call:
-        pieces = _provider().stream(prompts.messages(brief), max_tokens=prompts.max_tokens(brief))
+async def stream_description(
+    *, request: DescriptionRequest, owner: QuotaOwner, now: datetime
+) -> AsyncGenerator[str, None]:
+    """Yield the pieces of a description as they are written, without control characters.
+
+    Only `plain_text` of the whole may be stored. Closing the generator ends the provider's work; a description that had
+    begun stays charged. Raises as `write_description` does, before the first piece or between two.
+    """
+    async with _charge_call(owner, now) as call:
+        pieces = _provider().stream(prompts.build_messages(request), max_tokens=prompts.max_tokens(request))
         written = ""
         try:
             async for piece in pieces:
-                call.counts = True
+                call.is_billable = True
                 written += piece
-                if len(written) > LONGEST_TEXT:
+                if len(written) > MAX_DESCRIPTION_LENGTH:
                     raise DescriptionFailed(FAILED)
-                yield visible(piece)
+                yield strip_invisible(piece)
         finally:
             await pieces.aclose()
-        _usable(written)
+        _to_plain_text(written)
 
 
-def save_draft(*, product: Product, author: User, brief: Brief, text: str, now: datetime) -> DescriptionDraft:
-    """Keeps the text for the product, with what was asked for; `product` is as it was then. Raises ApiError 404 if by
-    now it is deleted or not the author's to change: writing takes a while."""
+def save_draft(
+    *, product: Product, author: User, request: DescriptionRequest, text: str, now: datetime
+) -> DescriptionDraft:
+    """Save the text as a draft for the product, as it was when the description was requested.
+
+    Raises ApiError 404 if the product was deleted, or the author lost access to it, while the text was written.
+    """
     if not Product.objects.managed_by(author).filter(pk=product.pk).exists():
-        raise ApiError(404, NO_PRODUCT)
-    return DescriptionDraft.objects.create(
+        raise ApiError(404, PRODUCT_NOT_FOUND)
+    return drafts.create_draft(
         product=product,
-        author=author,
+        author_id=author.pk,
+        request=request,
         text=text,
-        written=text,
-        based_on=version_of(product.description),
+        based_on=description_digest(product.description),
         model=settings.DESCRIPTIONS_MODEL,
-        tone=brief.tone,
-        language=brief.language,
-        keywords=list(brief.keywords),
-        max_words=brief.max_words,
-        created_at=now,
+        now=now,
     )
 
 
 @dataclass
-class _Call:
-    """`counts`: the allowance that it took is used."""
+class _ChargedCall:
+    """A provider call in progress. Its charge is kept if it is billable."""
 
-    counts: bool = False
+    is_billable: bool = False
 
 
 @asynccontextmanager
-async def _counted(holder: Holder, now: datetime) -> AsyncIterator[_Call]:
-    """Around a call of the provider: takes from the allowance, and gives back what came to nothing. The provider's
-    errors become ours."""
-    taken = await _take(holder, now)
-    call = _Call()
+async def _charge_call(owner: QuotaOwner, now: datetime) -> AsyncIterator[_ChargedCall]:
+    """Charge a provider call to the quota, refund it if it fails, and translate the provider's errors."""
+    charge = await _charge(owner, now)
+    call = _ChargedCall()
     try:
         yield call
     except ProviderError as error:
-        call.counts = False
+        call.is_billable = False
         raise DescriptionFailed(str(error)) from None
     except ProviderBusy:
-        call.counts = False
+        call.is_billable = False
         raise DescriptionsBusy from None
     except DescriptionFailed:
-        call.counts = False
+        call.is_billable = False
         raise
     finally:
-        if not call.counts:
-            await _to_its_end(in_thread(allowances.give_back, taken=taken))
+        if not call.is_billable:
+            await _run_shielded(run_in_thread(quotas.refund, charge))
 
 
-async def _take(holder: Holder, now: datetime) -> Taken:
-    """Of a client that leaves meanwhile it is given back."""
-    taking = asyncio.ensure_future(in_thread(allowances.take, holder=holder, now=now))
+async def _charge(owner: QuotaOwner, now: datetime) -> QuotaCharge:
+    """Charge one description. If the client disconnects meanwhile, the charge is refunded."""
+    charging = asyncio.ensure_future(run_in_thread(quotas.charge, owner=owner, now=now))
     try:
-        return await asyncio.shield(taking)
+        return await asyncio.shield(charging)
     except asyncio.CancelledError:
-        await _to_its_end(_give_back(taking))
+        await _run_shielded(_refund_when_charged(charging))
         raise
 
 
-async def _give_back(taking: "asyncio.Future[Taken]") -> None:
-    with suppress(AllowanceSpent):
-        await in_thread(allowances.give_back, taken=await taking)
+async def _refund_when_charged(charging: "asyncio.Future[QuotaCharge]") -> None:
+    with suppress(QuotaExceeded):
+        await run_in_thread(quotas.refund, await charging)
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """In a task of its own: this one may be cancelled, as its client has left."""
+async def _run_shielded(work: Coroutine[Any, Any, None]) -> None:
+    """Run the coroutine in a task of its own, because a disconnect cancels the current one."""
     task = asyncio.ensure_future(work)
-    _giving_back.add(task)
-    task.add_done_callback(_giving_back.discard)
+    _refund_tasks.add(task)
+    task.add_done_callback(_refund_tasks.discard)
     await asyncio.shield(task)
 
 
-def _usable(text: str) -> str:
-    """As plain text. Raises DescriptionFailed for what has no words, or more than a description may have."""
+def _to_plain_text(text: str) -> str:
+    """Return the text as plain text. Raise DescriptionFailed for an empty or overlong one."""
     plain = plain_text(text)
-    if not plain or len(plain) > LONGEST_TEXT:
+    if not plain or len(plain) > MAX_DESCRIPTION_LENGTH:
         raise DescriptionFailed(FAILED)
     return plain
 
 
 def _provider() -> Provider:
-    return provider_for(
+    return get_provider(
         base_url=settings.DESCRIPTIONS_BASE_URL,
         api_key=settings.DESCRIPTIONS_API_KEY,
         model=settings.DESCRIPTIONS_MODEL,

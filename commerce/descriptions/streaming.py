@@ -1,6 +1,6 @@
-"""A description as server-sent events: `{"text": ...}` for each piece, then `{"done": true, "description": ...}`.
+"""Server-sent events of a description: `{"text": ...}` per piece, then `{"done": true, "description": ...}`.
 
-What fails in mid stream is one `{"error": {message, code, request_id}}`, and the end.
+An error after the first piece is sent as one `{"error": {message, code, request_id}}` event, which ends the stream.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from commerce.descriptions.plain_text import plain_text
+from commerce.descriptions.text.plain_text import plain_text
 from shared.api.errors import ApiError, Problem
 from shared.observability.request_id import current_request_id
 
@@ -22,46 +22,50 @@ Finish = Callable[[str], Awaitable[dict[str, Any]]]
 
 
 class DescriptionEvents:
-    """The body of a streamed answer. `start` first: what fails before the first piece is raised there and can still be
-    a status. Django calls `close` from another thread once the client has everything or has left."""
+    """The body of a streaming response.
+
+    `start` must be awaited first: an error before the first piece is raised there and can become an HTTP status. Django
+    calls `close` from another thread when the response is complete or the client has disconnected.
+    """
 
     def __init__(self, pieces: AsyncGenerator[str, None], finish: Finish) -> None:
         self._pieces = pieces
         self._finish = finish
-        self._first = ""
+        self._first_piece = ""
         self._loop = asyncio.get_running_loop()
-        self._request_id = current_request_id()  # by the time of the last event nobody may have it bound any more
-        self._ended = False
+        self._request_id = current_request_id()  # no longer bound when the last event is sent
+        self._has_ended = False
 
     async def start(self) -> None:
-        """Waits for the first piece. Raises what the writing raises."""
-        self._first = await anext(self._pieces)
+        """Wait for the first piece. Raise the errors of the generator."""
+        self._first_piece = await anext(self._pieces)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        text = [self._first]
+        text = [self._first_piece]
         try:
-            yield _event({"text": self._first})
+            yield _encode_event({"text": self._first_piece})
             async for piece in self._pieces:
                 text.append(piece)
-                yield _event({"text": piece})
-            yield _event({"done": True} | await self._finish(plain_text("".join(text))))
+                yield _encode_event({"text": piece})
+            yield _encode_event({"done": True} | await self._finish(plain_text("".join(text))))
         except ApiError as error:
-            yield self._error(error.problem)
-        except Exception as error:  # nothing else would tell the client that this is not the end of the text
+            yield self._error_event(error.problem)
+        except Exception as error:  # without this event the client would take the text for complete
             log.error("description_stream_failed", exc_info=error, request_id=self._request_id)
-            yield self._error(Problem.of_status(500))
+            yield self._error_event(Problem.from_status(500))
         finally:
-            self._ended = True
+            self._has_ended = True
             await self._pieces.aclose()
 
-    def _error(self, problem: Problem) -> bytes:
-        return _event({"error": {"message": problem.message, "code": problem.code, "request_id": self._request_id}})
+    def _error_event(self, problem: Problem) -> bytes:
+        error = {"message": problem.message, "code": problem.code, "request_id": self._request_id}
+        return _encode_event({"error": error})
 
     def close(self) -> None:
-        """Ends the writing if it still goes on."""
-        if not self._ended and not self._loop.is_closed():
+        """Stop the generator if it still runs."""
+        if not self._has_ended and not self._loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._pieces.aclose(), self._loop)
 
 
-def _event(data: dict[str, Any]) -> bytes:
+def _encode_event(data: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(data)}\n\n".encode()

@@ -1,20 +1,16 @@
-"""Where descriptions are asked for, and what becomes of them."""
+"""Routes of descriptions, under /api."""
 
-from django.urls import path
+from django.urls import include, path
 
-from commerce.descriptions.draft_views import AcceptDraftView, DiscardDraftView, DraftListView, DraftView
-from commerce.descriptions.job_views import CancelJobView, JobListView, JobView, WebhookView
-from commerce.descriptions.views import AllowanceView, GenerateDescriptionView
+from commerce.descriptions.generation_views import GenerateDescriptionView
+from commerce.descriptions.views import AcceptDraftView, DiscardDraftView, DraftListView, DraftView, QuotaView
 
 urlpatterns = [
     path("generate-descriptions", GenerateDescriptionView.as_view()),
-    path("description-allowance", AllowanceView.as_view()),
+    path("description-allowance", QuotaView.as_view()),
     path("description-drafts", DraftListView.as_view()),
     path("description-drafts/<id:pk>", DraftView.as_view()),
     path("description-drafts/<id:pk>/accept", AcceptDraftView.as_view()),
     path("description-drafts/<id:pk>/discard", DiscardDraftView.as_view()),
-    path("description-jobs", JobListView.as_view()),
-    path("description-jobs/<id:pk>", JobView.as_view()),
-    path("description-jobs/<id:pk>/cancel", CancelJobView.as_view()),
-    path("descriptions/webhook", WebhookView.as_view()),
+    path("", include("commerce.descriptions.jobs.urls")),
 ]

@@ -1,2 +1,4 @@
-"""GET /metrics: what this machine's processes count, and what waits in the database. Each number is declared where it
-is counted."""
+"""`GET /metrics`: the counters of this machine's processes, and gauges of what waits in the database.
+
+Each counter is declared in the module that counts it; this package only collects them.
+"""

@@ -1,4 +1,4 @@
-"""Reading all metrics."""
+"""Collection of all metrics."""
 
 from datetime import datetime
 
@@ -6,21 +6,21 @@ import structlog
 from django.db import DatabaseError
 from prometheus_client.core import Metric
 
-import commerce.descriptions.provider  # noqa: F401  what it declares is told here, also where a worker alone counts it
-from commerce.metrics.queues import queue_families
+import commerce.descriptions.provider.client  # noqa: F401  declares its metrics even if only a worker counts them
+from commerce.metrics.database_gauges import database_gauges
 from shared.observability import metrics
 
 logger = structlog.get_logger(__name__)
 
 
 def read_metrics(*, now: datetime) -> bytes:
-    """All of them in Prometheus' text form. What the database does not tell is not in it."""
-    return metrics.render(_queues(now))
+    """Return all metrics in Prometheus' text format, without those of the database if it fails."""
+    return metrics.render(_database_gauges(now))
 
 
-def _queues(now: datetime) -> list[Metric]:
+def _database_gauges(now: datetime) -> list[Metric]:
     try:
-        return queue_families(now)
+        return database_gauges(now)
     except DatabaseError as error:
-        logger.warning("metrics_without_database", reason=type(error).__name__)
+        logger.warning("database_metrics_skipped", reason=type(error).__name__)
         return []

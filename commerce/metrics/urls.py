@@ -1,7 +1,7 @@
-"""The route of metrics."""
+"""Route of the metrics."""
 
 from django.urls import path
 
-from commerce.metrics import views
+from commerce.metrics.views import MetricsView
 
-urlpatterns = [path("metrics", views.MetricsView.as_view())]
+urlpatterns = [path("metrics", MetricsView.as_view())]

@@ -1,4 +1,4 @@
-"""The route of metrics."""
+"""View of the metrics."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ from commerce.metrics.services import read_metrics
 from shared.accounts.permissions import HasPermission
 from shared.observability.metrics import CONTENT_TYPE
 
-READERS = HasPermission.of("read_metrics")
+CanReadMetrics = HasPermission.of("read_metrics")
 
 
 class MetricsView(APIView):
-    """Prometheus' text form, for who may read metrics; for everybody where STOA_METRICS_PUBLIC is true."""
+    """Metrics for users with the permission `read_metrics`, or for everybody if STOA_METRICS_PUBLIC is true."""
 
     def get_permissions(self) -> Any:
-        return [AllowAny()] if settings.METRICS_PUBLIC else [READERS()]
+        return [AllowAny()] if settings.METRICS_PUBLIC else [CanReadMetrics()]
 
     def get_authenticators(self) -> Any:
         return [] if settings.METRICS_PUBLIC else super().get_authenticators()
 
-    @extend_schema(exclude=True)  # the operator's, not of the API
+    @extend_schema(exclude=True)  # for operators, not for clients of the API
     def get(self, request: Request) -> HttpResponse:
         return HttpResponse(read_metrics(now=timezone.now()), content_type=CONTENT_TYPE)

@@ -7,11 +7,11 @@ from django.db import IntegrityError, transaction
 from commerce.moderation.cases import recount, set_state
 from commerce.moderation.decisions import Action, Conflict, Words, begin, case_of, finish
 from commerce.moderation.models import Appeal, Case, Decision, Kind, Notice
+from commerce.moderation.reportable_content import lock_content
 from commerce.moderation.services import NOTHING_SAID, restore
-from commerce.moderation.targets import lock_content
 from shared.accounts.models import User
 from shared.api.errors import ApiError
-from shared.audit.services import record
+from shared.audit.services import record_audit_entry
 
 
 @transaction.atomic
@@ -40,7 +40,7 @@ def file_appeal(*, author: User, notice_id: int, message: str, now: datetime) ->
     recount(case)
     case.save()
     details = {"appeal_id": appeal.pk, "decision_id": notice.decision_id, "message": message}
-    record(
+    record_audit_entry(
         action="moderation.appealed", actor=author, target_type=kind, target_id=model_id, details=details, now=now
     )  # fmt: skip
     return appeal

@@ -14,13 +14,13 @@ from django.db.models import F
 
 from commerce.moderation.cases import find_case, open_reports, recount, set_state
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Kind, Reporter
-from commerce.moderation.notices import write_notices
-from commerce.moderation.targets import Reportable, lock_content
+from commerce.moderation.notices.creation import write_notices
+from commerce.moderation.reportable_content import Reportable, lock_content
 from commerce.reviews.models import Review
 from commerce.reviews.services import set_visibility
 from shared.accounts.models import User
 from shared.api.errors import ApiError
-from shared.audit.services import record
+from shared.audit.services import record_audit_entry
 
 Action = Decision.Action
 # In which whoever has the same item still open cannot have seen a decision, also where none can be undone.
@@ -244,7 +244,7 @@ def _judge(decision: Decision, agreed: int, disagreed: int) -> None:
 
 
 def _log(decision: Decision, case: Case, what: str, actor: User | None, now: datetime) -> None:
-    record(
+    record_audit_entry(
         action=f"moderation.{what}",
         actor=actor,
         target_type=case.model_type,

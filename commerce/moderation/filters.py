@@ -6,8 +6,8 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from commerce.moderation.models import AbuseReport, Appeal, Notice
-from commerce.moderation.targets import ContentNotFound, kind_of
-from shared.api.listing import ListFilters, WholeNumberFilter
+from commerce.moderation.reportable_content import ContentNotFound, kind_of
+from shared.api.lists.filters import IntegerFilter, ListFilterSet
 
 
 class KindFilter(filters.CharFilter):  # type: ignore[misc]
@@ -30,11 +30,11 @@ class OpenUnlessSaid(filters.ChoiceFilter):  # type: ignore[misc]
         return found
 
 
-class OwnReportFilters(ListFilters):
+class OwnReportFilters(ListFilterSet):
     search_fields = {name: name for name in ("model_type", "model_id", "status", "message")}
     order_fields = {name: name for name in ("id", "created_at", "updated_at")}
     model_type = KindFilter()
-    model_id = WholeNumberFilter()
+    model_id = IntegerFilter()
     status = filters.ChoiceFilter(choices=AbuseReport.Status.choices)
 
     class Meta:
@@ -48,7 +48,7 @@ class ReportFilters(OwnReportFilters):
     status = OpenUnlessSaid(choices=AbuseReport.Status.choices, help_text="Default: open.")
 
 
-class NoticeFilters(ListFilters):
+class NoticeFilters(ListFilterSet):
     search_fields = {"kind": "kind"}
     order_fields = {"id": "id", "created_at": "due_at"}
 
@@ -57,7 +57,7 @@ class NoticeFilters(ListFilters):
         fields: list[str] = []
 
 
-class AppealFilters(ListFilters):
+class AppealFilters(ListFilterSet):
     search_fields = {"status": "status"}
     order_fields = {name: name for name in ("id", "created_at", "decided_at")}
 

@@ -7,17 +7,17 @@ from rest_framework import serializers
 
 from commerce.moderation.decisions import Words
 from commerce.moderation.models import AbuseReport, Appeal, Kind, Notice
-from commerce.reviews.records import CONTENT_RECORDS
+from commerce.reviews.serializers import CONTENT_SERIALIZERS
 from shared.accounts.models import User
 from shared.api.fields import IdField
-from shared.api.relations import RelationsSerializer, TimeField
+from shared.api.lists.relations import RelationsSerializer, UTCDateTimeField
 
 LONGEST_TEXT = 2_000
 KIND_HELP = "Review or Question; also in the long spelling, as in Marvel\\Database\\Models\\Review."
 
 # A review or a question as everybody sees it.
 CONTENT = PolymorphicProxySerializer(
-    component_name="ReportedContent", serializers=list(CONTENT_RECORDS.values()), resource_type_field_name=None
+    component_name="ReportedContent", serializers=list(CONTENT_SERIALIZERS.values()), resource_type_field_name=None
 )
 
 
@@ -69,7 +69,7 @@ class NoticeSerializer(RelationsSerializer):
 
     model_type = serializers.ChoiceField(source="decision.case.model_type", choices=Kind.choices, read_only=True)
     model_id = serializers.IntegerField(source="decision.case.model_id", read_only=True)
-    created_at = TimeField(source="due_at", read_only=True)
+    created_at = UTCDateTimeField(source="due_at", read_only=True)
 
     class Meta:
         model = Notice

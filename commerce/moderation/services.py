@@ -24,7 +24,7 @@ from commerce.moderation.decisions import (
     take_back,
 )
 from commerce.moderation.models import AbuseReport, Case, Decision, Kind, Reporter
-from commerce.moderation.targets import TARGETS, ContentNotFound, Reportable, kind_of, lock_content
+from commerce.moderation.reportable_content import TARGETS, ContentNotFound, Reportable, kind_of, lock_content
 from commerce.moderation.trust import standing, weight
 from commerce.reviews.services import set_visibility
 from commerce.shops.models import Shop

@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
-from commerce.moderation import notices
+from commerce.moderation.notices import delivery
 
 
 @shared_task
 def send_notices() -> None:
-    notices.send_notices()
+    delivery.send_notices()

@@ -15,6 +15,7 @@ from commerce.moderation import services
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.filters import AppealFilters, NoticeFilters, OwnReportFilters, ReportFilters
 from commerce.moderation.models import AbuseReport, Appeal, Notice
+from commerce.moderation.reportable_content import read_content
 from commerce.moderation.serializers import (
     CONTENT,
     AppealSerializer,
@@ -24,25 +25,24 @@ from commerce.moderation.serializers import (
     NoticeSerializer,
     ReportSerializer,
 )
-from commerce.moderation.targets import read_content
-from commerce.reviews.records import content_record
-from shared.accounts.permissions import HasRole, ReadOnly, SignedIn, asker
-from shared.api.pagination import PagedList
-from shared.api.throttles import RateLimit
+from commerce.reviews.serializers import serialize_content
+from shared.accounts.permissions import HasRole, IsSignedIn, ReadOnly, current_user
+from shared.api.limits.throttling import RateLimitThrottle
+from shared.api.lists.pagination import PagePagination
 
 MODERATOR = HasRole.of("SUPER_ADMIN")
-CONTENT_WRITES = [RateLimit.of("content", "CONTENT_WRITE_LIMIT")]
+CONTENT_WRITES = [RateLimitThrottle.of("content", "CONTENT_WRITE_LIMIT")]
 
 
 @extend_schema_view(get=extend_schema(operation_id="abuse_reports", tags=["Moderation"], summary="List reports"))
 class ReportListView(ListAPIView[AbuseReport]):
     """The open ones unless you name a `status`, newest first; for super admins."""
 
-    permission_classes = [(SignedIn & ~ReadOnly) | MODERATOR]
+    permission_classes = [(IsSignedIn & ~ReadOnly) | MODERATOR]
     throttle_classes = CONTENT_WRITES
     serializer_class = ReportSerializer
     filterset_class = ReportFilters
-    pagination_class = PagedList
+    pagination_class = PagePagination
 
     def get_queryset(self) -> "QuerySet[AbuseReport]":
         return AbuseReport.objects.order_by("-created_at", "-id")
@@ -129,20 +129,20 @@ class RejectView(APIView):
             words=body.words(),
             now=timezone.now(),
         )
-        return Response(content_record(read_content(decision.case)))
+        return Response(serialize_content(read_content(decision.case)))
 
 
 @extend_schema_view(get=extend_schema(operation_id="my_reports", tags=["Moderation"], summary="List your reports"))
 class OwnReportListView(ListAPIView[AbuseReport]):
     """Newest first, with what became of them. Those of content that was kept are gone; a notice says so."""
 
-    permission_classes = [SignedIn]
+    permission_classes = [IsSignedIn]
     serializer_class = ReportSerializer
     filterset_class = OwnReportFilters
-    pagination_class = PagedList
+    pagination_class = PagePagination
 
     def get_queryset(self) -> "QuerySet[AbuseReport]":
-        user = asker(self.request)
+        user = current_user(self.request)
         return AbuseReport.objects.for_user(user).order_by("-id") if user else AbuseReport.objects.none()
 
 
@@ -150,10 +150,10 @@ class OwnReportListView(ListAPIView[AbuseReport]):
 class NoticeListView(ListAPIView[Notice]):
     """What was decided about what you wrote or reported, newest first."""
 
-    permission_classes = [SignedIn]
+    permission_classes = [IsSignedIn]
     serializer_class = NoticeSerializer
     filterset_class = NoticeFilters
-    pagination_class = PagedList
+    pagination_class = PagePagination
 
     def get_queryset(self) -> "QuerySet[Notice]":
         return asked_notices(self.request).order_by("-due_at", "-id")
@@ -163,7 +163,7 @@ class NoticeListView(ListAPIView[Notice]):
 class NoticeView(RetrieveAPIView[Notice]):
     """One of yours."""
 
-    permission_classes = [SignedIn]
+    permission_classes = [IsSignedIn]
     serializer_class = NoticeSerializer
     filterset_class = NoticeFilters
 
@@ -175,11 +175,11 @@ class NoticeView(RetrieveAPIView[Notice]):
 class AppealListView(ListAPIView[Appeal]):
     """Newest first."""
 
-    permission_classes = [SignedIn]
+    permission_classes = [IsSignedIn]
     throttle_classes = CONTENT_WRITES
     serializer_class = AppealSerializer
     filterset_class = AppealFilters
-    pagination_class = PagedList
+    pagination_class = PagePagination
 
     def get_queryset(self) -> "QuerySet[Appeal]":
         return asked_appeals(self.request).order_by("-id")
@@ -203,7 +203,7 @@ class AppealListView(ListAPIView[Appeal]):
 class AppealView(RetrieveAPIView[Appeal]):
     """One of yours."""
 
-    permission_classes = [SignedIn]
+    permission_classes = [IsSignedIn]
     serializer_class = AppealSerializer
     filterset_class = AppealFilters
 
@@ -212,13 +212,13 @@ class AppealView(RetrieveAPIView[Appeal]):
 
 
 def asked_notices(request: Request) -> "QuerySet[Notice]":
-    user = asker(request)
+    user = current_user(request)
     notices = Notice.objects.select_related("decision__case")
     return notices.for_user(user, timezone.now()) if user else notices.none()
 
 
 def asked_appeals(request: Request) -> "QuerySet[Appeal]":
-    user = asker(request)
+    user = current_user(request)
     appeals = Appeal.objects.select_related("case")
     return appeals.for_user(user) if user else appeals.none()
 

@@ -1,4 +1,4 @@
-"""Orders and refunds, for the people who run the platform: to be read, moved on and decided, never rewritten."""
+"""Admin pages of orders and refunds. Actions change statuses and decide refunds; nothing is edited by hand."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,20 +10,22 @@ from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from commerce.config.admin_money import money_column
+from commerce.catalog.admin_money import money_column
 from commerce.orders import services
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.statuses import TRANSITIONS
+from shared.api.admin_base import LargeTableAdmin
 from shared.api.errors import ApiError
-from shared.api.fast_admin import FastAdmin
 
-REACHABLE = [status for status in Order.Status.values if any(status in onward for onward in TRANSITIONS.values())]
-MONEY = ["amount", "sales_tax", "delivery_fee", "discount", "total", "paid_total", "refunded_total"]
-SHOWN_MONEY = [money_column(name) for name in MONEY]
+SETTABLE_STATUSES = [
+    status for status in Order.Status.values if any(status in targets for targets in TRANSITIONS.values())
+]
+MONEY_FIELDS = ["amount", "sales_tax", "delivery_fee", "discount", "total", "paid_total", "refunded_total"]
+MONEY_COLUMNS = [money_column(name) for name in MONEY_FIELDS]
 
 
-class ToBeRead:
-    """No form: what is here is written by services."""
+class ReadOnlyAdminMixin:
+    """An admin without forms for models that only services write."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -35,7 +37,7 @@ class ToBeRead:
         return False
 
 
-class OrderLineInline(ToBeRead, TabularInline):
+class OrderLineInline(ReadOnlyAdminMixin, TabularInline):
     model = OrderLine
     fields = readonly_fields = [
         "product",
@@ -51,10 +53,10 @@ class OrderLineInline(ToBeRead, TabularInline):
         return rows.select_related("order", "product", "variation")
 
 
-class PartInline(ToBeRead, TabularInline):
+class ChildOrderInline(ReadOnlyAdminMixin, TabularInline):
     model = Order
-    verbose_name = "Part of a shop"
-    verbose_name_plural = "Parts of the shops"
+    verbose_name = "Order of a shop"
+    verbose_name_plural = "Orders of the shops"
     fields = readonly_fields = ["shop", "order_status", money_column("total"), money_column("refunded_total")]
     extra = 0
     show_change_link = True
@@ -64,7 +66,7 @@ class PartInline(ToBeRead, TabularInline):
         return rows.select_related("shop")
 
 
-class RefundInline(ToBeRead, TabularInline):
+class RefundInline(ReadOnlyAdminMixin, TabularInline):
     model = Refund
     fields = readonly_fields = [money_column("amount", currency="order__currency"), "status", "reason", "created_at"]
     extra = 0
@@ -75,23 +77,23 @@ class RefundInline(ToBeRead, TabularInline):
         return rows.select_related("order")
 
 
-def _moving_to(status: str) -> Callable[..., None]:
-    @admin.action(description=f"Move on: {status}")
-    def move(page: "OrderAdmin", request: HttpRequest, orders: "QuerySet[Order]") -> None:
+def _status_action(status: str) -> Callable[..., None]:
+    @admin.action(description=f"Set status: {status}")
+    def set_status(page: "OrderAdmin", request: HttpRequest, orders: "QuerySet[Order]") -> None:
         for order in orders:
             try:
                 services.change_order_status(
                     order_id=order.pk, status=status, actor=request.user, now=timezone.now()  # type: ignore[arg-type]
                 )  # fmt: skip
-            except ApiError as refusal:
-                page.message_user(request, f"{order}: {refusal}", messages.ERROR)
+            except ApiError as error:
+                page.message_user(request, f"{order}: {error}", messages.ERROR)
 
-    move.__name__ = f"move_to_{status.replace('-', '_')}"
-    return move
+    set_status.__name__ = f"set_status_{status.replace('-', '_')}"
+    return set_status
 
 
 @admin.register(Order)
-class OrderAdmin(ToBeRead, FastAdmin):
+class OrderAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
     list_display = [
         "tracking_number",
         "customer",
@@ -104,37 +106,37 @@ class OrderAdmin(ToBeRead, FastAdmin):
     list_select_related = ["customer", "shop"]
     list_filter = ["order_status", ["parent", admin.EmptyFieldListFilter], ["shop", AutocompleteSelectFilter]]
     search_fields = ["tracking_number", "customer__email", "shop__slug"]
-    search_within = {"customer__email": Q(parent=None)}  # what the customer paid, rather than its parts
-    search_help_text = "The beginning of a tracking number, of the customer's e-mail or of a shop's name, or an id"
+    search_filters = {"customer__email": Q(parent=None)}  # the customer's whole orders
+    search_help_text = "Start of a tracking number, of the customer's e-mail address or of a shop's name, or an id"
     fieldsets = [
         (None, {"fields": ["tracking_number", "order_status", "customer", "shop", "parent"]}),
-        ("Money", {"fields": [*SHOWN_MONEY, "payment_gateway"]}),
+        ("Money", {"fields": [*MONEY_COLUMNS, "payment_gateway"]}),
         ("Delivery", {"fields": ["customer_contact", "billing_address", "shipping_address"]}),
         ("Dates", {"fields": ["created_at", "updated_at"]}),
     ]
-    readonly_fields = SHOWN_MONEY
-    actions = [_moving_to(status) for status in REACHABLE]
+    readonly_fields = MONEY_COLUMNS
+    actions = [_status_action(status) for status in SETTABLE_STATUSES]
 
     def get_ordering(self, request: HttpRequest) -> list[str]:
-        """Of one shop as its index has them: by any other order all of its rows would have to be sorted."""
+        """Return the order of the index that serves the list: any other would sort all rows of a shop."""
         return ["-created_at", "-id"] if "shop__id__exact" in request.GET else ["-id"]
 
     def get_inlines(self, request: HttpRequest, obj: Order | None) -> list[Any]:
-        return [PartInline, RefundInline] if obj and obj.is_parent else [OrderLineInline, RefundInline]
+        return [ChildOrderInline, RefundInline] if obj and obj.is_parent else [OrderLineInline, RefundInline]
 
 
 @admin.register(Refund)
-class RefundAdmin(ToBeRead, FastAdmin):
+class RefundAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
     list_display = ["id", "order", "shop", money_column("amount", currency="order__currency"), "status", "created_at"]
     list_select_related = ["order", "shop"]
     list_filter = ["status", ["shop", AutocompleteSelectFilter]]
     search_fields = ["order__tracking_number", "customer__email", "shop__slug"]
-    search_help_text = "The beginning of an order's tracking number or of the customer's e-mail, or a refund's id"
+    search_help_text = "Start of an order's tracking number or of the customer's e-mail address, or a refund's id"
     fields = ["order", "shop", money_column("amount", currency="order__currency"), "status", "reason", "created_at"]
     readonly_fields = [money_column("amount", currency="order__currency")]
     actions = ["approve", "reject"]
 
-    @admin.action(description="Approve: give the money back")
+    @admin.action(description="Approve: refund the amount")
     def approve(self, request: HttpRequest, refunds: "QuerySet[Refund]") -> None:
         self._decide(request, refunds, Refund.Status.APPROVED)
 
@@ -148,5 +150,5 @@ class RefundAdmin(ToBeRead, FastAdmin):
                 services.decide_refund(
                     refund_id=refund.pk, status=status, actor=request.user, now=timezone.now()  # type: ignore[arg-type]
                 )  # fmt: skip
-            except ApiError as refusal:
-                self.message_user(request, f"{refund}: {refusal}", messages.ERROR)
+            except ApiError as error:
+                self.message_user(request, f"{refund}: {error}", messages.ERROR)

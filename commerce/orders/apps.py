@@ -1,4 +1,4 @@
-"""Django's name for this app."""
+"""Configuration of the orders app."""
 
 from django.apps import AppConfig
 

@@ -1,34 +1,31 @@
-"""What the lists of orders and refunds may be asked."""
+"""Allowed filters, search fields, orders and relations of the lists of orders and refunds."""
 
 from commerce.orders.models import Order, Refund
-from shared.api.listing import ListFilters, WholeNumberFilter
+from shared.api.lists.filters import IntegerFilter, ListFilterSet
+
+ORDER_SEARCH_FIELDS = (
+    "tracking_number", "order_status", "customer_contact", "payment_gateway", "shop_id", "parent_id",
+)  # fmt: skip
 
 
-class OrderFilters(ListFilters):
-    search_fields = {
-        "tracking_number": "tracking_number",
-        "order_status": "order_status",
-        "customer_contact": "customer_contact",
-        "payment_gateway": "payment_gateway",
-        "shop_id": "shop_id",
-        "parent_id": "parent_id",
-    }
+class OrderFilters(ListFilterSet):
+    search_fields = {name: name for name in ORDER_SEARCH_FIELDS}
     order_fields = {name: name for name in ("id", "created_at", "updated_at", "order_status", "total")}
     relations = {
         "shop": "shop__logo",
         "customer": "customer",
-        "products": "lines",  # there in any case, as clients ask for them by name
+        "products": "lines",  # always in the response; clients name it all the same
         "children": "children",
         "children.shop": "children__shop__logo",
     }
-    shop_id = WholeNumberFilter(help_text="To the people of this shop: its own orders, a part of each customer's.")
+    shop_id = IntegerFilter(help_text="Id of a shop that you own or work in: lists the orders that this shop delivers.")
 
     class Meta:
         model = Order
         fields: list[str] = []
 
 
-class RefundFilters(ListFilters):
+class RefundFilters(ListFilterSet):
     search_fields = {
         "status": "status",
         "order_id": "order_id",
@@ -37,8 +34,8 @@ class RefundFilters(ListFilters):
     }
     order_fields = {name: name for name in ("id", "created_at", "updated_at", "amount", "status")}
     relations = {"order": "order", "shop": "shop__logo"}
-    shop_id = WholeNumberFilter()
-    order_id = WholeNumberFilter()
+    shop_id = IntegerFilter(help_text="Id of a shop.")
+    order_id = IntegerFilter(help_text="Id of an order.")
 
     class Meta:
         model = Refund

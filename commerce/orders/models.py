@@ -1,13 +1,14 @@
-"""Orders as a two-level tree: a parent is what the customer pays, with a child for each shop that delivers a part.
+"""Models of orders, order lines and refunds.
 
-The lines belong to the children. Money is in the minor units of the order's currency.
+An order is a tree of two levels: the parent is what the customer pays, and it has a child for each shop that delivers.
+Order lines belong to the children. Money is in minor units of the order's currency.
 """
 
 import secrets
 from typing import Self
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Prefetch, Q
 
 from commerce.catalog.models import Product, Variation
 from commerce.shops.models import Shop
@@ -16,34 +17,43 @@ from shared.accounts.roles import Role
 
 
 def new_tracking_number() -> str:
-    """76 random bits behind a letter, so that it is never taken for an id."""
-    return tracking_number(secrets.randbits(76))
+    """Return a random tracking number; migrations refer to this function."""
+    return format_tracking_number(secrets.randbits(76))
 
 
-def tracking_number(bits: int) -> str:
-    """The tracking number that these 76 bits spell."""
+def format_tracking_number(bits: int) -> str:
+    """Return 76 bits as a tracking number. Its leading letter sets it apart from an id."""
     return f"S{bits:019X}"
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
     def for_user(self, user: User) -> Self:
-        """What this user bought, and what is bought in the shops they own or work in; everything for a super admin."""
+        """Return the user's own orders and those of the shops they own or work in, or all for a super admin."""
         if user.role == Role.SUPER_ADMIN:
             return self.all()
         return self.filter(Q(customer=user) | Q(shop__in=Shop.objects.for_user(user)))
 
     def of_customer(self, user: User) -> Self:
-        """What this user bought, as they paid for it: the parents."""
+        """Return the parent orders that this user placed."""
         return self.filter(customer=user, parent=None)
 
     def managed_by(self, user: User) -> Self:
-        """The orders that this user fulfils: children of their own shops; of every shop for a super admin."""
+        """Return the orders that this user fulfils: the children of their shops, or of all for a super admin."""
         return self.filter(shop__in=Shop.objects.managed_by(user))
+
+    def for_response(self) -> Self:
+        """Prefetch children, lines, products and images in four queries."""
+        lines = OrderLine.objects.select_related("product__image").order_by("id")
+        children = Prefetch("children", Order.objects.order_by("id"))
+        return self.prefetch_related(children, Prefetch("lines", lines), Prefetch("children__lines", lines))
 
 
 class Order(models.Model):
-    """A parent (no shop, no parent) or the part of it that one shop delivers. Fee and tax are the parent's alone; a
-    parent's amount and discount are the sums of its children's."""
+    """A parent order, or a child: the part of a parent that one shop delivers.
+
+    A parent has no shop. Only a parent has a delivery fee and sales tax; its amount and discount are the sums of its
+    children's.
+    """
 
     class Status(models.TextChoices):
         PENDING = "pending"
@@ -55,7 +65,7 @@ class Order(models.Model):
         AT_LOCAL_FACILITY = "at-local-facility"
         OUT_FOR_DELIVERY = "out-for-delivery"
 
-    # The indexes below serve these three look-ups: none of their own.
+    # No indexes of their own: the composite indexes in Meta serve these three foreign keys.
     parent = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children", db_index=False
     )
@@ -85,7 +95,7 @@ class Order(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            # Without the parents: SQLite would else read all of them to find those of a few customers.
+            # Without parents: SQLite would otherwise read all of them to find those of a few customers.
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="commerce_order_of_parent"),
             models.Index(
                 fields=["customer", "-created_at", "-id"],
@@ -95,7 +105,7 @@ class Order(models.Model):
             models.Index(
                 fields=["shop", "-created_at", "-id"], condition=Q(shop__isnull=False), name="commerce_order_of_shop"
             ),
-            # For the figures: what customers have left of shops, once orders went.
+            # For analytics: the remaining orders of a customer in a shop after some were deleted.
             models.Index(fields=["customer", "shop"], condition=Q(shop__isnull=False), name="commerce_order_of_pair"),
             models.Index(fields=["order_status", "-id"], name="commerce_order_by_status"),
         ]
@@ -144,7 +154,7 @@ class Order(models.Model):
 
 
 class OrderLine(models.Model):
-    """A product in one shop's order, at the price of the day it was bought."""
+    """A quantity of a product in a child order, at the price when it was bought."""
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="lines")
     product = models.ForeignKey(Product, on_delete=models.PROTECT, related_name="order_lines")
@@ -170,18 +180,18 @@ class OrderLine(models.Model):
 
 class RefundQuerySet(models.QuerySet["Refund"]):
     def for_user(self, user: User) -> Self:
-        """What this user asked for, and what is asked of the shops they own or work in; all for a super admin."""
+        """Return the user's own refunds and those of the shops they own or work in, or all for a super admin."""
         if user.role == Role.SUPER_ADMIN:
             return self.all()
         return self.filter(Q(customer=user) | Q(shop__in=Shop.objects.for_user(user)))
 
     def managed_by(self, user: User) -> Self:
-        """The refunds that this user decides: of the shops they own; all for a super admin."""
+        """Return the refunds that this user decides: those of the shops they own, or all for a super admin."""
         return self.all() if user.role == Role.SUPER_ADMIN else self.filter(shop__owner=user)
 
 
 class Refund(models.Model):
-    """Money asked back for an order: from the shop of a child, or from the platform for a parent."""
+    """A refund that a customer requests: from the shop for a child order, from the platform for a parent."""
 
     class Status(models.TextChoices):
         REQUESTED = "requested"
@@ -189,7 +199,7 @@ class Refund(models.Model):
         REJECTED = "rejected"
 
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="refunds")
-    # The order's own, here for the lists; the indexes below serve the look-ups.
+    # Copies of the order's customer and shop, for the lists; the composite indexes in Meta serve them.
     customer = models.ForeignKey(User, on_delete=models.PROTECT, related_name="refunds", db_index=False)
     shop = models.ForeignKey(
         Shop, on_delete=models.PROTECT, null=True, blank=True, related_name="refunds", db_index=False

@@ -1,27 +1,31 @@
-"""What orders keep about a person. The books need what was bought and paid; where it went they do not."""
+"""Rules for exporting and erasing the personal data in orders.
+
+Bookkeeping needs what was bought and paid; it does not need contacts and addresses.
+"""
 
 from commerce.orders.models import Order, Refund
 from shared.accounts.models import User
-from shared.accounts.person_rules import blanked
+from shared.personal_data import overwrite_rows
 
 Status = Order.Status
-UNDER_WAY = (Status.PENDING, Status.PROCESSING, Status.AT_LOCAL_FACILITY, Status.OUT_FOR_DELIVERY)
+STATUSES_IN_PROGRESS = (Status.PENDING, Status.PROCESSING, Status.AT_LOCAL_FACILITY, Status.OUT_FOR_DELIVERY)
 
 
-def orders_under_way(user: User) -> str:
-    numbers = Order.objects.filter(customer=user, parent=None, order_status__in=UNDER_WAY).values_list(
-        "tracking_number", flat=True
-    )
-    return f"These orders are under way: {', '.join(numbers)}. Complete or cancel them first." if numbers else ""
+def orders_in_progress_blocker(user: User) -> str:
+    """Return why a customer with orders in progress cannot be erased, or an empty string."""
+    orders = Order.objects.filter(customer=user, parent=None, order_status__in=STATUSES_IN_PROGRESS)
+    numbers = orders.values_list("tracking_number", flat=True)
+    return f"These orders are in progress: {', '.join(numbers)}. Complete or cancel them first." if numbers else ""
 
 
-def refunds_asked_for(user: User) -> str:
-    asked = Refund.objects.filter(customer=user, status=Refund.Status.REQUESTED).count()
-    return f"{asked} refunds that they asked for are not decided. Decide them first." if asked else ""
+def open_refunds_blocker(user: User) -> str:
+    """Return why a customer with undecided refunds cannot be erased, or an empty string."""
+    count = Refund.objects.filter(customer=user, status=Refund.Status.REQUESTED).count()
+    return f"{count} of their refund requests are not decided. Decide them first." if count else ""
 
 
 RULES = (
-    blanked(Refund, "customer", reason=""),
-    blanked(Order, "customer", customer_contact="", billing_address={}, shipping_address={}),
+    overwrite_rows(Refund, "customer", reason=""),
+    overwrite_rows(Order, "customer", customer_contact="", billing_address={}, shipping_address={}),
 )
-HINDRANCES = (orders_under_way, refunds_asked_for)
+ERASURE_BLOCKERS = (orders_in_progress_blocker, open_refunds_blocker)

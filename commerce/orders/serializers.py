@@ -1,4 +1,4 @@
-"""The wire shapes of orders and refunds."""
+"""Serializers of orders and refunds."""
 
 from typing import Any
 
@@ -8,30 +8,44 @@ from rest_framework import serializers
 from commerce.addresses.validators import validate_address
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.orders.models import Order, OrderLine, Refund
-from commerce.orders.pricing import WantedLine
-from commerce.orders.services import Delivery
-from commerce.shops.records import ShopNameSerializer
+from commerce.orders.pricing import RequestedLine
+from commerce.orders.services import DeliveryDetails
+from commerce.shops.serializers import ShopSummarySerializer
 from shared.accounts.models import User
-from shared.api.money import LARGEST_MINOR_UNITS, MoneyField
-from shared.api.query import LARGEST_INTEGER
-from shared.api.relations import RelationsSerializer
+from shared.api.lists.relations import RelationsSerializer
+from shared.api.money import MAX_MINOR_UNITS, MoneyField
+from shared.api.query_params import MAX_INTEGER
 
-MOST_LINES = 100
-LARGEST_QUANTITY = 10_000
-LONGEST_REASON = 2_000
+MAX_LINES = 100
+MAX_LINE_QUANTITY = 10_000
+MAX_REASON_LENGTH = 2_000
 
 
 class OrderCustomerSerializer(serializers.ModelSerializer[User]):
+    """The customer of an order."""
+
     class Meta:
         model = User
         fields = ["id", "name", "email"]
+        extra_kwargs = {
+            "name": {"help_text": "Name of the customer."},
+            "email": {"help_text": "E-mail address of the customer."},
+        }
 
 
 class PivotSerializer(serializers.ModelSerializer[OrderLine]):
-    order_quantity = serializers.IntegerField(source="quantity")
-    unit_price = MoneyField(currency_source="order.currency", read_only=True)
-    subtotal = MoneyField(currency_source="order.currency", read_only=True)
-    variation_option_id = serializers.IntegerField(source="variation_id", allow_null=True)
+    """Quantity and price of a product in an order."""
+
+    order_quantity = serializers.IntegerField(source="quantity", help_text="Number of pieces ordered.")
+    unit_price = MoneyField(
+        currency_source="order.currency", read_only=True, help_text="Price of one piece when it was ordered."
+    )
+    subtotal = MoneyField(
+        currency_source="order.currency", read_only=True, help_text="Price of all pieces of this line."
+    )
+    variation_option_id = serializers.IntegerField(
+        source="variation_id", allow_null=True, help_text="Id of the variation, or null."
+    )
 
     class Meta:
         model = OrderLine
@@ -39,13 +53,15 @@ class PivotSerializer(serializers.ModelSerializer[OrderLine]):
 
 
 class OrderedProductSerializer(serializers.ModelSerializer[OrderLine]):
-    """A product as it was bought: what it is in the shop, and under `pivot` how many of it at which price."""
+    """A product in an order: the product as the shop shows it now, and what was ordered in `pivot`."""
 
-    id = serializers.IntegerField(source="product_id")
-    name = serializers.CharField(source="product.name")
-    slug = serializers.CharField(source="product.slug")
-    image = AttachmentRecordSerializer(source="product.image", allow_null=True)
-    pivot = PivotSerializer(source="*")
+    id = serializers.IntegerField(source="product_id", help_text="Id of the product.")
+    name = serializers.CharField(source="product.name", help_text="Name of the product.")
+    slug = serializers.CharField(source="product.slug", help_text="Slug of the product.")
+    image = AttachmentRecordSerializer(
+        source="product.image", allow_null=True, help_text="Main image of the product, or null."
+    )
+    pivot = PivotSerializer(source="*", help_text="Ordered quantity and price.")
 
     class Meta:
         model = OrderLine
@@ -57,82 +73,113 @@ ORDER_FIELDS = [
     "delivery_fee", "discount", "paid_total", "total", "refunded_total", "shop_id", "parent_id", "payment_gateway",
     "billing_address", "shipping_address", "products", "created_at", "updated_at", "shop",
 ]  # fmt: skip
+ORDER_HELP_TEXTS = {
+    "tracking_number": {"help_text": "Number that identifies the order to people."},
+    "customer_id": {"help_text": "Id of the customer."},
+    "customer_contact": {"help_text": "Telephone number or another contact of the customer."},
+    "order_status": {"help_text": "Status; that of a whole order follows from the orders of its shops."},
+    "currency": {"help_text": "Currency of all amounts, an ISO 4217 code."},
+    "shop_id": {"help_text": "Id of the shop that delivers; null for a whole order."},
+    "parent_id": {"help_text": "Id of the whole order; null if this is one."},
+    "payment_gateway": {"help_text": "Payment method as the customer sent it."},
+}
 
 
-class OrderRecordSerializer(RelationsSerializer):
-    """What an order and a shop's part of one have alike. Money is in major units of the order's currency."""
+class BaseOrderSerializer(RelationsSerializer):
+    """The fields that parent and child orders have in common. Amounts are in major units of `currency`."""
 
-    amount = MoneyField(read_only=True)
-    sales_tax = MoneyField(read_only=True)
-    delivery_fee = MoneyField(read_only=True)
-    discount = MoneyField(read_only=True)
-    paid_total = MoneyField(read_only=True)
-    total = MoneyField(read_only=True)
-    refunded_total = MoneyField(read_only=True)
-    billing_address = serializers.DictField(read_only=True)
-    shipping_address = serializers.DictField(read_only=True)
-    shop = ShopNameSerializer(read_only=True, allow_null=True)
+    amount = MoneyField(read_only=True, help_text="Sum of the products, without tax and delivery.")
+    sales_tax = MoneyField(read_only=True, help_text="Sales tax; 0 for the order of one shop.")
+    delivery_fee = MoneyField(read_only=True, help_text="Delivery fee; 0 for the order of one shop.")
+    discount = MoneyField(read_only=True, help_text="Discount that is subtracted from the amount.")
+    paid_total = MoneyField(read_only=True, help_text="What the customer pays, and at most gets back.")
+    total = MoneyField(read_only=True, help_text="Amount plus tax and fee minus discount.")
+    refunded_total = MoneyField(read_only=True, help_text="Sum of the approved refunds.")
+    billing_address = serializers.DictField(read_only=True, help_text="Billing address as it was sent.")
+    shipping_address = serializers.DictField(read_only=True, help_text="Shipping address as it was sent.")
+    shop = ShopSummarySerializer(read_only=True, allow_null=True, help_text="Shop. Only with `with=shop`.")
 
 
-class OrderPartSerializer(OrderRecordSerializer):
-    """A shop's part of an order."""
+class ChildOrderSerializer(BaseOrderSerializer):
+    """The part of an order that one shop delivers."""
 
-    products = OrderedProductSerializer(source="lines", many=True, read_only=True)
+    products = OrderedProductSerializer(source="lines", many=True, read_only=True, help_text="Ordered products.")
 
     class Meta:
         model = Order
         fields = ORDER_FIELDS
         relations = ["shop"]
+        extra_kwargs = ORDER_HELP_TEXTS
 
 
-class OrderSerializer(OrderRecordSerializer):
-    """An order. A parent's `products` are those of all its shops, and `children` the parts; a part has no children."""
+class OrderSerializer(BaseOrderSerializer):
+    """An order: a whole order with a child for each shop, or one of these children."""
 
-    products = serializers.SerializerMethodField()
-    children = OrderPartSerializer(many=True, read_only=True)
-    customer = OrderCustomerSerializer(read_only=True)
+    products = serializers.SerializerMethodField(help_text="Ordered products; of a whole order those of all shops.")
+    children = ChildOrderSerializer(
+        many=True, read_only=True, help_text="Orders of the shops; empty unless this is a whole order."
+    )
+    customer = OrderCustomerSerializer(read_only=True, help_text="Customer. Only with `with=customer`.")
 
     class Meta:
         model = Order
         fields = [*ORDER_FIELDS, "children", "customer"]
         relations = ["shop", "customer"]
+        extra_kwargs = ORDER_HELP_TEXTS
 
     @extend_schema_field(OrderedProductSerializer(many=True))
     def get_products(self, order: Order) -> Any:
-        parts = order.children.all() if order.is_parent else [order]
-        lines = [line for part in parts for line in part.lines.all()]
+        orders = order.children.all() if order.is_parent else [order]
+        lines = [line for one in orders for line in one.lines.all()]
         return OrderedProductSerializer(lines, many=True, context=self.context).data
 
 
-class WantedLineSerializer(serializers.Serializer[Any]):
-    """So many of a product. Prices that are sent along are not looked at."""
+class RequestedLineSerializer(serializers.Serializer[Any]):
+    """A quantity of a product in a new order. Prices are ignored."""
 
-    product_id = serializers.IntegerField(min_value=1, max_value=LARGEST_INTEGER)
-    order_quantity = serializers.IntegerField(min_value=1, max_value=LARGEST_QUANTITY)
+    product_id = serializers.IntegerField(min_value=1, max_value=MAX_INTEGER, help_text="Id of a product.")
+    order_quantity = serializers.IntegerField(
+        min_value=1, max_value=MAX_LINE_QUANTITY, help_text="Number of pieces to order."
+    )
     variation_option_id = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_INTEGER, required=False, allow_null=True
+        min_value=1,
+        max_value=MAX_INTEGER,
+        required=False,
+        allow_null=True,
+        help_text="Id of a variation; required for a variable product.",
     )
 
 
-def _validate_sent_address(value: dict[str, Any]) -> None:
-    if value:  # an order may do without
+def _validate_optional_address(value: dict[str, Any]) -> None:
+    if value:
         validate_address(value)
 
 
 class NewOrderSerializer(serializers.Serializer[Any]):
-    """What a customer sends. Everything that costs is worked out by the server."""
+    """A new order. The server computes prices, tax and delivery fee."""
 
-    products = WantedLineSerializer(many=True, allow_empty=False, max_length=MOST_LINES)  # type: ignore[call-arg]
-    customer_contact = serializers.CharField(max_length=64, required=False, allow_blank=True, help_text="A telephone.")
-    payment_gateway = serializers.RegexField(
-        r"^[A-Za-z0-9_-]{1,64}\Z", required=False, help_text="How it is paid; kept as it is. Default: CASH_ON_DELIVERY."
+    products = RequestedLineSerializer(  # type: ignore[call-arg]
+        many=True, allow_empty=False, max_length=MAX_LINES, help_text="Products to order."
     )
-    billing_address = serializers.DictField(required=False, validators=[_validate_sent_address])
-    shipping_address = serializers.DictField(required=False, validators=[_validate_sent_address])
+    customer_contact = serializers.CharField(
+        max_length=64, required=False, allow_blank=True, help_text="Telephone number or another contact."
+    )
+    payment_gateway = serializers.RegexField(
+        r"^[A-Za-z0-9_-]{1,64}\Z",
+        required=False,
+        help_text="Payment method, stored as it is. Default: CASH_ON_DELIVERY.",
+    )
+    billing_address = serializers.DictField(
+        required=False, validators=[_validate_optional_address], help_text="Any JSON object of up to 16 KiB."
+    )
+    shipping_address = serializers.DictField(
+        required=False, validators=[_validate_optional_address], help_text="Any JSON object of up to 16 KiB."
+    )
 
-    def lines(self) -> list[WantedLine]:
+    def lines(self) -> list[RequestedLine]:
+        """Return the products of a valid body for `place_order`."""
         return [
-            WantedLine(
+            RequestedLine(
                 product_id=line["product_id"],
                 quantity=line["order_quantity"],
                 variation_id=line.get("variation_option_id"),
@@ -140,57 +187,71 @@ class NewOrderSerializer(serializers.Serializer[Any]):
             for line in self.validated_data["products"]
         ]
 
-    def delivery(self) -> Delivery:
-        return Delivery(**{name: value for name, value in self.validated_data.items() if name != "products"})
+    def delivery(self) -> DeliveryDetails:
+        """Return all but the products of a valid body for `place_order`."""
+        return DeliveryDetails(**{name: value for name, value in self.validated_data.items() if name != "products"})
 
 
 class OrderStatusSerializer(serializers.Serializer[Any]):
-    order_status = serializers.ChoiceField(choices=Order.Status.choices)
+    order_status = serializers.ChoiceField(
+        choices=Order.Status.choices,
+        help_text="New status: forward in the delivery, `cancelled` or `failed`. `refunded` is set by refunds.",
+    )
 
 
 class RefundedOrderSerializer(serializers.ModelSerializer[Order]):
-    total = MoneyField(read_only=True)
-    refunded_total = MoneyField(read_only=True)
+    """The order of a refund."""
+
+    total = MoneyField(read_only=True, help_text="What the customer pays for the order.")
+    refunded_total = MoneyField(read_only=True, help_text="Sum of the approved refunds.")
 
     class Meta:
         model = Order
         fields = ["id", "tracking_number", "order_status", "currency", "total", "refunded_total"]
+        extra_kwargs = ORDER_HELP_TEXTS
 
 
 class RefundSerializer(RelationsSerializer):
-    """Money asked back. `shop_id` is null where it is asked of the platform, for a whole order."""
+    """A refund that a customer requested."""
 
-    amount = MoneyField(currency_source="order.currency", read_only=True)
-    order = RefundedOrderSerializer(read_only=True)
-    shop = ShopNameSerializer(read_only=True, allow_null=True)
+    amount = MoneyField(currency_source="order.currency", read_only=True, help_text="Amount in the order's currency.")
+    order = RefundedOrderSerializer(read_only=True, help_text="Order. Only with `with=order`.")
+    shop = ShopSummarySerializer(read_only=True, allow_null=True, help_text="Shop. Only with `with=shop`.")
 
     class Meta:
         model = Refund
         fields = [
-            "id",
-            "order_id",
-            "shop_id",
-            "amount",
-            "status",
-            "reason",
-            "created_at",
-            "updated_at",
-            "order",
-            "shop",
-        ]
+            "id", "order_id", "shop_id", "amount", "status", "reason", "created_at", "updated_at", "order", "shop",
+        ]  # fmt: skip
         relations = ["order", "shop"]
+        extra_kwargs = {
+            "order_id": {"help_text": "Id of the order."},
+            "shop_id": {"help_text": "Id of the shop that decides; null if the platform does."},
+            "status": {"help_text": "Status of the request."},
+            "reason": {"help_text": "Reason that the customer gave."},
+        }
 
 
 class RefundedOrderIdSerializer(serializers.Serializer[Any]):
-    order_id = serializers.IntegerField(min_value=1, max_value=LARGEST_INTEGER)
+    order_id = serializers.IntegerField(min_value=1, max_value=MAX_INTEGER, help_text="Id of an order of yours.")
 
 
 class NewRefundSerializer(RefundedOrderIdSerializer):
-    """What a customer asks back of an order, which is the serializer's instance; without `amount`, all that is left."""
+    """A new refund of the order that is the serializer's instance."""
 
-    amount = MoneyField(required=False, allow_null=True, min_value=1, max_value=LARGEST_MINOR_UNITS)
-    currency = serializers.CharField(required=False, help_text="The order's; nothing else is taken.")
-    reason = serializers.CharField(max_length=LONGEST_REASON, required=False, allow_blank=True)
+    amount = MoneyField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_MINOR_UNITS,
+        help_text="Amount in major units of the order's currency. Default: all that can still be refunded.",
+    )
+    currency = serializers.CharField(
+        required=False, max_length=3, help_text="Must be the order's currency if it is sent."
+    )
+    reason = serializers.CharField(
+        max_length=MAX_REASON_LENGTH, required=False, allow_blank=True, help_text="Reason, for those who decide."
+    )
 
     def validate_currency(self, currency: str) -> str:
         if currency != self.instance.currency:  # type: ignore[union-attr]
@@ -199,4 +260,6 @@ class NewRefundSerializer(RefundedOrderIdSerializer):
 
 
 class RefundDecisionSerializer(serializers.Serializer[Any]):
-    status = serializers.ChoiceField(choices=[Refund.Status.APPROVED, Refund.Status.REJECTED])
+    status = serializers.ChoiceField(
+        choices=[Refund.Status.APPROVED, Refund.Status.REJECTED], help_text="Decision on the refund."
+    )

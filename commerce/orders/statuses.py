@@ -1,4 +1,4 @@
-"""Which state an order may go to from which, and what a parent's state is. Data and one pure function."""
+"""Allowed transitions between order statuses, and the status that a parent order derives from its children."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,8 +6,8 @@ from commerce.orders.models import Order
 
 S = Order.Status
 
-# Forward, by any number of steps, until it is complete; out of the way to it by cancelling or failing. What came back
-# to the local facility goes out again. Refunded is nobody's choice: an order gets there when its money is given back.
+# Forward by any number of steps until complete, or out by cancelled or failed. An order that came back to the local
+# facility goes out again. `refunded` is never chosen: an order becomes refunded when its whole payment is refunded.
 TRANSITIONS: Mapping[str, frozenset[str]] = {
     S.PENDING: frozenset({S.PROCESSING, S.AT_LOCAL_FACILITY, S.OUT_FOR_DELIVERY, S.COMPLETE, S.CANCELLED, S.FAILED}),
     S.PROCESSING: frozenset({S.AT_LOCAL_FACILITY, S.OUT_FOR_DELIVERY, S.COMPLETE, S.CANCELLED, S.FAILED}),
@@ -18,15 +18,18 @@ TRANSITIONS: Mapping[str, frozenset[str]] = {
     S.FAILED: frozenset(),
     S.REFUNDED: frozenset(),
 }
-# Nothing is delivered, or it came back: the goods are in stock again.
+# Statuses in which nothing was delivered or everything came back: the products are in stock again.
 STOCK_RETURNED = frozenset({S.CANCELLED, S.FAILED, S.REFUNDED})
 
-_PROGRESS = (S.PENDING, S.PROCESSING, S.AT_LOCAL_FACILITY, S.OUT_FOR_DELIVERY, S.COMPLETE)
-_ENDINGS = (S.REFUNDED, S.FAILED, S.CANCELLED)
+_IN_PROGRESS = (S.PENDING, S.PROCESSING, S.AT_LOCAL_FACILITY, S.OUT_FOR_DELIVERY, S.COMPLETE)
+_ENDED = (S.REFUNDED, S.FAILED, S.CANCELLED)
 
 
 def parent_status(children: Collection[str]) -> Order.Status:
-    """The state of an order that these are the parts of: that of the part that is furthest behind, of those that are
-    still to be had; where none is, refunded before failed before cancelled."""
-    order = _PROGRESS if any(status in _PROGRESS for status in children) else _ENDINGS
-    return next(status for status in order if status in children)
+    """Return the status of a parent order from the statuses of its children.
+
+    It is that of the child furthest behind among those still in progress or complete; if there is none, refunded comes
+    before failed before cancelled.
+    """
+    precedence = _IN_PROGRESS if any(status in _IN_PROGRESS for status in children) else _ENDED
+    return next(status for status in precedence if status in children)

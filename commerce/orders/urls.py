@@ -1,12 +1,10 @@
 """Routes of orders and refunds, under /api."""
 
-from django.urls import path
+from commerce.orders.views import OrderViewSet, RefundViewSet
+from shared.api.viewsets import ApiRouter
 
-from commerce.orders.views import OrderListView, OrderView, RefundListView, RefundView
+router = ApiRouter()
+router.register("orders", OrderViewSet)
+router.register("refunds", RefundViewSet)
 
-urlpatterns = [
-    path("orders", OrderListView.as_view()),
-    path("orders/<slug:key>", OrderView.as_view()),
-    path("refunds", RefundListView.as_view()),
-    path("refunds/<id:pk>", RefundView.as_view()),
-]
+urlpatterns = router.urls

@@ -1,4 +1,4 @@
-"""Reviews and questions, for the people who run the platform: to be read, and taken down."""
+"""Admin pages of reviews and questions, which can be viewed and taken down but not edited."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,58 +10,59 @@ from django.utils import timezone
 from django.utils.text import Truncator
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from commerce.moderation.services import accept_report
 from commerce.reviews.models import Question, Review
+from commerce.reviews.moderation_hooks import hooks
+from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin
 from shared.api.errors import ApiError
-from shared.api.fast_admin import EmptyFilter, FastAdmin
 
-SHOWN_CHARACTERS = 120
+MAX_EXCERPT_LENGTH = 120
 
 
-def beginning_of(name: str) -> Callable[[Any], str]:
-    """A column with the beginning of a long text."""
+def excerpt_column(name: str) -> Callable[[Any], str]:
+    """Return a column with the beginning of a long text."""
 
     @admin.display(description=name.capitalize(), empty_value="-")
-    def shown(row: Any) -> str:
-        return Truncator(getattr(row, name)).chars(SHOWN_CHARACTERS)
+    def excerpt(row: Any) -> str:
+        return Truncator(getattr(row, name)).chars(MAX_EXCERPT_LENGTH)
 
-    return shown
+    return excerpt
 
 
-class ContentAdmin(FastAdmin):
+class ContentAdmin(LargeTableAdmin):
+    """Common base of the pages of reviews and questions."""
+
     list_select_related = ["product", "user"]
     list_filter: list[Any] = [
-        ["deleted_at", EmptyFilter],
+        ["deleted_at", IndexedEmptyFieldListFilter],
         ["product", AutocompleteSelectFilter],
         ["shop", AutocompleteSelectFilter],
     ]
     search_fields = ["user__email", "product__slug"]
-    search_help_text = "The beginning of the author's e-mail or of a product's name, or an id"
+    search_help_text = "Start of the author's e-mail address or of a product's name, or an id"
     actions = ["take_down"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What customers wrote is not rewritten."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """The action hides it, and the row stays."""
+        """Return False: `take_down` hides content and keeps its row."""
         return False
 
-    def accept(self, request: HttpRequest, contents: "QuerySet[Any]") -> None:
-        """As a moderator does in the queue: logged, and to be undone there."""
+    def take_down_all(self, request: HttpRequest, contents: "QuerySet[Any]") -> None:
+        """Take content down as a moderator does in the queue, with an audit entry and a chance to undo it there."""
         for content in contents:
-            kind, now = type(content).__name__, timezone.now()
+            model_type, now = type(content).__name__, timezone.now()
             try:
-                accept_report(model_type=kind, model_id=content.pk, moderator=request.user, now=now)  # type: ignore[arg-type]
+                hooks.take_down(model_type=model_type, model_id=content.pk, moderator=request.user, now=now)
             except ApiError as error:
                 self.message_user(request, f"{content}: {error}", messages.ERROR)
 
 
 class RatingFilter(admin.SimpleListFilter):
-    """Django's own asks the table which ratings there are, and so reads all of it."""
+    """Filter by rating. Django's own filter would read the whole table to find which ratings exist."""
 
     title = parameter_name = "rating"
 
@@ -69,8 +70,8 @@ class RatingFilter(admin.SimpleListFilter):
         return [(str(stars), f"{stars} of 5") for stars in range(1, 6)]
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
-        chosen = self.value()
-        return queryset.filter(rating=chosen) if chosen in dict(self.lookup_choices) else queryset
+        rating = self.value()
+        return queryset.filter(rating=rating) if rating in dict(self.lookup_choices) else queryset
 
 
 @admin.register(Review)
@@ -78,7 +79,7 @@ class ReviewAdmin(ContentAdmin):
     list_display = [
         "product",
         "rating",
-        beginning_of("comment"),
+        excerpt_column("comment"),
         "user",
         "abusive_reports_count",
         "created_at",
@@ -86,23 +87,23 @@ class ReviewAdmin(ContentAdmin):
     ]
     list_filter = [RatingFilter, *ContentAdmin.list_filter]
 
-    @admin.action(description="Take down: off every list, and out of the product's rating")
+    @admin.action(description="Take down: remove from every list and from the product's rating")
     def take_down(self, request: HttpRequest, reviews: "QuerySet[Review]") -> None:
-        self.accept(request, reviews.filter(deleted_at=None))
+        self.take_down_all(request, reviews.filter(deleted_at=None))
 
 
 @admin.register(Question)
 class QuestionAdmin(ContentAdmin):
     list_display = [
         "product",
-        beginning_of("question"),
-        beginning_of("answer"),
+        excerpt_column("question"),
+        excerpt_column("answer"),
         "user",
         "abusive_reports_count",
         "created_at",
         "deleted_at",
     ]
 
-    @admin.action(description="Take down: off every list")
+    @admin.action(description="Take down: remove from every list")
     def take_down(self, request: HttpRequest, questions: "QuerySet[Question]") -> None:
-        self.accept(request, questions.filter(deleted_at=None))
+        self.take_down_all(request, questions.filter(deleted_at=None))

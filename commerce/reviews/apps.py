@@ -1,4 +1,4 @@
-"""Django's name for this app, and which of its texts are searched for words (`shared/api/text_indexes`)."""
+"""Configuration of the reviews app. `searched_texts` names the columns with trigram indexes (`text_indexes`)."""
 
 from django.apps import AppConfig
 
@@ -7,4 +7,4 @@ class ReviewsConfig(AppConfig):
     name = "commerce.reviews"
     label = "commerce_reviews"
     verbose_name = "Reviews"
-    searched_texts = {"review": ["comment"], "question": ["question", "answer"]}
+    text_search_fields = {"review": ["comment"], "question": ["question", "answer"]}

@@ -1,4 +1,4 @@
-"""Reviews and questions: what customers write about products. Deleting one keeps the row."""
+"""Models of reviews and questions. Deleting one keeps its row."""
 
 from typing import Self, TypeVar
 
@@ -16,32 +16,32 @@ ContentT = TypeVar("ContentT", bound="Content")
 
 
 class ContentQuerySet(models.QuerySet[ContentT]):
-    def standing(self) -> Self:
-        """What is not deleted, hidden or not."""
+    def not_deleted(self) -> Self:
+        """Return what is not deleted, hidden or not."""
         return self.filter(deleted_at=None)
 
     def visible(self) -> Self:
-        """What anybody may read."""
-        return self.standing().filter(hidden_at=None)
+        """Return what everybody may read."""
+        return self.not_deleted().filter(hidden_at=None)
 
     def for_author(self, user: User) -> Self:
-        """What this user may take back: their own, hidden or not; anything for a super admin."""
-        standing = self.standing()
-        return standing if user.role == Role.SUPER_ADMIN else standing.filter(user=user)
+        """Return what this user may delete: their own, hidden or not, or all for a super admin."""
+        content = self.not_deleted()
+        return content if user.role == Role.SUPER_ADMIN else content.filter(user=user)
 
     def managed_by(self, user: User) -> Self:
-        """What is written about the shops that this user owns or works in; about every shop for a super admin."""
+        """Return what is visible about the shops that this user owns or works in, or all for a super admin."""
         return self.visible().filter(shop__in=Shop.objects.managed_by(user))
 
 
 class Content(models.Model):
-    """What is common to all that customers write; each kind can be reported."""
+    """Common fields of reviews and questions, both of which can be reported."""
 
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="%(class)ss")
     product = models.ForeignKey(Product, on_delete=models.PROTECT, related_name="%(class)ss")
     shop = models.ForeignKey(Shop, on_delete=models.PROTECT, related_name="%(class)ss")
     abusive_reports_count = models.PositiveIntegerField(default=0)
-    hidden_at = models.DateTimeField(null=True, blank=True)  # for now: until a moderator decides
+    hidden_at = models.DateTimeField(null=True, blank=True)  # until a moderator decides
     deleted_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
@@ -56,9 +56,11 @@ class Content(models.Model):
 
 
 class Review(Content):
-    """A customer's opinion of a product: one for each order they bought it in, and one without an order."""
+    """A customer's review of a product: one for each order with it, and one without an order."""
 
-    # Always the parent, whichever order of the tree was named.
+    audited_fields = ("comment", "rating")  # kept in the audit log when somebody else deletes it
+
+    # The parent order, whichever order of the tree was sent.
     order = models.ForeignKey(Order, on_delete=models.PROTECT, null=True, blank=True, related_name="reviews")
     rating = models.PositiveSmallIntegerField()
     comment = models.TextField(blank=True)
@@ -95,6 +97,8 @@ class Review(Content):
 
 class Question(Content):
     """A customer's question about a product, and the shop's answer."""
+
+    audited_fields = ("question", "answer")
 
     question = models.TextField()
     answer = models.TextField(blank=True)

@@ -1,4 +1,4 @@
-"""Every write to reviews and questions. A product's rating changes in the same transaction as its reviews."""
+"""Writes to reviews and questions. The rating of a product changes in the same transaction as its reviews."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,12 +8,12 @@ from django.db import IntegrityError, transaction
 from commerce.attachments.models import Attachment
 from commerce.catalog.models import Product
 from commerce.catalog.services import change_rating
-from commerce.moderation.cases import withdraw_case
 from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
+from commerce.reviews.moderation_hooks import hooks
 from shared.accounts.models import User
-from shared.api.errors import ApiError, ValidationFailed
-from shared.audit.services import record
+from shared.api.errors import ApiError, NotFound, ValidationFailed
+from shared.audit.services import record_audit_entry
 
 
 @transaction.atomic
@@ -27,12 +27,15 @@ def write_review(
     photo_ids: Sequence[int] = (),
     now: datetime,
 ) -> Review:
-    """A review of a product that is for sale: one for each of the user's orders of it, which may be named by the parent
-    or by the shop's part, and one without. Raises ApiError 404 for an order that is not the user's, 409 for a second
-    one, ValidationFailed for a product that is not for sale or not of that order, and for photos of others."""
-    product = _product(product_id)
-    order = None if order_id is None else _order_with(product, order_id, user)
-    photos = _own_photos(photo_ids, user)
+    """Create a review of a product that is for sale.
+
+    A user has one review for each order with the product, which may be a parent or a child, and one without an order.
+    Raises NotFound for another customer's order, ApiError 409 for a second review, and ValidationFailed for a product
+    that is not for sale or not in the order and for photos that the user did not upload.
+    """
+    product = _get_product_for_sale(product_id)
+    order = None if order_id is None else _get_parent_order(product, order_id, user)
+    photos = _lock_own_photos(photo_ids, user)
     try:
         with transaction.atomic():
             review = Review.objects.create(
@@ -54,94 +57,99 @@ def write_review(
 
 @transaction.atomic
 def delete_review(*, review_id: int, actor: User, now: datetime) -> None:
-    """Takes a review, and its stars, off the product. Raises ApiError 404 for one that is not `actor`'s."""
+    """Delete a review and take its rating off the product. Raises NotFound unless the actor may delete it."""
     review = Review.objects.for_author(actor).select_for_update().filter(pk=review_id).first()
     if review is None:
-        raise ApiError(404, "You have no review with this id.")
+        raise NotFound
     _delete(review, actor=actor, now=now)
 
 
 def ask_question(*, user: User, product_id: int, question: str, now: datetime) -> Question:
-    """A question to the shop about a product that is for sale. Raises ValidationFailed for any other product."""
-    product = _product(product_id)
+    """Create a question about a product that is for sale. Raises ValidationFailed for any other product."""
+    product = _get_product_for_sale(product_id)
     return Question.objects.create(
         user=user, product=product, shop_id=product.shop_id, question=question, created_at=now, updated_at=now
     )
 
 
 def answer_question(*, question_id: int, answer: str, actor: User, now: datetime) -> Question:
-    """The shop's answer, in the place of an earlier one. Raises ApiError 404 for a question to another shop."""
-    asked = Question.objects.managed_by(actor).filter(pk=question_id)
-    if not asked.update(answer=answer, answered_at=now, updated_at=now):
-        raise ApiError(404, "Your shops have no question with this id.")
-    return asked.get()
+    """Set the shop's answer, which replaces an earlier one. Raises NotFound for a question to another shop."""
+    questions = Question.objects.managed_by(actor).filter(pk=question_id)
+    if not questions.update(answer=answer, answered_at=now, updated_at=now):
+        raise NotFound
+    return questions.get()
 
 
 @transaction.atomic
 def delete_question(*, question_id: int, actor: User, now: datetime) -> None:
-    """Takes a question off every list. Raises ApiError 404 for one that is not `actor`'s."""
+    """Delete a question with its answer. Raises NotFound unless the actor may delete it."""
     question = Question.objects.for_author(actor).select_for_update().filter(pk=question_id).first()
     if question is None:
-        raise ApiError(404, "You have no question with this id.")
+        raise NotFound
     _delete(question, actor=actor, now=now)
-
-
-def _delete(content: Review | Question, *, actor: User, now: datetime) -> None:
-    """What its author takes back is their own affair; what somebody else deletes is logged, with the text."""
-    kind = type(content).__name__
-    set_visibility(content, deleted_at=now, hidden_at=content.hidden_at, now=now)
-    withdraw_case(model_type=kind, model_id=content.pk, now=now)
-    if content.user_id != actor.pk:
-        text = {
-            name: getattr(content, name)
-            for name in ("comment", "rating", "question", "answer")
-            if hasattr(content, name)
-        }
-        record(action="reviews.deleted", actor=actor, target_type=kind, target_id=content.pk, details=text, now=now)
 
 
 @transaction.atomic
 def set_visibility(
     content: Review | Question, *, deleted_at: datetime | None, hidden_at: datetime | None, now: datetime
 ) -> None:
-    """Hides, deletes or brings back what the caller has locked; a review's stars count while it is visible. `now`
-    becomes its `updated_at`. Raises ApiError 409 where the author has written another review in its place."""
+    """Hide, delete or restore content that the caller has locked. Only visible reviews count in the rating.
+
+    Raises ApiError 409 if a restored review would be the author's second one of the product.
+    """
     was_visible = content.is_visible
     content.deleted_at, content.hidden_at, content.updated_at = deleted_at, hidden_at, now
     try:
         with transaction.atomic():
             content.save(update_fields=["deleted_at", "hidden_at", "updated_at"])
     except IntegrityError:
-        raise ApiError(409, "Its author has written another review of this product since.") from None
+        raise ApiError(409, "The author has written another review of this product since.") from None
     if isinstance(content, Review) and content.is_visible != was_visible:
         sign = 1 if content.is_visible else -1
         change_rating(product_id=content.product_id, stars=sign * content.rating, count=sign)
 
 
-def _product(product_id: int) -> Product:
+def _delete(content: Review | Question, *, actor: User, now: datetime) -> None:
+    """Delete content and withdraw its moderation case. The audit log keeps what others than the author delete."""
+    model_type = type(content).__name__
+    set_visibility(content, deleted_at=now, hidden_at=content.hidden_at, now=now)
+    hooks.withdraw_case(model_type=model_type, model_id=content.pk, now=now)
+    if content.user_id != actor.pk:
+        details = {name: getattr(content, name) for name in content.audited_fields}
+        record_audit_entry(
+            action="reviews.deleted",
+            actor=actor,
+            target_type=model_type,
+            target_id=content.pk,
+            details=details,
+            now=now,
+        )
+
+
+def _get_product_for_sale(product_id: int) -> Product:
     product = Product.objects.public().filter(pk=product_id).first()
     if product is None:
         raise ValidationFailed({"product_id": ["There is no product for sale with this id."]})
     return product
 
 
-def _order_with(product: Product, order_id: int, user: User) -> Order:
-    """The parent of the tree in which this user bought the product."""
+def _get_parent_order(product: Product, order_id: int, user: User) -> Order:
+    """Return the parent of an order in which this user bought the product."""
     order = Order.objects.filter(customer=user, pk=order_id).select_related("parent").first()
     if order is None:
-        raise ApiError(404, "You have no order with this id.")
-    parts = [order] if order.parent else order.children.all()
-    # The order's few lines are looked through here: SQLite would begin with all that was ever sold of the product.
-    if product.pk not in OrderLine.objects.filter(order__in=parts).values_list("product_id", flat=True):
+        raise NotFound
+    children = [order] if order.parent else order.children.all()
+    # Filtering by product in the query would make SQLite start from all lines that were ever sold of it.
+    if product.pk not in OrderLine.objects.filter(order__in=children).values_list("product_id", flat=True):
         raise ValidationFailed({"order_id": ["You did not buy this product in this order."]})
     return order.parent or order
 
 
-def _own_photos(photo_ids: Sequence[int], user: User) -> list[Attachment]:
-    """Locked, so that none is deleted before the review has them."""
-    wanted = set(photo_ids)
-    own = Attachment.objects.filter(owner=user, width__isnull=False, pk__in=wanted)
-    photos = list(own.order_by("pk").select_for_update(no_key=True)) if wanted else []
-    if len(photos) < len(wanted):
-        raise ValidationFailed({"photos": ["Name images that you uploaded yourself."]})
+def _lock_own_photos(photo_ids: Sequence[int], user: User) -> list[Attachment]:
+    """Return the user's photos, locked so that none is deleted before the review refers to it."""
+    ids = set(photo_ids)
+    own = Attachment.objects.filter(owner=user, width__isnull=False, pk__in=ids)
+    photos = list(own.order_by("pk").select_for_update(no_key=True)) if ids else []
+    if len(photos) < len(ids):
+        raise ValidationFailed({"photos": ["Send the ids of images that you uploaded."]})
     return photos

@@ -1,12 +1,10 @@
 """Routes of reviews and questions, under /api."""
 
-from django.urls import path
+from commerce.reviews.views import QuestionViewSet, ReviewViewSet
+from shared.api.viewsets import ApiRouter
 
-from commerce.reviews.views import QuestionListView, QuestionView, ReviewListView, ReviewView
+router = ApiRouter()
+router.register("reviews", ReviewViewSet)
+router.register("questions", QuestionViewSet)
 
-urlpatterns = [
-    path("reviews", ReviewListView.as_view()),
-    path("reviews/<id:pk>", ReviewView.as_view()),
-    path("questions", QuestionListView.as_view()),
-    path("questions/<id:pk>", QuestionView.as_view()),
-]
+urlpatterns = router.urls

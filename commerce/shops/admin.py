@@ -1,4 +1,4 @@
-"""Shops and their staff, for the people who run the platform."""
+"""Admin pages of shops, their staff and staff invitations."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.shops import invitations, services
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from shared.api.admin_base import LargeTableAdmin
 from shared.api.errors import ApiError
-from shared.api.fast_admin import FastAdmin
 
 
 class ShopStaffInline(TabularInline):
@@ -22,7 +22,7 @@ class ShopStaffInline(TabularInline):
 
 
 @admin.register(Shop)
-class ShopAdmin(FastAdmin):
+class ShopAdmin(LargeTableAdmin):
     list_display = ["name", "owner", "is_active", "orders_count", "created_at"]
     list_select_related = ["owner"]
     sortable_by = ["name"]
@@ -33,13 +33,13 @@ class ShopAdmin(FastAdmin):
     readonly_fields = ["orders_count", "created_at", "updated_at"]
     inlines = [ShopStaffInline]
     actions = ["activate", "deactivate"]
-    search_help_text = "The beginning of a shop's name or of its owner's e-mail, or a shop's id"
+    search_help_text = "Start of a shop's name or of its owner's e-mail address, or a shop's id"
 
-    @admin.action(description="Activate: everybody sees the shop and its products")
+    @admin.action(description="Activate: show the shop and its products to everybody")
     def activate(self, request: HttpRequest, shops: "QuerySet[Shop]") -> None:
         self._set_active(request, shops, True)
 
-    @admin.action(description="Deactivate: only its own people see it")
+    @admin.action(description="Deactivate: show the shop only to its owner and staff")
     def deactivate(self, request: HttpRequest, shops: "QuerySet[Shop]") -> None:
         self._set_active(request, shops, False)
 
@@ -53,8 +53,8 @@ class ShopAdmin(FastAdmin):
 
 
 @admin.register(StaffInvitation)
-class StaffInvitationAdmin(FastAdmin):
-    """To be seen, and withdrawn. A shop's owner invites, by the API; links are told to nobody but their readers."""
+class StaffInvitationAdmin(LargeTableAdmin):
+    """Invitations, which can be viewed and withdrawn here. Owners create them by the API; links are never shown."""
 
     list_display = ["email", "shop", "invited_by", "created_at", "expires_at", "accepted_at"]
     list_select_related = ["shop", "invited_by"]
@@ -63,7 +63,7 @@ class StaffInvitationAdmin(FastAdmin):
         ["shop", AutocompleteSelectFilter],
     ]
     search_fields = ["email", "shop__slug"]
-    search_help_text = "The beginning of an e-mail or of a shop's name, or an id"
+    search_help_text = "Start of an e-mail address or of a shop's name, or an id"
     actions = ["withdraw"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -73,12 +73,12 @@ class StaffInvitationAdmin(FastAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """The action does, of those that are open."""
+        """Return False: the `withdraw` action deletes open invitations only."""
         return False
 
-    @admin.action(description="Withdraw: their links end")
-    def withdraw(self, request: HttpRequest, withdrawn: "QuerySet[StaffInvitation]") -> None:
-        for invitation in withdrawn:
+    @admin.action(description="Withdraw: their links stop working")
+    def withdraw(self, request: HttpRequest, selected: "QuerySet[StaffInvitation]") -> None:
+        for invitation in selected:
             try:
                 invitations.withdraw_invitation(
                     actor=request.user,  # type: ignore[arg-type]
@@ -86,5 +86,6 @@ class StaffInvitationAdmin(FastAdmin):
                     invitation_id=invitation.pk,
                     now=timezone.now(),
                 )
-            except ApiError as error:
-                self.message_user(request, f"{invitation}: {error}", messages.ERROR)
+            except ApiError:
+                message = f"{invitation}: this invitation was accepted or has expired."
+                self.message_user(request, message, messages.ERROR)

@@ -1,25 +1,19 @@
-"""What the list of shops may be asked."""
+"""Allowed filters, search fields and orders of the lists of shops, staff and invitations."""
 
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
-from shared.api.listing import ListFilters
+from shared.api.lists.filters import ListFilterSet
 
 
-class ShopFilters(ListFilters):
-    search_fields = {"name": "name", "slug": "slug", "is_active": "is_active", "owner_id": "owner_id"}
-    order_fields = {
-        "id": "id",
-        "name": "name",
-        "created_at": "created_at",
-        "updated_at": "updated_at",
-        "orders_count": "orders_count",
-    }
+class ShopFilters(ListFilterSet):
+    search_fields = {name: name for name in ("name", "slug", "is_active", "owner_id")}
+    order_fields = {name: name for name in ("id", "name", "created_at", "updated_at", "orders_count")}
 
     class Meta:
         model = Shop
         fields: list[str] = []
 
 
-class StaffFilters(ListFilters):
+class StaffFilters(ListFilterSet):
     search_fields = {"name": "user__name", "email": "user__email"}
     order_fields = {"name": "user__name", "email": "user__email", "created_at": "created_at"}
 
@@ -28,7 +22,7 @@ class StaffFilters(ListFilters):
         fields: list[str] = []
 
 
-class InvitationFilters(ListFilters):
+class StaffInvitationFilters(ListFilterSet):
     search_fields = {"email": "email"}
     order_fields = {name: name for name in ("id", "email", "created_at", "expires_at")}
 

@@ -1,4 +1,4 @@
-"""Staff join a shop by a signed link: its owner names an e-mail, and whoever reads its mail accepts."""
+"""Staff invitations: an owner names an e-mail address, and its reader joins the shop by a signed link."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -7,76 +7,92 @@ from django.core import signing
 from django.db import transaction
 
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
-from commerce.shops.services import owned_shop
-from shared.accounts.letters import letter, postbox
-from shared.accounts.links import BadLink
+from commerce.shops.services import get_owned_shop
+from shared.accounts.email.links import InvalidLink
+from shared.accounts.email.messages import link_email
+from shared.accounts.email.outbox import email_outbox
 from shared.accounts.models import User
-from shared.accounts.recovery import count_letter, count_link_use, hash_new_password, make_staff
-from shared.api.errors import ApiError
-from shared.api.rate_limits import Decision
+from shared.accounts.recovery import create_or_promote_staff, hash_new_password, limit_emails, limit_link_use
+from shared.api.errors import ApiError, NotFound
+from shared.api.limits.rate_limits import RateLimitDecision
 
-LIFETIME = timedelta(days=3)
+INVITATION_LIFETIME = timedelta(days=3)
 SALT = "stoa.shops.staff-invitation"
+MAX_NAME_LENGTH_IN_EMAIL = 80
 
 
 def invite_staff(*, actor: User, shop_id: int, email: str, now: datetime) -> StaffInvitation:
-    """An invitation, and a letter with its link; a former one to the same e-mail ends. The answer is the same whoever
-    has this e-mail. Raises ApiError 404 for who has nothing to do with the shop, 403 for its staff, 429."""
-    shop = owned_shop(Shop.objects.all(), actor=actor, shop_id=shop_id)
+    """Send an invitation by e-mail; an earlier one to the same address stops working.
+
+    The result does not depend on whether the address has an account. Raises ApiError 429, and the errors of
+    `get_owned_shop`.
+    """
+    shop = get_owned_shop(actor=actor, shop_id=shop_id)
     email = User.objects.normalize_email(email)
-    count_letter(email=email)
-    terms = {
+    limit_emails(email=email)
+    fields = {
         "invited_by": actor,
         "nonce": uuid.uuid4(),
         "created_at": now,
-        "expires_at": now + LIFETIME,
+        "expires_at": now + INVITATION_LIFETIME,
         "accepted_at": None,
     }
     with transaction.atomic():
-        invitation, _ = StaffInvitation.objects.update_or_create(shop=shop, email=email, defaults=terms)
-        message = letter(
-            to=email,
-            subject=f"A place in {_one_line(shop.name)}",
-            why=f"{_one_line(shop.name)} would like you to work in their shop. Accept here:",
-            page="join",
-            token=signing.dumps({"id": invitation.pk, "nonce": invitation.nonce.hex}, salt=SALT),
-            if_not="If you know nothing of this, do nothing.",
-        )
-        transaction.on_commit(lambda: postbox.post(message))
+        invitation, _ = StaffInvitation.objects.update_or_create(shop=shop, email=email, defaults=fields)
+        _send_link(shop, invitation)
     return invitation
 
 
-def accept_invitation(*, token: str, name: str, password: str, address: str, now: datetime) -> Decision:
-    """Makes the invited a member of the shop's staff, with this password. Raises BadLink, also for one that was used;
-    ApiError 409 for who cannot be staff or works in another shop; ValidationFailed, with the link still good."""
-    decision = count_link_use(address=address)
+def accept_invitation(*, token: str, name: str, password: str, address: str, now: datetime) -> RateLimitDecision:
+    """Make the invited person a staff member of the shop, with this password. `address` is the client's IP address.
+
+    Raises BadLink for a wrong, used or expired token, ApiError 409 for a user who cannot be staff or works in another
+    shop, and ValidationFailed for a weak password, which leaves the token valid.
+    """
+    decision = limit_link_use(address=address)
     try:
-        said = signing.loads(token, salt=SALT)
+        claims = signing.loads(token, salt=SALT)
     except signing.BadSignature:
-        raise BadLink from None
-    offered = StaffInvitation.objects.open(now).filter(pk=said["id"], nonce=uuid.UUID(said["nonce"]))
-    invitation = offered.first()
+        raise InvalidLink from None
+    invitations = StaffInvitation.objects.open(now).filter(pk=claims["id"], nonce=uuid.UUID(claims["nonce"]))
+    invitation = invitations.first()
     if invitation is None:
-        raise BadLink
-    # Before the transaction: it takes its time, and SQLite has one lock for everybody who writes.
+        raise InvalidLink
+    # Before the transaction: hashing is slow, and SQLite has a single write lock.
     password_hash = hash_new_password(email=invitation.email, name=name, password=password)
     with transaction.atomic():
-        if not offered.update(accepted_at=now):  # of two at once, one
-            raise BadLink
-        user = make_staff(email=invitation.email, name=name, password_hash=password_hash, now=now)
-        place, _ = ShopStaff.objects.get_or_create(user=user, defaults={"shop_id": invitation.shop_id})
-        if place.shop_id != invitation.shop_id:
+        if not invitations.update(accepted_at=now):  # a concurrent request was first
+            raise InvalidLink
+        user = create_or_promote_staff(email=invitation.email, name=name, password_hash=password_hash, now=now)
+        membership, _ = ShopStaff.objects.get_or_create(user=user, defaults={"shop_id": invitation.shop_id})
+        if membership.shop_id != invitation.shop_id:
             raise ApiError(409, "You work in another shop already.")
     return decision
 
 
 def withdraw_invitation(*, actor: User, shop_id: int, invitation_id: int, now: datetime) -> None:
-    """Its link ends. Raises ApiError as `invite_staff` does, and 404 for one that cannot be accepted any more."""
-    shop = owned_shop(Shop.objects.all(), actor=actor, shop_id=shop_id)
+    """Delete an open invitation, so that its link stops working.
+
+    Raises NotFound if it cannot be accepted any more, and the errors of `get_owned_shop`.
+    """
+    shop = get_owned_shop(actor=actor, shop_id=shop_id)
     if not StaffInvitation.objects.open(now).filter(shop=shop, pk=invitation_id).delete()[0]:
-        raise ApiError(404, "This shop has no open invitation with this id.")
+        raise NotFound
 
 
-def _one_line(text: str) -> str:
-    """A shop's name as a letter may show it: owners choose them, and a header is one line."""
-    return " ".join(text.split())[:80]
+def _send_link(shop: Shop, invitation: StaffInvitation) -> None:
+    shop_name = _header_safe(shop.name)
+    message = link_email(
+        to=invitation.email,
+        subject=f"Invitation to work at {shop_name}",
+        intro=f"{shop_name} invites you to join its staff. Accept the invitation here:",
+        page="join",
+        token=signing.dumps({"id": invitation.pk, "nonce": invitation.nonce.hex}, salt=SALT),
+        footer="If you do not know this shop, ignore this e-mail.",
+    )
+    transaction.on_commit(lambda: email_outbox.send(message))
+
+
+def _header_safe(name: str) -> str:
+    """Return a shop's name on one line: owners choose it, and an e-mail header must not contain line breaks."""
+    return " ".join(name.split())[:MAX_NAME_LENGTH_IN_EMAIL]

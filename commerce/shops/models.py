@@ -1,10 +1,11 @@
-"""Shops and the staff who work in them."""
+"""Models of shops, their staff and staff invitations."""
 
 from datetime import datetime
 from typing import Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from commerce.attachments.models import Attachment
 from shared.accounts.models import User
@@ -14,17 +15,17 @@ from shared.api.slugs import validate_slug
 
 class ShopQuerySet(models.QuerySet["Shop"]):
     def for_user(self, user: User) -> Self:
-        """The shops that this user owns or works in, as long as their role is one for it."""
+        """Return the shops that this user owns or works in, if their role still allows it."""
         if user.role == Role.STAFF:
             return self.filter(pk__in=ShopStaff.objects.filter(user=user).values("shop"))
         return self.filter(owner=user) if user.role in (Role.STORE_OWNER, Role.SUPER_ADMIN) else self.none()
 
     def managed_by(self, user: User) -> Self:
-        """The shops whose goods this user may change: their own, and a super admin's are all."""
+        """Return the shops whose products and orders this user may change: their own, or all for a super admin."""
         return self.all() if user.role == Role.SUPER_ADMIN else self.for_user(user)
 
     def visible_to(self, user: User | None) -> Self:
-        """The active shops, and for the people of a shop their own. None is somebody who is not signed in."""
+        """Return active shops and the user's own. `user` is None for an anonymous request."""
         if user is None:
             return self.filter(is_active=True)
         if user.role == Role.SUPER_ADMIN:
@@ -32,9 +33,19 @@ class ShopQuerySet(models.QuerySet["Shop"]):
         own = Shop.objects.for_user(user)
         return self.filter(Q(is_active=True) | Q(pk__in=own.values("pk")))
 
+    def for_response(self) -> Self:
+        """Select the images and annotate `products_count`, the number of published products.
+
+        The subquery counts by an index and only for the rows of a page; a join would count for every shop first.
+        """
+        product_model = Shop.products.rel.related_model  # catalog imports shops, not the other way round
+        published = product_model._default_manager.filter(shop=OuterRef("pk"), status="publish", deleted_at=None)
+        counts = published.order_by().values("shop").annotate(number=Count("pk")).values("number")
+        return self.select_related("logo", "cover_image").annotate(products_count=Coalesce(Subquery(counts), 0))
+
 
 class Shop(models.Model):
-    """One vendor's shop. Only a super admin makes it active."""
+    """A vendor's shop. Only a super admin can activate it."""
 
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="owned_shops")
     name = models.CharField(max_length=255, db_index=True)
@@ -45,7 +56,7 @@ class Shop(models.Model):
     cover_image = models.ForeignKey(Attachment, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     address = models.JSONField(default=dict, blank=True)
     settings = models.JSONField(default=dict, blank=True)
-    # Kept by the orders' services, as counting ten million rows for a list of shops would not do.
+    # Denormalized by `services.increment_order_counts`: counting ten million orders for a list would be too slow.
     orders_count = models.PositiveBigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -61,7 +72,7 @@ class Shop(models.Model):
 
 
 class ShopStaff(models.Model):
-    """A staff member's place: the one shop they work for."""
+    """A staff member's membership in the one shop they work for."""
 
     user = models.OneToOneField(User, on_delete=models.PROTECT, related_name="shop_place")
     shop = models.ForeignKey(Shop, on_delete=models.CASCADE, related_name="staff")
@@ -75,15 +86,17 @@ class ShopStaff(models.Model):
         return f"{self.user} at {self.shop}"
 
 
-class InvitationQuerySet(models.QuerySet["StaffInvitation"]):
+class StaffInvitationQuerySet(models.QuerySet["StaffInvitation"]):
     def open(self, now: datetime) -> Self:
-        """Those that can still be accepted."""
+        """Return the invitations that can still be accepted."""
         return self.filter(accepted_at=None, expires_at__gt=now)
 
 
 class StaffInvitation(models.Model):
-    """An owner's offer of a place in a shop to whoever reads the mail of an address. One a shop and address; sent
-    again it has a new nonce, so that only the last letter's link works."""
+    """An owner's invitation to join the staff of a shop, sent to an e-mail address.
+
+    There is one for each shop and address. Sending it again changes the nonce, so that only the last link works.
+    """
 
     shop = models.ForeignKey(Shop, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(db_index=True)
@@ -93,7 +106,7 @@ class StaffInvitation(models.Model):
     expires_at = models.DateTimeField()
     accepted_at = models.DateTimeField(null=True)
 
-    objects = InvitationQuerySet.as_manager()
+    objects = StaffInvitationQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]

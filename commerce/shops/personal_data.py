@@ -1,19 +1,27 @@
-"""What shops keep about a person: where they work, and which shops are theirs."""
+"""Rules for exporting and erasing the personal data that shops keep."""
 
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User
-from shared.accounts.person_rules import deleted, kept
+from shared.personal_data import delete_rows, retain_rows
+
+MAX_LISTED_SHOPS = 10
 
 
-def shops_of_theirs(user: User) -> str:
-    names = list(Shop.objects.filter(owner=user).values_list("name", flat=True)[:10])
+def owned_shops_blocker(user: User) -> str:
+    """Return why a shop owner cannot be erased, or an empty string."""
+    names = list(Shop.objects.filter(owner=user).values_list("name", flat=True)[:MAX_LISTED_SHOPS])
     return f"They own shops: {', '.join(names)}. Give each another owner first." if names else ""
 
 
 RULES = (
-    deleted(ShopStaff, "user"),
-    deleted(StaffInvitation, "email", by_email=True, hidden=("nonce",)),
-    kept(StaffInvitation, "invited_by", why="it is the shop's, and names them by an id", hidden=("email", "nonce")),
-    kept(Shop, "owner", why="nobody who owns a shop is erased", hidden=("settings",)),
+    delete_rows(ShopStaff, "user"),
+    delete_rows(StaffInvitation, "email", by_email=True, excluded_fields=("nonce",)),
+    retain_rows(
+        StaffInvitation,
+        "invited_by",
+        reason="it is the shop's, and names them by an id",
+        excluded_fields=("email", "nonce"),
+    ),
+    retain_rows(Shop, "owner", reason="nobody who owns a shop is erased", excluded_fields=("settings",)),
 )
-HINDRANCES = (shops_of_theirs,)
+ERASURE_BLOCKERS = (owned_shops_blocker,)

@@ -1,6 +1,5 @@
-"""The wire shapes of shops, and of what a signed-in user is told about themself."""
+"""Serializers of shops, their staff and invitations, and of the signed-in user."""
 
-import json
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -8,117 +7,174 @@ from rest_framework import serializers
 
 from commerce.addresses.models import Address
 from commerce.attachments.records import AttachmentRecordSerializer
-from commerce.shops.images import ImageReferenceField
-from commerce.shops.models import Shop
-from commerce.shops.records import for_record
+from commerce.shops.fields import ImageReferenceField, SmallObjectField
+from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
+from shared.api.fields import EmailAddressField, PasswordField
 
-LARGEST_OBJECT_BYTES = 16 * 1024
-MOST_ADDRESSES = 100
+MAX_ADDRESSES = 100
+MAX_SLUG_LENGTH = 200
 
 
-class ShopSerializer(serializers.ModelSerializer[Shop]):
+class ShopSummarySerializer(serializers.ModelSerializer[Shop]):
+    """A shop inside another record. Prefetch `shop__logo`."""
+
+    logo = AttachmentRecordSerializer(read_only=True, allow_null=True, help_text="Logo of the shop, or null.")
+
+    class Meta:
+        model = Shop
+        fields = ["id", "name", "slug", "logo"]
+        extra_kwargs = {
+            "name": {"help_text": "Name of the shop."},
+            "slug": {"help_text": "Name in URLs, unique and never changed."},
+        }
+
+
+class ShopSerializer(ShopSummarySerializer):
     """A shop as everybody sees it."""
 
-    logo = AttachmentRecordSerializer(read_only=True, allow_null=True)
-    cover_image = AttachmentRecordSerializer(read_only=True, allow_null=True)
-    address = serializers.DictField(read_only=True)
-    settings = serializers.DictField(read_only=True)
-    products_count = serializers.IntegerField(read_only=True)
+    cover_image = AttachmentRecordSerializer(
+        read_only=True, allow_null=True, help_text="Cover image of the shop, or null."
+    )
+    address = serializers.DictField(read_only=True, help_text="Address as the owner sent it.")
+    settings = serializers.DictField(read_only=True, help_text="Settings of the storefront as the owner sent them.")
+    products_count = serializers.IntegerField(read_only=True, min_value=0, help_text="Number of published products.")
 
     class Meta:
         model = Shop
         fields = [
-            "id",
-            "name",
-            "slug",
-            "description",
-            "is_active",
-            "owner_id",
-            "logo",
-            "cover_image",
-            "address",
-            "settings",
-            "orders_count",
-            "products_count",
-            "created_at",
-            "updated_at",
-        ]
-
-
-class SmallObjectField(serializers.DictField):
-    """A free-form JSON object of bounded size."""
-
-    default_error_messages = {"too_large": "This may have at most {largest} bytes."}
-
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
-        value: dict[str, Any] = super().to_internal_value(data)
-        if len(json.dumps(value)) > LARGEST_OBJECT_BYTES:
-            self.fail("too_large", largest=LARGEST_OBJECT_BYTES)
-        return value
+            "id", "name", "slug", "description", "is_active", "owner_id", "logo", "cover_image", "address", "settings",
+            "orders_count", "products_count", "created_at", "updated_at",
+        ]  # fmt: skip
+        extra_kwargs = ShopSummarySerializer.Meta.extra_kwargs | {
+            "description": {"help_text": "Description of the shop."},
+            "is_active": {"help_text": "Whether everybody sees the shop; otherwise only its owner and staff do."},
+            "owner_id": {"help_text": "Id of the user who owns the shop."},
+            "orders_count": {"help_text": "Number of orders that were placed in the shop."},
+        }
 
 
 class ShopWriteSerializer(serializers.Serializer[Any]):
-    """A shop as its owner sends it. `is_active` is a super admin's to change, and of others not looked at; `settings`
-    and `address` are seen by everybody."""
+    """The fields of a shop that its owner may change. `is_active` counts only from a super admin."""
 
-    name = serializers.CharField(max_length=255)
-    description = serializers.CharField(max_length=20_000, required=False, allow_blank=True)
-    address = SmallObjectField(required=False)
-    settings = SmallObjectField(required=False)
-    logo = ImageReferenceField(required=False, allow_null=True, source="logo_id")
-    cover_image = ImageReferenceField(required=False, allow_null=True, source="cover_image_id")
-    is_active = serializers.BooleanField(required=False)
+    name = serializers.CharField(max_length=255, help_text="Name of the shop.")
+    description = serializers.CharField(
+        max_length=20_000, required=False, allow_blank=True, help_text="Description of the shop."
+    )
+    address = SmallObjectField(required=False, help_text="Public address, any JSON object of up to 16 KiB.")
+    settings = SmallObjectField(
+        required=False, help_text="Public settings of the storefront, any JSON object of up to 16 KiB."
+    )
+    logo = ImageReferenceField(
+        required=False, allow_null=True, source="logo_id", help_text="Logo: an image that you uploaded, or null."
+    )
+    cover_image = ImageReferenceField(
+        required=False,
+        allow_null=True,
+        source="cover_image_id",
+        help_text="Cover: an image that you uploaded, or null.",
+    )
+    is_active = serializers.BooleanField(
+        required=False, help_text="Whether everybody sees the shop. Ignored unless a super admin sends it."
+    )
 
 
 class NewShopSerializer(ShopWriteSerializer):
-    slug = serializers.SlugField(max_length=200, required=False)
+    slug = serializers.SlugField(
+        max_length=MAX_SLUG_LENGTH,
+        required=False,
+        help_text="Name in URLs. Made from `name` if missing; gets a suffix if another shop has it.",
+    )
+
+
+class StaffMemberSerializer(serializers.ModelSerializer[ShopStaff]):
+    """A staff member of a shop."""
+
+    id = serializers.IntegerField(source="user_id", help_text="Id of the user.")
+    name = serializers.CharField(source="user.name", help_text="Name of the user.")
+    email = serializers.EmailField(source="user.email", help_text="E-mail address of the user.")
+
+    class Meta:
+        model = ShopStaff
+        fields = ["id", "name", "email", "created_at"]
+        extra_kwargs = {"created_at": {"help_text": "When the user joined the shop."}}
+
+
+class InviteStaffSerializer(serializers.Serializer[Any]):
+    email = EmailAddressField(max_length=254, help_text="E-mail address that the invitation is sent to.")
+
+
+class StaffInvitationSerializer(serializers.ModelSerializer[StaffInvitation]):
+    """An invitation to the staff of a shop."""
+
+    class Meta:
+        model = StaffInvitation
+        fields = ["id", "shop_id", "email", "created_at", "expires_at"]
+        extra_kwargs = {
+            "shop_id": {"help_text": "Id of the shop."},
+            "email": {"help_text": "E-mail address that the invitation was sent to."},
+            "expires_at": {"help_text": "When the link stops working."},
+        }
+
+
+class AcceptInvitationSerializer(serializers.Serializer[Any]):
+    token = serializers.CharField(max_length=1024, help_text="Token of the link in the e-mail.")
+    name = serializers.CharField(max_length=150, help_text="Your name. Ignored if you have an account already.")
+    password = PasswordField(help_text="Your password from now on, of at least 8 characters.")
 
 
 class OwnAddressSerializer(serializers.ModelSerializer[Address]):
-    address = serializers.DictField(read_only=True)
+    """An address of the signed-in user."""
+
+    address = serializers.DictField(read_only=True, help_text="Address as it was sent.")
 
     class Meta:
         model = Address
         fields = ["id", "title", "type", "default", "address", "customer_id", "created_at", "updated_at"]
+        extra_kwargs = {
+            "title": {"help_text": "Label of the address."},
+            "type": {"help_text": "Purpose of the address."},
+            "default": {"help_text": "Whether this is the default address of its type."},
+            "customer_id": {"help_text": "Id of the user whose address it is."},
+        }
 
 
-class MeSerializer(serializers.ModelSerializer[User]):
-    """`shops` are those that the user owns or works in; `shop_id` is the one a staff member works for."""
+class CurrentUserSerializer(serializers.ModelSerializer[User]):
+    """The signed-in user."""
 
-    shop_id = serializers.SerializerMethodField()
-    permissions = serializers.SerializerMethodField()
-    address = serializers.SerializerMethodField()
-    shops = serializers.SerializerMethodField()
+    shop_id = serializers.SerializerMethodField(help_text="Id of the shop that a staff member works for, else null.")
+    permissions = serializers.SerializerMethodField(help_text="Role names in lower case that the user acts with.")
+    address = serializers.SerializerMethodField(help_text="Addresses of the user, at most 100.")
+    shops = serializers.SerializerMethodField(help_text="Shops that the user owns or works in.")
 
     class Meta:
         model = User
         fields = [
-            "id",
-            "name",
-            "email",
-            "is_active",
-            "email_verified_at",
-            "shop_id",
-            "permissions",
-            "role",
-            "address",
+            "id", "name", "email", "is_active", "email_verified_at", "shop_id", "permissions", "role", "address",
             "shops",
-        ]
+        ]  # fmt: skip
+        extra_kwargs = {
+            "name": {"help_text": "Name of the user."},
+            "email": {"help_text": "E-mail address that the user signs in with."},
+            "is_active": {"help_text": "Whether the account is enabled."},
+            "email_verified_at": {"help_text": "When the e-mail address was confirmed, or null."},
+            "role": {"help_text": "Role of the user."},
+        }
 
     def get_shop_id(self, user: User) -> int | None:
-        works = user.role == Role.STAFF
-        return Shop.objects.for_user(user).values_list("pk", flat=True).first() if works else None
+        if user.role != Role.STAFF:
+            return None
+        return Shop.objects.for_user(user).values_list("pk", flat=True).first()
 
     def get_permissions(self, user: User) -> list[str]:
         return list(SHOP_PERMISSIONS[Role(user.role)])
 
     @extend_schema_field(OwnAddressSerializer(many=True))
     def get_address(self, user: User) -> Any:
-        own = Address.objects.filter(customer=user).order_by("id")[:MOST_ADDRESSES]
-        return OwnAddressSerializer(own, many=True).data
+        addresses = Address.objects.filter(customer=user).order_by("id")[:MAX_ADDRESSES]
+        return OwnAddressSerializer(addresses, many=True).data
 
     @extend_schema_field(ShopSerializer(many=True))
     def get_shops(self, user: User) -> Any:
-        return ShopSerializer(for_record(Shop.objects.for_user(user)), many=True, context=self.context).data
+        return ShopSerializer(Shop.objects.for_user(user).for_response(), many=True, context=self.context).data

@@ -1,23 +1,23 @@
-"""What a user sees of themself and their shops, and shops as everybody sees them."""
+"""Routes of shops, their staff and invitations, and of the signed-in user, under /api."""
 
 from django.urls import path
 
-from commerce.shops.staff_views import (
+from commerce.shops.views import (
     AcceptInvitationView,
-    InvitationListView,
-    InvitationView,
-    StaffMemberView,
-    StaffView,
+    CurrentUserView,
+    ShopViewSet,
+    StaffInvitationViewSet,
+    StaffViewSet,
 )
-from commerce.shops.views import MeView, ShopListView, ShopView
+from shared.api.viewsets import ApiRouter
+
+router = ApiRouter()
+router.register("shops", ShopViewSet)
+router.register("shops/<id:shop_id>/staff", StaffViewSet)
+router.register("shops/<id:shop_id>/invitations", StaffInvitationViewSet)
 
 urlpatterns = [
-    path("me", MeView.as_view()),
-    path("shops", ShopListView.as_view()),
-    path("shops/<slug:key>", ShopView.as_view()),
-    path("shops/<id:shop_id>/staff", StaffView.as_view()),
-    path("shops/<id:shop_id>/staff/<id:user_id>", StaffMemberView.as_view()),
-    path("shops/<id:shop_id>/invitations", InvitationListView.as_view()),
-    path("shops/<id:shop_id>/invitations/<id:invitation_id>", InvitationView.as_view()),
+    path("me", CurrentUserView.as_view()),
     path("accept-invitation", AcceptInvitationView.as_view()),
+    *router.urls,
 ]

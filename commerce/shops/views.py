@@ -1,79 +1,141 @@
-"""GET /me, and shops: read by everybody, written by their owners."""
+"""Views of shops, their staff and invitations, and of the signed-in user."""
 
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework.generics import ListAPIView
+from django.utils import timezone
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from commerce.shops import services
-from commerce.shops.filters import ShopFilters
-from commerce.shops.models import Shop
-from commerce.shops.records import for_record
-from commerce.shops.serializers import MeSerializer, NewShopSerializer, ShopSerializer, ShopWriteSerializer
-from shared.accounts.permissions import HasRole, ReadOnly, asker
-from shared.api.keys import KeyedView
-from shared.api.pagination import PagedList
+from commerce.shops import invitations, schema, services
+from commerce.shops.filters import ShopFilters, StaffFilters, StaffInvitationFilters
+from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from commerce.shops.serializers import (
+    AcceptInvitationSerializer,
+    CurrentUserSerializer,
+    InviteStaffSerializer,
+    NewShopSerializer,
+    ShopSerializer,
+    ShopWriteSerializer,
+    StaffInvitationSerializer,
+    StaffMemberSerializer,
+)
+from shared.accounts.permissions import HasRole, ReadOnly, current_user
+from shared.accounts.public_view import PublicView
+from shared.api.limits.rate_limits import rate_limit_headers
+from shared.api.limits.throttling import RateLimitThrottle
+from shared.api.lists.pagination import PagePagination
+from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, SlugOrIdLookupMixin, UpdateMixin
+
+# The services check which shops a user with one of these roles owns or works in.
+IsShopStaff = HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")
 
 
-class MeView(APIView):
-    @extend_schema(operation_id="me", tags=["Accounts"], summary="Who is signed in", responses=MeSerializer)
+@schema.describe_current_user
+class CurrentUserView(APIView):
+    """The signed-in user."""
+
     def get(self, request: Request) -> Response:
-        return Response(MeSerializer(request.auth.user, context={"request": request}).data)
+        return Response(CurrentUserSerializer(request.auth.user, context={"request": request}).data)
 
 
-@extend_schema_view(get=extend_schema(operation_id="shops", tags=["Shops"], summary="List shops"))
-class ShopListView(ListAPIView[Shop]):
-    """The active shops, newest first; to the people of a shop their own in any case."""
+@schema.describe_shops
+class ShopViewSet(
+    SlugOrIdLookupMixin, CreateMixin, UpdateMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet
+):  # fmt: skip
+    """Shops: public to read, written by their owners."""
 
-    permission_classes = [ReadOnly | HasRole.of("STORE_OWNER", "SUPER_ADMIN")]
+    queryset = Shop.objects.all()
+    permission_classes = [ReadOnly | IsShopStaff]
+    action_permission_classes = {"create": [HasRole.of("STORE_OWNER", "SUPER_ADMIN")]}
     serializer_class = ShopSerializer
+    request_serializer_classes = {"create": NewShopSerializer, "update": ShopWriteSerializer}
+    is_partial_update = True
     filterset_class = ShopFilters
-    pagination_class = PagedList
+    pagination_class = PagePagination
 
     def get_queryset(self) -> "QuerySet[Shop]":
-        return for_record(Shop.objects.visible_to(asker(self.request))).order_by("-id")
+        if self.action == "update":
+            return Shop.objects.managed_by(self.request.auth.user)
+        return Shop.objects.visible_to(current_user(self.request)).for_response().order_by("-id")
 
-    @extend_schema(
-        operation_id="create_shop",
-        tags=["Shops"],
-        summary="Open a shop",
-        request=NewShopSerializer,
-        responses={201: ShopSerializer},
-    )
+    def perform_create(self, serializer: Any) -> Shop:
+        shop = services.create_shop(actor=self.request.auth.user, values=serializer.validated_data)
+        return Shop.objects.for_response().get(pk=shop.pk)
+
+    def perform_update(self, serializer: Any) -> Shop:
+        shop_id, values = serializer.instance.pk, serializer.validated_data
+        services.change_shop(actor=self.request.auth.user, shop_id=shop_id, values=values)
+        return Shop.objects.for_response().get(pk=shop_id)
+
+
+class NestedShopViewSet(ApiViewSet):
+    """A resource of one shop, which only its owner may read and write."""
+
+    permission_classes = [IsShopStaff]
+
+    def get_shop(self) -> Shop:
+        """Return the shop in the path. Raises ApiError 404 or 403 unless the user owns it."""
+        user, shop_id = self.request.auth.user, self.kwargs["shop_id"]
+        return services.get_owned_shop(actor=user, shop_id=shop_id)
+
+
+@schema.describe_staff
+class StaffViewSet(CreateMixin, DestroyMixin, ListModelMixin, NestedShopViewSet):
+    """Staff members of a shop. POST invites one."""
+
+    queryset = ShopStaff.objects.all()
+    throttle_classes = [RateLimitThrottle.of("invitations", "CONTENT_WRITE_LIMIT")]
+    serializer_class = StaffMemberSerializer
+    request_serializer_classes = {"create": InviteStaffSerializer}
+    response_serializer_classes = {"create": StaffInvitationSerializer}
+    filterset_class = StaffFilters
+    pagination_class = PagePagination
+    lookup_field = lookup_url_kwarg = "user_id"
+
+    def get_queryset(self) -> "QuerySet[ShopStaff]":
+        return self.get_shop().staff.select_related("user").order_by("-id")
+
+    def perform_create(self, serializer: Any) -> StaffInvitation:
+        return invitations.invite_staff(
+            actor=self.request.auth.user,
+            shop_id=self.kwargs["shop_id"],
+            **serializer.validated_data,
+            now=timezone.now(),
+        )
+
+    def perform_destroy(self, instance: ShopStaff) -> None:
+        services.remove_staff(actor=self.request.auth.user, shop_id=instance.shop_id, user_id=instance.user_id)
+
+
+@schema.describe_invitations
+class StaffInvitationViewSet(DestroyMixin, ListModelMixin, NestedShopViewSet):
+    """Open invitations to the staff of a shop."""
+
+    queryset = StaffInvitation.objects.all()
+    serializer_class = StaffInvitationSerializer
+    filterset_class = StaffInvitationFilters
+    pagination_class = PagePagination
+    lookup_url_kwarg = "invitation_id"
+
+    def get_queryset(self) -> "QuerySet[StaffInvitation]":
+        return StaffInvitation.objects.open(timezone.now()).filter(shop=self.get_shop()).order_by("-id")
+
+    def perform_destroy(self, instance: StaffInvitation) -> None:
+        invitations.withdraw_invitation(
+            actor=self.request.auth.user, shop_id=instance.shop_id, invitation_id=instance.pk, now=timezone.now()
+        )
+
+
+@schema.describe_accept_invitation
+class AcceptInvitationView(PublicView):
+    """Acceptance of an invitation by its e-mailed token."""
+
     def post(self, request: Request) -> Response:
-        """The shop is seen by others once a super admin has made it active."""
-        body = NewShopSerializer(data=request.data)
+        body = AcceptInvitationSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        shop = services.create_shop(actor=request.auth.user, values=body.validated_data)
-        return Response(self.get_serializer(self.get_queryset().get(pk=shop.pk)).data, status=201)
-
-
-@extend_schema_view(get=extend_schema(operation_id="shop", tags=["Shops"], summary="Read a shop"))
-class ShopView(KeyedView):
-    """One shop, by slug or id."""
-
-    permission_classes = [ReadOnly | HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")]
-    serializer_class = ShopSerializer
-
-    def get_queryset(self) -> "QuerySet[Shop]":
-        return for_record(Shop.objects.visible_to(asker(self.request)))
-
-    @extend_schema(
-        operation_id="change_shop",
-        tags=["Shops"],
-        summary="Change a shop",
-        request=ShopWriteSerializer(partial=True),
-        responses=ShopSerializer,
-    )
-    def put(self, request: Request, **path: Any) -> Response:
-        """Changes what is sent; for the owner of the shop."""
-        actor = request.auth.user
-        shop = self.find(Shop.objects.managed_by(actor))
-        body = ShopWriteSerializer(data=request.data, partial=True)
-        body.is_valid(raise_exception=True)
-        services.change_shop(actor=actor, shop_id=shop.pk, values=body.validated_data)
-        return Response(self.get_serializer(self.get_object()).data)
+        address = str(request.META.get("REMOTE_ADDR", ""))
+        decision = invitations.accept_invitation(**body.validated_data, address=address, now=timezone.now())
+        return Response(True, headers=rate_limit_headers(decision))

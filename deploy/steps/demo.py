@@ -143,7 +143,7 @@ class Demo:
         socket.unlink(missing_ok=True)  # of one that was killed
         with step("Starting Valkey or Redis"):
             child = supervisor.add(
-                "valkey", [PYTHON, "-m", "shared.serving.local_redis", folder], self.env, signal.SIGTERM
+                "valkey", [PYTHON, "-m", "shared.serving.processes.local_redis", folder], self.env, signal.SIGTERM
             )
             while child.is_running() and not socket.exists():
                 time.sleep(0.02)

@@ -1,6 +1,6 @@
 """Idempotency-Key for operations: a POST that is sent again with its key is answered again, and not done again.
 
-The house's own mechanism (`shared.api.idempotency`) for views that hold no thread. Answers are kept after the work, for
+The mechanism of `shared.api` for views that hold no thread. Answers are kept after the work, for
 a day; only successes are, since what was refused costs nothing to refuse again.
 """
 
@@ -15,26 +15,26 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
-from inference.registry.wanted import off_the_loop
 from shared.accounts.authentication import Principal
-from shared.api import idempotency
-from shared.api.fingerprints import fingerprint
-from shared.api.idempotent_requests import HEADER, name_of, replayed
+from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner, replay_response
+from shared.api.idempotency import store
+from shared.api.idempotency.fingerprints import request_fingerprint
 from shared.api.models import KeyedRequest
+from shared.serving.db_threads import run_in_db_thread
 
-LARGEST_KEPT = 4 * 1024 * 1024
-LOOKS_AFTER_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)  # while another runs; then 409
-RENEWED_EVERY: timedelta = idempotency.LONGEST_RUN / 4
+MAX_STORED_RESPONSE_BYTES = 4 * 1024 * 1024
+RETRY_DELAYS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)  # while another runs; then 409
+LEASE_RENEWAL_INTERVAL: timedelta = store.CLAIM_TIMEOUT / 4
 
 logger = structlog.get_logger(__name__)
 _going_on: set[asyncio.Task[None]] = set()  # keys that are given back for clients who have left
 
 
-def has_key(request: HttpRequest) -> bool:
-    return HEADER in request.headers
+def has_idempotency_key(request: HttpRequest) -> bool:
+    return KEY_HEADER in request.headers
 
 
-async def answer_once(
+async def run_idempotently(
     request: HttpRequest, principal: Principal, run: Callable[[], Awaitable[HttpResponseBase]]
 ) -> HttpResponseBase:
     """What `run` answers, or has answered to the same request before.
@@ -42,36 +42,42 @@ async def answer_once(
     ApiError 400: the key is none, or came with another body; 409: the first request with it still runs. An answer of
     more than LARGEST_KEPT bytes is not kept.
     """
-    scope = idempotency.scope_of(who=name_of(principal), method="POST", path=request.path, key=request.headers[HEADER])
-    row = await _claim(scope, await asyncio.to_thread(fingerprint, request), principal.user.pk)
+    scope = store.idempotency_scope(
+        who=idempotency_owner(principal), method="POST", path=request.path, key=request.headers[KEY_HEADER]
+    )
+    row = await _claim(scope, await asyncio.to_thread(request_fingerprint, request), principal.user.pk)
     if row.status is not None:
-        return replayed(row)
+        return replay_response(row)
     async with _claimed(row):
         response = await run()
-        if response.status_code < 300 and isinstance(response, HttpResponse) and len(response.content) <= LARGEST_KEPT:
+        if (
+            response.status_code < 300
+            and isinstance(response, HttpResponse)
+            and len(response.content) <= MAX_STORED_RESPONSE_BYTES
+        ):
             try:
-                await off_the_loop(_keep, row, response)
+                await run_in_db_thread(_keep, row, response)
             except DatabaseError as error:  # the client has its answer, and need not ask again
                 logger.warning("answer_not_kept", reason=type(error).__name__)
         return response
 
 
 def _keep(row: KeyedRequest, response: HttpResponse) -> None:
-    if idempotency.keep(row=row, response=response):
-        idempotency.make_room(row=row, response=response)
+    if store.store_response(row=row, response=response):
+        store.enforce_storage_limit(row=row, response=response)
 
 
 async def _claim(scope: str, digest: str, user_id: int) -> KeyedRequest:
-    await off_the_loop(idempotency.forget, scope=scope, now=timezone.now())
-    for wait_s in (*LOOKS_AFTER_S, None):
-        row = await off_the_loop(
-            idempotency.try_to_claim, scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id
+    await run_in_db_thread(store.delete_expired_keys, scope=scope, now=timezone.now())
+    for wait_s in (*RETRY_DELAYS_SECONDS, None):
+        row = await run_in_db_thread(
+            store.try_claim_key, scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id
         )
         if row is not None:
             return row
         if wait_s is not None:
             await asyncio.sleep(wait_s)
-    raise idempotency.still_runs()
+    raise store.in_progress_error()
 
 
 @contextlib.asynccontextmanager
@@ -90,14 +96,14 @@ async def _claimed(row: KeyedRequest) -> AsyncIterator[None]:
 
 async def _renew(row: KeyedRequest) -> None:
     while True:
-        await asyncio.sleep(RENEWED_EVERY.total_seconds())
+        await asyncio.sleep(LEASE_RENEWAL_INTERVAL.total_seconds())
         with contextlib.suppress(DatabaseError):
-            await off_the_loop(idempotency.renew, row=row, now=timezone.now())
+            await run_in_db_thread(store.renew_claim, row=row, now=timezone.now())
 
 
 async def _release(row: KeyedRequest) -> None:
     """A row that has its answer stays."""
     try:
-        await off_the_loop(idempotency.release, row=row)
+        await run_in_db_thread(store.release_claim, row=row)
     except DatabaseError as error:  # then it runs out by itself
         logger.warning("key_not_released", reason=type(error).__name__)

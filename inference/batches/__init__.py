@@ -1,4 +1,5 @@
-"""Batches: jobs of many requests that are done in the background, and never lost once they were accepted.
+"""Batches: jobs of many requests that workers execute in the background and that survive every crash.
 
-Others use `services` (create, cancel, retry), `results` (what came of a batch, in request order) and the models.
+Other packages import `services` (create, cancel, retry, delete), `submission` (the body of POST /batch), `results`
+(read and serialize), `dispatch` (task names) and `models`. `worker` is the worker's side.
 """

@@ -1,10 +1,10 @@
-"""Batches as a Django app."""
+"""The Django app of batches."""
 
 from django.apps import AppConfig
 
 
 class BatchesConfig(AppConfig):
-    """Owns batches, their requests and results, and the leases under which workers do them."""
+    """App of batches, their requests and results, and the leases of workers."""
 
     name = "inference.batches"
     label = "inference_batches"

@@ -1,9 +1,8 @@
-"""Sending workers for batches. The rows are the outbox: what is open, is nobody's, and has no message on its way, is
-sent for again.
+"""Messages to workers. The rows are the outbox: an open batch without a worker or a pending message gets a message.
 
-A batch has at most one message that counts: `sent_at` says that it is on its way, and the task that takes it clears
-that. A task that finds it cleared was sent twice, and ends at once. Whoever finds that a message was not taken, or that
-there is no broker, may take the batch itself: no batch waits for a broker.
+A batch has at most one valid message: `sent_at` says that it is pending, and the task that receives it clears the
+field. A task that finds the field cleared is a duplicate and ends at once. The sweeper takes a batch itself if its
+message was lost or no broker can be reached, so no batch waits for a broker.
 """
 
 from collections.abc import Callable
@@ -15,59 +14,60 @@ from django.db.models import Exists, F, OuterRef, Q
 from inference.batches.models import Batch, BatchQuerySet, Lease
 from inference.config.celery import send, waiting
 
-RUN = "inference.batches.tasks.run"
-# A message that nobody has taken for so long may be lost, or it only waits its turn. As long as no fewer messages wait
-# than there are such batches, none is sent again: else the queue would grow for as long as there is too much to do.
-LOST_AFTER = timedelta(seconds=10)
-MOST_A_ROUND = 200
+RUN_TASK = "inference.batches.tasks.run"
+WRITE_FILES_TASK = "inference.openai_batches.tasks.finish"
+# A message this old is lost, or still waits in the queue. Messages are sent again only while the queue holds fewer than
+# there are such batches: otherwise an overloaded queue would grow without end.
+MESSAGE_LOST_AFTER = timedelta(seconds=10)
+MAX_PER_SWEEP = 200
 
 logger = structlog.get_logger(__name__)
 
 
-def wake(*, batch_pk: int, now: datetime) -> None:
-    """Send a worker for the batch, unless it has ended, rests, or one is on its way already."""
+def dispatch_batch(*, batch_pk: int, now: datetime) -> None:
+    """Send a message for the batch, unless it has ended, is backing off or has a pending message."""
     _send(Batch.objects.filter(pk=batch_pk, sent_at=None), batch_pk, now)
 
 
-def take_message(*, batch_pk: int) -> bool:
-    """Whether the message that brought us here counts."""
+def consume_message(*, batch_pk: int) -> bool:
+    """Return whether the received message is the batch's pending one, and clear it."""
     return Batch.objects.filter(pk=batch_pk, sent_at__isnull=False).update(sent_at=None) == 1
 
 
-def resend(*, now: datetime, take: Callable[[int], bool]) -> int:
-    """Send for every open batch that nobody works on and nobody is on the way to. Answers for how many.
+def redispatch(*, now: datetime, take: Callable[[int], bool]) -> int:
+    """Send messages for open batches that have neither a worker nor a fresh message. Return for how many.
 
-    take: asked for one whose message was not taken, or cannot be sent; answers whether who calls works on it now.
+    take: called with a batch whose message was lost or cannot be sent; returns whether the caller now works on it.
     """
-    lost = Q(sent_at=None) | Q(sent_at__lte=now - LOST_AFTER)
-    alone = ~Exists(Lease.objects.filter(batch=OuterRef("pk"), until__gt=now))
-    open_ones = Batch.objects.filter(lost, alone, ended_at=None, resume_at__lte=now)
-    longest_first = open_ones.order_by(F("sent_at").asc(nulls_first=True), "resume_at", "pk")
-    batches = list(longest_first.values_list("pk", "sent_at")[:MOST_A_ROUND])
-    lost_ones = sum(sent_at is not None for _, sent_at in batches)
-    lacking = lost_ones and lost_ones - waiting()
-    seen_to = 0
+    lost = Q(sent_at=None) | Q(sent_at__lte=now - MESSAGE_LOST_AFTER)
+    unleased = ~Exists(Lease.objects.filter(batch=OuterRef("pk"), expires_at__gt=now))
+    candidates = Batch.objects.filter(lost, unleased, ended_at=None, resume_at__lte=now)
+    oldest_first = candidates.order_by(F("sent_at").asc(nulls_first=True), "resume_at", "pk")
+    batches = list(oldest_first.values_list("pk", "sent_at")[:MAX_PER_SWEEP])
+    lost_count = sum(sent_at is not None for _, sent_at in batches)
+    missing_count = lost_count and lost_count - waiting()
+    dispatched = 0
     for batch_pk, sent_at in batches:
         if sent_at is not None:
             if take(batch_pk):
-                seen_to += 1
+                dispatched += 1
                 continue
-            if lacking <= 0:
+            if missing_count <= 0:
                 break
-            lacking -= 1
+            missing_count -= 1
         if not _send(Batch.objects.filter(lost, pk=batch_pk), batch_pk, now):
             take(batch_pk)
-            break  # no broker: the others would wait for it as well
-        seen_to += 1
-    return seen_to
+            break  # no broker: the other messages would fail too
+        dispatched += 1
+    return dispatched
 
 
-def _send(found: BatchQuerySet, batch_pk: int, now: datetime) -> bool:
-    """False where the broker could not be reached."""
-    if not found.filter(ended_at=None, resume_at__lte=now).update(sent_at=now):
+def _send(batches: BatchQuerySet, batch_pk: int, now: datetime) -> bool:
+    """Return False if the broker cannot be reached."""
+    if not batches.filter(ended_at=None, resume_at__lte=now).update(sent_at=now):
         return True
-    if send(RUN, batch_pk=batch_pk):
+    if send(RUN_TASK, batch_pk=batch_pk):
         return True
-    logger.warning("batch_waits", batch=batch_pk)  # for a worker's sweeper, or for a broker to be set up
+    logger.warning("batch_dispatch_failed", batch=batch_pk)  # the sweeper of any worker takes it
     Batch.objects.filter(pk=batch_pk, sent_at=now).update(sent_at=None)
     return False

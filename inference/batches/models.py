@@ -1,4 +1,4 @@
-"""The queue of record. What a broker or a worker forgets is still written here, and done."""
+"""Batches, their requests and results, and the leases of workers. These rows are the queue, not the broker."""
 
 import secrets
 import uuid
@@ -11,24 +11,26 @@ from shared.accounts.models import ApiKey, User
 
 
 def new_batch_id() -> str:
-    """The id that clients know."""
+    """Return a new public batch id."""
     return f"batch_{secrets.token_hex(12)}"
 
 
 class BatchQuerySet(models.QuerySet["Batch"]):
-    """Reads."""
+    """Queries of batches."""
 
     def for_user(self, user: User) -> "BatchQuerySet":
-        """Their own, newest first."""
+        """Return the user's own batches, newest first."""
         return self.filter(user=user).order_by("-pk")
 
 
 class Batch(models.Model):
-    """A job. `sent_at`, `resume_at` and the leases say whether a worker has to be sent for it: see `dispatch`.
+    """A job of many requests for one model.
 
-    kind: what its requests are, and in whose form they are answered. parameters: what all requests of a native one
-    share. api_key: with which it was made, and whose month it counts for too. setbacks: how often in a row its model
-    could not be asked.
+    `dispatch` decides from `sent_at`, `resume_at` and the leases whether the batch needs a message to a worker.
+
+    kind: the API form of the requests and of their answers. parameters: defaults of all requests of a native batch.
+    api_key: the key that created the batch, and whose monthly quota it counts against. backoff_count: consecutive times
+    that the model was unavailable.
     """
 
     class Kind(models.TextChoices):
@@ -51,20 +53,20 @@ class Batch(models.Model):
     model_id = models.CharField(max_length=255)
     parameters = models.JSONField(default=dict, blank=True)
     status = models.CharField(max_length=16, choices=Status, default=Status.PROCESSING)
-    size = models.PositiveBigIntegerField(default=0)  # bytes that its requests and results take, about
-    reserved_tokens = models.PositiveBigIntegerField(default=0)  # what its requests may take together, about
+    size = models.PositiveBigIntegerField(default=0)  # approximate bytes of its requests and results
+    reserved_tokens = models.PositiveBigIntegerField(default=0)  # estimate, prompt and output of all its requests
     total = models.PositiveIntegerField(default=0)
     completed = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)
-    webhook_url = models.TextField(blank=True)  # told once of the end, beside the user's endpoints
+    webhook_url = models.TextField(blank=True)  # notified of the end, in addition to the user's endpoints
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
-    sent_at = models.DateTimeField(null=True, blank=True)  # a message for it is on its way since then; null: none is
-    resume_at = models.DateTimeField()  # nobody is sent before
-    setbacks = models.PositiveSmallIntegerField(default=0)
+    sent_at = models.DateTimeField(null=True, blank=True)  # time of the pending message; null: none is pending
+    resume_at = models.DateTimeField()  # earliest time of the next message
+    backoff_count = models.PositiveSmallIntegerField(default=0, db_column="setbacks")
 
     objects: ClassVar[BatchQuerySet] = BatchQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -101,27 +103,27 @@ class Batch(models.Model):
 
 
 class Lease(models.Model):
-    """A worker's right to some requests of a batch, for as long as it says again and again that it lives.
+    """A worker's claim to requests of a batch, valid until `expires_at` unless the worker renews it.
 
-    worker: the process that claims requests with it; "" once it only finishes those that it has. lonely_model: the
-    model that it asks for one request at a time, after a crash; nobody else does so of the same model meanwhile.
+    worker: the process that claims requests under this lease; "" once it only finishes the requests it has.
+    isolated_model: the model for which this worker runs one request alone after a crash; unique over all leases.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="leases")
     worker = models.CharField(max_length=255, blank=True)
-    until = models.DateTimeField(db_index=True)
-    lonely_model = models.CharField(max_length=255, null=True, blank=True, unique=True)
+    expires_at = models.DateTimeField(db_index=True, db_column="until")
+    isolated_model = models.CharField(max_length=255, null=True, blank=True, unique=True, db_column="lonely_model")
 
     def __str__(self) -> str:
         return f"{self.batch_id} {self.worker}"
 
 
 class BatchRequest(models.Model):
-    """One request of a batch. body: its JSON as it came, with `id` in it where the batch is native.
+    """One request of a batch.
 
-    attempts: how often it was begun without an end of its own or the worker's own wish. is_lonely: it was running when
-    something crashed, and is run with nothing beside it, so that what crashes next is its own doing.
+    body: its JSON as received; native batches have `id` in it. attempts: starts, without those that a worker handed
+    back. is_isolated: it was running during a crash, so it now runs alone; the next crash is then its own.
     """
 
     class Status(models.TextChoices):
@@ -131,14 +133,14 @@ class BatchRequest(models.Model):
         FAILED = "failed"
         CANCELLED = "cancelled"
 
-    # Never deleted through Django's cascades, which would read every row: see `services`.
+    # `services.delete_batch` deletes in bulk: a cascade of Django's would read every row.
     batch = models.ForeignKey(Batch, on_delete=models.DO_NOTHING, related_name="requests", db_index=False)
     index = models.PositiveIntegerField()
     custom_id = models.CharField(max_length=256)
     body = models.TextField()
     status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
     attempts = models.PositiveSmallIntegerField(default=0)
-    is_lonely = models.BooleanField(default=False)
+    is_isolated = models.BooleanField(default=False, db_column="is_lonely")
     lease = models.ForeignKey(
         Lease, on_delete=models.DO_NOTHING, null=True, blank=True, db_index=False, related_name="+"
     )
@@ -147,7 +149,7 @@ class BatchRequest(models.Model):
         verbose_name = "request"
         indexes = [
             Index(
-                fields=["batch", "is_lonely", "index"],
+                fields=["batch", "is_isolated", "index"],
                 name="inference_batches_pending",
                 condition=Q(status="pending"),
             ),
@@ -172,8 +174,10 @@ class BatchRequest(models.Model):
 
 
 class BatchResult(models.Model):
-    """What came of a request, written once: its key is its request's. answer: JSON in the batch's form, "" where it
-    failed."""
+    """The result of a request, written once: its primary key is the request's.
+
+    answer: JSON in the form of the batch's kind; "" if the request failed.
+    """
 
     request = models.OneToOneField(BatchRequest, on_delete=models.DO_NOTHING, primary_key=True, related_name="result")
     answer = models.TextField(blank=True)
@@ -191,15 +195,15 @@ class BatchResult(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.request_id} {self.error_code or 'answered'}"
+        return f"{self.request_id} {self.error_code or 'completed'}"
 
 
 class Sweeper(models.Model):
-    """Who sweeps just now: the one row of this table."""
+    """The lease of the one worker that sweeps; the table has one row."""
 
     name = models.CharField(max_length=32, primary_key=True)
     owner = models.UUIDField()
-    until = models.DateTimeField()
+    expires_at = models.DateTimeField(db_column="until")
 
     def __str__(self) -> str:
-        return f"{self.owner} until {self.until}"
+        return f"{self.owner} until {self.expires_at}"

@@ -1,4 +1,4 @@
-"""What batches keep about a person: what they asked models, and what was answered."""
+"""Personal data in batches: the user's requests to models, and the answers."""
 
 from datetime import datetime
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from django.db.models import QuerySet
 
 from inference.batches.models import Batch, BatchRequest, BatchResult
-from inference.batches.services import cancel_batch, forget_batch
+from inference.batches.services import cancel_batch, delete_batch
 from shared.accounts.models import User
-from shared.accounts.person_rules import Rule
+from shared.personal_data import PersonalDataRule
 
 
 def _erase(user: User, now: datetime) -> None:
-    theirs = Batch.objects.filter(user=user)
-    theirs.update(webhook_url="")  # nobody is told that they end
-    for batch_pk in theirs.values_list("pk", flat=True):
+    batches = Batch.objects.filter(user=user)
+    batches.update(webhook_url="")  # the cancellation below must notify no one
+    for batch_pk in batches.values_list("pk", flat=True):
         cancel_batch(batch_pk=batch_pk, now=now)
-        forget_batch(batch_pk=batch_pk)
+        delete_batch(batch_pk=batch_pk)
 
 
 def _requests_and_results(user: User) -> "dict[str, QuerySet[Any]]":
@@ -26,4 +26,4 @@ def _requests_and_results(user: User) -> "dict[str, QuerySet[Any]]":
     }
 
 
-RULES = (Rule(Batch, "user", _erase, more=_requests_and_results),)
+RULES = (PersonalDataRule(Batch, "user", _erase, related_rows=_requests_and_results),)

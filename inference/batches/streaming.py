@@ -1,4 +1,7 @@
-"""Results as a stream, read from the database in pieces: who reads slowly holds neither memory nor a connection."""
+"""Streams of results: JSON lines, and server-sent events that follow a running batch.
+
+Results are read from the database a page at a time; a slow client holds neither memory nor a database connection.
+"""
 
 import asyncio
 import time
@@ -11,97 +14,105 @@ from django.db import connection
 from django.http import StreamingHttpResponse
 
 from inference.batches.models import Batch
-from inference.batches.results import Piece, read_piece, wire_result
+from inference.batches.results import ResultPage, read_results, serialize_result
 from inference.protocol import sse
-from inference.protocol.batch import BatchEnd, BatchState
-from inference.protocol.errors import Code, native_error
+from inference.protocol.errors import ErrorCode, native_error_body
+from inference.protocol.native.batches import BatchEndEvent, BatchState
 from shared.accounts.authentication import NotAuthenticated, Principal
-from shared.accounts.middleware import Attendance, Attendant
-from shared.serving.kept_threads import let_thread_go
+from shared.accounts.middleware.connections import AuthenticatedConnection, ConnectionRegistry
+from shared.serving.asgi.threads import release_request_thread
 
-LOOKS_EVERY_S = 0.5
-KEEP_ALIVE_S = 15.0
-MOST_FOLLOWED = 20  # by one user in one process: each looks into the database for up to a day
+POLL_INTERVAL_SECONDS = 0.5
+KEEP_ALIVE_SECONDS = 15.0
+MAX_STREAMS_PER_USER = 20  # in one process; each polls the database for up to a day
 
 _encoder = msgspec.json.Encoder()
-_attendance = Attendance(most_of_a_user=MOST_FOLLOWED)
+_connections = ConnectionRegistry(max_per_user=MAX_STREAMS_PER_USER)
 
 
-def result_lines(batch: Batch, *, after: int, content_type: str) -> StreamingHttpResponse:
-    """Those that there are, one JSON a line."""
+def stream_lines(batch: Batch, *, after: int, content_type: str) -> StreamingHttpResponse:
+    """Return a response with the results available now, one JSON object a line."""
     return StreamingHttpResponse(_lines(batch, after), content_type=content_type, headers=sse.HEADERS)
 
 
-class ResultEvents(StreamingHttpResponse):
-    """Those that there are and those that come, one event each, whose id is the index; then how it ended. Who follows
-    is looked after as a socket is: at most MOST_FOLLOWED of a user, else ApiError 503; without a good credential, or
-    when this process is about to stop, no longer. Make it on the event loop."""
+class ResultEventStream(StreamingHttpResponse):
+    """Response with an event for each result, available now or later, and a last event when the batch has ended.
+
+    An event's id is the request's index. The stream ends early once the credential is invalid or the process shuts
+    down. Create it on the event loop. Raises ApiError 503 if the user has MAX_STREAMS_PER_USER open streams.
+    """
 
     def __init__(self, batch: Batch, *, after: int, principal: Principal) -> None:
-        lost, over = asyncio.Event(), asyncio.Event()
-        attendant = Attendant(principal, on_lost=lost.set, on_drain=over.set)
-        _attendance.enter(attendant)
-        self._leave = weakref.finalize(self, _leave_from_anywhere, asyncio.get_running_loop(), attendant)
-        self._leave.atexit = False
-        super().__init__(_events(batch, after, lost, over), content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
+        credential_lost, shutting_down = asyncio.Event(), asyncio.Event()
+        client = AuthenticatedConnection(principal, on_revoked=credential_lost.set, on_drain=shutting_down.set)
+        _connections.register(client)
+        self._disconnect = weakref.finalize(self, _disconnect, asyncio.get_running_loop(), client)
+        self._disconnect.atexit = False
+        events = _events(batch, after, credential_lost, shutting_down)
+        super().__init__(events, content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
 
     def close(self) -> None:
-        """Called off the event loop."""
-        self._leave()
+        """Disconnect the client. Django calls this off the event loop."""
+        self._disconnect()
         super().close()
 
 
-def _leave_from_anywhere(loop: asyncio.AbstractEventLoop, attendant: Attendant) -> None:
+def _disconnect(loop: asyncio.AbstractEventLoop, client: AuthenticatedConnection) -> None:
     if not loop.is_closed():
-        loop.call_soon_threadsafe(_attendance.leave, attendant)
+        loop.call_soon_threadsafe(_connections.unregister, client)
 
 
 async def _lines(batch: Batch, after: int) -> AsyncIterator[bytes]:
-    while (piece := await _read(batch, after)).requests:
-        yield b"".join(_encoder.encode(wire_result(request)) + b"\n" for request in piece.requests)
-        after = piece.requests[-1].index
+    while (page := await _read_page(batch, after)).requests:
+        yield b"".join(_encoder.encode(serialize_result(request)) + b"\n" for request in page.requests)
+        after = page.requests[-1].index
 
 
-async def _events(batch: Batch, after: int, lost: asyncio.Event, over: asyncio.Event) -> AsyncIterator[bytes]:
-    spoke = time.monotonic()
-    while not (lost.is_set() or over.is_set()):
+async def _events(
+    batch: Batch, after: int, credential_lost: asyncio.Event, shutting_down: asyncio.Event
+) -> AsyncIterator[bytes]:
+    last_sent = time.monotonic()
+    while not (credential_lost.is_set() or shutting_down.is_set()):
         try:
-            piece = await _read(batch, after)
-        except Batch.DoesNotExist:  # erased, with its user
-            lost.set()
+            page = await _read_page(batch, after)
+        except Batch.DoesNotExist:  # deleted with its user
+            credential_lost.set()
             break
-        for request in piece.requests:
-            yield b"id: %d\n" % request.index + sse.event(wire_result(request))
-            after, spoke = request.index, time.monotonic()
-        if piece.is_last:
-            yield sse.event(await sync_to_async(_end)(batch))
+        for request in page.requests:
+            yield b"id: %d\n" % request.index + sse.encode_event(serialize_result(request))
+            after, last_sent = request.index, time.monotonic()
+        if page.is_last:
+            yield sse.encode_event(await sync_to_async(_end_event)(batch))
             return
-        if not piece.requests:
-            let_thread_go()
-            await asyncio.sleep(LOOKS_EVERY_S)
-        if time.monotonic() > spoke + KEEP_ALIVE_S:
-            spoke = time.monotonic()
+        if not page.requests:
+            release_request_thread()
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
+        if time.monotonic() > last_sent + KEEP_ALIVE_SECONDS:
+            last_sent = time.monotonic()
             yield sse.KEEP_ALIVE
-    if lost.is_set():
-        yield sse.event(native_error(Code.AUTHENTICATION_FAILED, NotAuthenticated().problem.message))
+    if credential_lost.is_set():
+        yield sse.encode_event(native_error_body(ErrorCode.AUTHENTICATION_FAILED, NotAuthenticated().problem.message))
 
 
-async def _read(batch: Batch, after: int) -> Piece:
-    return await sync_to_async(_read_and_let_go)(batch, after)
+async def _read_page(batch: Batch, after: int) -> ResultPage:
+    return await sync_to_async(_read_page_and_disconnect)(batch, after)
 
 
-def _read_and_let_go(batch: Batch, after: int) -> Piece:
+def _read_page_and_disconnect(batch: Batch, after: int) -> ResultPage:
     try:
-        return read_piece(batch, after=after)
+        return read_results(batch, after=after)
     finally:
-        if not connection.in_atomic_block:
-            connection.close()
+        _close_connection()
 
 
-def _end(batch: Batch) -> BatchEnd:
+def _end_event(batch: Batch) -> BatchEndEvent:
     try:
         batch.refresh_from_db()
     finally:
-        if not connection.in_atomic_block:
-            connection.close()
-    return BatchEnd(True, BatchState(batch.status), batch.total, batch.completed, batch.failed)
+        _close_connection()
+    return BatchEndEvent(True, BatchState(batch.status), batch.total, batch.completed, batch.failed)
+
+
+def _close_connection() -> None:
+    if not connection.in_atomic_block:
+        connection.close()

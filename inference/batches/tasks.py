@@ -1,4 +1,4 @@
-"""Batches in a worker: a turn at one of them, and what the worker itself does for all, from its start to its end."""
+"""Celery tasks of batches, and the start and end of the worker's own threads."""
 
 from typing import Any
 
@@ -7,33 +7,34 @@ from celery.signals import worker_ready, worker_shutdown
 from django.db import connection
 from django.utils import timezone
 
-from inference.batches import dispatch, services
-from inference.batches.runner import run_batch
-from inference.batches.worker import this_worker
+from inference.batches import dispatch
+from inference.batches.worker.process import worker
+from inference.batches.worker.runner import run_batch
+from inference.batches.worker.sweeper import delete_old_batches
 from inference.config.celery import ending
 
 
 @shared_task
 def run(*, batch_pk: int) -> None:
-    """A turn at this batch, unless the message came twice."""
-    is_ours = dispatch.take_message(batch_pk=batch_pk)
-    connection.close()  # a turn has a thread for the database, and is not to hold two of a pool's connections
-    if is_ours:
-        run_batch(batch_pk=batch_pk, worker=this_worker.name, ending=ending)
+    """Work on this batch for one time slice, unless the message is a duplicate."""
+    is_valid = dispatch.consume_message(batch_pk=batch_pk)
+    connection.close()  # the run has its own database thread and must not hold two pooled connections
+    if is_valid:
+        run_batch(batch_pk=batch_pk, worker=worker.name, ending=ending)
 
 
 @shared_task
 def forget() -> None:
-    """Delete what ended long ago."""
-    while services.forget_batches(now=timezone.now()):
+    """Delete batches whose retention is over."""
+    while delete_old_batches(now=timezone.now()):
         pass
 
 
 @worker_ready.connect
 def _start(**kwargs: Any) -> None:
-    this_worker.start()
+    worker.start()
 
 
 @worker_shutdown.connect
-def _end(**kwargs: Any) -> None:
-    this_worker.end()
+def _stop(**kwargs: Any) -> None:
+    worker.stop()

@@ -1,4 +1,4 @@
-"""Routes of batches."""
+"""URL routes of batches."""
 
 from django.urls import path
 

@@ -1,19 +1,30 @@
-"""Routes of batches: submit, look, cancel, and read what came of them."""
+"""Views of /batch: submit, list, read and cancel batches, and read or stream their results."""
 
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
-from inference.access.operations import Call, operation
-from inference.batches import answers, services
-from inference.batches.accepting import accept_batch
-from inference.batches.intake import ReadBatch, read_batch
+from inference.access.operations import OperationCall, operation
+from inference.batches import schema, services
 from inference.batches.models import Batch
-from inference.batches.streaming import ResultEvents, result_lines
-from inference.protocol import batch as wire
+from inference.batches.results import find_batch, list_results, serialize_batch
+from inference.batches.results import list_batches as list_own_batches
+from inference.batches.streaming import ResultEventStream, stream_lines
+from inference.batches.submission import ParsedBatch, parse_batch, submit_batch
 from inference.protocol import sse
-from inference.registry.services import find_loadable
+from inference.protocol.native.batches import (
+    BatchCreateRequest,
+    BatchCreateResponse,
+    BatchEndEvent,
+    BatchList,
+    BatchListQuery,
+    BatchResult,
+    BatchResultsPage,
+    BatchResultsQuery,
+    BatchStatusResponse,
+)
+from inference.registry.services import find_loadable_model
 from shared.accounts.models import User
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
@@ -23,78 +34,70 @@ NDJSON = "application/x-ndjson"
 
 @operation(
     "POST",
-    summary="Submit a batch",
+    docs=schema.CREATE_BATCH,
     permission=Permission.RUN_INFERENCE,
-    body=wire.BatchBody,
-    reader=read_batch,
-    answer=wire.BatchAccepted,
+    body=BatchCreateRequest,
+    body_reader=parse_batch,
+    response=BatchCreateResponse,
 )
-async def submit(call: Call[ReadBatch]) -> HttpResponse:
-    """Answers once the batch is written down with all its requests; from then on it is done, whatever breaks. With an
-    `Idempotency-Key`, the same body again within a day is answered with the same batch."""
-    if call.body.highest_priority > 0 and not call.caller.may(Permission.MANAGE_MODELS):
+async def submit(call: OperationCall[ParsedBatch]) -> HttpResponse:
+    if call.body.max_priority > 0 and not call.caller.has_permission(Permission.MANAGE_MODELS):
         raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
-    await find_loadable(call.body.model_id)
-    return await sync_to_async(accept_batch)(
-        request=call.request, caller=call.caller, asked=call.body, now=timezone.now()
+    await find_loadable_model(call.body.model_id)
+    return await sync_to_async(submit_batch)(
+        request=call.request, caller=call.caller, parsed=call.body, now=timezone.now()
     )
 
 
 @operation(
     "GET",
-    summary="List your batches",
+    docs=schema.LIST_BATCHES,
     permission=Permission.RUN_INFERENCE,
-    query=wire.ListQuery,
-    answer=wire.BatchList,
+    query=BatchListQuery,
+    response=BatchList,
 )
-async def list_batches(call: Call[None]) -> wire.BatchList:
-    """Newest first."""
-    return await sync_to_async(answers.batch_list)(user=call.caller.user, query=call.query)
+async def list_batches(call: OperationCall[None]) -> BatchList:
+    return await sync_to_async(list_own_batches)(user=call.caller.user, query=call.query)
 
 
-@operation("GET", summary="One of your batches", permission=Permission.RUN_INFERENCE, answer=wire.BatchStatus)
-async def status(call: Call[None], batch_id: str) -> wire.BatchStatus:
-    """Its counts never go back."""
-    return answers.batch_status(await _find(call.caller.user, batch_id))
+@operation("GET", docs=schema.BATCH_STATUS, permission=Permission.RUN_INFERENCE, response=BatchStatusResponse)
+async def status(call: OperationCall[None], batch_id: str) -> BatchStatusResponse:
+    return serialize_batch(await _find(call.caller.user, batch_id))
 
 
-@operation("POST", summary="Cancel one of your batches", permission=Permission.RUN_INFERENCE, answer=wire.BatchStatus)
-async def cancel(call: Call[None], batch_id: str) -> wire.BatchStatus:
-    """What is done is kept; what is running is dropped. One that has ended stays as it is."""
-    found = await _find(call.caller.user, batch_id)
-    return answers.batch_status(await sync_to_async(services.cancel_batch)(batch_pk=found.pk, now=timezone.now()))
+@operation("POST", docs=schema.CANCEL_BATCH, permission=Permission.RUN_INFERENCE, response=BatchStatusResponse)
+async def cancel(call: OperationCall[None], batch_id: str) -> BatchStatusResponse:
+    batch = await _find(call.caller.user, batch_id)
+    return serialize_batch(await sync_to_async(services.cancel_batch)(batch_pk=batch.pk, now=timezone.now()))
 
 
 @operation(
     "GET",
-    summary="What came of a batch",
+    docs=schema.BATCH_RESULTS,
     permission=Permission.RUN_INFERENCE,
-    query=wire.ResultsQuery,
-    answer=wire.BatchResults,
-    events=(wire.BatchResult, wire.BatchEnd),
+    query=BatchResultsQuery,
+    response=BatchResultsPage,
+    events=(BatchResult, BatchEndEvent),
 )
-async def results(call: Call[None], batch_id: str) -> wire.BatchResults | HttpResponseBase:
-    """In the order of the requests, while it runs as well. `Accept: application/x-ndjson` sends all there are as lines;
-    `Accept: text/event-stream` follows until the batch has ended, and resumes from `Last-Event-ID`."""
-    found = await _find(call.caller.user, batch_id)
+async def results(call: OperationCall[None], batch_id: str) -> BatchResultsPage | HttpResponseBase:
+    batch = await _find(call.caller.user, batch_id)
     accepted = call.request.headers.get("Accept", "")
     if sse.CONTENT_TYPE in accepted:
-        after = _last_event(call.request.headers.get("Last-Event-ID"), call.query.after)
-        return ResultEvents(found, after=after, principal=call.caller)
+        after = _parse_last_event_id(call.request.headers.get("Last-Event-ID"), default=call.query.after)
+        return ResultEventStream(batch, after=after, principal=call.caller)
     if NDJSON in accepted:
-        return result_lines(found, after=call.query.after, content_type=NDJSON)
-    return await sync_to_async(answers.results_page)(batch=found, query=call.query)
+        return stream_lines(batch, after=call.query.after, content_type=NDJSON)
+    return await sync_to_async(list_results)(batch=batch, query=call.query)
 
 
 async def _find(user: User, batch_id: str) -> Batch:
-    """ApiError 404, also for another user's."""
-    return await sync_to_async(answers.find_batch)(user=user, batch_id=batch_id)
+    return await sync_to_async(find_batch)(user=user, batch_id=batch_id)
 
 
-def _last_event(told: str | None, after: int) -> int:
-    """Where a client that lost its connection goes on. ApiError 400 for an id that is none of ours."""
-    if told is None:
-        return after
-    if not (told.isascii() and told.isdigit() and len(told) < 10):
-        raise ApiError(400, "Last-Event-ID is wrong: send the id of the last event that you have, or nothing.")
-    return int(told)
+def _parse_last_event_id(header: str | None, *, default: int) -> int:
+    """Return the index after which to resume. Raises ApiError 400 for an id that is not an index."""
+    if header is None:
+        return default
+    if not (header.isascii() and header.isdigit() and len(header) < 10):
+        raise ApiError(400, "`Last-Event-ID` must be the id of an event of this stream, or be left out.")
+    return int(header)

@@ -19,9 +19,9 @@ from rich.table import Table
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from inference.builtin import DESCRIBER, ENCODER
-from inference.builtin.corpus import Case, draw_case, draw_pair
-from inference.builtin.keywords import is_unseen
-from inference.builtin.prose import repeated_five_grams
+from inference.builtin.corpus.examples import Case, draw_case, draw_pair
+from inference.builtin.corpus.keywords import is_unseen
+from inference.builtin.corpus.text import repeated_five_grams
 
 LONGEST = 160
 TOGETHER = 50

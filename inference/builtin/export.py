@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from inference.builtin.net import Llama
+from inference.builtin.network import Llama
 from inference.builtin.tokenizer import CHAT_TEMPLATE, END, PAD, SPECIALS
 
 MOST_NEW_TOKENS = 200

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from inference.builtin.corpus import Example
+from inference.builtin.corpus.examples import Example
 
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = {"system": "<|system|>", "user": "<|user|>", "assistant": "<|assistant|>"}

@@ -25,10 +25,10 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from inference.builtin import DESCRIBER, ENCODER
-from inference.builtin.corpus import draw_example
+from inference.builtin.corpus.examples import draw_example
 from inference.builtin.export import save_describer, save_encoder
-from inference.builtin.net import Llama, Shape
-from inference.builtin.recipes import Batch, DescriberRecipe, EncoderRecipe, Recipe
+from inference.builtin.network import Llama, Shape
+from inference.builtin.objectives import Batch, DescriberRecipe, EncoderRecipe, Recipe
 from inference.builtin.tokenizer import train_tokenizer
 
 ENCODER_LAYERS = 2

@@ -1,4 +1,7 @@
-"""The command line: `stoa VERB`, or `python manage_inference.py VERB`. What is no verb of ours goes to Django."""
+"""The command line: `stoa COMMAND`, or `python manage_inference.py COMMAND`.
+
+`main` runs a command of `inference.cli.app`, or else a management command of Django.
+"""
 
 import logging
 import os
@@ -9,27 +12,27 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line, get_commands
 from django.db import DatabaseError
 
-SERVERS = ("serve", "host", "worker")
+SERVER_COMMANDS = ("serve", "host", "worker")
 
 
 def main() -> None:
-    """Run the verb on the command line. The exit status is one of `failures`, or 0."""
+    """Run the command of sys.argv. The exit code is 0 or one of `inference.cli.errors`."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
     try:
         django.setup()
     except ImproperlyConfigured as error:
         print(f"stoa: {error}", file=sys.stderr)
         sys.exit(2)
-    from inference.cli.database import end_without_database  # they need what setup has made
-    from inference.cli.verbs import app, verb_names
+    from inference.cli.app import app, command_names  # these need the apps that setup has loaded
+    from inference.cli.database import exit_with_database_error
 
-    first = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if first not in verb_names() and first in {*get_commands(), "help"}:
+    command = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if command not in command_names() and command in {*get_commands(), "help"}:
         execute_from_command_line(sys.argv)
         return
-    if first not in SERVERS:
-        logging.getLogger().setLevel(logging.WARNING)  # a terminal shows what was asked for
+    if command not in SERVER_COMMANDS:
+        logging.getLogger().setLevel(logging.WARNING)  # a terminal shows the command's output only
     try:
         app(args=sys.argv[1:] or ["--help"])
     except DatabaseError as error:
-        end_without_database(error)
+        exit_with_database_error(error)

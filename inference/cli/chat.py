@@ -1,4 +1,4 @@
-"""A chat on a terminal: what was said is kept and sent along; lines that begin with / are commands."""
+"""An interactive chat on a terminal. Lines that begin with / are commands."""
 
 import asyncio
 import contextlib
@@ -6,82 +6,89 @@ import json
 
 import typer
 
-from inference.cli.failures import message_of
-from inference.cli.generating import print_generation
-from inference.cli.hosts import loaded
-from inference.cli.parameters import NAMES, Messages, Parameters, chat_request, check_name, read_value
+from inference.cli.errors import error_message
+from inference.cli.generation import print_generation
+from inference.cli.parameters import (
+    PARAMETER_NAMES,
+    ChatMessages,
+    Parameters,
+    chat_request,
+    check_name,
+    parse_value,
+)
+from inference.cli.temporary_host import loaded_model
 from inference.engine import ContextLengthExceeded, EngineError
 from shared.api.errors import ApiError
 
 PROMPT = ">>> "
-MORE = "... "
-QUOTES = '"""'
+CONTINUATION_PROMPT = "... "
+MULTILINE_QUOTES = '"""'
 HELP = f"""\
-/set NAME VALUE   set a parameter, as in /set temperature 0.2
-/set system TEXT  what the model is told before
-/show             the parameters, and what the model is told before
-/clear            forget what was said
-/verbose          tell how long each answer took, or stop telling
-/help             this
-/bye              end, as Ctrl-D does
-{QUOTES} begins and ends a text of several lines. Ctrl-C stops an answer."""
+/set NAME VALUE   set a parameter: /set temperature 0.2
+/set system TEXT  set the system message
+/show             show the parameters and the system message
+/clear            clear the conversation
+/verbose          show timings after each response, or stop showing them
+/help             show this help
+/bye              exit, as Ctrl-D does
+Use {MULTILINE_QUOTES} to begin and end a message of several lines. Ctrl-C stops a response."""
 
 
-class Chat:
-    """What was said, and with which parameters. `run` returns when the user ends it."""
+class ChatSession:
+    """A conversation with a model, and its parameters."""
 
-    def __init__(self, model: str, messages: Messages, parameters: Parameters, *, verbose: bool) -> None:
+    def __init__(self, model: str, messages: ChatMessages, parameters: Parameters, *, verbose: bool) -> None:
         self._model = model
         self._messages = messages
         self._parameters = parameters
         self._verbose = verbose
 
     def run(self) -> None:
-        """Raises as `services.load_model` does."""
+        """Chat until the user exits. Raise as `services.load_model` does."""
         with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  editing and the history of lines, where Python has it
+            import readline  # noqa: F401  enables line editing and history, where Python has it
         with asyncio.Runner() as runner:
-            model = loaded(self._model)
+            model = loaded_model(self._model)
             runner.run(model.__aenter__())
             try:
-                self._talk(runner)
+                self._read_lines(runner)
             finally:
                 runner.run(model.__aexit__(None, None, None))
 
-    def _talk(self, runner: asyncio.Runner) -> None:
-        typer.echo("/help shows the commands.", err=True)
+    def _read_lines(self, runner: asyncio.Runner) -> None:
+        typer.echo("Type /help for the commands.", err=True)
         while True:
             try:
-                line = _read()
+                line = _read_message()
             except EOFError:
                 typer.echo()
                 return
             except KeyboardInterrupt:
-                typer.echo("\nCtrl-D or /bye ends.", err=True)
+                typer.echo("\nUse Ctrl-D or /bye to exit.", err=True)
                 continue
             if line.strip() == "/bye":
                 return
             if line.startswith("/"):
-                self._command(line)
+                self._run_command(line)
             elif line.strip():
-                self._say(runner, line)
+                self._send(runner, line)
 
-    def _say(self, runner: asyncio.Runner, line: str) -> None:
-        """One turn; one that failed, or was stopped, is as if it had not been."""
+    def _send(self, runner: asyncio.Runner, line: str) -> None:
+        """Send a message and print the response. A failed or interrupted turn does not change the conversation."""
         messages = [*self._messages, {"role": "user", "content": line}]
         try:
             request = chat_request(self._model, self._parameters, messages)
-            answer = runner.run(print_generation(self._model, request, verbose=self._verbose))
+            response = runner.run(print_generation(self._model, request, verbose=self._verbose))
         except KeyboardInterrupt:
             typer.echo()
         except ContextLengthExceeded as error:
-            typer.echo(f"{message_of(error)} /clear forgets what was said.", err=True)
+            typer.echo(f"{error_message(error)} Use /clear to clear the conversation.", err=True)
         except (ApiError, EngineError) as error:
-            typer.echo(message_of(error), err=True)
+            typer.echo(error_message(error), err=True)
         else:
-            self._messages = [*messages, {"role": "assistant", "content": answer}]
+            self._messages = [*messages, {"role": "assistant", "content": response}]
 
-    def _command(self, line: str) -> None:
+    def _run_command(self, line: str) -> None:
         name, _, rest = line.strip().partition(" ")
         if name == "/set":
             self._set(*rest.strip().partition(" ")[::2])
@@ -91,8 +98,10 @@ class Chat:
             self._messages = [message for message in self._messages if message["role"] == "system"]
         elif name == "/verbose":
             self._verbose = not self._verbose
+        elif name == "/help":
+            typer.echo(HELP, err=True)
         else:
-            typer.echo(HELP if name == "/help" else f"There is no {name}: /help shows the commands.", err=True)
+            typer.echo(f"Unknown command {name}. Type /help for the commands.", err=True)
 
     def _set(self, name: str, value: str) -> None:
         value = value.strip()
@@ -100,25 +109,28 @@ class Chat:
             others = [message for message in self._messages if message["role"] != "system"]
             self._messages = [{"role": "system", "content": value}, *others] if value else others
             return
+        if not name:
+            typer.echo(f"Usage: /set NAME VALUE. Parameters: system, {', '.join(PARAMETER_NAMES)}.", err=True)
+            return
         try:
-            changed = self._parameters | {check_name(name): read_value(value)}
-            chat_request(self._model, changed, [{"role": "user", "content": ""}])
+            parameters = self._parameters | {check_name(name): parse_value(value)}
+            chat_request(self._model, parameters, [{"role": "user", "content": ""}])
         except EngineError as error:
-            typer.echo(message_of(error) if name else f"/set NAME VALUE. There are: {', '.join(NAMES)}.", err=True)
+            typer.echo(error_message(error), err=True)
         else:
-            self._parameters = changed
+            self._parameters = parameters
 
     @property
     def _system(self) -> str:
         return next((message["content"] for message in self._messages if message["role"] == "system"), "")
 
 
-def _read() -> str:
-    """A line, or several between triple quotes."""
+def _read_message() -> str:
+    """Read one line, or several lines between triple quotes."""
     line = input(PROMPT)
-    if not line.startswith(QUOTES):
+    if not line.startswith(MULTILINE_QUOTES):
         return line
-    lines = [line.removeprefix(QUOTES)]
-    while not lines[-1].endswith(QUOTES):
-        lines.append(input(MORE))
-    return "\n".join(lines).removesuffix(QUOTES)
+    lines = [line.removeprefix(MULTILINE_QUOTES)]
+    while not lines[-1].endswith(MULTILINE_QUOTES):
+        lines.append(input(CONTINUATION_PROMPT))
+    return "\n".join(lines).removesuffix(MULTILINE_QUOTES)

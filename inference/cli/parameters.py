@@ -1,4 +1,4 @@
-"""The parameters of a generation as the command line takes them: `-o key=value`, and flags for the most used ones."""
+"""Generation parameters on the command line: `-o KEY=VALUE`, and options for the most common ones."""
 
 import json
 from typing import Any
@@ -7,53 +7,56 @@ import msgspec
 
 from inference.engine import GenerationRequest, InvalidRequest
 from inference.generation.services import new_id
-from inference.protocol import native, openai
-from inference.protocol.parameters import parse
+from inference.protocol.native.inference import DEFAULT_REPEAT_PENALTY, DEFAULT_TOP_K, InferenceRequest
+from inference.protocol.openai.chat import ChatCompletionRequest, parse_chat_request
+from inference.protocol.parsing import parse_struct
 
-_NOT_PARAMETERS = {"model", "messages", "prompt", "stream", "stream_options", "tools", "tool_choice"}
-NAMES = sorted({field.name for field in msgspec.structs.fields(openai.ChatBody)} - _NOT_PARAMETERS)
+_OTHER_FIELDS = {"model", "messages", "prompt", "stream", "stream_options", "tools", "tool_choice"}
+PARAMETER_NAMES = sorted({field.name for field in msgspec.structs.fields(ChatCompletionRequest)} - _OTHER_FIELDS)
 
-# What the native routes begin with; a chat on the command line is no other.
+_native_defaults = {field.name: field.default for field in msgspec.structs.fields(InferenceRequest)}
+# Chats on the command line have the defaults of the native API.
 DEFAULTS: dict[str, Any] = {
-    "temperature": 0.7,
-    "top_p": 0.9,
-    "top_k": native.TOP_K,
-    "repeat_penalty": native.REPEAT_PENALTY,
+    "temperature": _native_defaults["temperature"],
+    "top_p": _native_defaults["top_p"],
+    "top_k": DEFAULT_TOP_K,
+    "repeat_penalty": DEFAULT_REPEAT_PENALTY,
 }
 
 Parameters = dict[str, Any]
-Messages = list[dict[str, str]]
+ChatMessages = list[dict[str, str]]
 
 
-def read_option(text: str) -> Parameters:
-    """`key=value`; the value is JSON, or else the text as it stands. InvalidRequest names the key that is wrong."""
+def parse_option(text: str) -> Parameters:
+    """Return the parameter of a `KEY=VALUE` option. The value is JSON, or else plain text. Raise InvalidRequest."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise InvalidRequest(f"{text} is wrong: write key=value, as in -o temperature=0.5.", field=key)
-    return {check_name(key): read_value(value)}
+        raise InvalidRequest(f"-o {text}: expected KEY=VALUE, as in -o temperature=0.5.", field=key)
+    return {check_name(key): parse_value(value)}
 
 
 def check_name(key: str) -> str:
-    if key not in NAMES:
-        raise InvalidRequest(f"{key} is no parameter. There are: {', '.join(NAMES)}.", field=key)
+    """Return the name of a parameter, or raise InvalidRequest if there is none of this name."""
+    if key not in PARAMETER_NAMES:
+        raise InvalidRequest(f"Unknown parameter {key}. Available: {', '.join(PARAMETER_NAMES)}.", field=key)
     return key
 
 
-def read_value(value: str) -> Any:
+def parse_value(text: str) -> Any:
     try:
-        return json.loads(value)
+        return json.loads(text)
     except ValueError:
-        return value
+        return text
 
 
-def chat_request(model: str, parameters: Parameters, messages: Messages) -> GenerationRequest:
-    """InvalidRequest names the parameter that is wrong."""
-    body = openai.parse_chat(DEFAULTS | parameters | {"model": model, "messages": messages})
+def chat_request(model: str, parameters: Parameters, messages: ChatMessages) -> GenerationRequest:
+    """Return a chat completion request, or raise InvalidRequest, which names the wrong parameter."""
+    body = parse_chat_request(DEFAULTS | parameters | {"model": model, "messages": messages})
     request = body.generation_request(new_id("chatcmpl-"))
-    return msgspec.structs.replace(request, assumed=tuple(sorted(DEFAULTS.keys() - parameters.keys())))
+    return msgspec.structs.replace(request, default_parameters=tuple(sorted(DEFAULTS.keys() - parameters.keys())))
 
 
 def raw_request(model: str, parameters: Parameters, prompt: str) -> GenerationRequest:
-    """The prompt as it is, without the chat template."""
-    body = parse(parameters | {"model": model, "prompt": prompt}, native.InferenceBody)
+    """Return a request that continues the prompt without a chat template. Raise InvalidRequest."""
+    body = parse_struct(parameters | {"model": model, "prompt": prompt}, InferenceRequest)
     return body.generation_request(new_id("inf_"))

@@ -1,4 +1,4 @@
-"""The model server's Celery: `celery -A inference.config.celery worker`. See `shared.serving.workers`."""
+"""The model server's Celery: `celery -A inference.config.celery worker`. See `shared.serving.processes.celery_app`."""
 
 import os
 import threading
@@ -6,12 +6,12 @@ from typing import Any
 
 from celery.signals import worker_shutting_down
 
-from shared.serving.workers import count_waiting, make_celery, send_task
+from shared.serving.processes.celery_app import count_queued_messages, create_celery_app, send_task
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
 
 # What every worker sends, and every how many seconds.
-ROUNDS = {
+PERIODIC_TASKS = {
     "inference.batches.tasks.forget": 600.0,
     "inference.files.tasks.sweep": 600.0,
     "inference.webhooks.tasks.forget": 600.0,
@@ -21,7 +21,7 @@ ROUNDS = {
 # Set once this worker is told to end: its tasks then give back what they hold, and end.
 ending = threading.Event()
 
-app = make_celery("inference", rounds=ROUNDS)
+app = create_celery_app("inference", periodic_tasks=PERIODIC_TASKS)
 
 
 def send(task: str, **ids: int) -> bool:
@@ -31,7 +31,7 @@ def send(task: str, **ids: int) -> bool:
 
 def waiting() -> int:
     """How many tasks no worker has taken yet, as far as is known."""
-    return count_waiting(app)
+    return count_queued_messages(app)
 
 
 @worker_shutting_down.connect

@@ -5,7 +5,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
-from inference.registry.services import check_models
+from inference.registry.services import check_model_host
 from shared.observability.health import check_database, livez, readyz
 
 urlpatterns = [
@@ -23,7 +23,7 @@ urlpatterns = [
     path("", include("inference.batches.urls")),
     path("", include("inference.openai_batches.urls")),
     path("livez", livez),
-    path("readyz", readyz(database=check_database, model_host=check_models)),
+    path("readyz", readyz(database=check_database, model_host=check_model_host)),
     path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema", http_method_names=["get", "head"])),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),

@@ -25,7 +25,7 @@ from inference.downloads import hub
 from inference.downloads.hub import Repository
 from inference.downloads.selection import RepositoryFile, choose_files
 from inference.engine import HostUnavailable
-from inference.registry.services import find_card, unload_model
+from inference.registry.services import find_model, unload_model
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
@@ -111,7 +111,7 @@ async def remove_model(*, model_id: str, actor: User | None, now: datetime) -> N
 
     ApiError MODEL_NOT_FOUND; 403: it is not in a folder of STOA_MODELS_DIR.
     """
-    path = (await find_card(model_id)).path
+    path = (await find_model(model_id)).path
     if path is None or path.parent not in settings.MODELS_DIRS:
         raise ApiError(403, f"{model_id} is not in a folder of STOA_MODELS_DIR: its files stay.")
     with suppress(HostUnavailable):  # then nothing runs here

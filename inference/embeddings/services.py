@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from inference.engine import EmbeddingRequest, EmbeddingResult, InvalidRequest, Usage
 from inference.registry.engines import engine_for
-from inference.usage.services import admit, tokens_of_texts
+from inference.usage.estimates import estimate_embedding_tokens
+from inference.usage.services import admit
 from shared.accounts.authentication import Principal
 
 
@@ -21,10 +22,10 @@ async def embed(
 
     dimensions: so many of a vector's first numbers, at length one again; None is all of them.
     """
-    with await admit(caller=caller, model_id=model_id, tokens=tokens_of_texts(request)) as admission:
+    with await admit(caller=caller, model_id=model_id, tokens=estimate_embedding_tokens(request)) as admission:
         asked = replace(request, user=str(caller.user.pk))
         result = await engine_for(model_id).embed(model_id, asked)
-        admission.use(Usage(result.prompt_tokens, 0))
+        admission.finish(Usage(result.prompt_tokens, 0))
     return _of_dimensions(result, model_id, dimensions)
 
 

@@ -2,59 +2,58 @@
 
 import base64
 
-from inference.access.operations import Call, operation
-from inference.embeddings import services
+from inference.access.operations import OperationCall, operation
+from inference.embeddings import schema, services
 from inference.engine import EmbeddingRequest
-from inference.protocol import native
-from inference.protocol.openai_embeddings import OpenAIEmbedding, OpenAIEmbeddingsAnswer, OpenAIEmbeddingsBody
+from inference.protocol.native.embeddings import EmbeddingsRequest, EmbeddingsResponse, EmbeddingVector
+from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddingsRequest, OpenAIEmbeddingsResponse
+from inference.protocol.token_usage import EmbeddingsTokenUsage
 from shared.accounts.roles import Permission
 from shared.observability.request_id import current_request_id
 
 
 @operation(
     "POST",
-    summary="Embed texts",
+    docs=schema.EMBEDDINGS,
     permission=Permission.RUN_INFERENCE,
-    body=native.EmbeddingsBody,
-    answer=native.EmbeddingsAnswer,
-    keyed=True,
+    body=EmbeddingsRequest,
+    response=EmbeddingsResponse,
+    idempotent=True,
 )
-async def embeddings(call: Call[native.EmbeddingsBody]) -> native.EmbeddingsAnswer:
-    """One vector a text, in the order of the input."""
+async def embeddings(call: OperationCall[EmbeddingsRequest]) -> EmbeddingsResponse:
     request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
     result = await services.embed(caller=call.caller, model_id=call.body.model, request=request)
-    return native.EmbeddingsAnswer(
+    return EmbeddingsResponse(
         model=call.body.model,
         data=[
-            native.Embedding(_form(vector, call.body.encoding_format), index)
+            EmbeddingVector(_form(vector, call.body.encoding_format), index)
             for index, vector in enumerate(result.vectors)
         ],
-        usage=native.EmbeddingsUsage(result.prompt_tokens, result.prompt_tokens),
+        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
     )
 
 
 @operation(
     "POST",
-    summary="Embed texts (OpenAI)",
+    docs=schema.OPENAI_EMBEDDINGS,
     permission=Permission.RUN_INFERENCE,
-    body=OpenAIEmbeddingsBody,
-    answer=OpenAIEmbeddingsAnswer,
-    keyed=True,
+    body=OpenAIEmbeddingsRequest,
+    response=OpenAIEmbeddingsResponse,
+    idempotent=True,
 )
-async def openai_embeddings(call: Call[OpenAIEmbeddingsBody]) -> OpenAIEmbeddingsAnswer:
-    """One vector a text, in the order of the input. Token ids are taken as they stand."""
+async def openai_embeddings(call: OperationCall[OpenAIEmbeddingsRequest]) -> OpenAIEmbeddingsResponse:
     request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
     result = await services.embed(
         caller=call.caller, model_id=call.body.model, request=request, dimensions=call.body.dimensions
     )
-    return OpenAIEmbeddingsAnswer(
+    return OpenAIEmbeddingsResponse(
         object="list",
         data=[
             OpenAIEmbedding("embedding", index, _form(vector, call.body.encoding_format))
             for index, vector in enumerate(result.vectors)
         ],
         model=call.body.model,
-        usage=native.EmbeddingsUsage(result.prompt_tokens, result.prompt_tokens),
+        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
     )
 
 

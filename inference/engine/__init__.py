@@ -1,11 +1,10 @@
-"""The engine: generates text and embeddings. It imports no Django, and others import only this page.
+"""The inference engine: text generation and embeddings. It imports no Django.
 
-A loaded model is a process of its own under a model host. `run_host` is that host; `HostClient` tells it what to load;
-`EngineClient` asks loaded models. Nothing here imports torch.
+Each loaded model runs in a process of its own under a model host. `run_host` runs that host, `HostClient` loads and
+unloads models, and `EngineClient` sends requests to loaded ones. Other packages import from here only, never from the
+engine's modules. Importing this package does not import torch.
 """
 
-from inference.engine.client import EngineClient, HostClient
-from inference.engine.connection import GenerationStream
 from inference.engine.errors import (
     ContextLengthExceeded,
     DeadlineExceeded,
@@ -18,36 +17,47 @@ from inference.engine.errors import (
     ModelLoadFailed,
     ModelNotLoaded,
 )
-from inference.engine.frames import StepOutput
-from inference.engine.hosting import run_host
-from inference.engine.inspection import ModelFacts, fingerprint, inspect_model
-from inference.engine.policy import Policy
-from inference.engine.request import (
-    QUEUE_SECONDS,
-    EmbeddingRequest,
-    EmbeddingResult,
+from inference.engine.formats import ModelMetadata, fingerprint, inspect_model
+from inference.engine.host import HostOptions, run_host
+from inference.engine.ipc import EngineClient, GenerationStream, HostClient, StepOutput
+from inference.engine.model_status import (
+    QUEUE_TIME_BUCKETS_SECONDS,
     EngineStats,
-    FinishReason,
-    GenerationOutput,
-    GenerationRequest,
     LoadOptions,
     LoadReport,
-    Message,
     ModelState,
     ModelStatus,
-    OutputConstraint,
-    OutputForm,
-    SamplingParams,
-    Stages,
+)
+from inference.engine.outputs import (
+    EmbeddingResult,
+    FinishReason,
+    GenerationOutput,
+    RequestTimings,
     TokenLogprob,
-    Tool,
-    ToolCall,
     ToolCallDelta,
     Usage,
 )
+from inference.engine.requests import (
+    REQUEST_PARAMETERS,
+    EmbeddingRequest,
+    GenerationRequest,
+    Message,
+    Tool,
+    ToolCall,
+)
+from inference.engine.sampling import (
+    SAMPLING_PARAMETERS,
+    ConstraintKind,
+    OutputConstraint,
+    Parameter,
+    SamplingParams,
+)
 
 __all__ = [
-    "QUEUE_SECONDS",
+    "QUEUE_TIME_BUCKETS_SECONDS",
+    "REQUEST_PARAMETERS",
+    "SAMPLING_PARAMETERS",
+    "ConstraintKind",
     "ContextLengthExceeded",
     "DeadlineExceeded",
     "EmbeddingRequest",
@@ -62,22 +72,22 @@ __all__ = [
     "GenerationRequest",
     "GenerationStream",
     "HostClient",
+    "HostOptions",
     "HostUnavailable",
     "InferenceFailed",
     "InvalidRequest",
     "LoadOptions",
     "LoadReport",
     "Message",
-    "ModelFacts",
     "ModelLoadFailed",
+    "ModelMetadata",
     "ModelNotLoaded",
     "ModelState",
     "ModelStatus",
     "OutputConstraint",
-    "OutputForm",
-    "Policy",
+    "Parameter",
+    "RequestTimings",
     "SamplingParams",
-    "Stages",
     "StepOutput",
     "TokenLogprob",
     "Tool",

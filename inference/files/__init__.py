@@ -1,1 +1,4 @@
-"""Files in OpenAI's form: what batches are made of, and what came of them. `services` stores and removes."""
+"""Files in OpenAI's form, /v1/files: input files of batches, and the output and error files that batches write.
+
+Import `services`: it stores, publishes, finds and deletes files.
+"""

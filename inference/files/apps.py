@@ -1,10 +1,10 @@
-"""Files as a Django app."""
+"""The Django app of files."""
 
 from django.apps import AppConfig
 
 
 class FilesConfig(AppConfig):
-    """Owns what was uploaded for batches and what batches have written, in rows and in the storage."""
+    """App of the input and output files of batches, as rows and as content in the storage."""
 
     name = "inference.files"
     label = "inference_files"

@@ -1,4 +1,4 @@
-"""Files: a row each, and its content in the storage under a name of ours."""
+"""Rows of files. The content is in the storage, under a generated name."""
 
 from typing import Self
 
@@ -9,22 +9,24 @@ from shared.accounts.models import User
 
 
 class FileQuerySet(models.QuerySet["StoredFile"]):
+    """Queries of files."""
+
     def for_user(self, user: User) -> Self:
-        """What this user may see: their own, while it is there."""
+        """Return the user's own files that are stored."""
         return self.filter(owner=user, status=StoredFile.Status.STORED)
 
 
 class StoredFile(models.Model):
-    """One file. Its row is there before its content is, and goes after it, so that no content is ever nobody's.
+    """A file. Its row is created before its content and deleted after it, so that no content is without a row.
 
-    expires_at: when the sweeper moves it on. An upload that did not end and a file whose time is up become deleted;
-    what is deleted goes, content and row.
+    expires_at: when the sweeper acts on it. Interrupted uploads and expired files become deleted; of deleted files the
+    sweeper removes content and row.
     """
 
     class Status(models.TextChoices):
         STORING = "storing"
         STORED = "stored"
-        DELETED = "deleted"  # for a while, so that who deletes page by page finds the next page
+        DELETED = "deleted"  # kept for a while: it may be the `after` of the next page
 
     class Purpose(models.TextChoices):
         BATCH = "batch"
@@ -33,8 +35,10 @@ class StoredFile(models.Model):
     file_id = models.CharField(max_length=40, unique=True, editable=False)
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     purpose = models.CharField(max_length=20, choices=Purpose)
-    name = models.CharField(max_length=255, help_text="As its owner knows it; nothing is stored under it.")
-    size = models.PositiveBigIntegerField(help_text="In bytes.")
+    name = models.CharField(
+        max_length=255, help_text="The name given by the owner. The content is stored under another one."
+    )
+    size = models.PositiveBigIntegerField(help_text="Size in bytes.")
     status = models.CharField(max_length=10, choices=Status, default=Status.STORING)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
@@ -62,5 +66,5 @@ class StoredFile(models.Model):
 
     @property
     def path(self) -> str:
-        """Where its content lies in the storage."""
+        """Return the content's name in the storage."""
         return f"files/{self.file_id}"

@@ -1,4 +1,4 @@
-"""What workers do for files. It is sent by name, and may run twice."""
+"""Celery tasks of files. They may run twice."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -8,4 +8,5 @@ from inference.files import services
 
 @shared_task
 def sweep() -> None:
+    """Delete expired files and the remains of interrupted uploads."""
     services.sweep_files(now=timezone.now())

@@ -1,4 +1,4 @@
-"""Routes of files."""
+"""URL routes of files."""
 
 from django.urls import path
 

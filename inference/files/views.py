@@ -1,95 +1,132 @@
-"""Routes of files. What is uploaded waits on the disk before it is stored, and what is read is streamed."""
+"""Views of /v1/files: upload, list, read and delete files. Uploads are spooled to disk, and downloads are streamed."""
 
+import errno
 from datetime import timedelta
 from typing import Any, cast
 from urllib.parse import quote
 
+import structlog
 from asgiref.sync import sync_to_async
+from django.core.exceptions import RequestDataTooBig, TooManyFilesSent
 from django.core.files.storage import default_storage
+from django.core.files.uploadedfile import UploadedFile
 from django.db import connection
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.multipartparser import MultiPartParserError
 from django.utils import timezone
 
-from inference.access.operations import Call, operation
-from inference.files import services
-from inference.files.forms import no_room, read_form
+from inference.access.operations import OperationCall, operation
+from inference.engine import InvalidRequest
+from inference.files import schema, services
 from inference.files.models import StoredFile
-from inference.protocol import openai_files
+from inference.protocol.openai.files import (
+    UPLOAD_FORM,
+    FileDeleted,
+    FileList,
+    FileObject,
+    FilePurpose,
+    FilesQuery,
+    parse_upload_form,
+)
 from shared.accounts.roles import Permission
-from shared.serving.file_chunks import FileChunks
+from shared.api.errors import ApiError
+from shared.serving.files.file_chunks import AsyncFileChunks
 
 CONTENT_TYPE = "application/octet-stream"
+FILE_FIELD = "file"
+
+logger = structlog.get_logger(__name__)
 
 
 @operation(
     "POST",
-    summary="Upload a file for a batch (OpenAI)",
+    docs=schema.UPLOAD_FILE,
     permission=Permission.RUN_INFERENCE,
-    form=openai_files.UPLOAD_FORM,
-    answer=openai_files.FileObject,
-    keyed=True,
+    form_schema=UPLOAD_FORM,
+    response=FileObject,
+    idempotent=True,
 )
-async def upload_file(call: Call[None]) -> openai_files.FileObject:
-    """JSON lines, a request each; they are checked when a batch is made of them."""
-    return _wire(await sync_to_async(_upload)(call))
+async def upload_file(call: OperationCall[None]) -> FileObject:
+    return serialize_file(await sync_to_async(_upload)(call))
 
 
-def _upload(call: Call[None]) -> StoredFile:
+def _upload(call: OperationCall[None]) -> StoredFile:
     try:
-        fields, content = read_form(call.request)
-        form = openai_files.parse_file_form(fields)
+        fields, content = _parse_multipart(call.request)
+        form = parse_upload_form(fields)
         return services.upload_file(
             owner=call.caller.user,
             content=content,
-            kept_for=timedelta(seconds=form.seconds) if form.seconds else None,
+            retention=timedelta(seconds=form.seconds) if form.seconds else None,
             now=timezone.now(),
         )
     except OSError as error:
-        if refused := no_room(error):
-            raise refused from None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            logger.error("disk_full")
+            message = "The server has no disk space for files at the moment. Try again later."
+            raise ApiError(503, message, headers={"Retry-After": "60"}) from None
         raise
+
+
+def _parse_multipart(request: HttpRequest) -> "tuple[dict[str, str], UploadedFile[Any]]":
+    """Return the form's fields and its file.
+
+    Raises ApiError 415, 413, or 400 for a malformed form; InvalidRequest unless it has exactly one file with content.
+    """
+    if request.content_type != "multipart/form-data":
+        raise ApiError(415, "`Content-Type` must be multipart/form-data.")
+    if (request.content_params or {}).get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise ApiError(415, "The form must be encoded in UTF-8. Leave charset out of Content-Type.")
+    try:
+        fields, files = request.POST.dict(), request.FILES.getlist(FILE_FIELD)
+    except MultiPartParserError as error:
+        raise ApiError(400, f"The form cannot be parsed: {error}.") from None
+    except RequestDataTooBig:
+        message = "The form's fields are too long. Send the file as a part with a file name."
+        raise ApiError(413, message) from None
+    except TooManyFilesSent:
+        files = []
+    if len(files) != 1:
+        raise InvalidRequest("`file` must be exactly one part with a file name.", field=FILE_FIELD)
+    if not files[0].size:
+        raise InvalidRequest("`file` must not be empty.", field=FILE_FIELD)
+    return {name: str(value) for name, value in fields.items()}, files[0]
 
 
 @operation(
     "GET",
-    summary="List your files (OpenAI)",
+    docs=schema.LIST_FILES,
     permission=Permission.RUN_INFERENCE,
-    query=openai_files.FilesQuery,
-    answer=openai_files.FilePage,
+    query=FilesQuery,
+    response=FileList,
 )
-async def list_files(call: Call[None]) -> openai_files.FilePage:
-    """Your own, newest first; those that batches have written too."""
-    asked: openai_files.FilesQuery = call.query
+async def list_files(call: OperationCall[None]) -> FileList:
+    query: FilesQuery = call.query
     files, has_more = await sync_to_async(services.list_files)(
         owner=call.caller.user,
-        after=asked.after,
-        limit=asked.limit,
-        newest_first=asked.order == "desc",
-        purpose=asked.purpose,
+        after=query.after,
+        limit=query.limit,
+        newest_first=query.order == "desc",
+        purpose=query.purpose,
     )
-    data = [_wire(file) for file in files]
+    data = [serialize_file(file) for file in files]
     first, last = (data[0].id, data[-1].id) if data else (None, None)
-    return openai_files.FilePage("list", data, first, last, has_more)
+    return FileList("list", data, first, last, has_more)
 
 
-@operation("GET", summary="One file (OpenAI)", permission=Permission.RUN_INFERENCE, answer=openai_files.FileObject)
-async def read_file(call: Call[None], file_id: str) -> openai_files.FileObject:
-    """What it is; its content has an address of its own."""
-    return _wire(await sync_to_async(services.find_file)(owner=call.caller.user, file_id=file_id))
+@operation("GET", docs=schema.READ_FILE, permission=Permission.RUN_INFERENCE, response=FileObject)
+async def read_file(call: OperationCall[None], file_id: str) -> FileObject:
+    return serialize_file(await sync_to_async(services.find_file)(owner=call.caller.user, file_id=file_id))
 
 
-@operation(
-    "DELETE", summary="Delete a file (OpenAI)", permission=Permission.RUN_INFERENCE, answer=openai_files.FileDeleted
-)
-async def delete_file(call: Call[None], file_id: str) -> openai_files.FileDeleted:
-    """It and its content go at once. Batches that were made of it go on."""
+@operation("DELETE", docs=schema.DELETE_FILE, permission=Permission.RUN_INFERENCE, response=FileDeleted)
+async def delete_file(call: OperationCall[None], file_id: str) -> FileDeleted:
     await sync_to_async(services.delete_file)(owner=call.caller.user, file_id=file_id, now=timezone.now())
-    return openai_files.FileDeleted(file_id, "file", True)
+    return FileDeleted(file_id, "file", True)
 
 
-@operation("GET", summary="A file's content (OpenAI)", permission=Permission.RUN_INFERENCE, content=CONTENT_TYPE)
-async def read_content(call: Call[None], file_id: str) -> HttpResponse | StreamingHttpResponse:
-    """As it was stored."""
+@operation("GET", docs=schema.FILE_CONTENT, permission=Permission.RUN_INFERENCE, content_type=CONTENT_TYPE)
+async def read_content(call: OperationCall[None], file_id: str) -> HttpResponse | StreamingHttpResponse:
     file, content = await sync_to_async(_open)(call, file_id)
     headers = {
         "Content-Type": CONTENT_TYPE,
@@ -100,28 +137,29 @@ async def read_content(call: Call[None], file_id: str) -> HttpResponse | Streami
     if call.request.method == "HEAD":
         content.close()
         return HttpResponse(headers=headers)
-    return StreamingHttpResponse(FileChunks(content), headers=headers)
+    return StreamingHttpResponse(AsyncFileChunks(content), headers=headers)
 
 
-def _open(call: Call[None], file_id: str) -> tuple[StoredFile, Any]:
+def _open(call: OperationCall[None], file_id: str) -> tuple[StoredFile, Any]:
     file = services.find_file(owner=call.caller.user, file_id=file_id)
     try:
         return file, default_storage.open(file.path)
-    except FileNotFoundError:  # deleted in between
-        raise services.no_such_file(file_id) from None
+    except FileNotFoundError:  # deleted meanwhile
+        raise services.file_not_found(file_id) from None
     finally:
         if not connection.in_atomic_block:
-            connection.close()  # to the pool, for others: who reads may take hours
+            connection.close()  # a download may take hours: other requests need the pooled connection
 
 
-def _wire(file: StoredFile) -> openai_files.FileObject:
-    return openai_files.FileObject(
+def serialize_file(file: StoredFile) -> FileObject:
+    """Return the wire form of a file."""
+    return FileObject(
         id=file.file_id,
         object="file",
         bytes=file.size,
         created_at=int(file.created_at.timestamp()),
         expires_at=int(file.expires_at.timestamp()),
         filename=file.name,
-        purpose=cast(openai_files.Purpose, file.purpose),
+        purpose=cast(FilePurpose, file.purpose),
         status="processed",
     )

@@ -11,40 +11,41 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import Error as DatabaseError
 
-from inference.access.operations import PARSED_ON_THE_LOOP_BYTES, engine_problem
+from inference.access.requests import MAX_INLINE_PARSE_BYTES
+from inference.access.responses import problem_from_engine_error
 from inference.engine import EngineError, InvalidRequest
-from inference.generation.allowance import MESSAGES_A_SECOND, Allowance
-from inference.generation.outbox import Outbox
-from inference.generation.socket_inference import SocketInference
-from inference.protocol.errors import Code
-from inference.protocol.websocket import (
-    AuthFrame,
-    AuthOk,
-    CancelFrame,
-    ClientFrame,
-    ErrorFrame,
-    InferenceFrame,
-    PingFrame,
-    SocketLimits,
-    SocketUser,
-    id_of,
-    parse_frame,
+from inference.generation.message_rate_limit import MAX_MESSAGES_PER_SECOND, MessageRateLimit
+from inference.generation.outbox import MessageOutbox
+from inference.generation.websocket_inference import WebSocketInference
+from inference.protocol.errors import ErrorCode
+from inference.protocol.native.websocket import (
+    AuthenticatedMessage,
+    AuthMessage,
+    CancelMessage,
+    ClientMessage,
+    ErrorMessage,
+    InferenceMessage,
+    PingMessage,
+    WebSocketLimits,
+    WebSocketUser,
+    parse_client_message,
+    read_inference_id,
 )
-from inference.usage.door import check_sign_ins, count_failed_sign_in
-from inference.usage.limits import count_request, scopes_of_principal
+from inference.usage.request_limits import check_failed_sign_ins, count_failed_sign_in, count_scopes
+from inference.usage.scopes import principal_limit_scopes
 from shared.accounts.authentication import NotAuthenticated, Principal
-from shared.accounts.middleware import Attendance, Attendant, authenticate_alone
+from shared.accounts.middleware.connections import AuthenticatedConnection, ConnectionRegistry, authenticate_in_thread
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, Problem, error_body_bytes
-from shared.api.json import parse_json
-from shared.api.middleware import is_passing_database_error
-from shared.api.rate_limits import require
+from shared.api.limits.rate_limits import raise_if_limited
+from shared.api.middleware.errors import is_transient_database_error
+from shared.api.parsers import parse_json
 from shared.observability import tracing
 from shared.observability.health import is_draining
-from shared.observability.request_id import bound_request_id, current_request_id
-from shared.observability.request_notes import bound_notes
-from shared.serving.requests import trace_headers
-from shared.serving.websockets import MAX_MESSAGE_BYTES
+from shared.observability.request_fields import bind_fields
+from shared.observability.request_id import bind_request_id, current_request_id
+from shared.serving.asgi.request_checks import trace_headers
+from shared.serving.server.websocket_protocol import MAX_MESSAGE_BYTES
 
 MAX_INFERENCES = 16
 AUTHENTICATED_WITHIN_S = 10.0
@@ -55,9 +56,9 @@ OVERLOADED = 1013
 DRAINING = 1012
 DRAIN_RETRY_S = 5
 DATABASE_RETRY_S = 2
-_BROKEN = (Code.INTERNAL_ERROR, Code.INFERENCE_FAILED, Code.TIMEOUT)
+_BROKEN = (ErrorCode.INTERNAL_ERROR, ErrorCode.INFERENCE_FAILED, ErrorCode.TIMEOUT)
 
-attendance = Attendance(most_of_a_user=settings.SOCKETS_PER_USER)
+attendance = ConnectionRegistry(max_per_user=settings.SOCKETS_PER_USER)
 logger = structlog.get_logger(__name__)
 
 
@@ -66,12 +67,12 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self._request_id = current_request_id()
-        self._outbox = Outbox(send, on_overflow=self._stop_all)
-        self._attendant: Attendant | None = None
+        self._outbox = MessageOutbox(send, on_overflow=self._stop_all)
+        self._attendant: AuthenticatedConnection | None = None
         self._credential = ""
         self._running: dict[str, asyncio.Task[None]] = {}
         self._cancelled: set[str] = set()
-        self._allowance = Allowance()
+        self._allowance = MessageRateLimit()
         self._sender = asyncio.create_task(self._outbox.run())
         self._door = contextlib.ExitStack()
         self._late = asyncio.get_running_loop().call_later(AUTHENTICATED_WITHIN_S, self._end_if_nobody)
@@ -88,7 +89,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def connect(self) -> None:
         await self.accept()
         try:
-            self._door.enter_context(attendance.at_the_door((self.scope.get("client") or [""])[0]))
+            self._door.enter_context(attendance.limit_unauthenticated((self.scope.get("client") or [""])[0]))
         except ApiError as error:
             self._close_as(error, OVERLOADED)
 
@@ -101,38 +102,38 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if self._outbox.closing:
             return
         if not self._allowance.take():
-            message = f"Too many messages: at most {MESSAGES_A_SECOND:.0f} a second are read here. Connect again."
+            message = f"Too many messages: at most {MAX_MESSAGES_PER_SECOND:.0f} a second are read here. Connect again."
             self._close_as(ApiError(429, message), POLICY)
             return
         value: dict[str, Any] = {}
         try:
             value = await _json(text_data)
-            await self._take(parse_frame(value))
+            await self._take(parse_client_message(value))
         except (ApiError, EngineError) as error:
             if self._attendant is None:
                 await self._turn_away()
             else:
-                self._tell_error(error, id_of(value))
+                self._tell_error(error, read_inference_id(value))
 
-    async def _take(self, frame: ClientFrame) -> None:
+    async def _take(self, frame: ClientMessage) -> None:
         """Raises ApiError and EngineError."""
-        if isinstance(frame, AuthFrame):
+        if isinstance(frame, AuthMessage):
             await self._authenticate(frame)
         elif self._attendant is None:
             raise NotAuthenticated
-        elif isinstance(frame, InferenceFrame):
+        elif isinstance(frame, InferenceMessage):
             self._start(frame)
-        elif isinstance(frame, CancelFrame):
+        elif isinstance(frame, CancelMessage):
             self._cancel(frame)
-        elif isinstance(frame, PingFrame):
+        elif isinstance(frame, PingMessage):
             self._outbox.put_text(frame.pong())
 
-    async def _authenticate(self, frame: AuthFrame) -> None:
+    async def _authenticate(self, frame: AuthMessage) -> None:
         """A further `auth` renews the credential before its end."""
         self._late.cancel()  # it came in time, though a database that is away may take as long to look it up
         try:
             if self._attendant is None:
-                await check_sign_ins(self.scope)
+                await check_failed_sign_ins(self.scope)
             principal = await _authenticated(frame.token)
         except NotAuthenticated:
             await self._turn_away()
@@ -140,23 +141,25 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         except ApiError as error:
             self._close_as(error, POLICY if error.problem.status == 429 else OVERLOADED)
             return
-        attendant = Attendant(principal, on_lost=self._lose, on_drain=self._drain)
+        attendant = AuthenticatedConnection(principal, on_revoked=self._lose, on_drain=self._drain)
         if self._attendant:
-            attendance.leave(self._attendant)
+            attendance.unregister(self._attendant)
         try:
-            attendance.enter(attendant)
+            attendance.register(attendant)
         except ApiError as error:
             self._close_as(error, OVERLOADED)
             return
         self._attendant, self._credential = attendant, frame.token
         self._door.close()
         user = principal.user
-        own = scopes_of_principal(principal)[0]
-        limits = SocketLimits(MAX_INFERENCES, MAX_MESSAGE_BYTES, own.requests, own.tokens, own.concurrency)
-        told = SocketUser(user.pk, user.email, user.role)
-        self._outbox.put(AuthOk(user=told, limits=limits, server_version=settings.VERSION))
+        own = principal_limit_scopes(principal)[0]
+        limits = WebSocketLimits(
+            MAX_INFERENCES, MAX_MESSAGE_BYTES, own.requests_per_minute, own.tokens_per_minute, own.max_concurrency
+        )
+        told = WebSocketUser(user.pk, user.email, user.role)
+        self._outbox.put(AuthenticatedMessage(user=told, limits=limits, server_version=settings.VERSION))
 
-    def _start(self, frame: InferenceFrame) -> None:
+    def _start(self, frame: InferenceMessage) -> None:
         if is_draining():
             headers = {"Retry-After": str(DRAIN_RETRY_S)}
             raise ApiError(503, "This server is about to stop. Connect again.", headers=headers)
@@ -168,19 +171,19 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             )
         self._running[frame.id] = asyncio.create_task(self._run(frame))
 
-    def _cancel(self, frame: CancelFrame) -> None:
+    def _cancel(self, frame: CancelMessage) -> None:
         task = self._running.get(frame.id)
         if task is None:
             raise InvalidRequest("No inference with this id runs on this socket.", field="id")
         self._cancelled.add(frame.id)
         task.cancel()
 
-    async def _run(self, frame: InferenceFrame) -> None:
+    async def _run(self, frame: InferenceMessage) -> None:
         """One inference from its rights to its end, with a request id and a log line of its own, as over HTTP."""
-        inference = SocketInference(frame, self._outbox.put)
+        inference = WebSocketInference(frame, self._outbox.put)
         began, outcome = time.monotonic(), "left"
         headers = trace_headers(self.scope["headers"])
-        with bound_request_id(""), bound_notes() as notes, tracing.root("websocket", headers=headers) as span:
+        with bind_request_id(""), bind_fields() as notes, tracing.trace_request("websocket", headers=headers) as span:
             try:
                 outcome = await inference.run(await self._caller())
             except (ApiError, EngineError) as error:
@@ -190,19 +193,19 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                     raise
                 outcome = inference.cancelled()
             except Exception:
-                outcome = self._tell_error(ApiError(500, Problem.of_status(500).message), frame.id)
+                outcome = self._tell_error(ApiError(500, Problem.from_status(500).message), frame.id)
                 logger.exception("socket_inference_failed")
             finally:
                 self._forget(frame.id)
                 told = {"outcome": outcome, "duration_ms": round((time.monotonic() - began) * 1000, 1)}
                 logger.info("socket_inference", path=self.scope["path"], **told, **notes)
-                tracing.describe(span, {"stoa.outcome": outcome}, failed=outcome in _BROKEN)
+                tracing.annotate_span(span, {"stoa.outcome": outcome}, failed=outcome in _BROKEN)
 
     async def _caller(self) -> Principal:
         """Who asks, as of now. Raises ApiError 401, 403, 429, 503."""
         principal = await _authenticated(self._credential)
-        require(await count_request(scopes_of_principal(principal)))
-        if not principal.may(Permission.RUN_INFERENCE):
+        raise_if_limited(await count_scopes(principal_limit_scopes(principal)))
+        if not principal.has_permission(Permission.RUN_INFERENCE):
             needed = Permission.RUN_INFERENCE
             raise ApiError(403, f"This needs the permission {needed}, which your user or key does not have.")
         return principal
@@ -241,13 +244,13 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     def _tell_error(self, error: ApiError | EngineError, inference_id: str | None) -> str:
         """Tells it as over HTTP; answers its code."""
-        problem = error.problem if isinstance(error, ApiError) else engine_problem(error)
+        problem = error.problem if isinstance(error, ApiError) else problem_from_engine_error(error)
         request_id = current_request_id() or self._request_id
         told = json.loads(error_body_bytes(problem, path=self.scope["path"], request_id=request_id))
         details = told["error"].get("details", {})
         if retry_after := problem.headers.get("Retry-After"):
             details["retry_after"] = int(retry_after)
-        frame = ErrorFrame(
+        frame = ErrorMessage(
             code=told["error"]["code"],
             message=told["error"]["message"],
             request_id=told["request_id"],
@@ -261,7 +264,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """Nothing of this socket is left behind."""
         self._door.close()
         if self._attendant:
-            attendance.leave(self._attendant)
+            attendance.unregister(self._attendant)
         tasks = [self._sender, *self._running.values()]
         for task in tasks:
             task.cancel()
@@ -273,9 +276,9 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 async def _authenticated(credential: str) -> Principal:
     """Whose it is. Raises ApiError 401, and 503 while the database does not answer."""
     try:
-        return await authenticate_alone(credential)
+        return await authenticate_in_thread(credential)
     except DatabaseError as error:
-        if not is_passing_database_error(error):
+        if not is_transient_database_error(error):
             raise
         message = "The server cannot look up who you are just now. Try again."
         raise ApiError(503, message, headers={"Retry-After": str(DATABASE_RETRY_S)}) from error
@@ -285,4 +288,4 @@ async def _json(text: str | None) -> dict[str, Any]:
     if text is None:
         raise InvalidRequest("Send text messages with JSON in them, not binary ones.")
     raw = text.encode()
-    return await asyncio.to_thread(parse_json, raw) if len(raw) > PARSED_ON_THE_LOOP_BYTES else parse_json(raw)
+    return await asyncio.to_thread(parse_json, raw) if len(raw) > MAX_INLINE_PARSE_BYTES else parse_json(raw)

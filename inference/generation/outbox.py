@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 MAX_UNSENT_BYTES = 1024 * 1024
-FRAME_BYTES = 64  # what a waiting frame costs beside its text
+MESSAGE_OVERHEAD_BYTES = 64  # what a waiting frame costs beside its text
 OVERLOADED = 1013
 
 Send = Callable[[Any], Awaitable[None]]
 _encoder = msgspec.json.Encoder()
 
 
-class Outbox:
+class MessageOutbox:
     """Frames go out through `send`, which waits while the peer does not read. A peer that leaves more than 1 MiB unread
     is closed with 1013, and `on_overflow` is called; who never reads on is cut off by the server below us."""
 
@@ -38,7 +38,7 @@ class Outbox:
         """Nothing more is taken once the socket is closing. A frame that waits alone may be of any size."""
         if self._close:
             return
-        size = len(text.encode()) + FRAME_BYTES
+        size = len(text.encode()) + MESSAGE_OVERHEAD_BYTES
         if self._frames and self._bytes + size > MAX_UNSENT_BYTES:
             self._frames.clear()
             self.close(OVERLOADED, "not reading")

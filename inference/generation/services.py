@@ -16,24 +16,25 @@ from inference.engine import (
     InferenceFailed,
     Usage,
 )
-from inference.generation.merging import Merging
-from inference.protocol.choices import Choice
-from inference.protocol.errors import error_of
+from inference.generation.merged_stream import MergedStream
+from inference.protocol.choices import GeneratedChoice
+from inference.protocol.errors import error_from_output
 from inference.registry.engines import engine_for
-from inference.usage.services import admit, tokens_of
+from inference.usage.estimates import estimate_generation_tokens
+from inference.usage.services import admit
 from shared.accounts.authentication import Principal
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
 
 # A stream that says nothing for so long begins all the same, so that it can be kept alive.
-BEGINS_WITHIN_S = 10.0
+FIRST_OUTPUT_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Completion:
+class CompletedGeneration:
     """A whole generation."""
 
-    choices: list[Choice]
+    choices: list[GeneratedChoice]
     usage: Usage
 
 
@@ -42,7 +43,7 @@ def new_id(prefix: str) -> str:
     return f"{prefix}{secrets.token_hex(12)}"
 
 
-async def stream(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
+async def start_stream(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
     """Returns once the engine has begun to answer, or is slow to; who reads it must close it. Leaving cancels it.
 
     caller: None is the operator at this machine's command line, who has no limits.
@@ -54,30 +55,32 @@ async def stream(*, caller: Principal | None, model_id: str, request: Generation
     return await _begun(outputs)
 
 
-async def stream_all(
+async def start_merged_stream(
     *, caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
 ) -> GenerationStream:
     """Several requests that differ in their prompts alone, as one stream: see `Merging`. Raises as `stream` does."""
     first = requests[0]
     if len(requests) == 1:
-        return await stream(caller=caller, model_id=model_id, request=first)
+        return await start_stream(caller=caller, model_id=model_id, request=first)
     streams = await _let_in(caller, model_id, requests)
-    return await _begun(Merging(streams, request_id=first.request_id, n=first.n).merged)
+    return await _begun(MergedStream(streams, request_id=first.request_id, n=first.n).merged)
 
 
-async def complete(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> Completion:
+async def complete(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> CompletedGeneration:
     """All choices, whole. Raises as `stream` does, also when the generation breaks off. Leaving cancels it."""
-    return await _whole(await stream(caller=caller, model_id=model_id, request=request), request.n)
+    return await _whole(await start_stream(caller=caller, model_id=model_id, request=request), request.n)
 
 
-async def complete_all(*, caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]) -> Completion:
+async def complete_all(
+    *, caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
+) -> CompletedGeneration:
     """The same for several prompts, whose choices follow each other and whose usage is summed."""
-    outputs = await stream_all(caller=caller, model_id=model_id, requests=requests)
+    outputs = await start_merged_stream(caller=caller, model_id=model_id, requests=requests)
     return await _whole(outputs, sum(request.n for request in requests))
 
 
 def _check_priority(caller: Principal | None, request: GenerationRequest) -> None:
-    if request.priority > 0 and caller is not None and not caller.may(Permission.MANAGE_MODELS):
+    if request.priority > 0 and caller is not None and not caller.has_permission(Permission.MANAGE_MODELS):
         raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
 
 
@@ -88,7 +91,9 @@ async def _let_in(
     _check_priority(caller, requests[0])
     if caller is None:
         return await _submit_all(caller, model_id, requests)
-    with await admit(caller=caller, model_id=model_id, tokens=sum(map(tokens_of, requests))) as admission:
+    with await admit(
+        caller=caller, model_id=model_id, tokens=sum(map(estimate_generation_tokens, requests))
+    ) as admission:
         streams = await _submit_all(caller, model_id, requests)
         admission.follow(*streams)
     return streams
@@ -134,7 +139,7 @@ async def _begun(outputs: GenerationStream) -> GenerationStream:
     try:
         first = await _first(outputs)
         if first is not None and first.finish_reason is FinishReason.ERROR:
-            raise error_of(first)
+            raise error_from_output(first)
     except BaseException:
         await outputs.close()
         raise
@@ -144,19 +149,19 @@ async def _begun(outputs: GenerationStream) -> GenerationStream:
 async def _first(outputs: GenerationStream) -> GenerationOutput | None:
     """The output that the stream begins with; None while there is none."""
     try:
-        async with asyncio.timeout(BEGINS_WITHIN_S):
+        async with asyncio.timeout(FIRST_OUTPUT_TIMEOUT_SECONDS):
             return await outputs.peek()
     except TimeoutError:
         return None
 
 
-async def _whole(outputs: GenerationStream, choices: int) -> Completion:
+async def _whole(outputs: GenerationStream, choices: int) -> CompletedGeneration:
     async with outputs:
-        whole = [Choice(index) for index in range(choices)]
+        whole = [GeneratedChoice(index) for index in range(choices)]
         async for output in outputs:
             if output.finish_reason is FinishReason.ERROR:
-                raise error_of(output)
+                raise error_from_output(output)
             whole[output.choice].add(output)
             if output.usage is not None:
-                return Completion(whole, output.usage)
+                return CompletedGeneration(whole, output.usage)
     raise InferenceFailed("The generation ended before it was whole; try again.")

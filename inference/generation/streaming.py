@@ -9,12 +9,12 @@ from django.http import StreamingHttpResponse
 from inference.engine import FinishReason, GenerationOutput, GenerationStream
 from inference.protocol import sse
 from shared.observability import tracing
-from shared.serving.kept_threads import let_thread_go
+from shared.serving.asgi.threads import release_request_thread
 
-KEEP_ALIVE_S = 15.0
+KEEP_ALIVE_SECONDS = 15.0
 
 
-class EventStream(StreamingHttpResponse):
+class EventStreamResponse(StreamingHttpResponse):
     """Sends `start`, then the events that `form` makes of each output, up to the first error.
 
     The generation is closed however this ends: by the iterator when the client leaves in mid stream, by `close` when
@@ -37,8 +37,8 @@ class EventStream(StreamingHttpResponse):
 async def _events(
     outputs: GenerationStream, form: Callable[[GenerationOutput], Iterable[bytes]], start: bytes
 ) -> AsyncIterator[bytes]:
-    span = tracing.start("stream")
-    let_thread_go()  # the one that the middleware had for the response
+    span = tracing.start_span("stream")
+    release_request_thread()  # the one that the middleware had for the response
     clock = asyncio.get_running_loop().time
     try:
         if start:
@@ -46,7 +46,7 @@ async def _events(
         sent_at = clock()
         while True:
             try:
-                async with asyncio.timeout_at(sent_at + KEEP_ALIVE_S):
+                async with asyncio.timeout_at(sent_at + KEEP_ALIVE_SECONDS):
                     output = await anext(outputs)
             except TimeoutError:
                 yield sse.KEEP_ALIVE
@@ -60,7 +60,7 @@ async def _events(
             if output.finish_reason is FinishReason.ERROR:
                 return
     finally:
-        tracing.end(span)
+        tracing.end_span(span)
         await outputs.close()
 
 

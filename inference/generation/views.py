@@ -3,27 +3,51 @@
 import time
 from collections.abc import Iterable
 
-from inference.access.operations import Call, operation
+from inference.access.operations import OperationCall, operation
 from inference.engine import FinishReason, InvalidRequest
-from inference.generation import services
-from inference.generation.streaming import EventStream
-from inference.protocol import native, openai, openai_completions, sse
-from inference.protocol.choices import Choice
-from inference.protocol.errors import unloaded
+from inference.generation import schema, services
+from inference.generation.streaming import EventStreamResponse
+from inference.protocol import sse
+from inference.protocol.choices import GeneratedChoice
+from inference.protocol.errors import model_unloaded_error
+from inference.protocol.native.inference import (
+    STREAM_EVENTS,
+    InferenceRequest,
+    InferenceResponse,
+    build_inference_choices,
+    stream_events,
+)
+from inference.protocol.openai.chat import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionRequest,
+    ChatStreamEncoder,
+    build_chat_completion,
+    parse_chat_request,
+)
+from inference.protocol.openai.completions import (
+    CompletionChunk,
+    CompletionRequest,
+    CompletionStreamEncoder,
+    TextCompletion,
+    build_text_completion,
+    parse_completion_request,
+)
+from inference.protocol.openai.errors import OpenAIErrorEvent
+from inference.protocol.token_usage import TokenUsage
 from shared.accounts.roles import Permission
 
 
 @operation(
     "POST",
-    summary="Generate text from a prompt",
+    docs=schema.INFERENCE,
     permission=Permission.RUN_INFERENCE,
-    body=native.InferenceBody,
-    answer=native.InferenceResult,
-    events=native.STREAM_EVENTS,
-    keyed=True,
+    body=InferenceRequest,
+    response=InferenceResponse,
+    events=STREAM_EVENTS,
+    idempotent=True,
 )
-async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | EventStream:
-    """With `stream: true`, the answer is that of /inference/stream."""
+async def infer(call: OperationCall[InferenceRequest]) -> InferenceResponse | EventStreamResponse:
     if call.body.stream is True:
         return await _stream(call)
     began = time.monotonic()
@@ -31,11 +55,11 @@ async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | Ev
     completion = await services.complete(
         caller=call.caller, model_id=call.body.model, request=call.body.generation_request(result_id)
     )
-    return native.InferenceResult(
+    return InferenceResponse(
         id=result_id,
         model=call.body.model,
-        choices=native.inference_choices(completion.choices, with_logprobs=call.body.logprobs is True),
-        usage=native.Usage.of(completion.usage),
+        choices=build_inference_choices(completion.choices, with_logprobs=call.body.logprobs is True),
+        usage=TokenUsage.of(completion.usage),
         created=int(time.time()),
         processing_time_ms=round((time.monotonic() - began) * 1000),
     )
@@ -43,14 +67,13 @@ async def infer(call: Call[native.InferenceBody]) -> native.InferenceResult | Ev
 
 @operation(
     "POST",
-    summary="Generate text from a prompt, as events",
+    docs=schema.INFERENCE_STREAM,
     permission=Permission.RUN_INFERENCE,
-    body=native.InferenceBody,
-    events=native.STREAM_EVENTS,
-    keyed=True,
+    body=InferenceRequest,
+    events=STREAM_EVENTS,
+    idempotent=True,
 )
-async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
-    """One event a token, then one with `done`; a failure in mid stream is an event with `error` and the end."""
+async def infer_stream(call: OperationCall[InferenceRequest]) -> EventStreamResponse:
     if call.body.stream is False:
         raise InvalidRequest(
             "stream is wrong: this address only streams; POST /inference answers whole.", field="stream"
@@ -60,32 +83,31 @@ async def infer_stream(call: Call[native.InferenceBody]) -> EventStream:
 
 @operation(
     "POST",
-    summary="Chat (OpenAI)",
+    docs=schema.CHAT_COMPLETIONS,
     permission=Permission.RUN_INFERENCE,
-    body=openai.ChatBody,
-    parser=openai.parse_chat,
-    answer=openai.ChatCompletion,
-    events=(openai.ChatChunk, openai.OpenAIErrorEvent),
-    keyed=True,
+    body=ChatCompletionRequest,
+    body_parser=parse_chat_request,
+    response=ChatCompletion,
+    events=(ChatCompletionChunk, OpenAIErrorEvent),
+    idempotent=True,
 )
-async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStream:
-    """With `stream: true`, chunks as OpenAI's clients expect them, and `[DONE]`."""
+async def chat(call: OperationCall[ChatCompletionRequest]) -> ChatCompletion | EventStreamResponse:
     body = call.body
     completion_id, created = services.new_id("chatcmpl-"), int(time.time())
     request = body.generation_request(completion_id)
     if body.stream:
-        chunks = openai.ChatStream(
+        chunks = ChatStreamEncoder(
             completion_id=completion_id,
             created=created,
             model=body.model,
             include_usage=body.include_usage,
             n=request.n,
         )
-        outputs = await services.stream(caller=call.caller, model_id=body.model, request=request)
-        return EventStream(outputs, chunks.events, start=chunks.start())
+        outputs = await services.start_stream(caller=call.caller, model_id=body.model, request=request)
+        return EventStreamResponse(outputs, chunks.events, start=chunks.start())
     completion = await services.complete(caller=call.caller, model_id=body.model, request=request)
     _refuse_cancelled(completion.choices)
-    return openai.chat_completion(
+    return build_chat_completion(
         completion_id=completion_id,
         created=created,
         model=body.model,
@@ -97,34 +119,33 @@ async def chat(call: Call[openai.ChatBody]) -> openai.ChatCompletion | EventStre
 
 @operation(
     "POST",
-    summary="Complete prompts (OpenAI)",
+    docs=schema.COMPLETIONS,
     permission=Permission.RUN_INFERENCE,
-    body=openai_completions.CompletionBody,
-    parser=openai_completions.parse_completion,
-    answer=openai_completions.TextCompletion,
-    events=(openai_completions.CompletionChunk, openai.OpenAIErrorEvent),
-    keyed=True,
+    body=CompletionRequest,
+    body_parser=parse_completion_request,
+    response=TextCompletion,
+    events=(CompletionChunk, OpenAIErrorEvent),
+    idempotent=True,
 )
 async def completions(
-    call: Call[openai_completions.CompletionBody],
-) -> openai_completions.TextCompletion | EventStream:
-    """The prompts are continued as they stand. With `stream: true`, chunks as OpenAI's clients expect them."""
+    call: OperationCall[CompletionRequest],
+) -> TextCompletion | EventStreamResponse:
     body = call.body
     completion_id, created = services.new_id("cmpl-"), int(time.time())
     requests, with_logprobs = body.generation_requests(completion_id), body.logprobs is not None
     if body.stream:
-        chunks = openai_completions.CompletionStream(
+        chunks = CompletionStreamEncoder(
             completion_id=completion_id,
             created=created,
             model=body.model,
             include_usage=body.include_usage,
             with_logprobs=with_logprobs,
         )
-        outputs = await services.stream_all(caller=call.caller, model_id=body.model, requests=requests)
-        return EventStream(outputs, chunks.events)
+        outputs = await services.start_merged_stream(caller=call.caller, model_id=body.model, requests=requests)
+        return EventStreamResponse(outputs, chunks.events)
     completion = await services.complete_all(caller=call.caller, model_id=body.model, requests=requests)
     _refuse_cancelled(completion.choices)
-    return openai_completions.text_completion(
+    return build_text_completion(
         completion_id=completion_id,
         created=created,
         model=body.model,
@@ -134,14 +155,14 @@ async def completions(
     )
 
 
-def _refuse_cancelled(choices: Iterable[Choice]) -> None:
+def _refuse_cancelled(choices: Iterable[GeneratedChoice]) -> None:
     """OpenAI's clients know no such reason."""
     if any(choice.finish_reason is FinishReason.CANCELLED for choice in choices):
-        raise unloaded()
+        raise model_unloaded_error()
 
 
-async def _stream(call: Call[native.InferenceBody]) -> EventStream:
+async def _stream(call: OperationCall[InferenceRequest]) -> EventStreamResponse:
     body = call.body
     request = body.generation_request(services.new_id("inf_"))
-    outputs = await services.stream(caller=call.caller, model_id=body.model, request=request)
-    return EventStream(outputs, lambda output: map(sse.event, native.stream_events(output, body.n)))
+    outputs = await services.start_stream(caller=call.caller, model_id=body.model, request=request)
+    return EventStreamResponse(outputs, lambda output: map(sse.encode_event, stream_events(output, body.n)))

@@ -10,16 +10,16 @@ from django.db import DatabaseError
 from django.utils import timezone
 from prometheus_client.core import Metric
 
-import inference.batches.outcomes
-import inference.registry.measuring
-import inference.webhooks.delivery  # noqa: F401  what they declare is told here, also where a worker alone counts it
-from inference.metrics import custom
-from inference.metrics.queues import queue_families
-from inference.metrics.running import running_families
-from inference.protocol.metrics import Kind
-from inference.registry.wanted import off_the_loop
+import inference.batches.worker.recording
+import inference.registry.engines.instrumentation
+import inference.webhooks.delivery.outbox  # noqa: F401 the import registers their metrics
+from inference.metrics import custom_metrics
+from inference.metrics.model_metrics import read_model_metrics
+from inference.metrics.queue_metrics import read_queue_metrics
+from inference.protocol.native.metrics import MetricType
 from shared.api.errors import ApiError
 from shared.observability import metrics
+from shared.serving.db_threads import run_in_db_thread
 
 RETRY_S = 60  # what can be wrong is the disk
 
@@ -28,14 +28,16 @@ logger = structlog.get_logger(__name__)
 
 async def read_metrics() -> bytes:
     """All of them in Prometheus' text form. What cannot be asked just now is not in it."""
-    running, queues = await asyncio.gather(running_families(), _queues())
+    running, queues = await asyncio.gather(read_model_metrics(), _queues())
     return await asyncio.to_thread(_render, [*running, *queues])
 
 
-async def record_custom(*, name: str, kind: Kind, value: float, labels: Mapping[str, str]) -> float:
+async def record_custom(*, name: str, kind: MetricType, value: float, labels: Mapping[str, str]) -> float:
     """Takes a client's number, and answers what its metric is now. Raises InvalidRequest, ApiError 503."""
     try:
-        return await asyncio.to_thread(custom.record, _folder(), name=name, kind=kind, value=value, labels=labels)
+        return await asyncio.to_thread(
+            custom_metrics.record_value, _folder(), name=name, kind=kind, value=value, labels=labels
+        )
     except OSError as error:
         logger.warning("custom_metric_not_kept", reason=type(error).__name__)
         raise ApiError(503, "It cannot be kept just now.", headers={"Retry-After": str(RETRY_S)}) from error
@@ -43,14 +45,14 @@ async def record_custom(*, name: str, kind: Kind, value: float, labels: Mapping[
 
 async def _queues() -> list[Metric]:
     try:
-        return await off_the_loop(queue_families, timezone.now())
+        return await run_in_db_thread(read_queue_metrics, timezone.now())
     except DatabaseError as error:
         logger.warning("metrics_without_database", reason=type(error).__name__)
         return []
 
 
 def _render(families: list[Metric]) -> bytes:
-    return metrics.render(families) + custom.render(_folder())
+    return metrics.render(families) + custom_metrics.render_metrics(_folder())
 
 
 def _folder() -> Path:

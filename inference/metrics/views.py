@@ -7,24 +7,20 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from inference.access.operations import Call, operation
-from inference.metrics import services
-from inference.protocol.metrics import CustomMetricAnswer, CustomMetricBody
+from inference.access.operations import OperationCall, operation
+from inference.metrics import schema, services
+from inference.protocol.native.metrics import CustomMetricRequest, CustomMetricResponse
 from shared.accounts.roles import Permission
 from shared.observability.metrics import CONTENT_TYPE
 
-_SUMMARY = "What this machine's processes have counted"
 
-
-@operation("GET", summary=_SUMMARY, permission=Permission.READ_METRICS, content="text/plain")
-async def private_metrics(call: Call[None]) -> HttpResponse:
-    """Prometheus' text form. Anybody may read it where STOA_METRICS_PUBLIC is true."""
+@operation("GET", docs=schema.METRICS, permission=Permission.READ_METRICS, content_type="text/plain")
+async def private_metrics(call: OperationCall[None]) -> HttpResponse:
     return HttpResponse(await services.read_metrics(), content_type=CONTENT_TYPE)
 
 
-@operation("GET", summary=_SUMMARY, permission=None, content="text/plain")
-async def public_metrics(call: Call[None]) -> HttpResponse:
-    """Prometheus' text form."""
+@operation("GET", docs=schema.METRICS, permission=None, content_type="text/plain")
+async def public_metrics(call: OperationCall[None]) -> HttpResponse:
     return HttpResponse(await services.read_metrics(), content_type=CONTENT_TYPE)
 
 
@@ -38,13 +34,12 @@ metrics.operations = private_metrics.operations  # type: ignore[attr-defined]
 
 @operation(
     "POST",
-    summary="Send a number for a metric of your own",
+    docs=schema.CUSTOM_METRIC,
     permission=Permission.WRITE_METRICS,
-    body=CustomMetricBody,
-    answer=CustomMetricAnswer,
+    body=CustomMetricRequest,
+    response=CustomMetricResponse,
 )
-async def custom_metric(call: Call[CustomMetricBody]) -> CustomMetricAnswer:
-    """It is told by GET /metrics of the machine that took it, until its server ends."""
+async def custom_metric(call: OperationCall[CustomMetricRequest]) -> CustomMetricResponse:
     body = call.body
     value = await services.record_custom(name=body.name, kind=body.type, value=body.value, labels=body.labels)
-    return CustomMetricAnswer(status="ok", name=body.name, type=body.type, value=value, labels=body.labels)
+    return CustomMetricResponse(status="ok", name=body.name, type=body.type, value=value, labels=body.labels)

@@ -1,1 +1,5 @@
-"""Batches in OpenAI's form: files in, the jobs of `inference.batches`, files out."""
+"""OpenAI's batches, /v1/batches: an input file becomes a batch of `inference.batches`, and its results become files.
+
+`views` are the routes; `services` creates, lists and cancels; `input_file` validates the input file line by line;
+`output_files` writes the output and error files once the batch has ended.
+"""

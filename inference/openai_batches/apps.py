@@ -1,11 +1,11 @@
-"""OpenAI's batches as a Django app."""
+"""The Django app of OpenAI's batches."""
 
 from django.apps import AppConfig
 
 
 class OpenAIBatchesConfig(AppConfig):
-    """Owns what OpenAI's form of a batch says beyond its job: files, metadata, and what is wrong with a file."""
+    """App of the fields that OpenAI's batches have in addition to a batch: files, metadata and validation errors."""
 
     name = "inference.openai_batches"
     label = "inference_openai_batches"
-    verbose_name = "Batches in OpenAI's form"
+    verbose_name = "OpenAI batches"

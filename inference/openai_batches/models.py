@@ -1,4 +1,4 @@
-"""What OpenAI's form of a batch says beyond its job."""
+"""The fields that OpenAI's batches have in addition to a batch."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -11,23 +11,24 @@ from shared.accounts.models import User
 
 
 class FileBatchQuerySet(models.QuerySet["FileBatch"]):
-    """Reads."""
+    """Queries of OpenAI's batches."""
 
     def for_user(self, user: User) -> "FileBatchQuerySet":
-        """Their own, newest first, each with its job."""
+        """Return the user's own, newest first, each with its job."""
         return self.filter(user=user).select_related("job").order_by("-pk")
 
-    def to_finish(self, now: datetime) -> "FileBatchQuerySet":
-        """Those whose job has ended, and whose files are not written yet, nor being written."""
-        is_free = Q(finishing_until=None) | Q(finishing_until__lte=now)
+    def without_output_files(self, now: datetime) -> "FileBatchQuerySet":
+        """Return those whose job has ended, and whose files are neither written nor being written."""
+        is_free = Q(write_lease_expires_at=None) | Q(write_lease_expires_at__lte=now)
         return self.filter(is_free, finished_at=None, job__ended_at__isnull=False).order_by("pk")
 
 
 class FileBatch(models.Model):
-    """A batch made of a file. job: what is run; none where the file was wrong, and `errors` says how.
+    """A batch created from an input file.
 
-    output_kept_s: how long its owner wants what it writes, where they said so. finishing_until: so long somebody else
-    is writing its output and error file. finished_at: since then they are there.
+    job: the batch that executes the requests; null if the input file is invalid, and `errors` lists why.
+    output_ttl_seconds: retention of the output files, if the client set one. write_lease_expires_at: end of the lease
+    of the worker that writes the files. finished_at: when the files were written, or the input file was refused.
     """
 
     batch_id = models.CharField(max_length=32, unique=True, editable=False)
@@ -36,19 +37,19 @@ class FileBatch(models.Model):
     endpoint = models.CharField(max_length=40)
     input_file_id = models.CharField(max_length=40)
     metadata = models.JSONField(null=True)
-    output_kept_s = models.PositiveIntegerField(null=True)
+    output_ttl_seconds = models.PositiveIntegerField(null=True, db_column="output_kept_s")
     errors = models.JSONField(default=list)
     output_file_id = models.CharField(max_length=40, blank=True)
     error_file_id = models.CharField(max_length=40, blank=True)
     created_at = models.DateTimeField()
-    finishing_until = models.DateTimeField(null=True)
+    write_lease_expires_at = models.DateTimeField(null=True, db_column="finishing_until")
     finished_at = models.DateTimeField(null=True)
 
     objects: ClassVar[FileBatchQuerySet] = FileBatchQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
-        verbose_name = "batch of a file"
-        verbose_name_plural = "batches of files"
+        verbose_name = "OpenAI batch"
+        verbose_name_plural = "OpenAI batches"
         indexes = [
             Index(fields=["user", "-id"], name="inference_file_batches_user"),
             Index(fields=["id"], name="inference_file_batches_open", condition=Q(finished_at=None)),

@@ -1,6 +1,6 @@
-"""What batches made of files keep about a person, beside the batch and the files."""
+"""Personal data in OpenAI's batches, besides the batch and its files."""
 
 from inference.openai_batches.models import FileBatch
-from shared.accounts.person_rules import deleted
+from shared.personal_data import delete_rows
 
-RULES = (deleted(FileBatch, "user"),)
+RULES = (delete_rows(FileBatch, "user"),)

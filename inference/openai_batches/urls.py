@@ -1,4 +1,4 @@
-"""Routes of OpenAI's batches."""
+"""URL routes of OpenAI's batches."""
 
 from django.urls import path
 

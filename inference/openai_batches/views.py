@@ -1,62 +1,154 @@
-"""Routes of OpenAI's batches."""
+"""Views of /v1/batches, and the wire form of OpenAI's batches."""
+
+from datetime import datetime
 
 from asgiref.sync import sync_to_async
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from inference.access.operations import Call, long_turn, operation
-from inference.openai_batches import services
-from inference.openai_batches.accepting import accept_file_batch
-from inference.openai_batches.wire import wire_batch
-from inference.protocol import openai_batches
+from inference.access.operations import OperationCall, operation
+from inference.access.requests import heavy_request_slot
+from inference.access.responses import json_response
+from inference.batches.models import Batch
+from inference.openai_batches import schema, services
+from inference.openai_batches.models import FileBatch
+from inference.protocol.openai.batches import (
+    BatchRequestCounts,
+    OpenAIBatch,
+    OpenAIBatchCreateRequest,
+    OpenAIBatchError,
+    OpenAIBatchErrorList,
+    OpenAIBatchesQuery,
+    OpenAIBatchList,
+    OpenAIBatchStatus,
+)
+from shared.accounts.authentication import Principal
+from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner, replay_response
 from shared.accounts.roles import Permission
+from shared.api.idempotency.fingerprints import request_fingerprint
+from shared.api.idempotency.store import claim_key, idempotency_scope, release_claim, store_response
+
+COMPLETION_WINDOW = "24h"
+# A batch whose requests all failed is completed: OpenAI's `failed` means an invalid input file.
+_STATUS_WHILE_WRITING_FILES: dict[str, OpenAIBatchStatus] = {Batch.Status.CANCELLED: "cancelling"}
+_FINAL_STATUS: dict[str, OpenAIBatchStatus] = {
+    Batch.Status.CANCELLED: "cancelled",
+    Batch.Status.EXPIRED: "expired",
+}
 
 
 @operation(
     "POST",
-    summary="Make a batch of a file (OpenAI)",
+    docs=schema.CREATE_BATCH,
     permission=Permission.RUN_INFERENCE,
-    body=openai_batches.BatchBody,
-    answer=openai_batches.OpenAIBatch,
+    body=OpenAIBatchCreateRequest,
+    response=OpenAIBatch,
 )
-async def create_batch(call: Call[openai_batches.BatchBody]) -> HttpResponse:
-    """The whole file is checked first: `failed`, with `errors` by line, or `in_progress`, and then it is kept. With an
-    `Idempotency-Key`, the same body again within a day is answered with the same batch."""
-    async with long_turn(call.caller):
-        return await sync_to_async(accept_file_batch)(
+async def create_batch(call: OperationCall[OpenAIBatchCreateRequest]) -> HttpResponse:
+    async with heavy_request_slot(call.caller):
+        return await sync_to_async(_create_once)(
             request=call.request, caller=call.caller, body=call.body, now=timezone.now()
         )
 
 
 @operation(
     "GET",
-    summary="List your batches of files (OpenAI)",
+    docs=schema.LIST_BATCHES,
     permission=Permission.RUN_INFERENCE,
-    query=openai_batches.BatchesQuery,
-    answer=openai_batches.BatchPage,
+    query=OpenAIBatchesQuery,
+    response=OpenAIBatchList,
 )
-async def list_batches(call: Call[None]) -> openai_batches.BatchPage:
-    """Your own, newest first."""
-    asked: openai_batches.BatchesQuery = call.query
+async def list_batches(call: OperationCall[None]) -> OpenAIBatchList:
+    query: OpenAIBatchesQuery = call.query
     batches, has_more = await sync_to_async(services.list_file_batches)(
-        user=call.caller.user, after=asked.after, limit=asked.limit
+        user=call.caller.user, after=query.after, limit=query.limit
     )
-    data = [wire_batch(made) for made in batches]
+    data = [serialize_batch(file_batch) for file_batch in batches]
     first, last = (data[0].id, data[-1].id) if data else (None, None)
-    return openai_batches.BatchPage("list", data, first, last, has_more)
+    return OpenAIBatchList("list", data, first, last, has_more)
 
 
-@operation("GET", summary="One batch (OpenAI)", permission=Permission.RUN_INFERENCE, answer=openai_batches.OpenAIBatch)
-async def read_batch(call: Call[None], batch_id: str) -> openai_batches.OpenAIBatch:
-    """Where it is, and the files that it has written."""
-    return wire_batch(await sync_to_async(services.find_file_batch)(user=call.caller.user, batch_id=batch_id))
+@operation("GET", docs=schema.READ_BATCH, permission=Permission.RUN_INFERENCE, response=OpenAIBatch)
+async def read_batch(call: OperationCall[None], batch_id: str) -> OpenAIBatch:
+    return serialize_batch(await sync_to_async(services.find_file_batch)(user=call.caller.user, batch_id=batch_id))
 
 
-@operation(
-    "POST", summary="Cancel a batch (OpenAI)", permission=Permission.RUN_INFERENCE, answer=openai_batches.OpenAIBatch
-)
-async def cancel_batch(call: Call[None], batch_id: str) -> openai_batches.OpenAIBatch:
-    """What was done is kept, and written to its files."""
-    return wire_batch(
+@operation("POST", docs=schema.CANCEL_BATCH, permission=Permission.RUN_INFERENCE, response=OpenAIBatch)
+async def cancel_batch(call: OperationCall[None], batch_id: str) -> OpenAIBatch:
+    return serialize_batch(
         await sync_to_async(services.cancel_file_batch)(user=call.caller.user, batch_id=batch_id, now=timezone.now())
     )
+
+
+def serialize_batch(file_batch: FileBatch) -> OpenAIBatch:
+    """Return the wire form. A batch with an invalid input file has no job; its one time is that of the failure."""
+    job, status = file_batch.job, _status(file_batch)
+    ended_at = {status: _timestamp(file_batch.finished_at)}
+    cancelled = job is not None and job.status == Batch.Status.CANCELLED
+    errors = [OpenAIBatchError(**error) for error in file_batch.errors]
+    return OpenAIBatch(
+        id=file_batch.batch_id,
+        object="batch",
+        endpoint=file_batch.endpoint,
+        model=job.model_id if job else None,
+        errors=OpenAIBatchErrorList("list", errors) if errors else None,
+        input_file_id=file_batch.input_file_id,
+        completion_window=COMPLETION_WINDOW,
+        status=status,
+        output_file_id=file_batch.output_file_id or None,
+        error_file_id=file_batch.error_file_id or None,
+        created_at=int(file_batch.created_at.timestamp()),
+        in_progress_at=_timestamp(job.created_at) if job else None,
+        expires_at=_timestamp(job.expires_at) if job else None,
+        finalizing_at=_timestamp(job.ended_at) if job and not cancelled else None,
+        completed_at=ended_at.get("completed"),
+        failed_at=ended_at.get("failed"),
+        expired_at=ended_at.get("expired"),
+        cancelling_at=_timestamp(job.ended_at) if job and cancelled else None,
+        cancelled_at=ended_at.get("cancelled"),
+        request_counts=BatchRequestCounts(*((job.total, job.completed, job.failed) if job else (0, 0, 0))),
+        metadata=file_batch.metadata,
+    )
+
+
+def _status(file_batch: FileBatch) -> OpenAIBatchStatus:
+    if file_batch.job is None:
+        return "failed"
+    if file_batch.job.ended_at is None:
+        return "in_progress"
+    if file_batch.finished_at is None:
+        return _STATUS_WHILE_WRITING_FILES.get(file_batch.job.status, "finalizing")
+    return _FINAL_STATUS.get(file_batch.job.status, "completed")
+
+
+def _timestamp(time: datetime | None) -> int | None:
+    return int(time.timestamp()) if time else None
+
+
+def _create_once(
+    *, request: HttpRequest, caller: Principal, body: OpenAIBatchCreateRequest, now: datetime
+) -> HttpResponse:
+    """Create the batch, or replay the stored response of the request's Idempotency-Key.
+
+    The batch and the stored response are committed in one transaction.
+    """
+    if KEY_HEADER not in request.headers:
+        return _response(services.create_file_batch(caller=caller, body=body, now=now))
+    scope = idempotency_scope(
+        who=idempotency_owner(caller), method="POST", path=request.path, key=request.headers[KEY_HEADER]
+    )
+    row = claim_key(scope=scope, fingerprint=request_fingerprint(request), now=now)
+    if row.status is not None:
+        return replay_response(row)
+
+    def keep_response(file_batch: FileBatch) -> None:
+        store_response(row=row, response=_response(file_batch))
+
+    try:
+        return _response(services.create_file_batch(caller=caller, body=body, now=now, on_created=keep_response))
+    finally:
+        release_claim(row=row)  # does nothing once the row has a response
+
+
+def _response(file_batch: FileBatch) -> HttpResponse:
+    return json_response(serialize_batch(file_batch))

@@ -6,7 +6,7 @@ from inference.engine import FinishReason, GenerationOutput, TokenLogprob, ToolC
 
 
 @dataclass
-class Choice:
+class GeneratedChoice:
     """One choice; `finish_reason` is `error` until it is whole."""
 
     index: int

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from inference.engine import TokenLogprob
 
-LEAST = -9999.0  # JSON knows no infinity
+MIN_LOGPROB = -9999.0  # JSON knows no infinity
 
 
 class TopLogprob(Struct):
@@ -17,22 +17,24 @@ class TopLogprob(Struct):
     bytes: list[int]
 
 
-class ContentLogprob(TopLogprob):
+class ChatTokenLogprob(TopLogprob):
     """A token of the text, and the best ones in its place, best first."""
 
     top_logprobs: list[TopLogprob]
 
 
-class Logprobs(Struct):
+class ChoiceLogprobs(Struct):
     """Of the text's tokens, in their order."""
 
-    content: list[ContentLogprob]
+    content: list[ChatTokenLogprob]
     refusal: None = None
 
 
-def logprobs(told: Iterable[TokenLogprob]) -> Logprobs:
-    return Logprobs([ContentLogprob(*_parts(one), [TopLogprob(*_parts(other)) for other in one.top]) for one in told])
+def choice_logprobs(told: Iterable[TokenLogprob]) -> ChoiceLogprobs:
+    return ChoiceLogprobs(
+        [ChatTokenLogprob(*_parts(one), [TopLogprob(*_parts(other)) for other in one.top]) for one in told]
+    )
 
 
 def _parts(one: TokenLogprob) -> tuple[str, float, list[int]]:
-    return one.text, max(one.logprob if one.logprob is not None else LEAST, LEAST), list(one.data)
+    return one.text, max(one.logprob if one.logprob is not None else MIN_LOGPROB, MIN_LOGPROB), list(one.data)

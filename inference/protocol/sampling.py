@@ -5,18 +5,20 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from inference.engine import InvalidRequest
-from inference.protocol.forms import Grammar, Regex, ResponseFormat, constraint
+from inference.protocol.response_format import Grammar, Regex, ResponseFormat, output_constraint
 
 MinP = Annotated[float, Meta(ge=0, le=1, description="Tokens at least this share as probable as the best; 0 is off.")]
 Penalty = Annotated[float, Meta(ge=-2, le=2, description="As in OpenAI's API, over the output; 0 is off.")]
-TokenId = Annotated[str, Meta(pattern="^[0-9]{1,9}$")]
-Bias = Annotated[float, Meta(ge=-100, le=100)]
-LogitBias = Annotated[dict[TokenId, Bias], Meta(max_length=1024, description="Added to the logits of token ids.")]
+LogitBiasKey = Annotated[str, Meta(pattern="^[0-9]{1,9}$")]
+LogitBiasValue = Annotated[float, Meta(ge=-100, le=100)]
+LogitBias = Annotated[
+    dict[LogitBiasKey, LogitBiasValue], Meta(max_length=1024, description="Added to the logits of token ids.")
+]
 MinTokens = Annotated[int, Meta(ge=0, le=2**31 - 1, description="No end before so many tokens.")]
 TopLogprobs = Annotated[int, Meta(ge=0, le=20, description="So many best tokens beside each; needs logprobs.")]
 
 
-class TextSampling(Struct, kw_only=True):
+class ExtraSamplingParameters(Struct, kw_only=True):
     """What steers the text. Absent and null are the same: not asked for."""
 
     min_p: MinP | None = None
@@ -38,21 +40,21 @@ class TextSampling(Struct, kw_only=True):
             "logit_bias": {int(token): bias for token, bias in (self.logit_bias or {}).items()},
             "min_tokens": self.min_tokens or 0,
             "ignore_eos": self.ignore_eos is True,
-            "constraint": constraint(self.response_format, self.regex, self.grammar),
+            "constraint": output_constraint(self.response_format, self.regex, self.grammar),
         }
 
 
-class FurtherSampling(TextSampling, kw_only=True):
+class SamplingParametersWithLogprobs(ExtraSamplingParameters, kw_only=True):
     """The same with log probabilities, as OpenAI's chat asks for them."""
 
     logprobs: bool | None = None
     top_logprobs: TopLogprobs | None = None
 
     def further(self) -> dict[str, Any]:
-        return super().further() | {"logprobs": asked_logprobs(self.logprobs, self.top_logprobs)}
+        return super().further() | {"logprobs": requested_logprobs(self.logprobs, self.top_logprobs)}
 
 
-def asked_logprobs(logprobs: bool | None, top_logprobs: int | None) -> int | None:
+def requested_logprobs(logprobs: bool | None, top_logprobs: int | None) -> int | None:
     """How many of the best tokens the engine tells beside each; None: it tells no log probabilities at all."""
     if top_logprobs and not logprobs:
         raise InvalidRequest("top_logprobs needs logprobs: set it to true.", field="top_logprobs")

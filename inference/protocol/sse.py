@@ -12,6 +12,6 @@ DONE = b"data: [DONE]\n\n"
 _encoder = msgspec.json.Encoder()
 
 
-def event(data: Any) -> bytes:
+def encode_event(data: Any) -> bytes:
     """One event as it goes over the wire."""
     return b"data: " + _encoder.encode(data) + b"\n\n"

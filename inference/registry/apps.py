@@ -1,10 +1,10 @@
-"""The registry as a Django app."""
+"""App configuration of the model registry."""
 
 from django.apps import AppConfig
 
 
 class RegistryConfig(AppConfig):
-    """Owns what is wanted; what exists is on disk, what runs is known by the model hosts."""
+    """The app of the desired state of models. Which models exist is on disk; which run is known to the model hosts."""
 
     name = "inference.registry"
     label = "inference_registry"

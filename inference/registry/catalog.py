@@ -1,7 +1,7 @@
-"""Which models there are: folders and GGUF files in the model folders, read without loading anything.
+"""The catalog: the models of the model folders and of remote servers, read without loading them.
 
-An id is a folder's or file's name. An id from outside is only ever compared with the ids found here, never made part
-of a path. What was read of a model is kept until one of its files changes.
+A model's id is its folder's or file's name. An id from a request is only compared with the ids found here, and never
+becomes part of a path. The entry of a model is cached until one of its files changes.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from inference.engine import ModelFacts, ModelLoadFailed, fingerprint, inspect_model
+from inference.engine import ModelLoadFailed, ModelMetadata, fingerprint, inspect_model
 from inference.remote.configuration import RemoteModel
 from shared.api.errors import ApiError
 
@@ -20,92 +20,86 @@ SAFETENSORS = "safetensors"
 GGUF = "gguf"
 REMOTE = "remote"
 UNKNOWN = "unknown"
-LONGEST_ID = 255
-MOST_FILES = 10_000
-LONGEST_ERROR = 500
+MAX_ID_LENGTH = 255
+MAX_FILE_COUNT = 10_000
+MAX_ERROR_LENGTH = 500
 
-Print = tuple[object, ...]
+CacheKey = tuple[object, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCard:
-    """A model on disk; or one of another server, or without files, whose `path` is None. `error` says why it cannot be
-    loaded; then the other fields hold what could be read.
+class CatalogModel:
+    """A model of the catalog. `path` is None for a remote model, and for a model whose files are missing.
 
-    parameters, dtype, quantization: of its files; None when they are not known.
+    error: why it cannot be loaded; the other fields then hold what could be read. parameters, dtype, quantization: of
+    its weights, None if unknown. changed_at: Unix time of its last change, 0 without files.
     """
 
     id: str
-    path: Path | None
+    path: Path | None = None
     type: str
-    size_bytes: int
-    context_size: int
-    capabilities: tuple[str, ...]
-    changed_at: int
-    error: str | None
+    size_bytes: int = 0
+    context_size: int = 0
+    capabilities: tuple[str, ...] = ()
+    changed_at: int = 0
+    error: str | None = None
     parameters: int | None = None
     dtype: str | None = None
     quantization: str | None = None
 
 
-_read: dict[Path, tuple[Print, ModelCard]] = {}
+_cache: dict[Path, tuple[CacheKey, CatalogModel]] = {}
 
 
-def read_catalog() -> dict[str, ModelCard]:
-    """Every model by id, in order of ids. Of two with one id, one of another server wins, then the operator's own
-    folders, then the built-in one."""
-    cards: dict[str, ModelCard] = {}
+def read_catalog() -> dict[str, CatalogModel]:
+    """Return all models by id, sorted by id.
+
+    If an id occurs twice, a remote model wins, then the operator's folders in their order, then the built-in models.
+    """
+    models: dict[str, CatalogModel] = {}
     for root in [*settings.MODELS_DIRS, settings.BUILTIN_MODELS_DIR]:
-        for path in _entries(root):
-            if path.name not in cards and (kind := _kind(path)):
-                cards[path.name] = _card(path, kind, root.resolve())
-    for path in _read.keys() - {card.path for card in cards.values()}:
-        _read.pop(path, None)
-    cards |= {model.id: _remote(model) for model in settings.REMOTE_MODELS.values()}
-    return dict(sorted(cards.items()))
+        for path in _list_folder(root):
+            if path.name not in models and (type_ := _model_type(path)):
+                models[path.name] = _read_cached(path, type_, root.resolve())
+    for path in _cache.keys() - {model.path for model in models.values()}:
+        _cache.pop(path, None)
+    models |= {model.id: _remote_model(model) for model in settings.REMOTE_MODELS.values()}
+    return dict(sorted(models.items()))
 
 
-def lost_card(model_id: str) -> ModelCard:
-    """Of a model that runs or should, and is not in the catalog."""
-    return ModelCard(
-        id=model_id,
-        path=None,
-        type=UNKNOWN,
-        size_bytes=0,
-        context_size=0,
-        capabilities=(),
-        changed_at=0,
-        error="Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it.",
-    )
+def missing_model(model_id: str) -> CatalogModel:
+    """Return an entry for a model that is loaded or should be, but has no files any more."""
+    error = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
+    return CatalogModel(id=model_id, type=UNKNOWN, error=error)
 
 
-def model_not_found(model_id: str, catalog: dict[str, ModelCard]) -> ApiError:
-    """The answer for an id that is not in the catalog, or whose card there has an error."""
-    card = catalog.get(model_id)
-    wrong = f"{model_id} cannot be loaded. {card.error}" if card else f"There is no model {model_id[:100]!r}."
-    available = [card.id for card in catalog.values() if card.error is None]
+def model_not_found(model_id: str, catalog: dict[str, CatalogModel]) -> ApiError:
+    """Return the 404 error for an id that is not in the catalog, or whose model there has an error."""
+    model = catalog.get(model_id)
+    reason = f"{model_id} cannot be loaded. {model.error}" if model else f"There is no model {model_id[:100]!r}."
+    available = [model.id for model in catalog.values() if model.error is None]
     names = ", ".join(available) or "none; put one into a folder named by STOA_MODELS_DIR"
     return ApiError(
         404,
-        f"{wrong} Available: {names}.",
+        f"{reason} Available: {names}.",
         code="MODEL_NOT_FOUND",
         details={"available_models": available},
     )
 
 
-def _entries(root: Path) -> Iterator[Path]:
-    """What lies in a model folder under names that can be told; hidden things are nobody's models."""
+def _list_folder(root: Path) -> Iterator[Path]:
+    """Yield the entries of a model folder, without hidden ones and names that cannot be printed."""
     try:
         names = os.listdir(root)
     except OSError:
         return
     for name in names:
-        if not name.startswith(".") and name.isprintable() and len(name) <= LONGEST_ID:
+        if not name.startswith(".") and name.isprintable() and len(name) <= MAX_ID_LENGTH:
             yield root / name
 
 
-def _kind(path: Path) -> str | None:
-    """What kind of model a path is; None for what is none."""
+def _model_type(path: Path) -> str | None:
+    """Return the format of the model at a path, or None if there is no model."""
     try:
         if (path / "config.json").is_file():
             return SAFETENSORS
@@ -114,32 +108,31 @@ def _kind(path: Path) -> str | None:
         return None
 
 
-def _card(path: Path, kind: str, root: Path) -> ModelCard:
-    """As it was read before, unless a file has changed since."""
+def _read_cached(path: Path, type_: str, root: Path) -> CatalogModel:
     try:
-        found = (kind, path.lstat().st_mtime_ns, *fingerprint(path))
+        key = (type_, path.lstat().st_mtime_ns, *fingerprint(path))
     except OSError as error:
-        return _failed(path, kind, f"Its files cannot be read: {error.strerror}.")
-    before = _read.get(path)
-    if before is None or before[0] != found:
-        before = _read[path] = (found, _read_card(path, kind, root))
-    return before[1]
+        return _broken_model(path, type_, f"Its files cannot be read: {error.strerror}.")
+    cached = _cache.get(path)
+    if cached is None or cached[0] != key:
+        cached = _cache[path] = (key, _read_model(path, type_, root))
+    return cached[1]
 
 
-def _read_card(path: Path, kind: str, root: Path) -> ModelCard:
+def _read_model(path: Path, type_: str, root: Path) -> CatalogModel:
     try:
-        if wrong := _strange(path, root):
-            return _failed(path, kind, wrong)
+        if error := _check_paths(path, root):
+            return _broken_model(path, type_, error)
         facts = inspect_model(path)
     except ModelLoadFailed as error:
-        return _failed(path, kind, str(error))
+        return _broken_model(path, type_, str(error))
     except OSError as error:
-        return _failed(path, kind, f"Its files cannot be read: {error.strerror}.")
-    return _whole(path, facts)
+        return _broken_model(path, type_, f"Its files cannot be read: {error.strerror}.")
+    return _local_model(path, facts)
 
 
-def _whole(path: Path, facts: ModelFacts) -> ModelCard:
-    return ModelCard(
+def _local_model(path: Path, facts: ModelMetadata) -> CatalogModel:
+    return CatalogModel(
         id=path.name,
         path=path,
         type=facts.format,
@@ -147,42 +140,20 @@ def _whole(path: Path, facts: ModelFacts) -> ModelCard:
         context_size=facts.context_size,
         capabilities=facts.capabilities,
         changed_at=_changed_at(path),
-        error=None,
         parameters=facts.parameters,
         dtype=facts.dtype,
         quantization=facts.quantization,
     )
 
 
-def _remote(model: RemoteModel) -> ModelCard:
-    return ModelCard(
-        id=model.id,
-        path=None,
-        type=REMOTE,
-        size_bytes=0,
-        context_size=model.context_size,
-        capabilities=model.capabilities,
-        changed_at=0,
-        error=None,
-    )
+def _remote_model(model: RemoteModel) -> CatalogModel:
+    return CatalogModel(id=model.id, type=REMOTE, context_size=model.context_size, capabilities=model.capabilities)
 
 
-def _failed(path: Path, kind: str, error: str) -> ModelCard:
-    return ModelCard(
-        id=path.name,
-        path=path,
-        type=kind,
-        size_bytes=0,
-        context_size=0,
-        capabilities=(),
-        changed_at=_changed_at(path),
-        error=_told(error),
-    )
-
-
-def _told(error: str) -> str:
-    """A reason as it goes over the wire. It may name what is in the model, and that need not be text."""
-    return error[:LONGEST_ERROR].encode(errors="replace").decode()
+def _broken_model(path: Path, type_: str, error: str) -> CatalogModel:
+    # The error may quote the model's files, which need not be valid text.
+    text = error[:MAX_ERROR_LENGTH].encode(errors="replace").decode()
+    return CatalogModel(id=path.name, path=path, type=type_, changed_at=_changed_at(path), error=text)
 
 
 def _changed_at(path: Path) -> int:
@@ -192,14 +163,16 @@ def _changed_at(path: Path) -> int:
         return 0
 
 
-def _strange(model: Path, root: Path) -> str | None:
-    """Why a model is refused for the first thing in it that leads out of its model folder, or that is no file: to read
-    a pipe is to wait for ever."""
+def _check_paths(model: Path, root: Path) -> str | None:
+    """Return the error for the first path of a model that leads outside the model folder or is no regular file.
+
+    Reading a pipe would block forever.
+    """
     paths: Iterable[Path] = chain([model], model.rglob("*") if model.is_dir() else [])
     for number, path in enumerate(paths):
-        if number > MOST_FILES:
-            return f"The folder has more than {MOST_FILES} files. A model has a few."
-        if not Path(os.path.realpath(path)).is_relative_to(root):  # which takes links that lead to themselves
+        if number > MAX_FILE_COUNT:
+            return f"The folder has more than {MAX_FILE_COUNT} files; a model has only a few."
+        if not Path(os.path.realpath(path)).is_relative_to(root):  # realpath also accepts links to themselves
             return f"{path.name} is a link to outside the model folder; put the files themselves there."
         if not (path.is_file() or path.is_dir()):
             return f"{path.name} is neither a file nor a folder: remove it."

@@ -1,39 +1,44 @@
-"""How an operator loads a model in the admin: the fields of POST /models/{id}/load."""
+"""The admin form that loads a model. Its fields and bounds are those of the body of POST /models/{id}/load."""
 
 from typing import Any
 
+import msgspec
 from django import forms
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
 from inference.engine import LoadOptions
-from inference.protocol.native import LoadBody
-from inference.protocol.parameters import parse
+from inference.protocol.native.models import LoadModelRequest
+from inference.protocol.parsing import parse_struct
 
 
-def _number(help_text: str, *, least: int = 1, most: int | None = None) -> forms.IntegerField:
+def _form_field(schema: dict[str, Any]) -> forms.Field:
+    """Return the form field for a property of the request's JSON schema."""
+    default = schema.get("default")
+    default_text = f"Default: {default}." if default is not None else ""
+    help_text = f"{schema.get('description', '')} {default_text}".strip()
+    if "enum" in schema:
+        choices = [(value, value) for value in schema["enum"]]
+        widget = UnfoldAdminSelectWidget
+        return forms.ChoiceField(choices=choices, initial=default, required=False, widget=widget, help_text=help_text)
     return forms.IntegerField(
-        required=False, widget=UnfoldAdminIntegerFieldWidget, help_text=help_text, min_value=least, max_value=most
+        min_value=schema.get("minimum"),
+        max_value=schema.get("maximum"),
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text=help_text,
     )
-
-
-def _choice(help_text: str, *choices: str) -> forms.ChoiceField:
-    named = [(choice, choice) for choice in choices]
-    return forms.ChoiceField(choices=named, required=False, widget=UnfoldAdminSelectWidget, help_text=help_text)
 
 
 class LoadForm(forms.Form):
-    """An empty field is the default."""
+    """The load options of a model. An empty field means its default."""
 
-    context_size = _number("Prompt and completion, in tokens. Empty: 2048, or the model's own limit.")
-    max_sequences = _number("Requests that run at once. Empty: 16.", most=256)
-    batch_size = _number("Prompt tokens a step. Empty: 512.", most=32768)
-    gpu_layers = _number("Decoder layers on the GPU. Empty: none.", least=0)
-    quantization = _choice("int8: a quarter of the memory, faster, nearly the same text.", "none", "int8")
-    dtype = _choice(
-        "What weights are held in; auto is exact on the CPU, bfloat16 on a GPU.", "auto", "float32", "bfloat16"
-    )
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _, components = msgspec.json.schema_components([LoadModelRequest])
+        properties = components[LoadModelRequest.__name__]["properties"]
+        self.fields |= {name: _form_field(schema) for name, schema in properties.items()}
 
     def options(self) -> LoadOptions:
-        """InvalidRequest names the field that is wrong."""
-        given: dict[str, Any] = {name: value for name, value in self.cleaned_data.items() if value not in (None, "")}
-        return parse(given, LoadBody).options()
+        """Return the options, or raise InvalidRequest, which names the wrong field."""
+        values = {name: value for name, value in self.cleaned_data.items() if value not in (None, "")}
+        return parse_struct(values, LoadModelRequest).options()

@@ -1,6 +1,6 @@
-"""What the registry of models keeps about a person: which model they wanted loaded."""
+"""Personal data in the model registry: who last changed a model's desired state."""
 
-from inference.registry.models import WantedModel
-from shared.accounts.person_rules import kept
+from inference.registry.models import DesiredModel
+from shared.personal_data import retain_rows
 
-RULES = (kept(WantedModel, "changed_by", why="it is about a model, and names them by an id"),)
+RULES = (retain_rows(DesiredModel, "changed_by", reason="it concerns a model, and is linked to an id only"),)

@@ -1,4 +1,4 @@
-"""Finding, loading and unloading models. `listing` tells of them."""
+"""Finding, loading and unloading models."""
 
 import asyncio
 from datetime import datetime
@@ -8,86 +8,89 @@ import structlog
 from django.db import DatabaseError
 
 from inference.engine import EngineError, InvalidRequest, LoadOptions, LoadReport, ModelNotLoaded, ModelState
-from inference.registry.catalog import ModelCard, lost_card, model_not_found, read_catalog
-from inference.registry.listing import is_remembered
-from inference.registry.processes import host
-from inference.registry.wanted import off_the_loop, read_wish, unwant_model, want_model
+from inference.registry.catalog import CatalogModel, missing_model, model_not_found, read_catalog
+from inference.registry.clients import host
+from inference.registry.desired_state import read_desired_state, set_desired, set_undesired
+from inference.registry.model_status import is_known
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.observability.metrics import Counter
+from shared.serving.db_threads import run_in_db_thread
 
-LOADS = Counter("stoa_model_loads_total", "Loads of models that were asked for, by outcome.", "model", "outcome")
+LOADS = Counter("stoa_model_loads_total", "Model loads, by outcome.", "model", "outcome")
 
-SOON_S = 2  # until what is wanted is being loaded: each server looks once a second
+RECONCILE_RETRY_SECONDS = 2  # a server loads what should be loaded within a second of its start
 
 logger = structlog.get_logger(__name__)
-_going_on: set[asyncio.Task[LoadReport]] = set()  # loads, also those whose caller has left
+_running_loads: set[asyncio.Task[LoadReport]] = set()  # also those whose client has disconnected
 
 
-async def list_cards() -> list[ModelCard]:
-    """Every model that can be loaded, as it is on disk."""
-    return [card for card in (await asyncio.to_thread(read_catalog)).values() if card.error is None]
+async def list_loadable_models() -> list[CatalogModel]:
+    """Return the models of the catalog that can be loaded."""
+    return [model for model in (await asyncio.to_thread(read_catalog)).values() if model.error is None]
 
 
-async def find_card(model_id: str) -> ModelCard:
-    """The model with this id. ApiError MODEL_NOT_FOUND names those that there are, or says that its files are gone."""
+async def find_model(model_id: str) -> CatalogModel:
+    """Return the model with this id, or raise ApiError MODEL_NOT_FOUND, which lists the available models."""
     catalog = await asyncio.to_thread(read_catalog)
     if model_id not in catalog:
-        lost = {model_id: lost_card(model_id)} if await is_remembered(model_id) else {}
-        raise model_not_found(model_id, catalog | lost)
+        missing = {model_id: missing_model(model_id)} if await is_known(model_id) else {}
+        raise model_not_found(model_id, catalog | missing)
     return catalog[model_id]
 
 
-async def find_loadable(model_id: str) -> ModelCard:
-    """The same among those that `list_cards` lists. ApiError says why it is none of them."""
-    card = await find_card(model_id)
-    if card.error is not None:
-        raise model_not_found(model_id, await asyncio.to_thread(read_catalog) | {model_id: card})
-    return card
+async def find_loadable_model(model_id: str) -> CatalogModel:
+    """Return the model with this id, or raise ApiError MODEL_NOT_FOUND also if it cannot be loaded."""
+    model = await find_model(model_id)
+    if model.error is not None:
+        raise model_not_found(model_id, await asyncio.to_thread(read_catalog) | {model_id: model})
+    return model
 
 
 async def load_model(*, model_id: str, options: LoadOptions, actor: User | None, now: datetime) -> LoadReport:
-    """Load a model on this machine, or answer at once when it is loaded with these options; from then on it is wanted
-    with them, on every machine and after every restart. It goes on when the caller leaves.
+    """Load a model on this machine, and then set that every machine should load it, also after a restart.
 
-    ApiError MODEL_NOT_FOUND; InvalidRequest: it cannot be loaded so; ModelLoadFailed has the reason; EngineOverloaded:
-    there is no room for it.
+    A model that is loaded with these options already is reported at once. The load continues if the caller is
+    cancelled. Raise ApiError MODEL_NOT_FOUND; InvalidRequest for options that the model does not support;
+    ModelLoadFailed with the reason; EngineOverloaded if there is not enough memory.
     """
-    loading = asyncio.create_task(_load_and_want(model_id, options, actor, now))
-    _going_on.add(loading)
-    loading.add_done_callback(_going_on.discard)
+    loading = asyncio.create_task(_load_and_set_desired(model_id, options, actor, now))
+    _running_loads.add(loading)
+    loading.add_done_callback(_running_loads.discard)
     return await asyncio.shield(loading)
 
 
 async def unload_model(*, model_id: str, force: bool, actor: User | None, now: datetime) -> None:
-    """Unload a model, here and then on every machine; what is not loaded already is as it should be. Returns when its
-    process is gone. One whose files are gone can be unloaded as long as it runs here or is wanted."""
+    """Unload a model on this machine, and set that no machine should load it. Return when its process has ended.
+
+    Unloading a model that is not loaded succeeds. A model whose files are missing can be unloaded while it is loaded
+    or should be.
+    """
     try:
-        _files(await find_card(model_id))
+        _require_path(await find_model(model_id))
     except ApiError:
-        if not await is_remembered(model_id):
+        if not await is_known(model_id):
             raise
-    await off_the_loop(unwant_model, model_id=model_id, actor=actor, now=now)
-    await unload_here(model_id=model_id, force=force)
+    await run_in_db_thread(set_undesired, model_id=model_id, actor=actor, now=now)
+    await unload_from_host(model_id=model_id, force=force)
 
 
-async def load_here(
+async def load_on_host(
     *, model_id: str, options: LoadOptions, revision: int | None = None, background: bool = False
 ) -> LoadReport:
-    """Load a model on this machine alone, without wanting it. Raises as `load_model` does.
+    """Load a model on this machine without changing its desired state. Raise as `load_model` does.
 
-    revision: of the wish that this carries out; None: of the last one, which it is newer than.
+    revision: of the desired state that the load carries out; None: the current one.
     """
-    card = await find_card(model_id)
-    path = _files(card)
-    if card.error is not None:
-        raise InvalidRequest(f"{model_id} cannot be loaded. {card.error}")
-    if options.context_size is not None and options.context_size > card.context_size:
-        raise InvalidRequest(
-            f"context_size is wrong: {model_id} takes up to {card.context_size} tokens.", field="context_size"
-        )
+    model = await find_model(model_id)
+    path = _require_path(model)
+    if model.error is not None:
+        raise InvalidRequest(f"{model_id} cannot be loaded. {model.error}")
+    if options.context_size is not None and options.context_size > model.context_size:
+        message = f"`context_size` must be at most {model.context_size} for {model_id}, not {options.context_size}."
+        raise InvalidRequest(message, field="context_size")
     if revision is None:
-        revision = await _last_revision(model_id)
+        revision = await _current_revision(model_id)
     try:
         report = await host().load(model_id, path, options, revision=revision, background=background)
     except EngineError:
@@ -98,8 +101,8 @@ async def load_here(
     return report
 
 
-async def unload_here(*, model_id: str, force: bool) -> None:
-    """Unload a model on this machine alone; it stays wanted if it was."""
+async def unload_from_host(*, model_id: str, force: bool) -> None:
+    """Unload a model on this machine without changing its desired state."""
     try:
         await host().unload(model_id, force=force)
     except ModelNotLoaded:
@@ -108,44 +111,47 @@ async def unload_here(*, model_id: str, force: bool) -> None:
 
 
 async def ensure_loaded(*, model_id: str) -> None:
-    """For a request that has come: returns when the model is loaded. The model host decides whether a request loads it.
+    """Return when the model is loaded for a request. The model host decides whether a request may load it.
 
-    ModelNotLoaded: it does not. Else as `load_model`.
+    Raise ModelNotLoaded if it may not, and otherwise as `load_model` does.
     """
-    card = await find_loadable(model_id)
-    wish = await off_the_loop(read_wish, model_id)
-    options = wish.options if wish.is_wanted else LoadOptions()
+    model = await find_loadable_model(model_id)
+    desired = await run_in_db_thread(read_desired_state, model_id)
+    options = desired.options if desired.is_desired else LoadOptions()
     try:
-        await host().use(model_id, _files(card), options, revision=wish.revision)
+        await host().use(model_id, _require_path(model), options, revision=desired.revision)
     except ModelNotLoaded as error:
-        if wish.is_wanted and error.details.get("state") == ModelState.UNLOADED:  # a host that has just begun
-            message = f"{model_id} is about to be loaded; ask again in a few seconds."
-            raise ModelNotLoaded(message, state=ModelState.LOADING, retry_after=SOON_S) from error
+        is_new_host = error.details.get("state") == ModelState.UNLOADED
+        if desired.is_desired and is_new_host:
+            message = f"{model_id} is about to be loaded; try again in a few seconds."
+            raise ModelNotLoaded(message, state=ModelState.LOADING, retry_after=RECONCILE_RETRY_SECONDS) from error
         raise
 
 
-async def check_models() -> None:
-    """Raises HostUnavailable when no model host answers."""
+async def check_model_host() -> None:
+    """Raise HostUnavailable if the model host does not answer."""
     await host().models()
 
 
-async def _last_revision(model_id: str) -> int:
-    """0 without a database: then there is nobody who would carry out wishes either."""
+async def _current_revision(model_id: str) -> int:
+    """Return the revision of the desired state, or 0 without a database: then nothing reconciles either."""
     try:
-        return (await off_the_loop(read_wish, model_id)).revision
+        return (await run_in_db_thread(read_desired_state, model_id)).revision
     except DatabaseError:
         return 0
 
 
-async def _load_and_want(model_id: str, options: LoadOptions, actor: User | None, now: datetime) -> LoadReport:
-    """Wanted only once it is loaded here: what cannot be loaded would be tried everywhere, again and again."""
-    since = await _last_revision(model_id)
-    report = await load_here(model_id=model_id, options=options, revision=since)
-    await off_the_loop(want_model, model_id=model_id, options=options, actor=actor, now=now, since=since)
+async def _load_and_set_desired(model_id: str, options: LoadOptions, actor: User | None, now: datetime) -> LoadReport:
+    """Set the desired state after a successful load only: otherwise every machine would retry a broken model."""
+    revision = await _current_revision(model_id)
+    report = await load_on_host(model_id=model_id, options=options, revision=revision)
+    await run_in_db_thread(
+        set_desired, model_id=model_id, options=options, actor=actor, now=now, since_revision=revision
+    )
     return report
 
 
-def _files(card: ModelCard) -> Path:
-    if card.path is None:
-        raise InvalidRequest(f"{card.id} is run by another server: it is neither loaded nor unloaded from here.")
-    return card.path
+def _require_path(model: CatalogModel) -> Path:
+    if model.path is None:
+        raise InvalidRequest(f"{model.id} runs on another server: it cannot be loaded or unloaded here.")
+    return model.path

@@ -5,8 +5,8 @@ from django.urls import path, register_converter
 from inference.registry import views
 
 
-class AnyId:
-    """Whatever stands in an id's place, slashes too: a wrong id is a model not found, not a wrong route."""
+class ModelIdConverter:
+    """A path converter that accepts any text, slashes included: a wrong id is a missing model, not a missing route."""
 
     regex = r"[\s\S]+"
 
@@ -17,13 +17,13 @@ class AnyId:
         return value
 
 
-register_converter(AnyId, "any_id")
+register_converter(ModelIdConverter, "model_id")
 
 urlpatterns = [
     path("health", views.health),
     path("models", views.models),
-    path("models/<any_id:model_id>/load", views.load),
-    path("models/<any_id:model_id>/unload", views.unload),
+    path("models/<model_id:model_id>/load", views.load),
+    path("models/<model_id:model_id>/unload", views.unload),
     path("v1/models", views.openai_models),
-    path("v1/models/<any_id:model_id>", views.openai_model),
+    path("v1/models/<model_id:model_id>", views.openai_model),
 ]

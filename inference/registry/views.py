@@ -2,39 +2,44 @@
 
 from django.utils import timezone
 
-from inference.access.operations import Call, operation
-from inference.protocol import native, openai
-from inference.registry import listing, services
+from inference.access.operations import OperationCall, operation
+from inference.protocol.native.health import HealthResponse
+from inference.protocol.native.models import (
+    LoadModelRequest,
+    LoadModelResponse,
+    ModelList,
+    UnloadModelRequest,
+    UnloadModelResponse,
+)
+from inference.protocol.openai.models import OpenAIModel, OpenAIModelList
+from inference.registry import model_status, schema, services
 from shared.accounts.roles import Permission
 
 
-@operation("GET", summary="Whether the service is whole", permission=None, answer=native.Health)
-async def health(call: Call[None]) -> native.Health:
-    """Degraded while a model that should be loaded is not."""
-    return await listing.read_health()
+@operation("GET", docs=schema.HEALTH, permission=None, response=HealthResponse)
+async def health(call: OperationCall[None]) -> HealthResponse:
+    return await model_status.read_health()
 
 
-@operation("GET", summary="List the models", permission=Permission.READ_MODELS, answer=native.ModelList)
-async def models(call: Call[None]) -> native.ModelList:
-    """All there are, loaded or not."""
-    return native.ModelList(await listing.list_models())
+@operation("GET", docs=schema.LIST_MODELS, permission=Permission.READ_MODELS, response=ModelList)
+async def models(call: OperationCall[None]) -> ModelList:
+    return ModelList(await model_status.list_models())
 
 
 @operation(
     "POST",
-    summary="Load a model",
+    docs=schema.LOAD_MODEL,
     permission=Permission.MANAGE_MODELS,
-    body=native.LoadBody,
+    body=LoadModelRequest,
     body_required=False,
-    answer=native.LoadAnswer,
-    keyed=True,
+    response=LoadModelResponse,
+    idempotent=True,
 )
-async def load(call: Call[native.LoadBody], model_id: str) -> native.LoadAnswer:
-    """Answers when it is loaded, with the options in effect; goes on when the client leaves."""
+async def load(call: OperationCall[LoadModelRequest], model_id: str) -> LoadModelResponse:
     report = await services.load_model(
         model_id=model_id, options=call.body.options(), actor=call.caller.user, now=timezone.now()
     )
-    return native.LoadAnswer(
+    return LoadModelResponse(
         status="loaded",
         model_id=report.model_id,
         memory_usage_bytes=report.memory_usage_bytes,
@@ -52,27 +57,26 @@ async def load(call: Call[native.LoadBody], model_id: str) -> native.LoadAnswer:
 
 @operation(
     "POST",
-    summary="Unload a model",
+    docs=schema.UNLOAD_MODEL,
     permission=Permission.MANAGE_MODELS,
-    body=native.UnloadBody,
+    body=UnloadModelRequest,
     body_required=False,
-    answer=native.UnloadAnswer,
+    response=UnloadModelResponse,
 )
-async def unload(call: Call[native.UnloadBody], model_id: str) -> native.UnloadAnswer:
-    """Answers when its process is gone. Running requests finish first, unless `force` is true."""
+async def unload(call: OperationCall[UnloadModelRequest], model_id: str) -> UnloadModelResponse:
     await services.unload_model(model_id=model_id, force=call.body.force, actor=call.caller.user, now=timezone.now())
-    return native.UnloadAnswer("unloaded", model_id)
+    return UnloadModelResponse("unloaded", model_id)
 
 
-@operation("GET", summary="List the models (OpenAI)", permission=Permission.READ_MODELS, answer=openai.ModelPage)
-async def openai_models(call: Call[None]) -> openai.ModelPage:
-    """All that can be loaded."""
-    entries = [openai.ModelEntry(card.id, "model", card.changed_at, "stoa") for card in await services.list_cards()]
-    return openai.ModelPage("list", entries)
+@operation("GET", docs=schema.OPENAI_LIST_MODELS, permission=Permission.READ_MODELS, response=OpenAIModelList)
+async def openai_models(call: OperationCall[None]) -> OpenAIModelList:
+    entries = [
+        OpenAIModel(model.id, "model", model.changed_at, "stoa") for model in await services.list_loadable_models()
+    ]
+    return OpenAIModelList("list", entries)
 
 
-@operation("GET", summary="One model (OpenAI)", permission=Permission.READ_MODELS, answer=openai.ModelEntry)
-async def openai_model(call: Call[None], model_id: str) -> openai.ModelEntry:
-    """404 names those that there are."""
-    card = await services.find_loadable(model_id)
-    return openai.ModelEntry(card.id, "model", card.changed_at, "stoa")
+@operation("GET", docs=schema.OPENAI_MODEL, permission=Permission.READ_MODELS, response=OpenAIModel)
+async def openai_model(call: OperationCall[None], model_id: str) -> OpenAIModel:
+    model = await services.find_loadable_model(model_id)
+    return OpenAIModel(model.id, "model", model.changed_at, "stoa")

@@ -1,4 +1,4 @@
-"""Models that another OpenAI-compatible server runs, used like our own.
+"""Models that another OpenAI-compatible server runs.
 
-`configuration` reads STOA_REMOTE_MODELS; `client` has RemoteClient, which asks them as EngineClient asks ours.
+`configuration` reads STOA_REMOTE_MODELS; `client.RemoteClient` sends requests as the engine's `EngineClient` does.
 """

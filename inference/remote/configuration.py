@@ -1,4 +1,4 @@
-"""STOA_REMOTE_MODELS: which models another server runs, where it is, and what it understands."""
+"""The setting STOA_REMOTE_MODELS: remote models, their servers and dialects."""
 
 import re
 from typing import Annotated, Literal
@@ -7,7 +7,7 @@ import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from msgspec import Meta
 
-Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
+ModelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Capability = Literal["text-generation", "embeddings"]
 DialectName = Literal["openai", "vllm", "sglang", "transformers", "llama.cpp", "stoa"]
@@ -16,16 +16,16 @@ _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model of another server.
+    """A model that another server runs.
 
-    base_url: with its /v1, as OpenAI's clients take it. api_key: sent as a bearer token. model: its name over there,
-    where that is not `id`. dialect: what the server understands beyond OpenAI's parameters.
-    context_size: tokens; 0 is what the server tells, if it does.
-    stream_usage: whether it tells the usage at the end of a stream. Where not, it is asked for whole answers.
-    Time limits in seconds: to connect, from there to the first token, and from one token to the next.
+    base_url: the server's URL with /v1, as OpenAI's clients take it. api_key: sent as a bearer token.
+    model: the server's name of the model, if it is not `id`. dialect: see `inference.remote.dialects`.
+    context_size: tokens; 0: what the server reports.
+    stream_usage: whether the server reports usage at the end of a stream. If not, responses are not streamed.
+    connect_timeout, first_token_timeout, token_timeout: seconds to connect, to the first token, and between tokens.
     """
 
-    id: Id
+    id: ModelId
     base_url: str
     api_key: str = ""
     model: str = ""
@@ -39,13 +39,14 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.base_url):
-            raise ValueError("base_url must be like https://gpu.example:8000/v1, without a user or a query")
+            raise ValueError("base_url must be like https://gpu.example:8000/v1, without user or query")
 
     def __repr__(self) -> str:
-        return f"RemoteModel({self.id!r})"  # the key stays out of logs
+        return f"RemoteModel({self.id!r})"  # keeps the key out of logs
 
     @property
     def name(self) -> str:
+        """The server's name of the model."""
         return self.model or self.id
 
     def url(self, path: str) -> str:
@@ -53,15 +54,15 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def read_remote_models(text: str) -> dict[str, RemoteModel]:
-    """The models by id. ImproperlyConfigured says what is wrong, without repeating a key."""
+    """Return the models by id. Raise ImproperlyConfigured, whose message contains no API key."""
     try:
         models = msgspec.json.decode(text or "[]", type=list[RemoteModel])
     except msgspec.DecodeError as error:
         raise ImproperlyConfigured(
-            f'STOA_REMOTE_MODELS is wrong: {error}. It is a JSON array like [{{"id": "big", '
+            f'STOA_REMOTE_MODELS is invalid: {error}. It must be a JSON array like [{{"id": "big", '
             '"base_url": "https://gpu.example:8000/v1", "api_key": "...", "dialect": "vllm"}].'
         ) from None
     by_id = {model.id: model for model in models}
     if len(by_id) < len(models):
-        raise ImproperlyConfigured("STOA_REMOTE_MODELS names an id twice: every id must be its own.")
+        raise ImproperlyConfigured("STOA_REMOTE_MODELS has an id twice: ids must be unique.")
     return by_id

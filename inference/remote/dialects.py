@@ -1,4 +1,4 @@
-"""What servers understand beyond OpenAI's parameters, and what they call it."""
+"""The dialects of OpenAI-compatible servers: parameters beyond OpenAI's, their names, and what is not supported."""
 
 from dataclasses import dataclass, field
 
@@ -7,44 +7,45 @@ from inference.remote.configuration import DialectName, RemoteModel
 
 @dataclass(frozen=True)
 class Dialect:
-    """extras: our name of a parameter to theirs. What is not here cannot be carried.
+    """The differences of a kind of server from OpenAI's API.
 
-    top_k_off: how they write that top_k is off; left unsaid, their own default would count.
-    several: whether they can write more than one choice. raw_forms: whether `response_format` goes with a raw prompt.
-    not_followed: OpenAI's parameters that they take and drop, or follow in a way of their own.
-    lists_served: whether their list of models is of those that they serve; else it says nothing of ours.
+    extra_names: the server's names of supported parameters beyond OpenAI's, by our names.
+    top_k_off: the value that turns top_k off. Without one, the server would apply its own default.
+    has_multiple_choices: it supports `n` above 1. has_prompt_constraints: `response_format` also without a chat.
+    unsupported: OpenAI's parameters that it ignores, or interprets differently.
+    lists_served_models: its list of models has those that it serves; otherwise the list tells nothing about ours.
     """
 
-    extras: dict[str, str] = field(default_factory=dict)
+    extra_names: dict[str, str] = field(default_factory=dict)
     top_k_off: int = 0
-    several: bool = True
-    raw_forms: bool = False
-    not_followed: frozenset[str] = frozenset()
-    lists_served: bool = True
+    has_multiple_choices: bool = True
+    has_prompt_constraints: bool = False
+    unsupported: frozenset[str] = frozenset()
+    lists_served_models: bool = True
 
 
 _SAMPLERS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repetition_penalty"}
-_ENDS = {"min_tokens": "min_tokens", "ignore_eos": "ignore_eos"}
+_STOP_CONDITIONS = {"min_tokens": "min_tokens", "ignore_eos": "ignore_eos"}
 
 DIALECTS: dict[DialectName, Dialect] = {
     "openai": Dialect(),
-    "vllm": Dialect(_SAMPLERS | _ENDS, top_k_off=-1, raw_forms=True),
-    "sglang": Dialect(_SAMPLERS | _ENDS | {"regex": "regex"}, top_k_off=-1, raw_forms=True),
+    "vllm": Dialect(_SAMPLERS | _STOP_CONDITIONS, top_k_off=-1, has_prompt_constraints=True),
+    "sglang": Dialect(_SAMPLERS | _STOP_CONDITIONS | {"regex": "regex"}, top_k_off=-1, has_prompt_constraints=True),
     "transformers": Dialect(
-        several=False,
-        not_followed=frozenset(
+        has_multiple_choices=False,
+        unsupported=frozenset(
             {"response_format", "logprobs", "presence_penalty", "tool_choice"}
-            | {"stop", "frequency_penalty"}  # the text keeps the stop; the penalty is one of repetition
+            | {"stop", "frequency_penalty"}  # its text includes the stop sequence; its penalty is on repetition
         ),
-        lists_served=False,
+        lists_served_models=False,
     ),
-    "llama.cpp": Dialect(_SAMPLERS | {"repeat_penalty": "repeat_penalty"}, several=False),
+    "llama.cpp": Dialect(_SAMPLERS | {"repeat_penalty": "repeat_penalty"}, has_multiple_choices=False),
     "stoa": Dialect(
         _SAMPLERS
-        | _ENDS
+        | _STOP_CONDITIONS
         | {"repeat_penalty": "repeat_penalty", "regex": "regex", "grammar": "grammar"}
         | {"priority": "priority"},
-        raw_forms=True,
+        has_prompt_constraints=True,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""How another server's failures become ours."""
+"""Error responses of a remote server as the engine's errors."""
 
 from typing import Any
 
@@ -14,74 +14,77 @@ from inference.engine import (
     ModelNotLoaded,
 )
 
-LONGEST_MESSAGE = 500
-MOST_RETRY_AFTER_S = 120.0
-RETRY_AFTER_S = 5.0
+MAX_MESSAGE_LENGTH = 500
+MAX_RETRY_AFTER_SECONDS = 120.0
+DEFAULT_RETRY_AFTER_SECONDS = 1.0
+UNAVAILABLE_RETRY_AFTER_SECONDS = 5.0
 
 
 class RemoteUnavailable(EngineError):
-    """The server behind a remote model cannot be used just now. details: reason, retry_after (seconds)."""
+    """The remote server cannot be used at the moment. details: reason, retry_after (seconds)."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, reason="remote_unavailable", retry_after=RETRY_AFTER_S)
+        super().__init__(message, reason="remote_unavailable", retry_after=UNAVAILABLE_RETRY_AFTER_SECONDS)
 
 
-class _Told(msgspec.Struct):
+class ErrorDetail(msgspec.Struct):
+    """The error of a response, empty where it has none that we know."""
+
     message: str = ""
     code: str | int | None = None
     param: str | None = None
 
 
 class _ErrorBody(msgspec.Struct):
-    error: _Told | str = ""
+    error: ErrorDetail | str = ""
     message: str = ""
-    detail: Any = None  # FastAPI's own refusals: words, or a list of what is wrong
+    detail: Any = None  # FastAPI's own errors: a text, or a list of validation errors
 
 
-def error_from_answer(model_id: str, status: int, body: bytes, retry_after: str | None) -> EngineError:
-    """What an answer with an error status says."""
-    told = read_error(body)
-    said = f" It says: {told.message}" if told.message else ""
-    wait = _seconds(retry_after)
-    if told.code == "model_not_loaded":
-        message = f"The server behind {model_id} has not loaded it.{said}"
+def error_from_response(model_id: str, status: int, body: bytes, retry_after: str | None) -> EngineError:
+    """Return the engine error for a response with this status."""
+    detail = parse_error(body)
+    quote = f" It says: {detail.message}" if detail.message else ""
+    wait = _retry_after_seconds(retry_after)
+    if detail.code == "model_not_loaded":
+        message = f"The server of {model_id} has not loaded it.{quote}"
         return ModelNotLoaded(message, retry_after=wait) if status == 503 else ModelNotLoaded(message)
     if status in (400, 413, 422):
-        if told.code == "context_length_exceeded":
-            return ContextLengthExceeded(told.message)
-        message = f"The server behind {model_id} refuses this request.{said}"
-        return InvalidRequest(message, field=told.param) if told.param else InvalidRequest(message)
+        if detail.code == "context_length_exceeded":
+            return ContextLengthExceeded(detail.message)
+        message = f"The server of {model_id} rejected the request.{quote}"
+        return InvalidRequest(message, field=detail.param) if detail.param else InvalidRequest(message)
     if status in (408, 504):
-        return DeadlineExceeded(f"The server behind {model_id} took too long.{said}")
+        return DeadlineExceeded(f"The server of {model_id} took too long.{quote}")
     if status in (429, 503):
-        return EngineOverloaded(
-            f"The server behind {model_id} is overloaded.{said}", reason="overloaded", retry_after=wait
-        )
-    if status >= 500:  # what it says then may be of its insides
-        return InferenceFailed(f"The server behind {model_id} failed. Try again.")
-    return RemoteUnavailable(f"{reason_of_refusal(status)} It is for the operator to mend.")
+        message = f"The server of {model_id} is overloaded.{quote}"
+        return EngineOverloaded(message, reason="overloaded", retry_after=wait)
+    if status >= 500:  # its message may contain internals
+        return InferenceFailed(f"The server of {model_id} failed. Try again.")
+    return RemoteUnavailable(f"{unavailable_reason(status)} The operator must correct this.")
 
 
-def reason_of_refusal(status: int) -> str:
-    """What an answer says that no client of ours could have caused."""
+def unavailable_reason(status: int) -> str:
+    """Return the reason of a status that no client request can have caused."""
     if status in (401, 403):
-        return "The remote server refuses the key that it is asked with."
+        return "The remote server rejects the configured API key."
     if status == 404:
-        return "The remote server does not have the model under its configured name and address."
-    return f"The remote server answered with status {status}, which says nothing of a model."
+        return "The remote server has no such model at the configured address."
+    return f"The remote server returned status {status}."
 
 
-def read_error(body: bytes) -> _Told:
-    """OpenAI's error body, or what is like it; empty where it is something else."""
+def parse_error(body: bytes) -> ErrorDetail:
+    """Return the error of a body in OpenAI's or FastAPI's form."""
     try:
-        read = msgspec.json.decode(body, type=_ErrorBody)
+        parsed = msgspec.json.decode(body, type=_ErrorBody)
     except msgspec.DecodeError:
-        return _Told()
-    told = read.error if isinstance(read.error, _Told) else _Told(read.error)
-    detail = read.detail if isinstance(read.detail, str) else ""
-    return _Told((told.message or read.message or detail)[:LONGEST_MESSAGE], told.code, told.param)
+        return ErrorDetail()
+    error = parsed.error if isinstance(parsed.error, ErrorDetail) else ErrorDetail(parsed.error)
+    detail = parsed.detail if isinstance(parsed.detail, str) else ""
+    message = (error.message or parsed.message or detail)[:MAX_MESSAGE_LENGTH]
+    return ErrorDetail(message, error.code, error.param)
 
 
-def _seconds(retry_after: str | None) -> float:
-    given = float(retry_after) if retry_after and retry_after.isdecimal() else 1.0
-    return min(given, MOST_RETRY_AFTER_S)
+def _retry_after_seconds(header: str | None) -> float:
+    seconds = float(header) if header and header.isdecimal() else DEFAULT_RETRY_AFTER_SECONDS
+    return min(seconds, MAX_RETRY_AFTER_SECONDS)

@@ -1,4 +1,4 @@
-"""Which remote models can be reached, as requests and checks have found."""
+"""The health of remote models, as requests and checks have found it."""
 
 import time
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from msgspec import Meta
 
 from inference.remote.configuration import RemoteModel
 from inference.remote.dialects import dialect_of
-from inference.remote.errors import reason_of_refusal
+from inference.remote.errors import unavailable_reason
 
-CHECKED_EVERY_S = 5.0
+CHECK_INTERVAL_SECONDS = 5.0
 
 
 @dataclass
-class Health:
-    """Of one remote model. error: None while it answers, as far as is known. context_size: 0 is not told."""
+class RemoteHealth:
+    """A model's last known health. error: None while it works. context_size: 0 if the server does not report it."""
 
     error: str | None = None
     context_size: int = 0
@@ -24,47 +24,47 @@ class Health:
 
     @property
     def is_stale(self) -> bool:
-        return time.monotonic() > self.checked_at + CHECKED_EVERY_S
+        return time.monotonic() > self.checked_at + CHECK_INTERVAL_SECONDS
 
     @property
-    def refuses(self) -> bool:
-        """It failed a moment ago: asking it again would only make its clients wait."""
+    def is_unavailable(self) -> bool:
+        """Whether it failed recently, so that another request would only make its client wait."""
         return self.error is not None and not self.is_stale
 
-    def note_success(self) -> None:
+    def record_success(self) -> None:
         self.error, self.checked_at = None, time.monotonic()
 
-    def note_failure(self, reason: str) -> None:
+    def record_failure(self, reason: str) -> None:
         self.error, self.checked_at = reason, time.monotonic()
 
 
-class Listing(msgspec.Struct, frozen=True):
-    """What a server's list of models says of one: why it cannot be used, or its context in tokens, 0 if not told."""
+class ModelListing(msgspec.Struct, frozen=True):
+    """The entry of a model in its server's list: an error if it cannot be used, and its context in tokens, or 0."""
 
-    reason: str | None = None
+    error: str | None = None
     context_size: int = 0
 
 
-class _Entry(msgspec.Struct):
+class _ListedModel(msgspec.Struct):
     id: str = ""
     max_model_len: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
 
-class _Page(msgspec.Struct):
-    data: list[_Entry] = []
+class _ModelListBody(msgspec.Struct):
+    data: list[_ListedModel] = []
 
 
-def read_listing(model: RemoteModel, status: int, body: bytes) -> Listing:
-    """Of the answer to GET models; not every server has a list, and one that breaks making it may still write."""
+def parse_model_list(model: RemoteModel, status: int, body: bytes) -> ModelListing:
+    """Parse the response to GET models. A missing or broken list is no error: the server may still generate."""
     if status in (404, 405, 500, 501):
-        return Listing()
+        return ModelListing()
     if status != 200:
-        return Listing(reason_of_refusal(status))
+        return ModelListing(unavailable_reason(status))
     try:
-        entries = {entry.id: entry for entry in msgspec.json.decode(body, type=_Page).data}
+        models = {listed.id: listed for listed in msgspec.json.decode(body, type=_ModelListBody).data}
     except msgspec.DecodeError:
-        return Listing()
-    if entries and model.name not in entries and dialect_of(model).lists_served:
-        return Listing("The remote server does not list the model.")
-    entry = entries.get(model.name, _Entry())
-    return Listing(None, entry.max_model_len or 0)
+        return ModelListing()
+    if models and model.name not in models and dialect_of(model).lists_served_models:
+        return ModelListing("The remote server does not list the model.")
+    listed = models.get(model.name, _ListedModel())
+    return ModelListing(None, listed.max_model_len or 0)

@@ -1,20 +1,20 @@
-"""Server-sent events as they are read: the data of each event, as soon as its line is whole."""
+"""A parser of server-sent events that yields an event's data as soon as its line is complete."""
 
 from collections.abc import AsyncIterator
 
-LONGEST_LINE = 4 * 1024 * 1024
+MAX_LINE_BYTES = 4 * 1024 * 1024
 DONE = b"[DONE]"
 
 
 class LineTooLong(Exception):
-    """An event that no answer needs."""
+    """A line of more than MAX_LINE_BYTES."""
 
 
-async def events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
-    """The data of each event up to `[DONE]`; None for a line that only keeps the connection alive."""
+async def parse_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
+    """Yield the data of each event up to `[DONE]`, and None for a comment, which keeps the connection alive."""
     rest = b""
-    async for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             name, _, value = line.rstrip(b"\r").partition(b":")
             if name == b"data":
@@ -23,5 +23,5 @@ async def events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
                 yield value
             elif not name:
                 yield None
-        if len(rest) > LONGEST_LINE:
+        if len(rest) > MAX_LINE_BYTES:
             raise LineTooLong

@@ -1,33 +1,31 @@
 """Routes of tokens."""
 
-from inference.access.operations import Call, operation
-from inference.protocol.tokens import DetokenizeAnswer, DetokenizeBody, TokenizeAnswer, TokenizeBody
-from inference.tokens import services
+from inference.access.operations import OperationCall, operation
+from inference.protocol.native.tokens import DetokenizeRequest, DetokenizeResponse, TokenizeRequest, TokenizeResponse
+from inference.tokens import schema, services
 from shared.accounts.roles import Permission
 
 
 @operation(
     "POST",
-    summary="Turn a text into tokens",
+    docs=schema.TOKENIZE,
     permission=Permission.RUN_INFERENCE,
-    body=TokenizeBody,
-    answer=TokenizeAnswer,
+    body=TokenizeRequest,
+    response=TokenizeResponse,
 )
-async def tokenize(call: Call[TokenizeBody]) -> TokenizeAnswer:
-    """With the first and last tokens that the model's tokenizer adds by itself."""
+async def tokenize(call: OperationCall[TokenizeRequest]) -> TokenizeResponse:
     tokens = await services.tokenize(caller=call.caller, model_id=call.body.model, prompt=call.body.prompt)
-    return TokenizeAnswer(tokens, len(tokens))
+    return TokenizeResponse(tokens, len(tokens))
 
 
 @operation(
     "POST",
-    summary="Turn tokens into a text",
+    docs=schema.DETOKENIZE,
     permission=Permission.RUN_INFERENCE,
-    body=DetokenizeBody,
-    answer=DetokenizeAnswer,
+    body=DetokenizeRequest,
+    response=DetokenizeResponse,
 )
-async def detokenize(call: Call[DetokenizeBody]) -> DetokenizeAnswer:
-    """Without control tokens; half a character becomes U+FFFD."""
+async def detokenize(call: OperationCall[DetokenizeRequest]) -> DetokenizeResponse:
     body = call.body
     text = await services.detokenize(caller=call.caller, model_id=body.model, tokens=body.tokens)
-    return DetokenizeAnswer(text)
+    return DetokenizeResponse(text)

@@ -9,18 +9,18 @@ from shared.accounts.authentication import Principal
 from shared.accounts.models import User
 from shared.accounts.roles import Permission
 
-KEPT_FOR = timedelta(days=1)
-LONGEST_NAME = 300  # `inference.` and a model's
+RETENTION = timedelta(days=1)
+MAX_OPERATION_NAME_LENGTH = 300  # `inference.` and a model's
 
 
 class SpanQuerySet(models.QuerySet["Span"]):
     def for_principal(self, principal: Principal) -> Self:
         """Their own; who manages models sees all."""
-        return self if principal.may(Permission.MANAGE_MODELS) else self.filter(user=principal.user)
+        return self if principal.has_permission(Permission.MANAGE_MODELS) else self.filter(user=principal.user)
 
     def kept(self, now: datetime) -> Self:
         """Those that are not to be forgotten yet, newest first."""
-        return self.filter(started_at__gt=now - KEPT_FOR).order_by("-started_at", "-pk")
+        return self.filter(started_at__gt=now - RETENTION).order_by("-started_at", "-pk")
 
 
 class Span(models.Model):
@@ -35,7 +35,7 @@ class Span(models.Model):
     trace_id = models.CharField(max_length=32)
     span_id = models.CharField(max_length=16)
     parent_span_id = models.CharField(max_length=16, blank=True)
-    operation_name = models.CharField(max_length=LONGEST_NAME)
+    operation_name = models.CharField(max_length=MAX_OPERATION_NAME_LENGTH)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+", db_index=False)
     request_id = models.CharField(max_length=128, blank=True)
     started_at = models.DateTimeField()

@@ -6,35 +6,35 @@ from typing import cast
 from django.utils import timezone
 from msgspec import UNSET
 
-from inference.protocol.traces import MARK, Status, Trace, TracesAnswer, TracesQuery
-from inference.registry.wanted import off_the_loop
+from inference.protocol.native.traces import TRACE_ID_PREFIX, SpanStatus, TraceSpan, TracesQuery, TracesResponse
 from inference.traces.models import Span
 from shared.accounts.authentication import Principal
+from shared.serving.db_threads import run_in_db_thread
 
 
-async def read_traces(*, caller: Principal, asked: TracesQuery) -> TracesAnswer:
+async def read_traces(*, caller: Principal, asked: TracesQuery) -> TracesResponse:
     """The caller's own, or everybody's for who manages models. A span is there about a second after its end."""
-    return TracesAnswer(await off_the_loop(_read, caller, asked))
+    return TracesResponse(await run_in_db_thread(_read, caller, asked))
 
 
-def _read(caller: Principal, asked: TracesQuery) -> list[Trace]:
+def _read(caller: Principal, asked: TracesQuery) -> list[TraceSpan]:
     spans = Span.objects.for_principal(caller).kept(timezone.now())
     if asked.trace_id is not UNSET:
-        spans = spans.filter(trace_id=asked.trace_id.removeprefix(MARK))
+        spans = spans.filter(trace_id=asked.trace_id.removeprefix(TRACE_ID_PREFIX))
     for name in ("operation_name", "status", "request_id"):
         if (value := getattr(asked, name)) is not UNSET:
             spans = spans.filter(**{name: value})
     return [_told(span) for span in spans[: asked.limit]]
 
 
-def _told(span: Span) -> Trace:
-    return Trace(
-        trace_id=f"{MARK}{span.trace_id}",
+def _told(span: Span) -> TraceSpan:
+    return TraceSpan(
+        trace_id=f"{TRACE_ID_PREFIX}{span.trace_id}",
         span_id=span.span_id,
         operation_name=span.operation_name,
         start_time=span.started_at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         duration_ms=span.duration_ms,
-        status=cast(Status, span.status),
+        status=cast(SpanStatus, span.status),
         parent_span_id=span.parent_span_id or None,
         request_id=span.request_id,
         user=span.user_id,

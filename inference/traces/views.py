@@ -1,18 +1,17 @@
 """The route of traces."""
 
-from inference.access.operations import Call, operation
-from inference.protocol.traces import TracesAnswer, TracesQuery
-from inference.traces import services
+from inference.access.operations import OperationCall, operation
+from inference.protocol.native.traces import TracesQuery, TracesResponse
+from inference.traces import schema, services
 from shared.accounts.roles import Permission
 
 
 @operation(
     "GET",
-    summary="What was done for requests of the last day, span by span",
+    docs=schema.TRACES,
     permission=Permission.READ_TRACES,
     query=TracesQuery,
-    answer=TracesAnswer,
+    response=TracesResponse,
 )
-async def traces(call: Call[None]) -> TracesAnswer:
-    """Newest first. Your user's own, unless you may manage models: then everybody's."""
+async def traces(call: OperationCall[None]) -> TracesResponse:
     return await services.read_traces(caller=call.caller, asked=call.query)

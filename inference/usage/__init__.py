@@ -1,4 +1,4 @@
-"""What users take of the model server: how much they may, how much they have, and the ledger of it.
+"""Usage of the model server by users and API keys: their limits, their monthly quotas and the usage ledger.
 
-Who generates something asks `services.admit`; what was not generated for a request is told to `services.record_usage`.
+Before a generation, call `services.admit`; for work that was not admitted, as a batch's, call `services.record_usage`.
 """

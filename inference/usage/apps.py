@@ -1,10 +1,10 @@
-"""The ledger as a Django app."""
+"""App configuration of usage."""
 
 from django.apps import AppConfig
 
 
 class UsageConfig(AppConfig):
-    """Owns what was used, by day; what is used just now is counted in Redis."""
+    """The app of the usage ledger, which has one row a day. Current counts are in Redis."""
 
     name = "inference.usage"
     label = "inference_usage"

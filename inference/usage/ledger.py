@@ -1,109 +1,121 @@
-"""The ledger's only writer, and the buffer in front of it, so that no request waits for the database."""
+"""Writes to the usage ledger, and the buffer in front of it that keeps requests from waiting for the database."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
+from typing import Self
 
 import structlog
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
 from inference.engine import Usage
-from inference.usage.models import COUNTED, DailyUsage
+from inference.usage.models import COUNT_FIELDS, MAX_MODEL_ID_LENGTH, DailyUsage
 
 logger = structlog.get_logger(__name__)
 
-ROWS_AT_ONCE = 50  # SQLite takes 999 parameters at the least
+ROWS_PER_STATEMENT = 50  # SQLite allows at least 999 parameters
 
-_COLUMNS = ("day", "user_id", "api_key_id", "model_id", *COUNTED)
 _TABLE = DailyUsage._meta.db_table
-_ROW = f"({', '.join(['%s'] * len(_COLUMNS))})"
-_ADDED = ", ".join(f"{name} = {_TABLE}.{name} + excluded.{name}" for name in COUNTED)
+_COLUMNS = ("day", "user_id", "api_key_id", "model_id", *COUNT_FIELDS)
+_PLACEHOLDERS = f"({', '.join(['%s'] * len(_COLUMNS))})"
+_ADDITIONS = ", ".join(f"{name} = {_TABLE}.{name} + excluded.{name}" for name in COUNT_FIELDS)
 
 
 @dataclass(frozen=True)
-class Line:
-    """What is summed up in one row. `api_key_id` None: a session."""
+class LedgerKey:
+    """The unique key of a ledger row. `api_key_id` is None for sessions."""
 
     day: date
     user_id: int
     api_key_id: int | None
     model_id: str
 
+    @classmethod
+    def at(cls, now: datetime, *, user_id: int, api_key_id: int | None, model_id: str) -> Self:
+        """Return the key of usage at this moment."""
+        return cls(now.astimezone(UTC).date(), user_id, api_key_id, model_id[:MAX_MODEL_ID_LENGTH])
+
     @property
-    def order(self) -> tuple[object, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         return (self.day, self.user_id, self.api_key_id or 0, self.model_id)
 
 
 @dataclass(frozen=True)
-class Amount:
-    """Requests, and what they used together."""
+class LedgerAmount:
+    """A number of requests, and their total token usage."""
 
     requests: int
     usage: Usage
 
-    def __add__(self, other: "Amount") -> "Amount":
+    def __add__(self, other: "LedgerAmount") -> "LedgerAmount":
         one, two = self.usage, other.usage
         usage = Usage(
             one.prompt_tokens + two.prompt_tokens,
             one.completion_tokens + two.completion_tokens,
             one.cached_tokens + two.cached_tokens,
         )
-        return Amount(self.requests + other.requests, usage)
+        return LedgerAmount(self.requests + other.requests, usage)
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts by field of `DailyUsage`, made consistent: remote servers may report anything."""
+        prompt_tokens = max(0, self.usage.prompt_tokens)
+        return {
+            "requests": self.requests,
+            "prompt_tokens": prompt_tokens,
+            "cached_tokens": min(max(0, self.usage.cached_tokens), prompt_tokens),
+            "completion_tokens": max(0, self.usage.completion_tokens),
+        }
 
 
 @transaction.atomic
-def write(amounts: Mapping[Line, Amount]) -> None:
-    """Adds to the rows, or makes them. In one order, so that processes which write at once never wait in a circle."""
-    ordered = sorted(amounts.items(), key=lambda item: item[0].order)
+def add_to_ledger(amounts: Mapping[LedgerKey, LedgerAmount]) -> None:
+    """Add amounts to their rows, creating missing rows. Rows are sorted, so that concurrent writers never deadlock."""
+    ordered = sorted(amounts.items(), key=lambda item: item[0].sort_key)
     with connection.cursor() as cursor:
-        for start in range(0, len(ordered), ROWS_AT_ONCE):
-            rows = ordered[start : start + ROWS_AT_ONCE]
+        for start in range(0, len(ordered), ROWS_PER_STATEMENT):
+            rows = ordered[start : start + ROWS_PER_STATEMENT]
             cursor.execute(
-                f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES {', '.join([_ROW] * len(rows))} "  # noqa: S608  # nosec B608 names
-                f"ON CONFLICT (day, user_id, COALESCE(api_key_id, 0), model_id) DO UPDATE SET {_ADDED}",
-                [value for line, amount in rows for value in _values(line, amount)],
+                f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES {', '.join([_PLACEHOLDERS] * len(rows))} "  # noqa: S608  # nosec B608 names
+                f"ON CONFLICT (day, user_id, COALESCE(api_key_id, 0), model_id) DO UPDATE SET {_ADDITIONS}",
+                [value for key, amount in rows for value in _row_values(key, amount)],
             )
 
 
-def _values(line: Line, amount: Amount) -> tuple[str | int | None, ...]:
-    usage = amount.usage
-    prompt_tokens = max(0, usage.prompt_tokens)  # what another server tells may not add up
-    cached_tokens = min(max(0, usage.cached_tokens), prompt_tokens)
-    counts = (amount.requests, prompt_tokens, cached_tokens, max(0, usage.completion_tokens))
-    return (line.day.isoformat(), line.user_id, line.api_key_id, line.model_id, *counts)
+def _row_values(key: LedgerKey, amount: LedgerAmount) -> list[str | int | None]:
+    counts = amount.counts()
+    return [key.day.isoformat(), key.user_id, key.api_key_id, key.model_id, *(counts[name] for name in COUNT_FIELDS)]
 
 
-class Buffer:
-    """Amounts that are not written yet. Safe to use from many threads."""
+class LedgerBuffer:
+    """A thread-safe buffer of amounts that are not in the ledger yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self._amounts: dict[Line, Amount] = {}
+        self._flushing = threading.Lock()
+        self._amounts: dict[LedgerKey, LedgerAmount] = {}
 
-    def add(self, line: Line, amount: Amount) -> None:
+    def add(self, key: LedgerKey, amount: LedgerAmount) -> None:
         with self._lock:
-            before = self._amounts.get(line)
-            self._amounts[line] = before + amount if before else amount
+            before = self._amounts.get(key)
+            self._amounts[key] = before + amount if before else amount
 
     def flush(self) -> bool:
-        """Writes them over a connection of this thread's own, and says whether that worked. What cannot be written now
-        is kept for the next time."""
-        with self._writing:
+        """Write the amounts over this thread's connection and return True, or keep them and return False."""
+        with self._flushing:
             with self._lock:
                 amounts, self._amounts = self._amounts, {}
             if not amounts:
                 return True
             try:
-                write(amounts)
+                add_to_ledger(amounts)
             except DatabaseError as error:
-                logger.warning("usage_not_written", reason=type(error).__name__)
-                for line, amount in amounts.items():
-                    self.add(line, amount)
+                logger.warning("usage_write_failed", reason=type(error).__name__)
+                for key, amount in amounts.items():
+                    self.add(key, amount)
                 return False
             finally:
-                if not connection.in_atomic_block:  # as it is where tests roll back what they wrote
+                if not connection.in_atomic_block:  # tests run in a transaction that they roll back
                     connection.close()
             return True

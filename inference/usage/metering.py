@@ -1,5 +1,6 @@
-"""From a request's admission to its end: what it reserved is settled and what it used goes into the ledger, however it
-ends. Two threads a process do that, so that no request waits for it.
+"""The metering of requests from admission to end: limits are reserved first, then settled, and usage is recorded.
+
+Two background threads per process settle reservations and write the ledger, so that no request waits for either.
 """
 
 import asyncio
@@ -10,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -20,46 +20,60 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 
 from inference.engine import GenerationStream, Usage
-from inference.usage.budgets import LEASE_S, Budget, Held, Refusal, Settlement, State, redis_budget
-from inference.usage.ledger import Amount, Buffer, Line
-from inference.usage.limits import Scope
-from inference.usage.local_budget import local_budget
-from inference.usage.models import LONGEST_MODEL_ID
-from inference.usage.months import Hold, MonthFull, months
-from inference.usage.quotas import Quota
+from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
+from inference.usage.monthly_quotas.quotas import MonthlyQuota
+from inference.usage.monthly_quotas.reserver import MonthlyQuotaExceeded, QuotaReservation, quota_reserver
+from inference.usage.scopes import LimitScope
+from inference.usage.token_budget import (
+    LEASE_SECONDS,
+    BudgetRefusal,
+    BudgetReservation,
+    BudgetSettlement,
+    BudgetState,
+    TokenBudget,
+    local_budget,
+    redis_budget,
+)
 
-SETTLE_EVERY_S = 1.0  # and as soon as something has ended
-WRITE_EVERY_S = 1.0
-RENEW_EVERY_S = LEASE_S / 3
-SETTLED_AT_ONCE = 1000
-MOST_UNSETTLED = 100_000  # while Redis is away; the leases of older ones run out
+SETTLE_INTERVAL_SECONDS = 1.0  # and as soon as a request has ended
+WRITE_INTERVAL_SECONDS = 1.0
+RENEW_INTERVAL_SECONDS = LEASE_SECONDS / 3
+MAX_SETTLEMENTS_PER_RUN = 1000
+MAX_UNSETTLED_COUNT = 100_000  # while Redis is down; the leases of older reservations expire
 
 logger = structlog.get_logger(__name__)
 
 
-class Refused(Exception):
-    """A request that was not let in, and how many tokens it may have taken."""
+class BudgetExceeded(Exception):
+    """A request that a token budget refused. tokens: what the request asked for."""
 
-    def __init__(self, refusal: Refusal, tokens: int) -> None:
-        super().__init__("refused")
+    def __init__(self, refusal: BudgetRefusal, tokens: int) -> None:
+        super().__init__("the token budget is used up")
         self.refusal = refusal
         self.tokens = tokens
 
 
 class Admission:
-    """A request that was let in. It holds its place until all generations that it follows have ended, or until its
-    `with` block ends without one. For one event loop."""
+    """An admitted request, for use by one event loop.
+
+    Its reservations last until all streams that it follows have ended, or until its `with` block ends without any.
+    """
 
     def __init__(
-        self, bookkeeper: "Bookkeeper", budget: Budget, held: Held, line: Line, month: Hold | None = None
+        self,
+        meter: "UsageMeter",
+        budget: TokenBudget,
+        reservation: BudgetReservation,
+        ledger_key: LedgerKey,
+        quota_reservation: QuotaReservation | None = None,
     ) -> None:
         self.budget = budget
-        self.month = month
-        self.held = held
-        self.line = line
-        self._bookkeeper = bookkeeper
-        self._running: int | None = None
-        self._amount = Amount(1, Usage(0, 0))
+        self.reservation = reservation
+        self.ledger_key = ledger_key
+        self.quota_reservation = quota_reservation
+        self._meter = meter
+        self._running_streams: int | None = None
+        self._amount = LedgerAmount(1, Usage(0, 0))
 
     def __enter__(self) -> Self:
         return self
@@ -67,198 +81,211 @@ class Admission:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._running is None:
-            self.give_back()
+        if self._running_streams is None:
+            self.release()
 
     def follow(self, *streams: GenerationStream) -> None:
-        """The request ends with the last of them."""
-        self._running = len(streams)
+        """End the request when the last of these streams ends."""
+        self._running_streams = len(streams)
         for stream in streams:
-            stream.when_finished(self._add)
+            stream.add_done_callback(self._end_stream)
 
-    def use(self, usage: Usage) -> None:
-        """The request has ended with this usage."""
-        self._running = 1
-        self._add(usage)
+    def finish(self, usage: Usage) -> None:
+        """End the request with this usage."""
+        self._running_streams = 1
+        self._end_stream(usage)
 
-    def give_back(self) -> None:
-        """The request has used nothing."""
-        self._bookkeeper.end(self, None)
+    def release(self) -> None:
+        """End the request without usage."""
+        self._meter.end(self, None)
 
-    def _add(self, usage: Usage) -> None:
-        self._amount += Amount(0, usage)
-        self._running = (self._running or 1) - 1
-        if not self._running:
-            self._bookkeeper.end(self, self._amount)
+    def _end_stream(self, usage: Usage) -> None:
+        self._amount += LedgerAmount(0, usage)
+        self._running_streams = (self._running_streams or 1) - 1
+        if not self._running_streams:
+            self._meter.end(self, self._amount)
 
 
-class Bookkeeper:
-    """Who was let in and has not ended. Safe to use from many threads."""
+class UsageMeter:
+    """The running admissions of a process, and those that wait to be settled and written. Thread-safe."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: LedgerBuffer) -> None:
         self.buffer = buffer
         self._settling = threading.Lock()
         self._starting = threading.Lock()
-        self._held: dict[str, Admission] = {}
-        self._ended: deque[tuple[Budget, Settlement]] = deque(maxlen=MOST_UNSETTLED)
-        self._months_ended: deque[Hold] = deque(maxlen=MOST_UNSETTLED)  # what they used is in the buffer, or written
+        self._running: dict[str, Admission] = {}
+        self._unsettled: deque[tuple[TokenBudget, BudgetSettlement]] = deque(maxlen=MAX_UNSETTLED_COUNT)
+        # Quota reservations of ended requests, whose usage is in the buffer or written.
+        self._unreleased: deque[QuotaReservation] = deque(maxlen=MAX_UNSETTLED_COUNT)
         self._wake = threading.Event()
         self._threads: list[threading.Thread] = []
 
     async def admit(
-        self, *, scopes: Sequence[Scope], quotas: tuple[Quota, ...] = (), tokens: int, line: Line
+        self,
+        *,
+        scopes: Sequence[LimitScope],
+        quotas: tuple[MonthlyQuota, ...] = (),
+        tokens: int,
+        ledger_key: LedgerKey,
     ) -> Admission:
-        """Raises Refused, MonthFull."""
+        """Reserve tokens for a request. Raise BudgetExceeded or MonthlyQuotaExceeded."""
         if not settings.REDIS_URL and not quotas:
-            return self._admit(scopes, quotas, tokens, line)
-        admitting = asyncio.ensure_future(asyncio.to_thread(self._admit, scopes, quotas, tokens, line))
+            return self._admit(scopes, quotas, tokens, ledger_key)
+        admitting = asyncio.ensure_future(asyncio.to_thread(self._admit, scopes, quotas, tokens, ledger_key))
         try:
             return await asyncio.shield(admitting)
         except asyncio.CancelledError:
-            admitting.add_done_callback(_give_back)
+            admitting.add_done_callback(_release)
             raise
 
-    async def state(self, scopes: Sequence[Scope]) -> list[State]:
-        """What counts just now."""
+    async def state(self, scopes: Sequence[LimitScope]) -> list[BudgetState]:
+        """Return the tokens and requests that count now."""
         return await asyncio.to_thread(self._state, scopes)
 
-    def end(self, admission: Admission, amount: Amount | None) -> None:
-        """Never waits."""
-        self._held.pop(admission.held.reservation, None)
+    def end(self, admission: Admission, amount: LedgerAmount | None) -> None:
+        """Queue an admission for settlement, and its usage for the ledger. Never block."""
+        self._running.pop(admission.reservation.id, None)
         tokens = amount.usage.total_tokens if amount else 0
-        self._ended.append((admission.budget, Settlement(admission.held, tokens)))
+        self._unsettled.append((admission.budget, BudgetSettlement(admission.reservation, tokens)))
         if amount:
-            self.buffer.add(admission.line, amount)
-        if admission.month:
-            self._months_ended.append(admission.month)
+            self.buffer.add(admission.ledger_key, amount)
+        if admission.quota_reservation:
+            self._unreleased.append(admission.quota_reservation)
         self._wake.set()
 
     def close(self) -> None:
-        """Everything is settled and written that has ended."""
+        """Settle and write everything that has ended."""
         self.settle()
         self.write()
 
     def write(self) -> None:
-        """What has ended goes into the ledger, and is no longer held beside it."""
-        written = [self._months_ended.popleft() for _ in range(len(self._months_ended))]
+        """Write buffered usage to the ledger, then release the quota reservations of that usage."""
+        written = [self._unreleased.popleft() for _ in range(len(self._unreleased))]
         if not self.buffer.flush():
-            self._months_ended.extendleft(reversed(written))
+            self._unreleased.extendleft(reversed(written))
             return
-        for place, hold in enumerate(written):
+        for position, reservation in enumerate(written):
             try:
-                hold.release()
+                reservation.release()
             except redis.RedisError:
-                self._months_ended.extendleft(reversed(written[place:]))
+                self._unreleased.extendleft(reversed(written[position:]))
                 return
 
     def settle(self) -> None:
-        """What has ended until now. Who waits for it knows that it is done."""
+        """Settle what has ended so far. A concurrent call returns only after the settlements of the other."""
         with self._settling:
-            ended = [self._ended.popleft() for _ in range(min(len(self._ended), SETTLED_AT_ONCE))]
+            count = min(len(self._unsettled), MAX_SETTLEMENTS_PER_RUN)
+            ended = [self._unsettled.popleft() for _ in range(count)]
             for budget in {id(budget): budget for budget, _ in ended}.values():
-                theirs = [settlement for other, settlement in ended if other is budget]
+                settlements = [settlement for other, settlement in ended if other is budget]
                 try:
-                    budget.settle(theirs)
+                    budget.settle(settlements)
                 except redis.RedisError:
-                    self._ended.extendleft((budget, settlement) for settlement in theirs)
+                    self._unsettled.extendleft((budget, settlement) for settlement in settlements)
 
-    def _admit(self, scopes: Sequence[Scope], quotas: tuple[Quota, ...], tokens: int, line: Line) -> Admission:
-        """What this process knows to have ended counts no more. With Redis away this process counts for itself."""
-        self._start()
+    def _admit(
+        self, scopes: Sequence[LimitScope], quotas: tuple[MonthlyQuota, ...], tokens: int, ledger_key: LedgerKey
+    ) -> Admission:
+        """Admit a request after settling what has ended in this process."""
+        self._start_threads()
         self.settle()
-        held = Held(secrets.token_hex(12), tuple(scope.name for scope in scopes))
-        budget: Budget = redis_budget(settings.REDIS_URL) if settings.REDIS_URL else local_budget
+        reservation = BudgetReservation(secrets.token_hex(12), tuple(scope.name for scope in scopes))
+        budget = self._reserve_tokens(reservation, scopes, tokens)
         try:
-            refusal = budget.reserve(held.reservation, scopes, tokens)
-        except redis.RedisError:
-            budget = local_budget
-            refusal = budget.reserve(held.reservation, scopes, tokens)
-        if refusal:
-            raise Refused(refusal, tokens)
-        try:
-            month = self._hold_month(held.reservation, quotas, tokens) if quotas else None
-        except (MonthFull, DatabaseError):
-            self._ended.append((budget, Settlement(held, 0)))
+            quota_reservation = self._reserve_quotas(reservation.id, quotas, tokens) if quotas else None
+        except (MonthlyQuotaExceeded, DatabaseError):
+            self._unsettled.append((budget, BudgetSettlement(reservation, 0)))
             raise
-        admission = self._held[held.reservation] = Admission(self, budget, held, line, month)
+        admission = Admission(self, budget, reservation, ledger_key, quota_reservation)
+        self._running[reservation.id] = admission
         return admission
 
-    def _hold_month(self, name: str, quotas: tuple[Quota, ...], tokens: int) -> Hold:
-        """What ended here and may have used less than was held for it is written before anybody is refused."""
+    def _reserve_tokens(self, reservation: BudgetReservation, scopes: Sequence[LimitScope], tokens: int) -> TokenBudget:
+        """Reserve tokens and return the budget that counts them: this process's own while Redis is down."""
+        budget: TokenBudget = redis_budget(settings.REDIS_URL) if settings.REDIS_URL else local_budget
         try:
-            return months.hold(name, quotas, tokens)
-        except MonthFull:
-            self.write()
-            return months.hold(name, quotas, tokens)
+            refusal = budget.reserve(reservation.id, scopes, tokens)
+        except redis.RedisError:
+            budget = local_budget
+            refusal = budget.reserve(reservation.id, scopes, tokens)
+        if refusal:
+            raise BudgetExceeded(refusal, tokens)
+        return budget
 
-    def _state(self, scopes: Sequence[Scope]) -> list[State]:
+    def _reserve_quotas(self, reservation_id: str, quotas: tuple[MonthlyQuota, ...], tokens: int) -> QuotaReservation:
+        """Reserve tokens. Before a refusal, write ended requests, which may have used less than they had reserved."""
+        try:
+            return quota_reserver.reserve(reservation_id, quotas, tokens)
+        except MonthlyQuotaExceeded:
+            self.write()
+            return quota_reserver.reserve(reservation_id, quotas, tokens)
+
+    def _state(self, scopes: Sequence[LimitScope]) -> list[BudgetState]:
         self.settle()
         if settings.REDIS_URL:
             with contextlib.suppress(redis.RedisError):
                 return redis_budget(settings.REDIS_URL).state(scopes)
         return local_budget.state(scopes)
 
-    def _start(self) -> None:
+    def _start_threads(self) -> None:
+        """Start the background threads, unless they run: a fork has the parent's objects but not its threads."""
         with self._starting:
             if self._threads and all(thread.is_alive() for thread in self._threads):
                 return
-            # None yet, or none any more, as in a process that was forked.
-            work = {"usage-settling": self._settle_on, "usage-writing": self._write_on}
-            self._threads = [threading.Thread(target=on, name=name, daemon=True) for name, on in work.items()]
+            targets = {"usage-settling": self._settle_forever, "usage-writing": self._write_forever}
+            self._threads = [
+                threading.Thread(target=target, name=name, daemon=True) for name, target in targets.items()
+            ]
             for thread in self._threads:
                 thread.start()
             atexit.register(self.close)
 
-    def _settle_on(self) -> None:
-        renew_at = time.monotonic() + RENEW_EVERY_S
+    def _settle_forever(self) -> None:
+        renew_at = time.monotonic() + RENEW_INTERVAL_SECONDS
         while True:
-            self._wake.wait(SETTLE_EVERY_S)
+            self._wake.wait(SETTLE_INTERVAL_SECONDS)
             self._wake.clear()
-            with _every_failure_told():
+            with _log_exceptions():
                 self.settle()
                 if time.monotonic() >= renew_at:
-                    renew_at = time.monotonic() + RENEW_EVERY_S
+                    renew_at = time.monotonic() + RENEW_INTERVAL_SECONDS
                     self._renew()
 
-    def _write_on(self) -> None:
-        """Apart from the settling: a database may let one wait."""
+    def _write_forever(self) -> None:
+        """Write in a thread apart from settling, since the database may block."""
         while True:
-            time.sleep(WRITE_EVERY_S)
-            with _every_failure_told():
+            time.sleep(WRITE_INTERVAL_SECONDS)
+            with _log_exceptions():
                 self.write()
 
     def _renew(self) -> None:
-        held = list(self._held.values())
-        for budget in {id(one.budget): one.budget for one in held}.values():
+        running = list(self._running.values())
+        for budget in {id(one.budget): one.budget for one in running}.values():
             try:
-                budget.renew([one.held for one in held if one.budget is budget])
+                budget.renew([one.reservation for one in running if one.budget is budget])
             except redis.RedisError:
-                return  # the next time is long before the leases end
-        for month in [*(one.month for one in held if one.month), *self._months_ended]:
+                return  # the next attempt is long before the leases expire
+        for reservation in [*(one.quota_reservation for one in running), *self._unreleased]:
             try:
-                month.renew()
+                if reservation:
+                    reservation.renew()
             except redis.RedisError:
                 return
 
 
 @contextlib.contextmanager
-def _every_failure_told() -> Iterator[None]:
-    """Of one round; if its thread ended, nothing would ever be settled or written again."""
+def _log_exceptions() -> Iterator[None]:
+    """Log an exception instead of raising it. If its thread ended, nothing would be settled or written again."""
     try:
         yield
     except Exception:
-        logger.exception("usage_not_kept")
+        logger.exception("usage_metering_failed")
 
 
-def line_of(*, user_id: int, api_key_id: int | None, model_id: str, now: datetime) -> Line:
-    """Where what is used at this moment is written."""
-    return Line(now.astimezone(UTC).date(), user_id, api_key_id, model_id[:LONGEST_MODEL_ID])
-
-
-def _give_back(admitting: "asyncio.Future[Admission]") -> None:
-    """Who asked has left before they were let in."""
+def _release(admitting: "asyncio.Future[Admission]") -> None:
+    """Release an admission whose caller was cancelled meanwhile."""
     if not admitting.cancelled() and admitting.exception() is None:
-        admitting.result().give_back()
+        admitting.result().release()
 
 
-bookkeeper = Bookkeeper(Buffer())
+usage_meter = UsageMeter(LedgerBuffer())

@@ -1,4 +1,4 @@
-"""The ledger: what was used, by day, user, key and model. Days are UTC's."""
+"""The usage ledger: requests and tokens by day (UTC), user, key and model."""
 
 from datetime import date
 from typing import Self
@@ -10,35 +10,36 @@ from django.db.models.functions import Coalesce
 from shared.accounts.authentication import Principal
 from shared.accounts.models import ApiKey, User
 
-LONGEST_MODEL_ID = 255
-COUNTED = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
+MAX_MODEL_ID_LENGTH = 255
 
 
 class DailyUsageQuerySet(models.QuerySet["DailyUsage"]):
     def for_principal(self, principal: Principal) -> Self:
-        """Their own. A key with a few named permissions sees what it used itself, and no more."""
+        """Return the user's rows, or the key's own rows where the key carries selected permissions only."""
         own = self.filter(user=principal.user)
-        return own if principal.has_whole_role else own.filter(api_key=principal.api_key)
+        return own if principal.has_full_role else own.filter(api_key=principal.api_key)
 
     def between(self, first: date, last: date) -> Self:
-        """Both days included."""
+        """Return the rows of these days, both included."""
         return self.filter(day__gte=first, day__lte=last)
 
     def sums(self) -> dict[str, int]:
-        """Of all that was counted."""
-        return {name: value or 0 for name, value in self.aggregate(**{name: Sum(name) for name in COUNTED}).items()}
+        """Return the sum of each count."""
+        sums = self.aggregate(**{name: Sum(name) for name in COUNT_FIELDS})
+        return {name: value or 0 for name, value in sums.items()}
 
 
 class DailyUsage(models.Model):
-    """What one user took of one model on one day, by one key or, without one, by sessions and batches.
+    """One user's usage of one model on one day, through one API key.
 
-    Of the prompt tokens, `cached_tokens` were not computed again. Rows only grow, and only `ledger.write` writes them.
+    `api_key` is null for sessions, and for batches that were not created with a key. `cached_tokens` are
+    the prompt tokens that came from the prefix cache. Counts only grow, and only `ledger.add_to_ledger` writes them.
     """
 
     day = models.DateField()
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     api_key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, null=True, related_name="+", verbose_name="API key")
-    model_id = models.CharField("model", max_length=LONGEST_MODEL_ID)
+    model_id = models.CharField("model", max_length=MAX_MODEL_ID_LENGTH)
     requests = models.PositiveBigIntegerField()
     prompt_tokens = models.PositiveBigIntegerField()
     cached_tokens = models.PositiveBigIntegerField()
@@ -48,10 +49,10 @@ class DailyUsage(models.Model):
 
     class Meta:
         ordering = ["-day", "user", "model_id", "pk"]
-        verbose_name = "usage of a day"
+        verbose_name = "daily usage"
         verbose_name_plural = "usage"
         constraints = [
-            # `ledger.write` names this very expression: no key is a key of its own.
+            # `ledger.add_to_ledger` repeats this expression. 0 stands for no key, since NULLs are distinct.
             models.UniqueConstraint(
                 F("day"), F("user"), Coalesce("api_key", 0), F("model_id"), name="inference_usage_one_row_a_day"
             ),
@@ -67,3 +68,8 @@ class DailyUsage(models.Model):
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
+
+
+COUNT_FIELDS = tuple(
+    field.name for field in DailyUsage._meta.concrete_fields if isinstance(field, models.PositiveBigIntegerField)
+)

@@ -1,6 +1,6 @@
-"""What the ledger of usage keeps about a person: sums a day."""
+"""Personal data in the usage ledger: daily sums per user."""
 
 from inference.usage.models import DailyUsage
-from shared.accounts.person_rules import kept
+from shared.personal_data import retain_rows
 
-RULES = (kept(DailyUsage, "user", why="sums that bills are made of, under an id"),)
+RULES = (retain_rows(DailyUsage, "user", reason="sums for billing, linked to an id only"),)

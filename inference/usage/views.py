@@ -1,28 +1,26 @@
-"""The route of usage."""
+"""The usage route."""
 
 from msgspec import UNSET
 
-from inference.access.operations import Call, operation
-from inference.protocol.usage import UsageAnswer, UsageQuery
-from inference.usage import services
+from inference.access.operations import OperationCall, operation
+from inference.protocol.native.usage import UsageQuery, UsageResponse
+from inference.usage import schema, services
 from shared.accounts.roles import Permission
 
 
 @operation(
     "GET",
-    summary="What you have used, and what is left of your limits",
+    docs=schema.USAGE,
     permission=Permission.RUN_INFERENCE,
     query=UsageQuery,
-    answer=UsageAnswer,
+    response=UsageResponse,
 )
-async def usage(call: Call[None]) -> UsageAnswer:
-    """Of your user; of the key alone, where it carries a few named permissions only. The limits are the key's that you
-    send, and your user's where the key counts for it."""
-    asked: UsageQuery = call.query
+async def usage(call: OperationCall[None]) -> UsageResponse:
+    query: UsageQuery = call.query
     return await services.read_usage(
         caller=call.caller,
-        first=None if asked.first is UNSET else asked.first,
-        last=None if asked.last is UNSET else asked.last,
-        group_by=asked.group_by,
-        user_id=None if asked.user is UNSET else asked.user,
+        first=None if query.first is UNSET else query.first,
+        last=None if query.last is UNSET else query.last,
+        group_by=query.group_by,
+        user_id=None if query.user is UNSET else query.user,
     )

@@ -1,7 +1,6 @@
-"""Telling users' own servers what has happened. The door is `services`: `announce`, and for the address of a single
-request `check_one_off` and `default_secret`.
+"""Webhooks: users' endpoints, and signed notifications of events to them.
 
-`models`: endpoints, and the ledger of what was sent to them. `destinations`: where a webhook may go. `signing` signs,
-`sealing` keeps the secrets, `schedule` says when to try again. `transport` makes one attempt, over a `pinned` network;
-`delivery` makes all that are due, and `redelivery` makes due again.
+Import `services`: `announce` an event, and check the `webhook_url` of a request. `models` has the endpoints and the
+outbox of deliveries; `destinations` decides which addresses are allowed; `signing` and `encryption` handle secrets;
+`deliveries` lists and redelivers. `delivery` is the worker's side: it sends what is due.
 """

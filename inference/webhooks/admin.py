@@ -1,4 +1,4 @@
-"""Webhooks for operators: where they go, what was sent there and what became of it; sending again, and disabling."""
+"""Admin of webhook endpoints and deliveries: read them, disable and enable endpoints, redeliver."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
-from inference.webhooks import redelivery, services
-from inference.webhooks.models import Attempt, Delivery, DeliveryQuerySet, Endpoint
+from inference.webhooks import services
+from inference.webhooks.deliveries import redeliver_all
+from inference.webhooks.models import Attempt, Delivery, DeliveryQuerySet, DeliveryState, Endpoint
 
-MOST_AT_ONCE = 10_000  # an action's, within the time of a request
-State = Delivery.State
-STATE_COLOURS = {
-    State.PENDING.label: "warning",
-    State.SENDING.label: "info",
-    State.DELIVERED.label: "success",
-    State.FAILED.label: "danger",
+MAX_ACTION_ROWS = 10_000  # takes less than the request timeout
+STATE_COLORS = {
+    DeliveryState.PENDING.label: "warning",
+    DeliveryState.SENDING.label: "info",
+    DeliveryState.DELIVERED.label: "success",
+    DeliveryState.FAILED.label: "danger",
 }
 
 
-class Written:
-    """What users and the server write is read here, and changed by actions alone."""
+class ReadOnlyAdminMixin:
+    """Refuses to add, change and delete rows: only actions change them."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -36,7 +36,9 @@ class Written:
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(Written, ModelAdmin):
+class EndpointAdmin(ReadOnlyAdminMixin, ModelAdmin):
+    """Admin of endpoints. Secrets are neither shown nor searchable."""
+
     list_display = ["public_id", "user", "address", "shown_state", "disabled_by", "last_delivery_at", "created_at"]
     list_filter = ["is_enabled", "disabled_by"]
     list_select_related = ["user"]
@@ -52,9 +54,9 @@ class EndpointAdmin(Written, ModelAdmin):
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         return "secret" not in lookup and super().lookup_allowed(lookup, value, request)
 
-    @admin.display(description="Address", ordering="url")
+    @admin.display(description="URL", ordering="url")
     def address(self, endpoint: Endpoint) -> str:
-        return endpoint.url or "(of single requests)"
+        return endpoint.url or "(webhook_url of single requests)"
 
     @display(description="State", label={"Enabled": "success", "Disabled": "danger"}, ordering="is_enabled")  # type: ignore[untyped-decorator]
     def shown_state(self, endpoint: Endpoint) -> str:
@@ -64,20 +66,22 @@ class EndpointAdmin(Written, ModelAdmin):
     def last_delivery_at(self, endpoint: Any) -> Any:
         return endpoint.last_delivery_at
 
-    @admin.action(description="Disable: send nothing there, and cancel what waits")
+    @admin.action(description="Disable selected webhooks and cancel pending deliveries")
     def disable(self, request: HttpRequest, endpoints: QuerySet[Endpoint]) -> None:
-        chosen = _chosen(request, endpoints)
-        services.disable_endpoints(endpoints=chosen, by=Endpoint.DisabledBy.OPERATOR, now=timezone.now())
-        self.message_user(request, f"Disabled: {len(chosen)}.")
+        keys = _selected_keys(request, endpoints)
+        services.disable_endpoints(endpoints=keys, by=Endpoint.DisabledBy.OPERATOR, now=timezone.now())
+        self.message_user(request, f"Disabled: {len(keys)}.")
 
-    @admin.action(description="Enable")
+    @admin.action(description="Enable selected webhooks")
     def enable(self, request: HttpRequest, endpoints: QuerySet[Endpoint]) -> None:
-        chosen = _chosen(request, endpoints)
-        services.enable_endpoints(endpoints=chosen, now=timezone.now())
-        self.message_user(request, f"Enabled: {len(chosen)}.")
+        keys = _selected_keys(request, endpoints)
+        services.enable_endpoints(endpoints=keys, now=timezone.now())
+        self.message_user(request, f"Enabled: {len(keys)}.")
 
 
-class AttemptInline(Written, TabularInline):
+class AttemptInline(ReadOnlyAdminMixin, TabularInline):
+    """Table of a delivery's attempts."""
+
     model = Attempt
     fields = readonly_fields = ["number", "started_at", "duration_ms", "status", "failure"]
     verbose_name_plural = "attempts"
@@ -86,7 +90,9 @@ class AttemptInline(Written, TabularInline):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(Written, ModelAdmin):
+class DeliveryAdmin(ReadOnlyAdminMixin, ModelAdmin):
+    """Admin of deliveries, with their attempts."""
+
     list_display = [
         "public_id",
         "user",
@@ -116,7 +122,7 @@ class DeliveryAdmin(Written, ModelAdmin):
     def user(self, delivery: Delivery) -> str:
         return delivery.endpoint.user.email
 
-    @display(description="State", label=STATE_COLOURS, ordering="state")  # type: ignore[untyped-decorator]
+    @display(description="State", label=STATE_COLORS, ordering="state")  # type: ignore[untyped-decorator]
     def shown_state(self, delivery: Delivery) -> str:
         return delivery.get_state_display()
 
@@ -124,20 +130,21 @@ class DeliveryAdmin(Written, ModelAdmin):
     def last_result(self, delivery: Any) -> str:
         if delivery.last_failure is None:
             return "-"
-        told = Attempt.Failure(delivery.last_failure).label if delivery.last_failure else "Arrived"
-        return f"{delivery.last_status}: {told}" if delivery.last_status else told
+        result = Attempt.Failure(delivery.last_failure).label if delivery.last_failure else "Delivered"
+        return f"{delivery.last_status}: {result}" if delivery.last_status else result
 
-    @admin.action(description="Send again, now")
+    @admin.action(description="Redeliver selected deliveries now")
     def redeliver(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
-        chosen = _chosen(request, deliveries)
-        told = redelivery.redeliver_all(deliveries=chosen, now=timezone.now())
-        self.message_user(request, str(told), messages.SUCCESS if told.sent == len(chosen) else messages.WARNING)
+        keys = _selected_keys(request, deliveries)
+        counts = redeliver_all(deliveries=keys, now=timezone.now())
+        level = messages.SUCCESS if counts.queued == len(keys) else messages.WARNING
+        self.message_user(request, str(counts), level)
 
 
-def _chosen(request: HttpRequest, rows: QuerySet[Any]) -> list[int]:
-    """Their keys; none, and a message, where they are too many."""
-    keys = list(rows.order_by().values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
-    if len(keys) <= MOST_AT_ONCE:
+def _selected_keys(request: HttpRequest, rows: QuerySet[Any]) -> list[int]:
+    """Return the rows' primary keys. Above MAX_ACTION_ROWS, show an error and return none."""
+    keys = list(rows.order_by().values_list("pk", flat=True)[: MAX_ACTION_ROWS + 1])
+    if len(keys) <= MAX_ACTION_ROWS:
         return keys
-    messages.error(request, f"These are more than {MOST_AT_ONCE:,}: choose fewer, by a filter or a search.")
+    messages.error(request, f"Select at most {MAX_ACTION_ROWS:,} rows, with a filter or a search.")
     return []

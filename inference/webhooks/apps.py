@@ -1,10 +1,10 @@
-"""Webhooks as a Django app."""
+"""The Django app of webhooks."""
 
 from django.apps import AppConfig
 
 
 class WebhooksConfig(AppConfig):
-    """Owns the endpoints and the outbox of what is sent to them."""
+    """App of webhook endpoints and the outbox of deliveries to them."""
 
     name = "inference.webhooks"
     label = "inference_webhooks"

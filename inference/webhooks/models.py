@@ -1,4 +1,4 @@
-"""Endpoints, the messages to them, and every attempt to deliver one."""
+"""Webhook endpoints, the outbox of deliveries to them, and every delivery attempt."""
 
 import secrets
 from datetime import datetime
@@ -8,49 +8,56 @@ from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery, Window
 from django.db.models.functions import RowNumber
 
-from inference.webhooks.destinations import LONGEST_URL
+from inference.webhooks.destinations import MAX_URL_LENGTH
 from shared.accounts.models import User
 
 
 def make_endpoint_id() -> str:
+    """Return a new public endpoint id."""
     return f"wh_{secrets.token_hex(12)}"
 
 
 def make_message_id() -> str:
+    """Return a new public delivery id, the `webhook-id` of the message."""
     return f"msg_{secrets.token_hex(12)}"
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
+    """Queries of endpoints."""
+
     def for_user(self, user: User) -> Self:
+        """Return the user's own, newest first."""
         return self.filter(user=user)
 
-    def wanting(self, user: User, event: str) -> "list[Endpoint]":
-        """Those of the user that are to be told of this event, and the default one. Until the transaction ends none of
-        them can be deleted: that would undo whatever is told of."""
+    def lock_subscribed(self, user: User, event: str) -> "list[Endpoint]":
+        """Return and lock the user's enabled endpoints with this event, and the default one.
+
+        The lock keeps them from being deleted before the transaction ends: that would roll back the event itself.
+        """
         enabled = self.for_user(user).filter(is_enabled=True).select_for_update(no_key=True)
         return [endpoint for endpoint in enabled if endpoint.is_default or event in endpoint.events]
 
 
 class Endpoint(models.Model):
-    """An address of a user's that is told of events, and the secret that signs what is sent there.
+    """A user's URL that receives events, and the secret that signs them.
 
-    A user's default endpoint has no address of its own: it signs what goes to the `webhook_url` of single requests.
+    A user's default endpoint has no URL: it signs what is sent to the `webhook_url` of single requests.
     """
 
     class DisabledBy(models.TextChoices):
-        OWNER = "owner", "Its owner"
-        RECEIVER = "receiver", "The receiver, which answered 410"
-        OPERATOR = "operator", "An operator"
+        OWNER = "owner", "Owner"
+        RECEIVER = "receiver", "Receiver (410 Gone)"
+        OPERATOR = "operator", "Operator"
 
     public_id = models.CharField("id", max_length=40, unique=True, default=make_endpoint_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="webhooks", db_index=False)
     is_default = models.BooleanField(default=False)
-    url = models.CharField(max_length=LONGEST_URL, blank=True)
+    url = models.CharField(max_length=MAX_URL_LENGTH, blank=True)
     events = models.JSONField(default=list, blank=True)
     is_enabled = models.BooleanField("enabled", default=True)
     disabled_by = models.CharField(max_length=16, choices=DisabledBy.choices, blank=True)
-    secret = models.TextField()  # sealed, as the next is
-    previous_secret = models.TextField(blank=True)  # signs too, until then
+    secret = models.TextField()  # encrypted, as the previous one
+    previous_secret = models.TextField(blank=True)  # also signs, until previous_secret_until
     previous_secret_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
@@ -76,59 +83,68 @@ class Endpoint(models.Model):
         return self.public_id
 
 
+class DeliveryState(models.TextChoices):
+    """States of a delivery. Only the first two have a `due_at`."""
+
+    PENDING = "pending", "Pending"
+    SENDING = "sending", "Sending"
+    DELIVERED = "delivered", "Delivered"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    """Queries of deliveries."""
+
     def for_user(self, user: User) -> Self:
+        """Return the deliveries to the user's endpoints."""
         return self.filter(endpoint__user=user)
 
     def unfinished(self) -> Self:
+        """Return the deliveries that are pending or being sent."""
         return self.filter(due_at__isnull=False)
 
-    def to_send(self, now: datetime) -> Self:
-        """What is due, and what somebody took to send who has not been heard of since."""
+    def due(self, now: datetime) -> Self:
+        """Return the deliveries to send now, those included whose sender's lease has expired."""
         return self.filter(due_at__lte=now)
 
     def in_flight(self, now: datetime) -> Self:
-        return self.filter(state=Delivery.State.SENDING, due_at__gt=now)
+        """Return the deliveries that a live worker is sending."""
+        return self.filter(state=DeliveryState.SENDING, due_at__gt=now)
 
     def with_last_attempt(self) -> Self:
-        """With what came of the last one: `last_status` and `last_failure`."""
+        """Annotate `last_status` and `last_failure` of the last attempt."""
         last = Attempt.objects.filter(delivery=OuterRef("pk")).order_by("-number")
         return self.annotate(
             last_status=Subquery(last.values("status")[:1]), last_failure=Subquery(last.values("failure")[:1])
         )
 
-    def fair(self, per_destination: int) -> Self:
-        """The first few of each user for each destination, so that a long queue hides no other: not for another
-        destination, and not of another user for the same one."""
-        place = Window(
+    def first_per_destination(self, count: int) -> Self:
+        """Return the first deliveries of each user to each destination.
+
+        A long queue then hides neither other destinations nor other users of the same destination.
+        """
+        rank = Window(
             RowNumber(), partition_by=[F("endpoint__user"), F("destination")], order_by=[F("due_at"), F("pk")]
         )
-        return self.annotate(place=place).filter(place__lte=per_destination)
+        return self.annotate(rank=rank).filter(rank__lte=count)
 
 
 class Delivery(models.Model):
-    """One message to one address: a row of the outbox first, of the ledger in the end. Its id is the same in all
-    attempts.
+    """One message to one URL: a row of the outbox until it has ended, then a row of the log. All attempts share its id.
 
-    due_at: when it is next to be sent; while somebody sends it, when others may think that they are dead; null once
-    it is over. attempts: of all, also the token by which who sends it knows that it is still theirs. tries: since it
-    was announced or last asked for again.
+    due_at: when to send it; while a worker sends it, when that worker's lease expires; null once it has ended.
+    attempts: all attempts, and the fencing token of the worker that makes the current one. tries: attempts since the
+    announcement or the last redelivery, the position in the retry schedule.
     """
-
-    class State(models.TextChoices):
-        PENDING = "pending", "Waiting"
-        SENDING = "sending", "Being sent"
-        DELIVERED = "delivered", "Delivered"
-        FAILED = "failed", "Given up"
-        CANCELLED = "cancelled", "Cancelled"
 
     public_id = models.CharField("id", max_length=40, unique=True, default=make_message_id, editable=False)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
     event = models.CharField(max_length=64)
-    url = models.CharField(max_length=LONGEST_URL)
-    destination = models.CharField(max_length=300, blank=True)  # host:port of the url
-    body = models.TextField()  # as it is signed and sent
-    state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
+    url = models.CharField(max_length=MAX_URL_LENGTH)
+    destination = models.CharField(max_length=300, blank=True)  # host:port of url
+    body = models.TextField()  # exactly as signed and sent
+    state = models.CharField(max_length=16, choices=DeliveryState.choices, default=DeliveryState.PENDING)
     attempts = models.PositiveIntegerField(default=0)
     tries = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField(null=True)
@@ -160,29 +176,29 @@ class Delivery(models.Model):
 
 
 class Attempt(models.Model):
-    """What became of one attempt. Of the receiver's answer only its status is kept."""
+    """One delivery attempt. Of the receiver's response only the status is stored."""
 
     class Failure(models.TextChoices):
-        """Why it did not arrive."""
+        """Reasons why an attempt failed."""
 
-        ADDRESS_REFUSED = "address_refused", "The address is not, or no longer, a public one"
-        NAME_UNKNOWN = "name_unknown", "The name could not be looked up"
-        NOT_CONNECTED = "not_connected", "No connection"
-        TLS = "tls", "No safe connection: the certificate or the protocol is not right"
-        TIMED_OUT = "timed_out", "No answer in time"
-        BROKEN_ANSWER = "broken_answer", "The connection broke, or what came was no answer"
-        TOO_LARGE = "too_large", "The answer was too large"
-        REDIRECTED = "redirected", "The answer leads elsewhere, which is not followed"
-        STATUS = "status", "The answer was no success"
-        SECRET_LOST = "secret_lost", "The secret cannot be read: rotate it"
-        INTERNAL = "internal", "Something failed on our side"
+        ADDRESS_REFUSED = "address_refused", "The address is not public"
+        NAME_UNKNOWN = "name_unknown", "Name lookup failed"
+        NOT_CONNECTED = "not_connected", "Connection failed"
+        TLS = "tls", "TLS failed: invalid certificate or protocol"
+        TIMED_OUT = "timed_out", "Timed out"
+        BROKEN_ANSWER = "broken_answer", "Connection lost or invalid response"
+        TOO_LARGE = "too_large", "Response too large"
+        REDIRECTED = "redirected", "Redirect (not followed)"
+        STATUS = "status", "Unsuccessful status"
+        SECRET_LOST = "secret_lost", "Secret cannot be decrypted: rotate it"
+        INTERNAL = "internal", "Internal error"
 
-    delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="ledger", db_index=False)
+    delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="attempt_log", db_index=False)
     number = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     duration_ms = models.PositiveIntegerField()
     status = models.PositiveSmallIntegerField(null=True)
-    failure = models.CharField(max_length=24, choices=Failure.choices, blank=True)  # blank: it arrived
+    failure = models.CharField(max_length=24, choices=Failure.choices, blank=True)  # blank: delivered
 
     class Meta:
         ordering = ["delivery", "number"]

@@ -1,4 +1,4 @@
-"""What webhooks keep about a person: where they want to be told, and what they were told."""
+"""Personal data in webhooks: endpoints and the deliveries to them."""
 
 from typing import Any
 
@@ -6,12 +6,13 @@ from django.db.models import QuerySet
 
 from inference.webhooks.models import Delivery, Endpoint
 from shared.accounts.models import User
-from shared.accounts.person_rules import Rule, deleted
+from shared.personal_data import PersonalDataRule, delete_rows
 
 
 def _deliveries(user: User) -> "dict[str, QuerySet[Any]]":
     return {"inference_webhooks.Delivery.endpoint": Delivery.objects.for_user(user)}
 
 
-_endpoints = deleted(Endpoint, "user", hidden=("secret", "previous_secret"))
-RULES = (Rule(Endpoint, "user", _endpoints.erase, hidden=_endpoints.hidden, more=_deliveries),)
+SECRETS = ("secret", "previous_secret")
+_endpoints = delete_rows(Endpoint, "user", excluded_fields=SECRETS)
+RULES = (PersonalDataRule(Endpoint, "user", _endpoints.erase, excluded_fields=SECRETS, related_rows=_deliveries),)

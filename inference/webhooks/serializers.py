@@ -1,15 +1,21 @@
-"""Rows as their wire forms."""
+"""Wire forms of endpoints, deliveries and attempts."""
 
 import json
-from datetime import datetime
 
-from inference.protocol import webhooks as wire
-from inference.webhooks.models import Attempt, Delivery, Endpoint
-from inference.webhooks.services import Issued
+from inference.protocol.native.webhooks import (
+    DeliveryAttempt,
+    WebhookDelivery,
+    WebhookDeliveryDetail,
+    WebhookEndpoint,
+    WebhookEndpointWithSecret,
+)
+from inference.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
+from inference.webhooks.services import EndpointWithSecret
 
 
-def endpoint_form(endpoint: Endpoint) -> wire.Endpoint:
-    return wire.Endpoint(
+def serialize_endpoint(endpoint: Endpoint) -> WebhookEndpoint:
+    """Return the wire form, without the secret."""
+    return WebhookEndpoint(
         id=endpoint.public_id,
         url=endpoint.url or None,
         events=endpoint.events,
@@ -21,42 +27,43 @@ def endpoint_form(endpoint: Endpoint) -> wire.Endpoint:
     )
 
 
-def issued_form(issued: Issued) -> wire.IssuedEndpoint:
-    form = endpoint_form(issued.endpoint)
-    return wire.IssuedEndpoint(**{name: getattr(form, name) for name in form.__struct_fields__}, secret=issued.secret)
+def serialize_endpoint_with_secret(issued: EndpointWithSecret) -> WebhookEndpointWithSecret:
+    """Return the wire form with the secret, which is shown once."""
+    form = serialize_endpoint(issued.endpoint)
+    return WebhookEndpointWithSecret(
+        **{name: getattr(form, name) for name in form.__struct_fields__}, secret=issued.secret
+    )
 
 
-def delivery_form(delivery: Delivery) -> wire.Delivery:
-    return wire.Delivery(
+def serialize_delivery(delivery: Delivery) -> WebhookDelivery:
+    """Return the wire form, without body and attempts."""
+    return WebhookDelivery(
         id=delivery.public_id,
         event=delivery.event,
         url=delivery.url,
         state=delivery.state,  # type: ignore[arg-type]
         attempt_count=delivery.attempts,
-        next_attempt_at=_next_attempt_at(delivery),
+        next_attempt_at=delivery.due_at if delivery.state == DeliveryState.PENDING else None,
         created_at=delivery.created_at,
         finished_at=delivery.finished_at,
     )
 
 
-def detail_form(delivery: Delivery) -> wire.DeliveryDetail:
-    form = delivery_form(delivery)
-    return wire.DeliveryDetail(
+def serialize_delivery_detail(delivery: Delivery) -> WebhookDeliveryDetail:
+    """Return the wire form with body and attempts."""
+    form = serialize_delivery(delivery)
+    return WebhookDeliveryDetail(
         **{name: getattr(form, name) for name in form.__struct_fields__},
         body=json.loads(delivery.body),
-        attempts=[_attempt_form(attempt) for attempt in delivery.ledger.all()],
+        attempts=[_serialize_attempt(attempt) for attempt in delivery.attempt_log.all()],
     )
 
 
-def _attempt_form(attempt: Attempt) -> wire.Attempt:
-    return wire.Attempt(
+def _serialize_attempt(attempt: Attempt) -> DeliveryAttempt:
+    return DeliveryAttempt(
         number=attempt.number,
         started_at=attempt.started_at,
         duration_ms=attempt.duration_ms,
         status=attempt.status,
         failure=attempt.failure or None,
     )
-
-
-def _next_attempt_at(delivery: Delivery) -> datetime | None:
-    return delivery.due_at if delivery.state == Delivery.State.PENDING else None

@@ -1,4 +1,4 @@
-"""Standard Webhooks 1.0.0 (https://www.standardwebhooks.com): secrets, and the three headers that sign a message."""
+"""Signatures of Standard Webhooks 1.0.0 (https://www.standardwebhooks.com): secrets, and the headers of a message."""
 
 import base64
 import hashlib
@@ -12,12 +12,12 @@ SECRET_BYTES = 32
 
 
 def make_secret() -> str:
-    """A new secret, in the form that receivers' libraries take."""
+    """Return a new secret in the form that the receivers' libraries expect."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 def signature_headers(*, message_id: str, body: str, signing_secrets: Sequence[str], now: datetime) -> dict[str, str]:
-    """The headers of one attempt. The time is the attempt's; each secret gives a signature, any of which will do."""
+    """Return the three headers of one attempt, with one signature for each secret; a receiver accepts any of them."""
     timestamp = str(int(now.timestamp()))
     signed = f"{message_id}.{timestamp}.{body}".encode()
     return {

@@ -1,4 +1,4 @@
-"""Webhooks in a worker: what its sender does from its start to its end, and what is deleted from time to time."""
+"""Celery tasks of webhooks, and the start and end of the worker's delivery thread."""
 
 from typing import Any
 
@@ -7,24 +7,24 @@ from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
 from inference.config.celery import ending
-from inference.webhooks import delivery
-from inference.webhooks.sender import Sender
+from inference.webhooks.delivery.outbox import delete_old_deliveries
+from inference.webhooks.delivery.worker import DeliveryWorker
 
-_sender = Sender(ending)
+_worker = DeliveryWorker(ending)
 
 
 @shared_task
 def forget() -> None:
-    """Delete what ended long ago."""
-    while delivery.forget_old(now=timezone.now()):
+    """Delete deliveries whose retention is over."""
+    while delete_old_deliveries(now=timezone.now()):
         pass
 
 
 @worker_ready.connect
 def _start(**kwargs: Any) -> None:
-    _sender.start()
+    _worker.start()
 
 
 @worker_shutdown.connect
-def _end(**kwargs: Any) -> None:
-    _sender.join()
+def _stop(**kwargs: Any) -> None:
+    _worker.join()

@@ -1,4 +1,4 @@
-"""Routes of webhooks."""
+"""URL routes of webhooks."""
 
 from django.urls import path
 

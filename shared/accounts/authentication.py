@@ -23,13 +23,13 @@ from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.tokens import InvalidToken, TokenKind, decode
 from shared.api.errors import ApiError
-from shared.observability.request_notes import current_notes
-from shared.serving.kept_threads import let_thread_go
-from shared.sqlite.base import without_waiting
+from shared.observability.request_fields import current_fields
+from shared.serving.asgi.threads import release_request_thread
+from shared.sqlite.base import fail_if_locked
 
-KEY_MARK = "stoa_"
-LONGEST_CREDENTIAL = 4096
-LAST_USED_EVERY = timedelta(minutes=1)
+API_KEY_PREFIX = "stoa_"
+MAX_CREDENTIAL_LENGTH = 4096
+LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 
 class NotAuthenticated(ApiError):
@@ -53,13 +53,18 @@ class Principal:
     sign_in: SignIn | None = None
     expires_at: datetime | None = None
 
-    def may(self, permission: str) -> bool:
+    def has_permission(self, permission: str) -> bool:
         return permission in self.permissions
 
     @property
-    def has_whole_role(self) -> bool:
+    def has_full_role(self) -> bool:
         """False for a key that carries named permissions only: it does not speak for its user's role."""
         return self.api_key is None or self.api_key.permissions is None
+
+    @property
+    def user_with_full_role(self) -> User | None:
+        """The user, unless a key carries named permissions only."""
+        return self.user if self.has_full_role else None
 
 
 def credential_from_headers(headers: Mapping[str, str]) -> str | None:
@@ -73,11 +78,11 @@ def credential_from_headers(headers: Mapping[str, str]) -> str | None:
 
 def authenticate(credential: str) -> Principal:
     """Who an access token or an API key speaks for. Raises NotAuthenticated."""
-    if len(credential) > LONGEST_CREDENTIAL or not credential.isascii():
+    if len(credential) > MAX_CREDENTIAL_LENGTH or not credential.isascii():
         raise NotAuthenticated
-    read = _by_api_key if credential.startswith(KEY_MARK) else _by_access_token
+    read = _authenticate_api_key if credential.startswith(API_KEY_PREFIX) else _authenticate_access_token
     principal = read(credential, timezone.now())
-    _note(principal)
+    _add_log_fields(principal)
     return principal
 
 
@@ -87,7 +92,7 @@ async def aauthenticate(credential: str) -> Principal:
     try:
         return await sync_to_async(_authenticate_and_disconnect)(credential)
     finally:
-        let_thread_go()
+        release_request_thread()
 
 
 def _authenticate_and_disconnect(credential: str) -> Principal:
@@ -103,7 +108,7 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _by_access_token(token: str, now: datetime) -> Principal:
+def _authenticate_access_token(token: str, now: datetime) -> Principal:
     try:
         claims = decode(token, TokenKind.ACCESS)
     except InvalidToken:
@@ -119,18 +124,18 @@ def _by_access_token(token: str, now: datetime) -> Principal:
 
 def find_api_key(raw: str) -> ApiKey | None:
     """The key with this raw form, revoked or not; None where it is nobody's."""
-    key_id, _, secret = raw.removeprefix(KEY_MARK).partition("_")
+    key_id, _, secret = raw.removeprefix(API_KEY_PREFIX).partition("_")
     key = ApiKey.objects.select_related("user").filter(key_id=key_id).first()
     return key if key and hmac.compare_digest(key.secret_hash, hash_secret(secret)) else None
 
 
-def _by_api_key(raw: str, now: datetime) -> Principal:
+def _authenticate_api_key(raw: str, now: datetime) -> Principal:
     key = find_api_key(raw)
     if key is None:
         raise NotAuthenticated
     if key.revoked_at or (key.expires_at and key.expires_at <= now) or not key.user.is_active:
         raise NotAuthenticated
-    _note_use(key, now)
+    _update_last_used_at(key, now)
     permissions = _role_permissions(key.user)
     if key.permissions is not None:
         permissions &= frozenset(key.permissions)
@@ -141,22 +146,22 @@ def _role_permissions(user: User) -> frozenset[str]:
     return frozenset(ROLE_PERMISSIONS[Role(user.role)])
 
 
-def _note(principal: Principal) -> None:
+def _add_log_fields(principal: Principal) -> None:
     """For the request's log line and its trace."""
-    notes = current_notes()
+    notes = current_fields()
     notes["user_id"] = principal.user.pk
     if principal.api_key:
         notes["api_key_id"] = principal.api_key.pk
 
 
-def _note_use(key: ApiKey, now: datetime) -> None:
+def _update_last_used_at(key: ApiKey, now: datetime) -> None:
     """Not now where the row or the database is somebody else's, or nothing can be written: who reads is neither held
     up nor refused, and the key's next request tries again."""
-    if key.last_used_at and key.last_used_at > now - LAST_USED_EVERY:
+    if key.last_used_at and key.last_used_at > now - LAST_USED_RESOLUTION:
         return
-    stale = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_EVERY)
+    stale = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_RESOLUTION)
     free = ApiKey.objects.select_for_update(skip_locked=True, no_key=True).filter(stale, pk=key.pk)
-    with contextlib.suppress(Error), without_waiting(), transaction.atomic():
+    with contextlib.suppress(Error), fail_if_locked(), transaction.atomic():
         ApiKey.objects.filter(pk__in=free).update(last_used_at=now)
 
 

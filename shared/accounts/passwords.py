@@ -10,14 +10,16 @@ from django.contrib.auth.hashers import Argon2PasswordHasher, check_password, ma
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-LONGEST_WAIT_S = 5.0
+MAX_WAIT_SECONDS = 5.0
 
-CORES = max(1, (os.cpu_count() or 1) - 1)  # that may hash at once
-_cores = threading.BoundedSemaphore(CORES)
-_places = threading.BoundedSemaphore(16 * CORES)  # for those who hash and those who wait: each of them holds a thread
+MAX_CONCURRENT_HASHES = max(1, (os.cpu_count() or 1) - 1)  # that may hash at once
+_hash_slots = threading.BoundedSemaphore(MAX_CONCURRENT_HASHES)
+_request_slots = threading.BoundedSemaphore(
+    16 * MAX_CONCURRENT_HASHES
+)  # for those who hash and those who wait: each of them holds a thread
 
 
-class OneCoreArgon2(Argon2PasswordHasher):
+class SingleCoreArgon2PasswordHasher(Argon2PasswordHasher):
     """argon2id on one core with 19 MiB, the first of the settings that OWASP's Password Storage Cheat Sheet gives;
     Django's own takes 100 MiB and eight threads."""
 
@@ -28,13 +30,13 @@ class OneCoreArgon2(Argon2PasswordHasher):
 
 def hash_password(password: str | None) -> str:
     """The hash to store; of None, one that no password matches."""
-    with _one_core():
+    with _hash_slot():
         return make_password(password)
 
 
 def password_matches(user: User | None, password: str) -> bool:
     """Whether this is the user's password. Costs one hash whoever the user is, and where there is none."""
-    with _one_core():
+    with _hash_slot():
         if user is None:
             make_password(password)
             return False
@@ -47,20 +49,20 @@ def _rehash(user: User, password: str) -> None:
     User.objects.filter(pk=user.pk).update(password=user.password)
 
 
-def too_many() -> ApiError:
+def too_many_sign_ins_error() -> ApiError:
     return ApiError(503, "Too many people sign in just now. Try again shortly.", headers={"Retry-After": "5"})
 
 
 @contextmanager
-def _one_core() -> Iterator[None]:
-    with _held(_places, wait_s=0), _held(_cores, wait_s=LONGEST_WAIT_S):
+def _hash_slot() -> Iterator[None]:
+    with _acquired(_request_slots, wait_s=0), _acquired(_hash_slots, wait_s=MAX_WAIT_SECONDS):
         yield
 
 
 @contextmanager
-def _held(semaphore: threading.BoundedSemaphore, *, wait_s: float) -> Iterator[None]:
+def _acquired(semaphore: threading.BoundedSemaphore, *, wait_s: float) -> Iterator[None]:
     if not semaphore.acquire(timeout=wait_s):
-        raise too_many()
+        raise too_many_sign_ins_error()
     try:
         yield
     finally:

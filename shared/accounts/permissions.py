@@ -27,10 +27,10 @@ class HasRole(BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         principal = request.auth
-        return isinstance(principal, Principal) and principal.has_whole_role and principal.user.role in self.roles
+        return isinstance(principal, Principal) and principal.has_full_role and principal.user.role in self.roles
 
 
-class SignedIn(HasRole):
+class IsSignedIn(HasRole):
     """Lets everybody through who is signed in, whatever their role."""
 
     roles = frozenset(Role)
@@ -47,7 +47,7 @@ class HasPermission(BasePermission):
         return type("HasPermission", (cls,), {"permission": Permission(permission)})
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        return isinstance(request.auth, Principal) and request.auth.may(self.permission)
+        return isinstance(request.auth, Principal) and request.auth.has_permission(self.permission)
 
 
 class ReadOnly(BasePermission):
@@ -57,8 +57,7 @@ class ReadOnly(BasePermission):
         return request.method in SAFE_METHODS
 
 
-def asker(request: Request) -> User | None:
+def current_user(request: Request) -> User | None:
     """Who asks, where the answer depends on it; None for somebody who is not signed in, and for a key that carries
     named permissions only."""
-    principal = request.auth
-    return principal.user if isinstance(principal, Principal) and principal.has_whole_role else None
+    return request.auth.user_with_full_role if isinstance(request.auth, Principal) else None

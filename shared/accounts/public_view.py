@@ -3,8 +3,8 @@
 from rest_framework.permissions import AllowAny
 from rest_framework.views import APIView
 
-from shared.api.idempotency import Idempotency
-from shared.api.json import CredentialsJSONParser
+from shared.api.idempotency.store import IdempotencyMode
+from shared.api.parsers import CredentialsJSONParser
 
 
 class PublicView(APIView):
@@ -13,4 +13,4 @@ class PublicView(APIView):
     authentication_classes = []
     permission_classes = [AllowAny]
     parser_classes = [CredentialsJSONParser]
-    idempotency = Idempotency.NEVER
+    idempotency = IdempotencyMode.DISABLED

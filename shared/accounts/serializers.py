@@ -1,63 +1,75 @@
-"""The wire shapes of signing in and out."""
+"""Serializers of sign-in, registration and passwords."""
 
 from typing import Any
 
 from rest_framework import serializers
 
-from shared.accounts.fields import MailboxField, PasswordField
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
 from shared.accounts.services import TokenPair
+from shared.api.fields import EmailAddressField, PasswordField
+
+TOKEN_HELP_TEXT = "Token of the link in the e-mail."  # noqa: S105
 
 
 class CredentialsSerializer(serializers.Serializer[Any]):
-    email = serializers.CharField(max_length=254)
-    password = PasswordField()
+    email = serializers.CharField(max_length=254, help_text="E-mail address of the account.")
+    password = PasswordField(help_text="Password of the account.")
 
 
 class RefreshSerializer(serializers.Serializer[Any]):
-    refresh = serializers.CharField(max_length=4096)
+    refresh = serializers.CharField(max_length=4096, help_text="Refresh token of the last pair.")
 
 
 class LogoutSerializer(serializers.Serializer[Any]):
-    refresh = serializers.CharField(max_length=4096, required=False, allow_null=True, allow_blank=True)
+    refresh = serializers.CharField(
+        max_length=4096,
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        help_text="Refresh token of another sign-in of yours, to end it too.",
+    )
 
 
 class RegistrationSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(max_length=150)
-    email = MailboxField()
-    password = PasswordField()
-    permission = serializers.ChoiceField(choices=[role.value.lower() for role in Role], default="customer")
+    name = serializers.CharField(max_length=150, help_text="Name of the user.")
+    email = EmailAddressField(max_length=254, help_text="E-mail address to sign in with.")
+    password = PasswordField(help_text="Password of at least 8 characters.")
+    permission = serializers.ChoiceField(
+        choices=[role.value.lower() for role in Role],
+        default="customer",
+        help_text="Role of the user; only `customer` and `store_owner` can be chosen.",
+    )
 
     def validate_permission(self, value: str) -> Role:
         return Role(value.upper())
 
 
 class ChangePasswordSerializer(serializers.Serializer[Any]):
-    old = PasswordField()
-    new = PasswordField()
+    old = PasswordField(help_text="Present password.")
+    new = PasswordField(help_text="New password of at least 8 characters.")
 
 
 class ForgetPasswordSerializer(serializers.Serializer[Any]):
-    email = serializers.CharField(max_length=254)
+    email = serializers.CharField(max_length=254, help_text="E-mail address of the account.")
 
 
 class LinkSerializer(serializers.Serializer[Any]):
-    token = serializers.CharField(max_length=1024)
+    token = serializers.CharField(max_length=1024, help_text=TOKEN_HELP_TEXT)
 
 
 class ResetPasswordSerializer(LinkSerializer):
-    password = PasswordField()
+    password = PasswordField(help_text="New password of at least 8 characters.")
 
 
 class TokenPairSerializer(serializers.Serializer[TokenPair]):
-    """What a sign-in answers."""
+    """The tokens of a sign-in, and the role of its user."""
 
-    token = serializers.CharField(source="access")
-    refresh = serializers.CharField()
-    expires_at = serializers.DateTimeField()
-    permissions = serializers.SerializerMethodField()
-    role = serializers.CharField(source="user.role")
-    email_verified = serializers.SerializerMethodField()
+    token = serializers.CharField(source="access", help_text="Access token for the Authorization header.")
+    refresh = serializers.CharField(help_text="Refresh token, which works once.")
+    expires_at = serializers.DateTimeField(help_text="When the access token expires.")
+    permissions = serializers.SerializerMethodField(help_text="Role names in lower case that the user acts with.")
+    role = serializers.CharField(source="user.role", help_text="Role of the user.")
+    email_verified = serializers.SerializerMethodField(help_text="Whether the e-mail address is confirmed.")
 
     def get_permissions(self, pair: TokenPair) -> list[str]:
         return list(SHOP_PERMISSIONS[Role(pair.user.role)])

@@ -14,17 +14,18 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from shared.accounts.authentication import KEY_MARK, NotAuthenticated, Principal, hash_secret
-from shared.accounts.letters import postbox, verification_letter
-from shared.accounts.links import Purpose, link_token
+from shared.accounts.authentication import API_KEY_PREFIX, NotAuthenticated, Principal, hash_secret
+from shared.accounts.email.links import LinkPurpose, create_link_token
+from shared.accounts.email.messages import address_verification_email
+from shared.accounts.email.outbox import email_outbox
 from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.tokens import Claims, InvalidToken, TokenKind, decode, encode
 from shared.api.errors import ApiError, ValidationFailed
-from shared.api.rate_limits import Decision, address_key, hit, rate_limit_headers, require
+from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
 
-LAST_ADMIN = "This is the last active super admin: make another one first."
+LAST_ADMIN_ERROR = "This is the last active super admin: make another one first."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class TokenPair:
     refresh: str
     expires_at: datetime
     user: User
-    rate_limit: Decision | None = None
+    rate_limit: RateLimitDecision | None = None
 
 
 def create_user(*, email: str, name: str, password: str | None, role: Role, now: datetime) -> User:
@@ -44,15 +45,15 @@ def create_user(*, email: str, name: str, password: str | None, role: Role, now:
     password."""
     user = User(email=User.objects.normalize_email(email), name=name, role=role, created_at=now)
     if password is not None:
-        require_good_password(password, user)
+        require_strong_password(password, user)
     if User.objects.filter(email=user.email).exists():  # before the costly hash; the constraint decides
-        raise _email_taken()
+        raise _email_taken_error()
     user.password = hash_password(password)
     try:
         with transaction.atomic():
             user.save(force_insert=True)
     except IntegrityError:
-        raise _email_taken() from None
+        raise _email_taken_error() from None
     return user
 
 
@@ -62,10 +63,10 @@ def register_user(*, email: str, name: str, password: str, role: Role, address: 
     if role not in (Role.CUSTOMER, Role.STORE_OWNER):
         raise ApiError(403, "Only customers and store owners register themselves; others are invited.")
     decision = hit("register", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
-    require(decision)
+    raise_if_limited(decision)
     user = create_user(email=email, name=name, password=password, role=role, now=now)
-    message = verification_letter(user.email, link_token(user, Purpose.VERIFY_EMAIL, now=now))
-    transaction.on_commit(lambda: postbox.post(message))
+    message = address_verification_email(user.email, create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=now))
+    transaction.on_commit(lambda: email_outbox.send(message))
     return _start_sign_in(user, now, decision)
 
 
@@ -75,11 +76,11 @@ def sign_in(*, email: str, password: str, address: str, now: datetime) -> TokenP
     return _start_sign_in(user, now, decision)
 
 
-def check_credentials(*, email: str, password: str, address: str) -> tuple[User, Decision]:
+def check_credentials(*, email: str, password: str, address: str) -> tuple[User, RateLimitDecision]:
     """The active user of this pair, and what is left of the limits. Raises as `sign_in` does. An unknown, an inactive
     and a known user with a wrong password cost the same and look the same."""
     email = User.objects.normalize_email(email)
-    decision = _count_sign_in(email, address)
+    decision = _limit_sign_in(email, address)
     user = User.objects.filter(email=email).first()
     if not password_matches(user, password) or user is None or not user.is_active:
         raise ApiError(
@@ -124,14 +125,14 @@ def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> Non
     SignIn.objects.filter(id__in=ended, user=principal.user, revoked_at=None).update(revoked_at=now)
 
 
-def change_password(*, user: User, old: str, new: str) -> Decision:
+def change_password(*, user: User, old: str, new: str) -> RateLimitDecision:
     """Sets a new password; every earlier token is refused. Raises ValidationFailed: `old` is wrong, `new` is weak;
     ApiError 429 before any hashing. Answers what is left of the limit."""
     decision = hit("change-password", str(user.pk), limit=settings.LOGIN_LIMIT, strict=True)
-    require(decision)
+    raise_if_limited(decision)
     if not password_matches(user, old):
         raise ValidationFailed({"old": ["This is not your password."]})
-    require_good_password(new, user, field="new")
+    require_strong_password(new, user, field="new")
     set_password(user=user, password=new)
     return decision
 
@@ -148,9 +149,9 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
     not confirmed.
     Raises ValidationFailed: e-mail taken, or nobody would be left to administer."""
     with transaction.atomic():
-        row = lock_with_admins(user_id=user.pk)
-        if leaves_no_admin(user=row, role=role, is_active=is_active):
-            raise ValidationFailed({"role": [LAST_ADMIN]})
+        row = lock_user_and_admins(user_id=user.pk)
+        if would_leave_no_admin(user=row, role=role, is_active=is_active):
+            raise ValidationFailed({"role": [LAST_ADMIN_ERROR]})
         if (row.role, row.is_active) != (role, is_active):
             row.token_version += 1
         if row.email != User.objects.normalize_email(email):
@@ -160,11 +161,11 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
             with transaction.atomic():
                 row.save(update_fields=["name", "email", "email_verified_at", "role", "is_active", "token_version"])
         except IntegrityError:
-            raise _email_taken() from None
+            raise _email_taken_error() from None
     user.refresh_from_db()
 
 
-def lock_with_admins(*, user_id: int) -> User:
+def lock_user_and_admins(*, user_id: int) -> User:
     """The account, locked together with all super admins: of two who take each other's role away, one waits, and sees
     then what the other has done. Raises User.DoesNotExist."""
     admins = Q(role=Role.SUPER_ADMIN, is_active=True)
@@ -174,7 +175,7 @@ def lock_with_admins(*, user_id: int) -> User:
     return locked[user_id]
 
 
-def lock_active(user: User) -> None:
+def lock_active_user(user: User) -> None:
     """Until the transaction ends nobody deactivates or erases them, nor is this done twice at once. What came in from
     who is deactivated or erased since is refused: ApiError 401. Call it in the transaction that writes what is theirs.
     """
@@ -182,7 +183,7 @@ def lock_active(user: User) -> None:
         raise ApiError(401, "This user is deactivated.", headers={"WWW-Authenticate": "Bearer"})
 
 
-def leaves_no_admin(*, user: User, role: Role, is_active: bool) -> bool:
+def would_leave_no_admin(*, user: User, role: Role, is_active: bool) -> bool:
     """Whether this change to `user` would take away the last active super admin."""
     if role == Role.SUPER_ADMIN and is_active:
         return False
@@ -220,7 +221,7 @@ def create_api_key(
         expires_at=expires_at,
         created_at=now,
     )
-    return key, f"{KEY_MARK}{key_id}_{secret}"
+    return key, f"{API_KEY_PREFIX}{key_id}_{secret}"
 
 
 def set_key_limits(
@@ -229,19 +230,19 @@ def set_key_limits(
     requests: int | None,
     tokens: int | None,
     concurrency: int | None,
-    tokens_a_month: int | None = None,
+    monthly_tokens: int | None = None,
 ) -> None:
     """What the model server lets the key do from now on, within a minute; None: its default."""
     ApiKey.objects.filter(pk=api_key.pk).update(
         request_limit=requests,
         token_limit=tokens,
         concurrency_limit=concurrency,
-        monthly_token_limit=tokens_a_month,
+        monthly_token_limit=monthly_tokens,
     )
     api_key.refresh_from_db(fields=["request_limit", "token_limit", "concurrency_limit", "monthly_token_limit"])
 
 
-def set_monthly_limit(*, user: User, tokens: int | None) -> None:
+def set_monthly_token_limit(*, user: User, tokens: int | None) -> None:
     """How many tokens a month the model server lets them use from now on, with all their keys; None: its default."""
     User.objects.filter(pk=user.pk).update(monthly_token_limit=tokens)
     user.refresh_from_db(fields=["monthly_token_limit"])
@@ -253,17 +254,17 @@ def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
     api_key.refresh_from_db(fields=["revoked_at"])
 
 
-def _count_sign_in(email: str, address: str) -> Decision:
+def _limit_sign_in(email: str, address: str) -> RateLimitDecision:
     """Counts a try for the address, and then for the account; answers the tighter of the two. Raises ApiError 429, or
     503 where the limits cannot be counted."""
     by_address = hit("sign-in-address", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
-    require(by_address)
+    raise_if_limited(by_address)
     by_account = hit("sign-in-account", email, limit=settings.LOGIN_LIMIT, strict=True)
-    require(by_account)
+    raise_if_limited(by_account)
     return min(by_address, by_account, key=lambda decision: decision.remaining)
 
 
-def _start_sign_in(user: User, now: datetime, decision: Decision) -> TokenPair:
+def _start_sign_in(user: User, now: datetime, decision: RateLimitDecision) -> TokenPair:
     SignIn.objects.filter(user=user, expires_at__lte=now).delete()
     sign_in = SignIn.objects.create(
         user=user, created_at=now, refreshed_at=now, expires_at=now + settings.JWT_REFRESH_LIFETIME
@@ -271,7 +272,9 @@ def _start_sign_in(user: User, now: datetime, decision: Decision) -> TokenPair:
     return _token_pair(sign_in, sign_in.refresh_id, now, decision)
 
 
-def _token_pair(sign_in: SignIn, refresh_id: uuid.UUID, now: datetime, decision: Decision | None = None) -> TokenPair:
+def _token_pair(
+    sign_in: SignIn, refresh_id: uuid.UUID, now: datetime, decision: RateLimitDecision | None = None
+) -> TokenPair:
     user = sign_in.user
 
     def token(kind: TokenKind, token_id: uuid.UUID) -> str:
@@ -289,7 +292,7 @@ def _token_pair(sign_in: SignIn, refresh_id: uuid.UUID, now: datetime, decision:
     )
 
 
-def require_good_password(password: str, user: User, field: str = "password") -> None:
+def require_strong_password(password: str, user: User, field: str = "password") -> None:
     """Raises ValidationFailed, under this field's name, for a password that is too easy to guess."""
     try:
         validate_password(password, user)
@@ -297,5 +300,5 @@ def require_good_password(password: str, user: User, field: str = "password") ->
         raise ValidationFailed({field: error.messages}) from None
 
 
-def _email_taken() -> ValidationFailed:
+def _email_taken_error() -> ValidationFailed:
     return ValidationFailed({"email": ["Somebody has registered with this e-mail before."]})

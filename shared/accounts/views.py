@@ -3,14 +3,12 @@
 from typing import Any, cast
 
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
-from shared.accounts import recovery, services
+from shared.accounts import recovery, schema, services
 from shared.accounts.authentication import Principal
 from shared.accounts.permissions import HasRole
 from shared.accounts.public_view import PublicView
@@ -26,50 +24,32 @@ from shared.accounts.serializers import (
     ResetPasswordSerializer,
     TokenPairSerializer,
 )
-from shared.api.idempotency import Idempotency
-from shared.api.rate_limits import Decision, rate_limit_headers
+from shared.api.idempotency.store import IdempotencyMode
+from shared.api.limits.rate_limits import RateLimitDecision, rate_limit_headers
 
 
+@schema.describe_sign_in
 class TokenView(PublicView):
     """An e-mail and a password for a pair of tokens."""
 
-    @extend_schema(
-        operation_id="sign_in",
-        tags=["Accounts"],
-        summary="Sign in",
-        request=CredentialsSerializer,
-        responses=TokenPairSerializer,
-    )
     def post(self, request: Request) -> Response:
         body = _checked(CredentialsSerializer, request)
         return _pair_response(services.sign_in(**body, address=_address(request), now=timezone.now()))
 
 
+@schema.describe_refresh
 class RefreshView(PublicView):
     """A refresh token, which is good for one use, for a new pair."""
 
-    @extend_schema(
-        operation_id="refresh_tokens",
-        tags=["Accounts"],
-        summary="Renew the tokens",
-        request=RefreshSerializer,
-        responses=TokenPairSerializer,
-    )
     def post(self, request: Request) -> Response:
         now = timezone.now()
         return _pair_response(services.refresh_tokens(**_checked(RefreshSerializer, request), now=now))
 
 
+@schema.describe_register
 class RegisterView(PublicView):
     """A new customer or store owner, who is signed in at once."""
 
-    @extend_schema(
-        operation_id="register",
-        tags=["Accounts"],
-        summary="Register",
-        request=RegistrationSerializer,
-        responses={201: TokenPairSerializer},
-    )
     def post(self, request: Request) -> Response:
         body = _checked(RegistrationSerializer, request)
         role = body.pop("permission")
@@ -77,16 +57,10 @@ class RegisterView(PublicView):
         return _pair_response(pair, status=201)
 
 
+@schema.describe_sign_out
 class LogoutView(APIView):
     """Ends this sign-in: its access and refresh tokens are refused from the next request."""
 
-    @extend_schema(
-        operation_id="sign_out",
-        tags=["Accounts"],
-        summary="Sign out",
-        request=LogoutSerializer,
-        responses=OpenApiTypes.BOOL,
-    )
     def post(self, request: Request) -> Response:
         body = _checked(LogoutSerializer, request)
         principal = cast(Principal, request.auth)
@@ -94,64 +68,40 @@ class LogoutView(APIView):
         return Response(True)
 
 
+@schema.describe_change_password
 class ChangePasswordView(APIView):
     """A new password. Every earlier token is refused from the next request, the one that asks included."""
 
     permission_classes = [HasRole.of(*Role.values)]
-    idempotency = Idempotency.AFTERWARDS  # hashing takes its time, and would hold the database's write lock
+    idempotency = IdempotencyMode.DEFERRED  # hashing takes its time, and would hold the database's write lock
 
-    @extend_schema(
-        operation_id="change_password",
-        tags=["Accounts"],
-        summary="Change your password",
-        request=ChangePasswordSerializer,
-        responses=OpenApiTypes.BOOL,
-    )
     def post(self, request: Request) -> Response:
         body = _checked(ChangePasswordSerializer, request)
         return _true(services.change_password(user=request.auth.user, **body))
 
 
+@schema.describe_forget_password
 class ForgetPasswordView(PublicView):
     """A link to choose a new password, by e-mail. The answer is the same whether the e-mail is known or not."""
 
-    @extend_schema(
-        operation_id="forget_password",
-        tags=["Accounts"],
-        summary="Forget a password",
-        request=ForgetPasswordSerializer,
-        responses=OpenApiTypes.BOOL,
-    )
     def post(self, request: Request) -> Response:
         body = _checked(ForgetPasswordSerializer, request)
         return _true(recovery.request_password_reset(**body, address=_address(request), now=timezone.now()))
 
 
+@schema.describe_reset_password
 class ResetPasswordView(PublicView):
     """A new password, by the token of such a link. It works once; every earlier token of the user is refused."""
 
-    @extend_schema(
-        operation_id="reset_password",
-        tags=["Accounts"],
-        summary="Choose a new password",
-        request=ResetPasswordSerializer,
-        responses=OpenApiTypes.BOOL,
-    )
     def post(self, request: Request) -> Response:
         body = _checked(ResetPasswordSerializer, request)
         return _true(recovery.reset_password(**body, address=_address(request), now=timezone.now()))
 
 
+@schema.describe_verify_email
 class VerifyEmailView(PublicView):
     """Confirms an e-mail, by the token of the link that was sent there."""
 
-    @extend_schema(
-        operation_id="verify_email",
-        tags=["Accounts"],
-        summary="Confirm an e-mail",
-        request=LinkSerializer,
-        responses=OpenApiTypes.BOOL,
-    )
     def post(self, request: Request) -> Response:
         body = _checked(LinkSerializer, request)
         return _true(recovery.verify_email(**body, address=_address(request), now=timezone.now()))
@@ -169,7 +119,7 @@ def _pair_response(pair: services.TokenPair, status: int = 200) -> Response:
     return Response(TokenPairSerializer(pair).data, status=status, headers=headers)
 
 
-def _true(decision: Decision) -> Response:
+def _true(decision: RateLimitDecision) -> Response:
     return Response(True, headers=rate_limit_headers(decision))
 
 

@@ -11,5 +11,5 @@ class ApiConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("shared.api.converters")
-        import_module("shared.api.schema")
-        post_migrate.connect(import_module("shared.api.text_indexes").make_text_indexes, sender=self)
+        import_module("shared.api.lists.schema")
+        post_migrate.connect(import_module("shared.api.lists.text_indexes").create_text_indexes, sender=self)

@@ -2,7 +2,7 @@
 
 from django.urls import register_converter
 
-LARGEST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 
 
 class IdConverter:
@@ -13,7 +13,7 @@ class IdConverter:
     def to_python(self, value: str) -> int:
         """Raises ValueError, which Django takes for "no such path", past what a database can keep."""
         number = int(value)
-        if number > LARGEST_ID:
+        if number > MAX_ID:
             raise ValueError("This is larger than any id.")
         return number
 

@@ -52,7 +52,7 @@ class Problem:
     headers: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_status(cls, status: int, *, headers: dict[str, str] | None = None) -> "Problem":
+    def from_status(cls, status: int, *, headers: dict[str, str] | None = None) -> "Problem":
         """The Problem for a bare status, where nothing more is known."""
         fallback = 500 if status >= 500 else 400
         return cls(
@@ -79,7 +79,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.problem = Problem(
             status=status,
-            code=code or Problem.of_status(status).code,
+            code=code or Problem.from_status(status).code,
             message=message,
             errors=errors,
             details=details,
@@ -95,6 +95,13 @@ class ValidationFailed(ApiError):
         message = next((text for texts in errors.values() for text in texts), "The request is not valid.")
         status: int = getattr(settings, "API_VALIDATION_STATUS", 422)
         super().__init__(status, message, code="validation_error", errors=errors)
+
+
+class NotFound(ApiError):
+    """A 404 with the sentence that every surface uses for an object that is missing or not visible to the user."""
+
+    def __init__(self) -> None:
+        super().__init__(404, DEFAULT_MESSAGES[404])
 
 
 class ErrorBody(Protocol):

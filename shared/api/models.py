@@ -1,8 +1,7 @@
 """What the API keeps about requests: the answers that a repeated key is given again."""
 
+from django.conf import settings
 from django.db import models
-
-from shared.accounts.models import User
 
 
 class KeyedRequest(models.Model):
@@ -17,7 +16,9 @@ class KeyedRequest(models.Model):
     content_type = models.CharField(max_length=255)
     body = models.BinaryField()
     # For whom the answer is kept; null: it is one of a few bytes.
-    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, db_index=False, related_name="+")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, db_index=False, related_name="+"
+    )
     size = models.PositiveIntegerField(default=0, db_default=0)  # of the body
 
     class Meta:

@@ -36,28 +36,28 @@ EXPONENTS: Mapping[str, int] = (
     | dict.fromkeys(["CLF", "UYW"], 4)
 )
 # Up to fifteen digits a double gives back the very number it was made from, in our JSON and in everybody else's.
-LARGEST_MINOR_UNITS = 10**15 - 1
-LARGEST_PRICE = 10**12  # in minor units; orders add and multiply prices
-LARGEST_ORDER = 10**13  # of goods; figures add up orders in 64 bits, and there is room for 900,000 such ones
+MAX_MINOR_UNITS = 10**15 - 1
+MAX_PRICE = 10**12  # in minor units; orders add and multiply prices
+MAX_ORDER_TOTAL = 10**13  # of goods; figures add up orders in 64 bits, and there is room for 900,000 such ones
 
 
 class InvalidMoney(ValueError):
     """No amount of this currency: its message says why."""
 
 
-def exponent(currency: str) -> int:
+def decimal_places(currency: str) -> int:
     """How many decimal places the currency has."""
     return EXPONENTS.get(currency, 2)
 
 
 def to_major(minor: int, currency: str) -> Decimal:
     """1250 of EUR: Decimal("12.50")."""
-    return Decimal(minor).scaleb(-exponent(currency))
+    return Decimal(minor).scaleb(-decimal_places(currency))
 
 
 def to_number(minor: int, currency: str) -> int | float:
     """1250 of EUR: 12.5; an int where the currency has no decimal places."""
-    places = exponent(currency)
+    places = decimal_places(currency)
     return minor / 10**places if places else minor
 
 
@@ -68,17 +68,17 @@ def to_minor(major: Decimal | int | float, currency: str) -> int:
         number = Decimal(repr(major)) if isinstance(major, float) else Decimal(major)
     except InvalidOperation:
         raise InvalidMoney("A valid number is required.") from None
-    if not number.is_finite() or abs(number) > LARGEST_MINOR_UNITS:
+    if not number.is_finite() or abs(number) > MAX_MINOR_UNITS:
         raise InvalidMoney("This amount is too large.")
-    minor = number.scaleb(exponent(currency))
+    minor = number.scaleb(decimal_places(currency))
     if minor != int(minor):
-        raise InvalidMoney(f"{currency} has at most {exponent(currency)} decimal places.")
-    if abs(minor) > LARGEST_MINOR_UNITS:
+        raise InvalidMoney(f"{currency} has at most {decimal_places(currency)} decimal places.")
+    if abs(minor) > MAX_MINOR_UNITS:
         raise InvalidMoney("This amount is too large.")
     return int(minor)
 
 
-@extend_schema_field({"type": "number", "example": 12.5})
+@extend_schema_field({"type": "number", "minimum": 0, "example": 12.5})
 class MoneyField(serializers.Field[int, Any, int | float, Any]):
     """A column of minor units as a number of major units. The currency is the object's own attribute `currency`, which
     `currency_source` may name otherwise (`order.currency`); of what is sent, the field `currency` beside it or at the
@@ -91,7 +91,7 @@ class MoneyField(serializers.Field[int, Any, int | float, Any]):
     }
 
     def __init__(
-        self, *, currency_source: str = "currency", min_value: int = 0, max_value: int = LARGEST_PRICE, **kwargs: Any
+        self, *, currency_source: str = "currency", min_value: int = 0, max_value: int = MAX_PRICE, **kwargs: Any
     ) -> None:
         """`min_value` and `max_value` are minor units."""
         super().__init__(**kwargs)

@@ -1,6 +1,6 @@
 """What is kept of a person's requests for a day: what they were answered."""
 
-from shared.accounts.person_rules import deleted
 from shared.api.models import KeyedRequest
+from shared.personal_data import delete_rows
 
-RULES = (deleted(KeyedRequest, "user", hidden=("scope", "fingerprint", "owner", "body")),)
+RULES = (delete_rows(KeyedRequest, "user", excluded_fields=("scope", "fingerprint", "owner", "body")),)

@@ -11,42 +11,42 @@ from django.utils.text import slugify
 
 from shared.api.errors import ApiError
 
-LONGEST = 240  # of the column's 255: room for a suffix
-PLAIN_SUFFIXES = range(2, 10)
-TRIES = 5
+MAX_BASE_LENGTH = 240  # of the column's 255: room for a suffix
+NUMBERED_SUFFIXES = range(2, 10)
+MAX_ATTEMPTS = 5
 
 
-def reads_as_id(slug: str) -> bool:
+def is_numeric(slug: str) -> bool:
     """Whether it is a number: in a path that is always an id."""
     return slug.isdigit()
 
 
 def validate_slug(slug: str) -> None:
     """For a model's field: what a person types in the admin gets no suffix."""
-    if reads_as_id(slug):
+    if is_numeric(slug):
         raise ValidationError("A slug may not be a number alone: in an address that is an id.")
 
 
 def slug_candidates(text: str) -> list[str]:
     """The slugs of `text` to choose from, best first: without a suffix, with a small number, and at last with random
     letters. One that would read as an id gets a suffix too, and a text without a Latin letter or digit is "item"."""
-    base = slugify(text)[:LONGEST].strip("-_") or "item"
-    candidates = [] if reads_as_id(base) else [base]
-    return [*candidates, *(f"{base}-{number}" for number in PLAIN_SUFFIXES), f"{base}-{secrets.token_hex(4)}"]
+    base = slugify(text)[:MAX_BASE_LENGTH].strip("-_") or "item"
+    candidates = [] if is_numeric(base) else [base]
+    return [*candidates, *(f"{base}-{number}" for number in NUMBERED_SUFFIXES), f"{base}-{secrets.token_hex(4)}"]
 
 
-def free_slug(text: str, siblings: "QuerySet[Any]") -> str:
+def find_free_slug(text: str, siblings: "QuerySet[Any]") -> str:
     """The best slug of `text` that none of `siblings` has."""
     candidates = slug_candidates(text)
     taken = set(siblings.filter(slug__in=candidates).values_list("slug", flat=True))
     return next((slug for slug in candidates if slug not in taken), candidates[-1])
 
 
-def save_with_slug(save: Callable[[str], None], siblings: "QuerySet[Any]", text: str) -> None:
+def save_with_unique_slug(save: Callable[[str], None], siblings: "QuerySet[Any]", text: str) -> None:
     """Saves with a slug that is free, and once more where somebody else took it in between. Raises ApiError 409 when
     that happens time and again, and what `save` raises for any other reason."""
-    for _ in range(TRIES):
-        slug = free_slug(text, siblings)
+    for _ in range(MAX_ATTEMPTS):
+        slug = find_free_slug(text, siblings)
         try:
             with transaction.atomic():
                 save(slug)

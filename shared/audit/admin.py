@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.core.handlers.asgi import ASGIRequest
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
@@ -10,12 +11,11 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
-from shared.accounts.models import User
-from shared.api.query import whole_number
-from shared.audit.export import CONTENT_TYPES, aexport, export
+from shared.api.query_params import parse_integer
+from shared.audit.export import CONTENT_TYPES, aexport_entries, export_entries
 from shared.audit.models import AuditEntry
 
-MOST_COUNTED = 10_000
+MAX_COUNT = 10_000
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
@@ -23,7 +23,7 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
     @cached_property
     def count(self) -> int:
-        return int(self.object_list.order_by()[:MOST_COUNTED].count())  # type: ignore[attr-defined]
+        return int(self.object_list.order_by()[:MAX_COUNT].count())  # type: ignore[attr-defined]
 
 
 @admin.register(AuditEntry)
@@ -56,10 +56,10 @@ class AuditEntryAdmin(ModelAdmin):
     ) -> "tuple[QuerySet[AuditEntry], bool]":
         """By indexes alone, as the log only grows."""
         term = search_term.strip().replace("\x00", "")
-        if (number := whole_number(term)) is not None:
+        if (number := parse_integer(term)) is not None:
             return queryset.filter(target_id=number), False
         if "@" in term:
-            return queryset.filter(actor__in=User.objects.filter(email=term.lower())), False
+            return queryset.filter(actor__in=get_user_model().objects.filter(email=term.lower())), False
         return queryset.filter(action=term) if term else queryset, False
 
     @admin.action(description="Export as CSV")
@@ -72,6 +72,6 @@ class AuditEntryAdmin(ModelAdmin):
 
 
 def _download(request: HttpRequest, entries: "QuerySet[AuditEntry]", form: str) -> StreamingHttpResponse:
-    pieces: Any = aexport(entries, form) if isinstance(request, ASGIRequest) else export(entries, form)
+    pieces: Any = aexport_entries(entries, form) if isinstance(request, ASGIRequest) else export_entries(entries, form)
     headers = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
     return StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[form], headers=headers)

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 from django.core.checks import Tags, register
 from django.db.models.signals import post_migrate
 
-from shared.audit.triggers import check_triggers, make_triggers
+from shared.audit.triggers import check_triggers, create_triggers
 
 
 class AuditConfig(AppConfig):
@@ -13,5 +13,5 @@ class AuditConfig(AppConfig):
     verbose_name = "Audit"
 
     def ready(self) -> None:
-        post_migrate.connect(make_triggers, sender=self)
+        post_migrate.connect(create_triggers, sender=self)
         register(check_triggers, Tags.database)

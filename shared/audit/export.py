@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import QuerySet
 
-from shared.api.spreadsheets import text_cell
 from shared.audit.models import AuditEntry
+from shared.csv_cells import escape_csv_cell
 
 COLUMNS = ("id", "at", "actor_id", "actor_email", "action", "target_type", "target_id", "request_id", "details")
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8"}
@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 500
 Record = Mapping[str, Any]
 
 
-def export(entries: "QuerySet[AuditEntry]", form: str) -> Iterator[bytes]:
+def export_entries(entries: "QuerySet[AuditEntry]", form: str) -> Iterator[bytes]:
     """The entries, oldest first, some hundreds a piece. `form`: csv or jsonl."""
     if form == "csv":
         yield _csv_lines([dict(zip(COLUMNS, COLUMNS, strict=True))])
@@ -29,9 +29,9 @@ def export(entries: "QuerySet[AuditEntry]", form: str) -> Iterator[bytes]:
         yield to_bytes([_record(entry) for entry in rows])
 
 
-async def aexport(entries: "QuerySet[AuditEntry]", form: str) -> AsyncIterator[bytes]:
+async def aexport_entries(entries: "QuerySet[AuditEntry]", form: str) -> AsyncIterator[bytes]:
     """The same for ASGI, where a stream that is not asynchronous is read to its end before anything is sent."""
-    pieces = export(entries, form)
+    pieces = export_entries(entries, form)
     while piece := await sync_to_async(_next_or_nothing)(pieces):
         yield piece
 
@@ -79,4 +79,4 @@ def _cell(value: Any) -> str:
     """What people wrote is in here, some of it within JSON."""
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder).replace(";", "\\u003b")
-    return "" if value is None else text_cell(str(value))
+    return "" if value is None else escape_csv_cell(str(value))

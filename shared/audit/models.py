@@ -2,14 +2,13 @@
 
 from typing import Any, NoReturn, Self
 
+from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
 
-from shared.accounts.models import User
 
-
-class AppendOnly(Exception):
+class AppendOnlyError(Exception):
     """Somebody tried to change or delete what is written once."""
 
     def __init__(self) -> None:
@@ -22,20 +21,20 @@ class AuditQuerySet(models.QuerySet["AuditEntry"]):
         return self.filter(target_type=target_type, target_id=target_id).order_by("-id")
 
     def update(self, **values: Any) -> NoReturn:
-        raise AppendOnly
+        raise AppendOnlyError
 
     def delete(self) -> NoReturn:
-        raise AppendOnly
+        raise AppendOnlyError
 
     def bulk_update(self, *args: Any, **options: Any) -> NoReturn:
-        raise AppendOnly
+        raise AppendOnlyError
 
 
 class AuditEntry(models.Model):
     """One thing that was done. No actor: the system did it, by a rule."""
 
     at = models.DateTimeField()
-    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     action = models.CharField(max_length=64)  # app.what_was_done, as in moderation.accepted
     target_type = models.CharField(max_length=64)
     target_id = models.BigIntegerField()
@@ -60,8 +59,8 @@ class AuditEntry(models.Model):
 
     def save(self, *args: Any, **options: Any) -> None:
         if not self._state.adding:
-            raise AppendOnly
+            raise AppendOnlyError
         super().save(*args, **options)
 
     def delete(self, *args: Any, **options: Any) -> NoReturn:
-        raise AppendOnly
+        raise AppendOnlyError

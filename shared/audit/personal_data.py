@@ -1,6 +1,6 @@
 """What the audit log keeps about a person: who did what, by an id. Nothing of it is ever changed."""
 
-from shared.accounts.person_rules import kept
 from shared.audit.models import AuditEntry
+from shared.personal_data import retain_rows
 
-RULES = (kept(AuditEntry, "actor", why="the log is append-only, and names people by their ids"),)
+RULES = (retain_rows(AuditEntry, "actor", reason="the log is append-only, and names people by their ids"),)

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shared.accounts.models import User
 from shared.audit.models import AuditEntry
 from shared.observability.request_id import current_request_id
 
+if TYPE_CHECKING:
+    from shared.accounts.models import User
 
-def record(
-    *, action: str, actor: User | None, target_type: str, target_id: int, details: Mapping[str, Any], now: datetime
+
+def record_audit_entry(
+    *, action: str, actor: "User | None", target_type: str, target_id: int, details: Mapping[str, Any], now: datetime
 ) -> AuditEntry:
     """Writes down what was done, in the caller's transaction: it is there when the deed is, and only then. `actor` is
     None for what a rule did; `details` is JSON, and has the thing as it was. Raises nothing of its own."""

@@ -27,7 +27,7 @@ END $$
 """  # nosec B608  names of our own
 
 
-def make_triggers(*, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+def create_triggers(*, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     """A receiver of post_migrate. Making them anew changes nothing."""
     connection = connections[using]
     if TABLE not in connection.introspection.table_names():

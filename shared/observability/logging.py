@@ -51,7 +51,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
             "django.server": {"handlers": [], "propagate": True},
             "httpcore2": {"level": "WARNING"},  # every header of an outbound call, where DEBUG is asked for
             "httpx2": {"level": "WARNING"},  # one line an outbound call, with its address
-            "opentelemetry.exporter": {"level": "CRITICAL"},  # a line each try; `tracing_out` says it once
+            "opentelemetry.exporter": {"level": "CRITICAL"},  # a line each try; `trace_export` says it once
             "urllib3": {"level": "WARNING"},  # what that exporter calls
             "uvicorn": {"handlers": [], "propagate": True},
             "uvicorn.access": {"level": "WARNING"},  # the wrapper writes the one line a request

@@ -30,20 +30,29 @@ from prometheus_client.registry import Collector
 from shared.observability.metrics_store import LIVE, store
 
 OTHER = "other"  # what a label says of all that is unknown
-LONGEST_LABEL = 128
+MAX_LABEL_LENGTH = 128
 
 # Seconds.
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
-__all__ = ["CONTENT_TYPE", "Counter", "Gauge", "GaugeMetricFamily", "Histogram", "known_names", "render", "share"]
+__all__ = [
+    "CONTENT_TYPE",
+    "Counter",
+    "Gauge",
+    "GaugeMetricFamily",
+    "Histogram",
+    "metric_names",
+    "render",
+    "use_shared_folder",
+]
 
 Values = list[tuple[tuple[str, ...], float]]
 
 
-class _Declared(ABC):
+class _DeclaredMetric(ABC):
     """A metric with its name as Prometheus has it. Its help is one sentence."""
 
-    all: ClassVar[dict[str, "_Declared"]] = {}
+    all: ClassVar[dict[str, "_DeclaredMetric"]] = {}
     prefix: ClassVar[str] = ""
 
     def __init__(self, name: str, help: str, *labels: str) -> None:
@@ -60,12 +69,12 @@ class _Declared(ABC):
     def key(self, *values: str) -> str:
         """Under which its number with these labels is kept."""
         if values not in self._keys:
-            cut = [value[:LONGEST_LABEL] for value in values]
+            cut = [value[:MAX_LABEL_LENGTH] for value in values]
             self._keys[values] = self.prefix + json.dumps([self.name, *cut], ensure_ascii=False)
         return self._keys[values]
 
 
-class Counter(_Declared):
+class Counter(_DeclaredMetric):
     """What only grows. Its name ends in `_total`."""
 
     def add(self, amount: float, *labels: str) -> None:
@@ -81,7 +90,7 @@ class Counter(_Declared):
         return [] if self.labels else [((), 0.0)]
 
 
-class Gauge(_Declared):
+class Gauge(_DeclaredMetric):
     """What is so now, summed over the processes that live."""
 
     prefix = LIVE
@@ -96,7 +105,7 @@ class Gauge(_Declared):
         return family
 
 
-class Histogram(_Declared):
+class Histogram(_DeclaredMetric):
     """How large things were, in buckets."""
 
     def __init__(self, name: str, help: str, *labels: str, buckets: Sequence[float] = REQUEST_BUCKETS) -> None:
@@ -129,14 +138,14 @@ class Histogram(_Declared):
         return family
 
 
-def share(folder: Path) -> None:
+def use_shared_folder(folder: Path) -> None:
     """Count together with the other processes that share this folder."""
     store.share(folder)
 
 
-def known_names() -> frozenset[str]:
+def metric_names() -> frozenset[str]:
     """The names of all that is declared."""
-    return frozenset(_Declared.all)
+    return frozenset(_DeclaredMetric.all)
 
 
 def render(further: Iterable[Metric] = ()) -> bytes:
@@ -149,7 +158,7 @@ def _counted(values: Mapping[str, float]) -> Iterator[Metric]:
     for key, value in values.items():
         name, *labels = json.loads(key.removeprefix(LIVE))
         by_name[name].append((tuple(labels), value))
-    for name, declared in sorted(_Declared.all.items()):
+    for name, declared in sorted(_DeclaredMetric.all.items()):
         yield declared.family(sorted(by_name[name]))
 
 

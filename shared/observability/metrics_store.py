@@ -21,16 +21,16 @@ from prometheus_client.mmap_dict import MmapedDict
 
 # On the disk before the first is written: a file that grew on a full disk would end its process with SIGBUS.
 FILE_BYTES = 2 * 1024 * 1024
-MOST_PROCESSES = 1000
+MAX_PROCESSES = 1000
 LIVE = "live:"  # begins the keys of what is true only while its process lives
 _ENTRY_BYTES = 32  # of a value beside its key
 
-_Broken = (OSError, ValueError, RuntimeError, struct.error)  # what reading a file can come to
+_FILE_ERRORS = (OSError, ValueError, RuntimeError, struct.error)  # what reading a file can come to
 
 logger = structlog.get_logger(__name__)
 
 
-class Store:
+class MetricsStore:
     """Numbers by key. Safe to use from many threads; adding never waits for a disk."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Store:
         self._lock = threading.Lock()
         self._values: dict[str, float] = {}
         self._bytes = 0
-        self._place: Place | None = None
+        self._place: MetricsFile | None = None
 
     def _begin_in_child(self) -> None:
         """What the parent counted is the parent's."""
@@ -55,8 +55,8 @@ class Store:
         goes on alone."""
         self._folder = folder
         try:
-            place = Place.take(folder)
-        except _Broken as error:
+            place = MetricsFile.take(folder)
+        except _FILE_ERRORS as error:
             logger.warning("metrics_not_shared", reason=type(error).__name__)
             return
         with self._lock:
@@ -94,7 +94,7 @@ class Store:
             self._place.values.write_value(key, value, 0.0)
 
 
-class Place:
+class MetricsFile:
     """One of the folder's places, ours for as long as this process lives. left: what its owners before us counted."""
 
     def __init__(self, folder: Path, number: int, lock: int) -> None:
@@ -112,19 +112,19 @@ class Place:
         new.replace(path)
 
     @classmethod
-    def take(cls, folder: Path) -> "Place":
+    def take(cls, folder: Path) -> "MetricsFile":
         """The first that nobody holds. OSError: the folder cannot be written, or its disk is full."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _folder_locked(folder):
             _forget_when_all_are_gone(folder)
-            for number in range(MOST_PROCESSES):
+            for number in range(MAX_PROCESSES):
                 if (lock := _lock(folder, number)) is not None:
                     try:
                         return cls(folder, number, lock)
                     except BaseException:
                         os.close(lock)
                         raise
-        raise OSError(f"More than {MOST_PROCESSES} processes count in {folder}.")
+        raise OSError(f"More than {MAX_PROCESSES} processes count in {folder}.")
 
     def others(self) -> Iterator[tuple[str, float]]:
         """What the other places hold."""
@@ -146,7 +146,7 @@ def _numbers(folder: Path) -> list[int]:
 
 def _read(path: Path) -> list[tuple[str, float]]:
     """Nothing of a file that is not there or that a crash of the machine has broken."""
-    with suppress(*_Broken):
+    with suppress(*_FILE_ERRORS):
         return [(key, value) for key, value, _, _ in MmapedDict.read_all_values_from_file(str(path))]
     return []
 
@@ -188,4 +188,4 @@ def _folder_locked(folder: Path) -> Iterator[None]:
         os.close(file)
 
 
-store = Store()
+store = MetricsStore()

@@ -30,15 +30,15 @@ def new_request_id() -> str:
     return f"req_{secrets.token_hex(12)}"
 
 
-def sane(value: str) -> bool:
+def is_valid_request_id(value: str) -> bool:
     """Whether a client's own id may be taken over: it goes into logs and headers as it is."""
     return _SANE.fullmatch(value) is not None
 
 
 @contextmanager
-def bound_request_id(offered: str) -> Iterator[str]:
+def bind_request_id(offered: str) -> Iterator[str]:
     """Binds the client's id when it is sane, a new one otherwise, for the time of the block; gives the bound id."""
-    request_id = offered if sane(offered) else new_request_id()
+    request_id = offered if is_valid_request_id(offered) else new_request_id()
     token = _request_id.set(request_id)
     try:
         yield request_id
@@ -61,13 +61,13 @@ class RequestIdMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._is_async:
             return self._answer_async(request)
-        with bound_request_id(_offered(request)) as request_id:
+        with bind_request_id(_offered(request)) as request_id:
             response: HttpResponseBase = self.get_response(request)  # type: ignore[assignment]
             response.headers[HEADER] = request_id
             return response
 
     async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
-        with bound_request_id(_offered(request)) as request_id:
+        with bind_request_id(_offered(request)) as request_id:
             response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
             response.headers[HEADER] = request_id
             return response

@@ -4,8 +4,8 @@
     span = tracing.start("stream")                      a part of it, which may end anywhere
     tracing.end(span)
 
-Where nothing is traced, or not this request, `start` answers None and the rest does nothing. A span holds names, ids
-and numbers: never what somebody said. No exception is recorded, as its words might.
+Where nothing is traced, or not this request, `start_span` returns None and the rest does nothing. A span holds names,
+ids and numbers: never what somebody said. No exception is recorded, as its words might.
 """
 
 import time
@@ -18,8 +18,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from shared.observability.request_fields import current_fields
 from shared.observability.request_id import current_request_id
-from shared.observability.request_notes import current_notes
 
 USER_ID = "user.id"
 REQUEST_ID = "stoa.request_id"
@@ -34,26 +34,26 @@ __all__ = [
     "Attributes",
     "Span",
     "SpanKind",
+    "annotate_span",
     "current_trace_id",
-    "describe",
-    "end",
-    "headers",
-    "part",
-    "root",
-    "start",
-    "use",
-    "within",
+    "end_span",
+    "propagation_headers",
+    "record_span",
+    "set_tracer",
+    "start_span",
+    "trace_request",
+    "use_span",
 ]
 
 
-def use(tracer: Tracer | None) -> None:
+def set_tracer(tracer: Tracer | None) -> None:
     """From now on this process traces with it; None: not at all."""
     global _tracer
     _tracer = tracer
 
 
 @contextmanager
-def root(
+def trace_request(
     name: str,
     *,
     headers: Mapping[str, str] | None = None,
@@ -71,10 +71,10 @@ def root(
         try:
             yield span if span.is_recording() else None
         finally:
-            end(span, _whose())  # who asks is known by now
+            end_span(span, _whose())  # who asks is known by now
 
 
-def start(name: str, *, kind: SpanKind = SpanKind.INTERNAL, alone: bool = False) -> Span | None:
+def start_span(name: str, *, kind: SpanKind = SpanKind.INTERNAL, alone: bool = False) -> Span | None:
     """A part of what is traced just now, which begins now. `alone`: where it is a part of nothing, a trace begins."""
     if _tracer is None:
         return None
@@ -85,7 +85,7 @@ def start(name: str, *, kind: SpanKind = SpanKind.INTERNAL, alone: bool = False)
     return span if span.is_recording() else None
 
 
-def part(of: Span, name: str, began: float, ended: float) -> None:
+def record_span(of: Span, name: str, began: float, ended: float) -> None:
     """A part of `of` that is over, with its times of time.monotonic()."""
     if _tracer is None:
         return
@@ -97,7 +97,7 @@ def part(of: Span, name: str, began: float, ended: float) -> None:
     span.end(end_time=now + round(ended * 1e9))
 
 
-def describe(span: Span | None, attributes: Attributes, *, failed: bool = False) -> None:
+def annotate_span(span: Span | None, attributes: Attributes, *, failed: bool = False) -> None:
     """What is known of a span before its end. `failed`: something broke; a wrong request is none of that."""
     if span is None:
         return
@@ -106,15 +106,15 @@ def describe(span: Span | None, attributes: Attributes, *, failed: bool = False)
         span.set_status(Status(StatusCode.ERROR))
 
 
-def end(span: Span | None, attributes: Attributes | None = None, *, failed: bool = False) -> None:
+def end_span(span: Span | None, attributes: Attributes | None = None, *, failed: bool = False) -> None:
     """The end of a span, if there is one."""
     if span is not None:
-        describe(span, attributes or {}, failed=failed)
+        annotate_span(span, attributes or {}, failed=failed)
         span.end()
 
 
 @contextmanager
-def within(span: Span | None) -> Iterator[None]:
+def use_span(span: Span | None) -> Iterator[None]:
     """What is done in the block is a part of this span, which it does not end."""
     if span is None:
         yield
@@ -123,7 +123,7 @@ def within(span: Span | None) -> Iterator[None]:
         yield
 
 
-def headers(of: Span | None = None) -> dict[str, str]:
+def propagation_headers(of: Span | None = None) -> dict[str, str]:
     """What tells another server which trace this belongs to: of a span, or of what is done just now; also that it is
     not to be traced, where that was decided. Empty where nobody decided anything."""
     told: dict[str, str] = {}
@@ -141,5 +141,5 @@ def current_trace_id() -> str:
 
 
 def _whose() -> dict[str, str]:
-    whose = {USER_ID: str(current_notes().get("user_id", "")), REQUEST_ID: current_request_id()}
+    whose = {USER_ID: str(current_fields().get("user_id", "")), REQUEST_ID: current_request_id()}
     return {name: value for name, value in whose.items() if value}

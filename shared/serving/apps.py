@@ -1,7 +1,9 @@
+"""Django app of the serving commands."""
+
 from django.apps import AppConfig
 
 
 class ServingConfig(AppConfig):
-    """Gives both projects the `serve` command."""
+    """App with the commands `serve` and `settings`."""
 
     name = "shared.serving"

@@ -22,12 +22,12 @@ from typing import Any
 from django.db import OperationalError, connection
 from django.db.backends.sqlite3 import base
 
-ASK_EVERY_S = (0.001, 0.005)  # at random in between, so that those who wait do not keep step
-SHORT_S = 0.05  # for a transaction that takes longer nobody stands aside
-LONG_S = 1.0  # who is first in line asks by himself after so long
+RETRY_SECONDS = (0.001, 0.005)  # at random in between, so that those who wait do not keep step
+MAX_YIELD_SECONDS = 0.05  # for a transaction that takes longer nobody stands aside
+MAX_WAIT_FOR_WRITER_SECONDS = 1.0  # who is first in line asks by himself after so long
 
 
-class Line:
+class WriterQueue:
     """Threads, who come to their turn in the order in which they came."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Line:
                     self._waiting[0].set()
 
 
-class Writing:
+class ActiveTransaction:
     """The transaction of this process that has the right to write just now."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Writing:
         self.others_wait = False  # other processes, too
 
     def begin(self, by: "DatabaseWrapper") -> None:
-        self._by, self._passes_until = weakref.ref(by), time.monotonic() + SHORT_S
+        self._by, self._passes_until = weakref.ref(by), time.monotonic() + MAX_YIELD_SECONDS
         self._is_over.clear()
 
     def end(self, by: "DatabaseWrapper") -> None:
@@ -85,16 +85,16 @@ class Writing:
         """And a little longer, where other processes wait: it is their turn."""
         self._is_over.wait(limit_s)
         if self.others_wait:
-            time.sleep(min(ASK_EVERY_S[1], limit_s))
+            time.sleep(min(RETRY_SECONDS[1], limit_s))
 
 
-_lines: dict[str, Line] = {}  # by the database's name
-_writings: dict[str, Writing] = {}
-for _of_parents_threads in (_lines, _writings):
+_writer_queues: dict[str, WriterQueue] = {}  # by the database's name
+_active_transactions: dict[str, ActiveTransaction] = {}
+for _of_parents_threads in (_writer_queues, _active_transactions):
     os.register_at_fork(after_in_child=_of_parents_threads.clear)
 
 
-def _stand_aside(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
+def _yield_to_writer(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
     """Around every statement."""
     database = context["connection"]
     database.writing.let_pass(database)
@@ -109,12 +109,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.execute_wrappers.append(_stand_aside)
+        self.execute_wrappers.append(_yield_to_writer)
 
     @property
-    def writing(self) -> Writing:
+    def writing(self) -> ActiveTransaction:
         name = str(self.settings_dict["NAME"])
-        return _writings.get(name) or _writings.setdefault(name, Writing())
+        return _active_transactions.get(name) or _active_transactions.setdefault(name, ActiveTransaction())
 
     def commit(self) -> None:
         try:
@@ -138,15 +138,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
         timeout_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
         limit_s = timeout_s if self.waits else 0.0
         give_up_at = time.monotonic() + limit_s
-        line, writing = _lines.setdefault(str(self.settings_dict["NAME"]), Line()), self.writing
+        line, writing = _writer_queues.setdefault(str(self.settings_dict["NAME"]), WriterQueue()), self.writing
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
             with line.turn(limit_s):
-                writing.wait_until_over(max(0.0, min(LONG_S, give_up_at - time.monotonic())))
+                writing.wait_until_over(max(0.0, min(MAX_WAIT_FOR_WRITER_SECONDS, give_up_at - time.monotonic())))
                 writing.others_wait = False
                 while not self._begins() and time.monotonic() < give_up_at:
                     writing.others_wait = True
-                    time.sleep(random.uniform(*ASK_EVERY_S))  # noqa: S311 - no secret
+                    time.sleep(random.uniform(*RETRY_SECONDS))  # noqa: S311 - no secret
                 if self.connection.in_transaction:
                     writing.begin(self)
         finally:
@@ -167,7 +167,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
 
 @contextlib.contextmanager
-def without_waiting() -> Iterator[None]:
+def fail_if_locked() -> Iterator[None]:
     """A transaction that begins within begins at once, or raises OperationalError while somebody else writes. Of
     another database than SQLite nothing is changed: there rows are locked, which SKIP LOCKED passes over."""
     database: Any = connection

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.db import connection
 
-LOOKED_AT = 1000  # rows of each index
+ANALYSIS_LIMIT = 1000  # rows of each index
 
 
 def refresh_statistics() -> None:
@@ -14,10 +14,10 @@ def refresh_statistics() -> None:
     hundredths of a second, however large the tables are. No values are kept, so that nobody's data are in there."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            look(cursor.execute)
+            analyze(cursor.execute)
 
 
-def look(execute: Callable[[str], object]) -> None:
+def analyze(execute: Callable[[str], object]) -> None:
     """`execute` runs a statement."""
-    execute(f"PRAGMA analysis_limit = {LOOKED_AT}")
+    execute(f"PRAGMA analysis_limit = {ANALYSIS_LIMIT}")
     execute("ANALYZE")

@@ -82,11 +82,11 @@ def fold() -> None:
     django.setup()
     from django.utils import timezone
 
-    from commerce.analytics import services
+    from commerce.analytics.aggregation.batches import aggregate_ledger
 
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
-        services.fold(now=timezone.now())
+        aggregate_ledger(now=timezone.now())
         time.sleep(1)
 
 
@@ -105,13 +105,13 @@ def main() -> None:
     import django
 
     django.setup()
-    from commerce.analytics import reconcile
+    from commerce.analytics.aggregation.reconcile import find_differences
 
     told = {}
     for kind in ("reads", "writes"):
         took = sorted(value for taken, _ in answers for value in taken[kind])
         told[kind] = {"count": len(took), "p50": statistics.median(took), "p99": took[int(len(took) * 0.99)]}
-    assert reconcile.differences() == []
+    assert find_differences() == []
     json.dump(told, sys.stdout)
 
 

@@ -26,13 +26,17 @@ from django.db.models import Count, F, Sum  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from commerce.analytics import reconcile, services, triggers  # noqa: E402
-from commerce.analytics.models import Entry  # noqa: E402
+from commerce.analytics.aggregation.batches import aggregate_ledger  # noqa: E402
+from commerce.analytics.aggregation.owner_groups import update_next_group  # noqa: E402
+from commerce.analytics.aggregation.rebuild import rebuild_step  # noqa: E402
+from commerce.analytics.aggregation.reconcile import find_differences  # noqa: E402
+from commerce.analytics.ledger import triggers  # noqa: E402
+from commerce.analytics.models import LedgerEntry  # noqa: E402
 from commerce.catalog.models import Category, Product, ProductType  # noqa: E402
-from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders  # noqa: E402
+from commerce.orders.bulk_insert import BulkOrder, BulkOrderLine, insert_orders  # noqa: E402
 from commerce.orders.models import Order, OrderLine, Refund  # noqa: E402
-from commerce.orders.pricing import WantedLine  # noqa: E402
-from commerce.orders.services import Delivery, place_order  # noqa: E402
+from commerce.orders.pricing import RequestedLine  # noqa: E402
+from commerce.orders.services import DeliveryDetails, place_order  # noqa: E402
 from commerce.shops.models import Shop  # noqa: E402
 from shared.accounts.models import User  # noqa: E402
 from shared.accounts.services import create_api_key  # noqa: E402
@@ -75,20 +79,20 @@ def make_shop(orders: int) -> None:
         through(product=product, category=shelves[number % CATEGORIES]) for number, product in enumerate(products)
     )
     drawn = _orders(orders, products, [user.pk for user in customers], Random(7))
-    for _ in insert_past_orders(drawn, random=Random(7)):
+    for _ in insert_orders(drawn, random=Random(7)):
         pass
 
 
-def _orders(count: int, products: list[Product], customer_ids: list[int], random: Random) -> Iterator[PastOrder]:
+def _orders(count: int, products: list[Product], customer_ids: list[int], random: Random) -> Iterator[BulkOrder]:
     start = timezone.now() - timedelta(days=DAYS)
     for number in range(count):
         lines = [
-            PastLine(product.shop_id, product.pk, 1 + number % 2, 1250)
+            BulkOrderLine(product.shop_id, product.pk, 1 + number % 2, 1250)
             for product in random.sample(products, 1 if random.random() < 0.6 else 2)
         ]
         at = start + timedelta(days=DAYS * number / count)
         endings = {line.shop_id: random.choice(STATUSES) for line in lines}
-        yield PastOrder(random.choice(customer_ids), at, "EUR", lines, endings, delivery_fee=490)
+        yield BulkOrder(random.choice(customer_ids), at, "EUR", lines, endings, delivery_fee=490)
 
 
 def settle() -> None:
@@ -165,7 +169,7 @@ def measure_writes(times: int) -> dict[str, float]:
     """What an order costs, and 2,000 past ones, with the triggers and without, turn by turn. Milliseconds."""
     customer = User.objects.filter(role="CUSTOMER").earliest("pk")
     products = list(Product.objects.filter(quantity__gt=100).order_by("pk")[:400])
-    lines = [WantedLine(product_id=product.pk, quantity=1) for product in products[::200]]
+    lines = [RequestedLine(product_id=product.pk, quantity=1) for product in products[::200]]
     past = list(_orders(2000, products, [customer.pk], Random(1)))
     measured: dict[str, list[float]] = {}
     for number in range(times):
@@ -175,17 +179,17 @@ def measure_writes(times: int) -> dict[str, float]:
                     triggers.remove()
 
             def buy() -> None:
-                place_order(customer=customer, lines=lines, delivery=Delivery(), now=timezone.now())
+                place_order(customer=customer, lines=lines, delivery=DeliveryDetails(), now=timezone.now())
 
             measured.setdefault(f"an order {name}", []).append(statistics.median(taken(buy, 40)))
 
             def write(random: Random = Random(f"{name} {number}")) -> None:  # noqa: B008 - each turn has its own
-                list(insert_past_orders(past, random=random))
+                list(insert_orders(past, random=random))
 
             measured.setdefault(f"in bulk {name}", []).extend(taken(write, 1))
             if name == "without":
                 with transaction.atomic():
-                    triggers.make()
+                    triggers.install()
     return {name: statistics.median(values) for name, values in measured.items()}
 
 
@@ -194,9 +198,9 @@ def make(orders: int) -> dict[str, float]:
     call_command("migrate", verbosity=0)
     began = time.perf_counter()
     make_shop(orders)
-    made, entries = time.perf_counter(), Entry.objects.count()
-    services.fold(now=timezone.now())
-    while services.make_chain():
+    made, entries = time.perf_counter(), LedgerEntry.objects.count()
+    aggregate_ledger(now=timezone.now())
+    while update_next_group():
         pass
     folded = time.perf_counter()
     settle()
@@ -208,13 +212,13 @@ def measure_live(times: int) -> dict[str, float]:
     overview = statistics.median(taken(lambda: live(timezone.now().replace(hour=0)), times))
     sales = statistics.median(taken(live_sales, times))
     began = time.perf_counter()
-    assert reconcile.differences() == []
+    assert find_differences() == []
     return {"live": overview, "live sales": sales, "reconcile s": time.perf_counter() - began}
 
 
 def rebuild() -> dict[str, float]:
     began = time.perf_counter()
-    while not services.rebuild_some(now=timezone.now()).is_complete:
+    while not rebuild_step(now=timezone.now()).is_complete:
         pass
     return {"rebuild s": time.perf_counter() - began}
 

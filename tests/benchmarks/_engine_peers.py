@@ -16,9 +16,12 @@ from transformers import (
     Qwen2Config,
 )
 
-from inference.engine.engine import Engine
-from inference.engine.loading import load_model
-from inference.engine.request import GenerationOutput, GenerationRequest, LoadOptions, LoadReport, SamplingParams
+from inference.engine.host.loading import load_model
+from inference.engine.model_status import LoadOptions, LoadReport
+from inference.engine.outputs import GenerationOutput
+from inference.engine.requests import GenerationRequest
+from inference.engine.sampling import SamplingParams
+from inference.engine.scheduling.engine import Engine
 from tests.inference.engine.tiny_models import byte_tokenizer
 
 SLOTS = 32

@@ -16,15 +16,16 @@ with atheris.instrument_imports(include=["inference", "shared", "commerce"]):
     import django
 
     django.setup()
-    from commerce.attachments.image_headers import BadImage, read_header
+    from commerce.attachments.images.headers import read_header
+    from commerce.attachments.images.limits import InvalidImage
     from inference.engine import EngineError
-    from inference.remote.sse import LineTooLong, events
-    from inference.webhooks.destinations import BadDestination
+    from inference.remote.sse import LineTooLong, parse_events
+    from inference.webhooks.destinations import InvalidDestination
     from shared.api.errors import ApiError
     from tests.inference.test_x7_readers import READERS, Reader
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif")
-REFUSALS: tuple[type[Exception], ...] = (ApiError, EngineError, BadDestination, BadImage, LineTooLong)
+REFUSALS: tuple[type[Exception], ...] = (ApiError, EngineError, InvalidDestination, InvalidImage, LineTooLong)
 
 
 def image(data: bytes, _: Path) -> object:
@@ -37,7 +38,7 @@ def stream(data: bytes, _: Path) -> object:
         yield data[len(data) // 2 :]
 
     async def read() -> list[bytes | None]:
-        return [event async for event in events(pieces())]
+        return [event async for event in parse_events(pieces())]
 
     return asyncio.run(read())
 

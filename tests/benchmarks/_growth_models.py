@@ -11,12 +11,12 @@ django.setup()
 
 from django.utils import timezone  # noqa: E402 - what needs Django's apps comes after them
 
-from inference.batches.leases import claim, open_lease  # noqa: E402
 from inference.batches.models import Batch  # noqa: E402
-from inference.batches.outcomes import Outcome, store  # noqa: E402
 from inference.batches.services import NewRequest, create_batch  # noqa: E402
+from inference.batches.worker.leases import acquire_lease, claim_requests  # noqa: E402
+from inference.batches.worker.recording import RequestOutcome, record_outcomes  # noqa: E402
 from inference.engine import Usage  # noqa: E402
-from inference.usage.ledger import Amount, Line, write  # noqa: E402
+from inference.usage.ledger import LedgerAmount, LedgerKey, add_to_ledger  # noqa: E402
 from shared.accounts.roles import Role  # noqa: E402
 from shared.accounts.services import create_api_key, create_user  # noqa: E402
 from tests.benchmarks._growth_sizes import a_piece  # noqa: E402
@@ -34,20 +34,20 @@ def accept(count: int) -> None:
 
 def answer(_: int) -> None:
     batch = Batch.objects.latest("pk").pk
-    lease = open_lease(batch_pk=batch, worker="growth", now=timezone.now())
+    lease = acquire_lease(batch_pk=batch, worker="growth", now=timezone.now())
     assert lease is not None
     counts = {"prompt_tokens": 30, "completion_tokens": 60, "processing_time_ms": 80}
-    while claimed := claim(lease_id=lease, batch_pk=batch, most=64):
-        outcomes = [Outcome(request=one.pk, answer=ANSWER, **counts) for one in claimed]
-        store(lease_id=lease, batch_pk=batch, outcomes=outcomes, now=timezone.now())
+    while claimed := claim_requests(lease_id=lease, batch_pk=batch, limit=64):
+        outcomes = [RequestOutcome(request=one.pk, answer=ANSWER, **counts) for one in claimed]
+        record_outcomes(lease_id=lease, batch_pk=batch, outcomes=outcomes, now=timezone.now())
 
 
 def use(_: int) -> None:
     """As of many keys over a month."""
     first = date(2026, 1, 1)
     days = [first + timedelta(days=day) for day in range(DAYS)]
-    lines = [Line(day, USER.pk, key, MODEL) for day in days for key in KEYS]
-    write(dict.fromkeys(lines, Amount(120, Usage(90_000, 24_000, 30_000))))
+    rows = [LedgerKey(day, USER.pk, key, MODEL) for day in days for key in KEYS]
+    add_to_ledger(dict.fromkeys(rows, LedgerAmount(120, Usage(90_000, 24_000, 30_000))))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ django.setup()
 
 from django.utils import timezone  # noqa: E402 - what needs Django's apps comes after them
 
-from commerce.analytics.services import fold, open_books  # noqa: E402
+from commerce.analytics.aggregation.batches import aggregate_ledger  # noqa: E402
+from commerce.analytics.services import ensure_triggers  # noqa: E402
 from commerce.catalog.models import Product  # noqa: E402
 from commerce.moderation.services import file_report  # noqa: E402
-from commerce.orders.pricing import WantedLine  # noqa: E402
-from commerce.orders.services import Delivery, place_order  # noqa: E402
+from commerce.orders.pricing import RequestedLine  # noqa: E402
+from commerce.orders.services import DeliveryDetails, place_order  # noqa: E402
 from commerce.reviews.models import Question  # noqa: E402
 from commerce.reviews.services import ask_question  # noqa: E402
 from shared.accounts.models import User  # noqa: E402
@@ -30,11 +31,11 @@ def place_orders(count: int) -> None:
     customer = User.objects.filter(role=Role.CUSTOMER)[0]
     wanted = Product.objects.public().filter(product_type=Product.Kind.SIMPLE).order_by("shop", "pk")[:2]
     Product.objects.filter(pk__in=[product.pk for product in wanted]).update(quantity=10 * count)
-    lines = [WantedLine(product_id=product.pk, quantity=1) for product in wanted]
-    delivery = Delivery(customer_contact="+353 21 555 0100", billing_address=ADDRESS, shipping_address=ADDRESS)
+    lines = [RequestedLine(product_id=product.pk, quantity=1) for product in wanted]
+    delivery = DeliveryDetails(customer_contact="+353 21 555 0100", billing_address=ADDRESS, shipping_address=ADDRESS)
     for _ in range(count):
         place_order(customer=customer, lines=lines, delivery=delivery, now=timezone.now())
-    fold(now=timezone.now())
+    aggregate_ledger(now=timezone.now())
 
 
 def ask(count: int) -> None:
@@ -52,7 +53,7 @@ def report(count: int) -> None:
 
 
 if __name__ == "__main__":
-    open_books()
+    ensure_triggers()
     number = int(sys.argv[1])
     kinds = {"an order of two lines": place_orders, "a question": ask, "a report, with its case": report}
     print(json.dumps({name: a_piece(make, number) for name, make in kinds.items()}))

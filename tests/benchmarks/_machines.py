@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared.serving.children import dies_with_parent
+from shared.serving.processes.child_processes import die_with_parent
 
 BRIDGE = "stoa-bench"
 NETWORK = "10.77.0"
@@ -47,7 +47,7 @@ class Part:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=dies_with_parent(),
+                preexec_fn=die_with_parent(),
             )
 
     def wait_until_up(self) -> None:

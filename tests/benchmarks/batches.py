@@ -21,12 +21,12 @@ import psutil
 
 from inference.builtin import DESCRIBER
 from inference.engine import LoadOptions
-from inference.engine.compile import FOLDER_VARIABLE, build_kernels
-from shared.serving.local_redis import LocalRedis
+from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
+from shared.serving.processes.local_redis import LocalRedis
 from tests.benchmarks._engine_peers import Ours, configurations, prompts, save_random
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.inference.batches.workers import RunningWorker, start_worker, stored
-from tests.inference.served import ServedStoa, served_stoa
+from tests.inference.batches.workers import RunningWorker, query_database, start_worker
+from tests.inference.running_server import RunningServer, running_server
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROMPT = 32
@@ -54,7 +54,7 @@ class Job:
 class Service:
     """A server, a worker, and what they cost."""
 
-    def __init__(self, served: ServedStoa, worker: RunningWorker) -> None:
+    def __init__(self, served: RunningServer, worker: RunningWorker) -> None:
         self._served = served
         self._client = httpx2.Client(base_url=served.url, headers=served.headers(), timeout=300)
         self._worker = psutil.Process(worker.process.pid)
@@ -82,7 +82,7 @@ class Service:
             time.sleep(LOOKS_EVERY_S)
         if told["completed"] != len(texts):
             raise SystemExit(f"The batch did not work: {told}")
-        [ended_at] = stored(
+        [ended_at] = query_database(
             self._served,
             f"SELECT ended_at FROM inference_batches_batch WHERE batch_id = '{batch_id}'",  # noqa: S608 an id of ours
         )
@@ -136,10 +136,10 @@ def accept(service: Service, name: str) -> None:
 
 
 @contextlib.contextmanager
-def running_service(home: Path, models: Path) -> Iterator[tuple[ServedStoa, Service]]:
+def running_service(home: Path, models: Path) -> Iterator[tuple[RunningServer, Service]]:
     with LocalRedis(home / "redis") as redis:
         extra = {"REDIS_URL": redis.url, "STOA_COMPILED_DIR": os.environ[FOLDER_VARIABLE]}
-        with served_stoa(home, home / "run", models, load=[], extra=extra) as served:
+        with running_server(home, home / "run", models, load=[], extra=extra) as served:
             worker = start_worker(served.environment, home / "worker.log")
             try:
                 yield served, Service(served, worker)

@@ -12,10 +12,11 @@ from threading import Event
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
-from inference.builtin.corpus import draw_pair
-from inference.engine.embedder import Embedder
-from inference.engine.loading import load_model
-from inference.engine.request import EmbeddingRequest, LoadOptions
+from inference.builtin.corpus.examples import draw_pair
+from inference.engine.host.loading import load_model
+from inference.engine.model_status import LoadOptions
+from inference.engine.models.embedder import Embedder
+from inference.engine.requests import EmbeddingRequest
 from tests.benchmarks._table import Comparison, arguments, publish
 
 CLIENTS = 16

@@ -19,7 +19,7 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from inference.builtin import DESCRIBER
-from inference.engine.compile import FOLDER_VARIABLE, build_kernels
+from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._engine_peers import (
     CONTEXT,
     Ours,

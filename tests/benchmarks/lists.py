@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.commerce.served import ServedShop, served_shop
+from tests.commerce.live_server import ServedShop, served_shop
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CONNECTIONS = 8

@@ -15,31 +15,32 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 
-from commerce.attachments import pictures
-from commerce.attachments.image_headers import BadImage, read_header
-from commerce.attachments.picture_process import AT_ONCE, PictureProcess
-from commerce.attachments.sizes import sizes_of
+from commerce.attachments.images import processing
+from commerce.attachments.images.headers import read_header
+from commerce.attachments.images.limits import InvalidImage
+from commerce.attachments.images.sizes import all_sizes
+from commerce.attachments.images.worker_client import MAX_CONCURRENT_JOBS, ImageWorker
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.commerce.attachments.mutations import mutated, samples
+from tests.commerce.attachments.images.mutations import mutated, samples
 from tests.commerce.attachments.samples import TYPES, image_file
 
 DRAWN_AT_ONCE = 1000
 
 
-def ours(process: PictureProcess, content: bytes, content_type: str) -> None:
+def ours(process: ImageWorker, content: bytes, content_type: str) -> None:
     read_header(content, content_type)
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:
         source.write(content)
         source.flush()
-        sizes = sizes_of(*process.rewrite(source, target, content_type))
+        sizes = all_sizes(*process.rewrite(source, target, content_type))
         with tempfile.TemporaryFile() as small:
             process.make_sizes(target, [small], content_type, [(sizes[0].width, sizes[0].height)])
 
 
 def theirs(content: bytes, content_type: str) -> None:
-    written, width, height = pictures.rewrite(io.BytesIO(content), content_type)
-    size = sizes_of(width, height)[0]
-    pictures.make_sizes(io.BytesIO(written), content_type, [(size.width, size.height)])
+    written, width, height = processing.rewrite(io.BytesIO(content), content_type)
+    size = all_sizes(width, height)[0]
+    processing.make_sizes(io.BytesIO(written), content_type, [(size.width, size.height)])
 
 
 def milliseconds(work: Callable[[], None], rounds: int) -> float:
@@ -51,28 +52,28 @@ def milliseconds(work: Callable[[], None], rounds: int) -> float:
     return 1000 * statistics.median(taken)
 
 
-def compare(process: PictureProcess, name: str, side: int, rounds: int) -> Comparison:
+def compare(process: ImageWorker, name: str, side: int, rounds: int) -> Comparison:
     content, content_type = image_file(name, side, side), TYPES[name]
     mine = milliseconds(lambda: ours(process, content, content_type), rounds)
     other = milliseconds(lambda: theirs(content, content_type), rounds)
     return Comparison(f"{name} {side} x {side}", mine, other, "ms")
 
 
-def try_one(process: PictureProcess, content_type: str, content: bytes) -> tuple[str, float]:
+def try_one(process: ImageWorker, content_type: str, content: bytes) -> tuple[str, float]:
     """What became of it, and after how many seconds."""
     began = time.perf_counter()
     try:
         ours(process, content, content_type)
-    except BadImage:
+    except InvalidImage:
         return "refused", time.perf_counter() - began
     return "taken", time.perf_counter() - began
 
 
-def try_mutations(process: PictureProcess, count: int) -> None:
+def try_mutations(process: ImageWorker, count: int) -> None:
     """As many at once as the shop opens."""
     dice, outcomes, slowest, originals = random.Random(7), Counter[str](), 0.0, samples()
     began = time.perf_counter()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_CONCURRENT_JOBS) as pool:
         for first in range(0, count, DRAWN_AT_ONCE):
             some = [originals[number % len(originals)] for number in range(first, min(count, first + DRAWN_AT_ONCE))]
             drawn = [(content_type, mutated(content, dice)) for content_type, content in some]
@@ -86,7 +87,7 @@ def try_mutations(process: PictureProcess, count: int) -> None:
 
 def main() -> None:
     given = arguments(__doc__ or "")
-    process = PictureProcess()
+    process = ImageWorker()
     try_mutations(process, 2_000 if given.quick else 100_000)
     rounds = 5 if given.quick else 25
     publish([compare(process, name, side, rounds) for name in TYPES for side in (400, 2000)], given.json)

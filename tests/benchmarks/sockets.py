@@ -17,12 +17,18 @@ from websockets.asyncio.client import connect
 
 from inference.builtin import DESCRIBER
 from inference.engine import GenerationRequest, LoadOptions, SamplingParams
-from inference.engine.compile import FOLDER_VARIABLE, build_kernels
+from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._engine_peers import configurations, save_random
 from tests.benchmarks._table import Comparison, arguments, publish
 from tests.benchmarks.streams import Door
-from tests.inference.served import ServedStoa, served_stoa
-from tests.inference.sockets import a_thousand_sockets, address, hear, say, server_process
+from tests.inference.running_server import RunningServer, running_server
+from tests.inference.websocket_client import (
+    receive_message,
+    send_messages,
+    server_process,
+    thousand_websockets,
+    websocket_url,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 STREAMS, SOCKETS = 64, 8
@@ -42,10 +48,10 @@ class Asked:
         return body | {"ignore_eos": True}
 
 
-Run = Callable[[ServedStoa, Asked], Awaitable[None]]
+Run = Callable[[RunningServer, Asked], Awaitable[None]]
 
 
-async def engine_run(stoa: ServedStoa, asked: Asked) -> None:
+async def engine_run(stoa: RunningServer, asked: Asked) -> None:
     """The engine alone, over its own socket."""
     sampling = SamplingParams(max_tokens=asked.tokens, temperature=0.7, ignore_eos=True)
 
@@ -58,19 +64,21 @@ async def engine_run(stoa: ServedStoa, asked: Asked) -> None:
     await asyncio.gather(*map(one, range(STREAMS)))
 
 
-async def events_run(stoa: ServedStoa, asked: Asked) -> None:
+async def events_run(stoa: RunningServer, asked: Asked) -> None:
     door = Door(stoa)
     await asyncio.gather(*(door.stream(asked.body()) for _ in range(STREAMS)))
 
 
-async def sockets_run(stoa: ServedStoa, asked: Asked) -> None:
+async def sockets_run(stoa: RunningServer, asked: Asked) -> None:
     each = STREAMS // SOCKETS
 
     async def one() -> None:
-        async with connect(address(stoa)) as client:
-            await say(client, {"type": "auth", "token": stoa.keys["SUPER_ADMIN"]})
-            await hear(client)
-            await say(client, *(asked.body() | {"type": "inference", "id": str(number)} for number in range(each)))
+        async with connect(websocket_url(stoa)) as client:
+            await send_messages(client, {"type": "auth", "token": stoa.keys["SUPER_ADMIN"]})
+            await receive_message(client)
+            await send_messages(
+                client, *(asked.body() | {"type": "inference", "id": str(number)} for number in range(each))
+            )
             left = each
             while left:
                 message = await client.recv(decode=False)
@@ -82,7 +90,7 @@ async def sockets_run(stoa: ServedStoa, asked: Asked) -> None:
     await asyncio.gather(*(one() for _ in range(SOCKETS)))
 
 
-async def measure(stoa: ServedStoa, run: Run, asked: Asked) -> tuple[float, float]:
+async def measure(stoa: RunningServer, run: Run, asked: Asked) -> tuple[float, float]:
     """Tokens a second, and the web process's microseconds of CPU a token."""
     cpu_before, began = server_process(stoa).cpu_times(), time.perf_counter()
     await run(stoa, asked)
@@ -91,7 +99,7 @@ async def measure(stoa: ServedStoa, run: Run, asked: Asked) -> tuple[float, floa
     return made / took, 1e6 * (cpu.user + cpu.system - cpu_before.user - cpu_before.system) / made
 
 
-async def compare(stoa: ServedStoa, folder: Path, *, rounds: int, tokens: int) -> list[Comparison]:
+async def compare(stoa: RunningServer, folder: Path, *, rounds: int, tokens: int) -> list[Comparison]:
     """Turn by turn, so that what disturbs the machine disturbs all."""
     name = folder.name
     await stoa.host.load(name, folder, LoadOptions(max_sequences=STREAMS))
@@ -114,11 +122,11 @@ async def compare(stoa: ServedStoa, folder: Path, *, rounds: int, tokens: int) -
     ]
 
 
-async def idle(stoa: ServedStoa) -> list[Comparison]:
+async def idle(stoa: RunningServer) -> list[Comparison]:
     """S8: at most 64 KiB a socket, and /health within 50 ms for 99 of 100."""
     server = server_process(stoa)
     without, before = await health_ms(stoa), server.memory_info().rss
-    async with a_thousand_sockets(stoa) as clients:
+    async with thousand_websockets(stoa) as clients:
         kib = (server.memory_info().rss - before) / 1024 / len(clients)
         beside = await health_ms(stoa)
     return [
@@ -128,7 +136,7 @@ async def idle(stoa: ServedStoa) -> list[Comparison]:
     ]
 
 
-async def health_ms(stoa: ServedStoa) -> list[float]:
+async def health_ms(stoa: RunningServer) -> list[float]:
     """The percentiles of a thousand requests, over 20 s: longer than a socket waits for its next ping."""
     taken = []
     async with httpx2.AsyncClient(base_url=stoa.url) as client:
@@ -151,7 +159,7 @@ def main() -> None:
         folders = [DESCRIBER]
         if not given.quick:
             folders.append(save_random(models / "small", configurations()["small"]))
-        with served_stoa(Path(home), Path(home) / "run", models, load=[]) as stoa:
+        with running_server(Path(home), Path(home) / "run", models, load=[]) as stoa:
             for folder in folders:
                 tokens = 50 if given.quick else TOKENS[folder.name]
                 results += asyncio.run(compare(stoa, folder, rounds=1 if given.quick else 3, tokens=tokens))

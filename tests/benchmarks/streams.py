@@ -20,10 +20,10 @@ import uvloop
 
 from inference.builtin import DESCRIBER
 from inference.engine import HostClient, LoadOptions
-from inference.engine.compile import FOLDER_VARIABLE, build_kernels
+from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._engine_peers import Ours, configurations, prompts, save_random
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.inference.served import ServedStoa, served_stoa
+from tests.inference.running_server import RunningServer, running_server
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROMPT = 32
@@ -44,7 +44,7 @@ class Streamed:
 class Door:
     """One `serve`, and clients of it that read bytes as they come."""
 
-    def __init__(self, served: ServedStoa) -> None:
+    def __init__(self, served: RunningServer) -> None:
         self._port = int(served.url.rpartition(":")[2])
         self._head = f"Host: localhost\r\nAuthorization: Bearer {served.keys['SUPER_ADMIN']}\r\n"
         self._process = next(
@@ -180,7 +180,7 @@ def main() -> None:
         if not given.quick:
             folders["small"] = save_random(models / "small", configurations()["small"])
         models.mkdir(exist_ok=True)
-        with served_stoa(Path(home), Path(home) / "run", models, load=[]) as served:
+        with running_server(Path(home), Path(home) / "run", models, load=[]) as served:
             door = Door(served)
             for name, folder in folders.items():
                 asyncio.run(load(served.host, folder, max(counts)))

@@ -22,21 +22,21 @@ from tests.inference.webhooks import receivers
 
 GAP_S = 0.05
 LONGEST_S = 120
-HOSTILE: list[receivers.Answer] = [
-    receivers.dripping,
-    receivers.flooding,
-    receivers.chattering,
-    receivers.resetting,
-    receivers.answering(500),
+HOSTILE: list[receivers.ResponseWriter] = [
+    receivers.drip_headers,
+    receivers.flood_body,
+    receivers.send_endless_informational,
+    receivers.reset_connection,
+    receivers.respond_with(500),
     lambda peer, request: time.sleep(40),
 ]
 SEND = """
 import threading
 import django
 django.setup()
-from inference.webhooks.sender import Sender
+from inference.webhooks.delivery.worker import DeliveryWorker
 ending = threading.Event()
-Sender(ending).start()
+DeliveryWorker(ending).start()
 input()
 ending.set()
 """
@@ -58,9 +58,9 @@ class Good:
     def __init__(self) -> None:
         self.came: dict[int, float] = {}
 
-    def answer(self, peer: receivers.socket.socket, request: receivers.Received) -> None:
+    def answer(self, peer: receivers.socket.socket, request: receivers.ReceivedRequest) -> None:
         self.came[json.loads(request.body)["data"]["number"]] = time.monotonic()
-        receivers.answering(200)(peer, request)
+        receivers.respond_with(200)(peer, request)
 
 
 def waits(tell: Callable[[int], None], good: Good, numbers: range) -> list[float]:
@@ -81,8 +81,8 @@ def main() -> None:
     count = 100 if options.quick else 600
     good = Good()
     with contextlib.ExitStack() as running, tempfile.TemporaryDirectory(prefix="stoa-bench") as home:
-        receiver = running.enter_context(receivers.receiving(good.answer))
-        hostile = [running.enter_context(receivers.receiving(answer)) for answer in HOSTILE]
+        receiver = running.enter_context(receivers.running_receiver(good.answer))
+        hostile = [running.enter_context(receivers.running_receiver(answer)) for answer in HOSTILE]
         allowed = ",".join(each.authority for each in (receiver, *hostile))
         os.environ |= {"STOA_HOME": home, "STOA_WEBHOOK_ALLOW": allowed, "REDIS_URL": "", "STOA_LOG_LEVEL": "ERROR"}
         os.environ["DATABASE_URL"] = f"sqlite:///{home}/stoa.sqlite3"
@@ -95,7 +95,7 @@ def measured(
 ) -> list[Comparison]:
     django.setup()
     call_command("migrate", verbosity=0)
-    from inference.webhooks.services import announce, default_secret  # they need what setup has made
+    from inference.webhooks.services import announce, create_default_endpoint  # they need what setup has made
     from shared.accounts.roles import Role
     from shared.accounts.services import create_user
 
@@ -105,7 +105,7 @@ def measured(
     ]
 
     for user in users:
-        default_secret(user=user, now=timezone.now())
+        create_default_endpoint(user=user, now=timezone.now())
 
     def tell(number: int, user: int = 0, url: str = receiver.url) -> None:
         earlier = timezone.now() - timedelta(seconds=user)  # the hostile ones have been due for longer

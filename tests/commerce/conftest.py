@@ -10,7 +10,7 @@ from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, create_user
-from tests.commerce.descriptions.provider_server import ProviderServer
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
 
 ApiClient = Callable[[User | None], Client]
 

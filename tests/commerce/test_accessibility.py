@@ -9,24 +9,24 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import running_chromium
-from tests.commerce.moderation.desk import PATIENCE_MS, QUEUE, Desk
-from tests.commerce.served import manage, served_shop
+from tests.commerce.live_server import manage, served_shop
+from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, Desk
 
 FILL = """
 from commerce.catalog.models import Product
-from commerce.descriptions.jobs import Wishes, create_job
+from commerce.descriptions.jobs.services import DescriptionOptions, create_job
 from commerce.moderation.models import Case
 from django.utils import timezone
 from shared.accounts.models import User
-from tests.commerce.descriptions.writing import draft_for
-from tests.commerce.moderation.filling import appeal_some, decide_some, fill
+from tests.commerce.descriptions.drafts import make_draft
+from tests.commerce.moderation.sample_queue import appeal_some, decide_some, fill
 admin = User.objects.filter(role="SUPER_ADMIN").earliest("pk")
 fill(20)
 decide_some(6, admin)
 appeal_some(1)
 product = Product.objects.earliest("pk")
-draft = draft_for(product, admin)
-job = create_job(author=admin, product_ids=[product.pk], wishes=Wishes(), now=timezone.now())
+draft = make_draft(product, admin)
+job = create_job(author=admin, product_ids=[product.pk], options=DescriptionOptions(), now=timezone.now())
 case = Case.objects.filter(state="appealed").first()
 print(product.pk, draft.pk, job.pk, case.pk)
 """
@@ -57,7 +57,7 @@ PAGES = {
     "a day of the dashboard without orders": f"{DASHBOARD}?from=2001-01-01&to=2001-01-01",
 }
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.no_database]
 
 
 @pytest.fixture(scope="module")

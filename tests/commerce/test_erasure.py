@@ -16,14 +16,15 @@ from commerce.orders.models import Order
 from commerce.orders.services import request_refund
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
-from shared.accounts.erasure import erase_person, export_person
 from shared.accounts.models import User
+from shared.accounts.personal_data.erasure import erase_person
+from shared.accounts.personal_data.export import export_person
 from shared.api.errors import ApiError
 from tests.commerce.attachments.conftest import Upload, files_in, upload  # noqa: F401  a fixture
 from tests.commerce.attachments.samples import pdf_file
-from tests.commerce.moderation.reporting import decide, report, reporter
-from tests.commerce.orders.buying import buy, make_goods, move
-from tests.commerce.reviews.writing import ask, review
+from tests.commerce.moderation.factories import decide, report, reporter
+from tests.commerce.orders.factories import buy, make_goods, move
+from tests.commerce.reviews.factories import ask, review
 from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 STREET = {"street_address": "1 Rue de Rivoli", "city": "Paris", "zip": "75001", "country": "FR"}

@@ -14,7 +14,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEPLOY = REPOSITORY / "deploy"
-LEFT_OVER_S = 5  # shared.serving.server: after the drain, for what does not heed it
+LEFT_OVER_S = 5  # shared.serving.server.uvicorn_server: after the drain, for what does not heed it
 
 _METRIC_MAKERS = {
     "Counter": "counter", "CounterMetricFamily": "counter", "_counter": "counter",

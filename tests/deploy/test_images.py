@@ -89,7 +89,11 @@ def test_server_and_host_meet_in_one_folder():
             "inference.config.asgi,inference.config.celery,inference.batches.tasks,inference.webhooks.tasks,"
             "inference.openai_batches.tasks,inference.files.tasks",
         ),
-        ("engine", OF_THE_SERVER, "inference.engine.host,inference.engine.loading,inference.engine.gguf_model"),
+        (
+            "engine",
+            OF_THE_SERVER,
+            "inference.engine.host,inference.engine.host.loading,inference.engine.formats.gguf_weights",
+        ),
     ],
 )
 def test_an_image_does_without_what_it_does_not_install(installed: str, absent: str, wanted: str, tmp_path: Path):

@@ -20,10 +20,10 @@ import yaml
 from steps.keeping import _copy_tree
 from steps.terminal import Failed
 
-from tests.commerce.served import REPOSITORY, ServedShop, make_shop, manage, shop_environment, start_server, url_of
+from tests.commerce.live_server import REPOSITORY, ServedShop, make_shop, manage, shop_environment, start_server, url_of
 from tests.deploy.conftest import DEPLOY
 from tests.faults.test_database import add_address, own_id
-from tests.inference.served import run_manage
+from tests.inference.running_server import run_manage
 from tests.postgresql import LocalPostgresql, find_binaries
 
 COUNTS = """

@@ -41,7 +41,9 @@ def test_every_test_of_the_tree_is_in_a_run():
 
 
 def test_a_given_path_is_run_where_it_belongs():
-    chosen = {test_run.name: test_run.chosen(["tests/shared/serving/test_asgi.py::test_x"]) for test_run in TEST_RUNS}
+    chosen = {
+        test_run.name: test_run.chosen(["tests/shared/serving/asgi/test_wrapper.py::test_x"]) for test_run in TEST_RUNS
+    }
     assert {name for name, paths in chosen.items() if paths} == {
         "commerce on SQLite",
         "commerce on PostgreSQL",

@@ -16,8 +16,8 @@ from django.db import close_old_connections  # noqa: E402 - what needs Django's 
 from django.utils import timezone  # noqa: E402
 
 from commerce.catalog.models import Product  # noqa: E402
-from commerce.orders.pricing import WantedLine  # noqa: E402
-from commerce.orders.services import Delivery, place_order  # noqa: E402
+from commerce.orders.pricing import RequestedLine  # noqa: E402
+from commerce.orders.services import DeliveryDetails, place_order  # noqa: E402
 from shared.accounts.models import User  # noqa: E402
 from shared.accounts.roles import Role  # noqa: E402
 
@@ -25,10 +25,10 @@ from shared.accounts.roles import Role  # noqa: E402
 def place(count: int, told: Counter[str]) -> None:
     customer = User.objects.filter(role=Role.CUSTOMER)[0]
     product = Product.objects.public().filter(product_type=Product.Kind.SIMPLE).order_by("pk")[0]
-    lines = [WantedLine(product_id=product.pk, quantity=1)]
+    lines = [RequestedLine(product_id=product.pk, quantity=1)]
     for _ in range(count):
         try:
-            place_order(customer=customer, lines=lines, delivery=Delivery(), now=timezone.now())
+            place_order(customer=customer, lines=lines, delivery=DeliveryDetails(), now=timezone.now())
             told["placed"] += 1
         except Exception as error:  # a thread that ended in silence would tell nothing
             told[f"{type(error).__name__}: {error}"] += 1

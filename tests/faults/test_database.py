@@ -18,7 +18,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.commerce.served import REPOSITORY, ServedShop, copy_shop, served_shop, shop_environment, start_server, url_of
+from tests.commerce.live_server import (
+    REPOSITORY,
+    ServedShop,
+    copy_shop,
+    served_shop,
+    shop_environment,
+    start_server,
+    url_of,
+)
 
 THREADS = (8, 1, 1)  # of each process
 LOCK_PATIENCE_S = 8  # of a server that wants to write

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.commerce.served import ServedShop, make_shop, shop_environment, start_server, url_of
+from tests.commerce.live_server import ServedShop, make_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
 from tests.faults.test_database import add_address, own_id, stored
 

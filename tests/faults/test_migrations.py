@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commerce.served import REPOSITORY, make_shop, shop_environment
+from tests.commerce.live_server import REPOSITORY, make_shop, shop_environment
 from tests.faults.conftest import StartPostgresql
 
 # Every app of ours as far back as no other goes as a whole with it, newest first, and forth again; prints how many rows

@@ -16,14 +16,27 @@ import psycopg
 import pytest
 from websockets.asyncio.client import connect
 
-from shared.serving.local_redis import LocalRedis
-from tests.commerce.served import ServedShop, make_shop, shop_environment, start_server, url_of
+from shared.serving.processes.local_redis import LocalRedis
+from tests.commerce.live_server import ServedShop, make_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
 from tests.faults.test_database import add_address, own_id
-from tests.inference.batches.workers import all_results, attempts, ended, running_worker, status, submit
+from tests.inference.batches.workers import (
+    get_attempts,
+    get_results,
+    get_status,
+    running_worker,
+    submit_batch,
+    wait_until_ended,
+)
 from tests.inference.engine.processes import running_host
-from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, served_stoa
-from tests.inference.sockets import address, hear, hear_the_rest, say, signed_in
+from tests.inference.running_server import TALKER_CONFIG, RunningServer, add_model, running_server
+from tests.inference.websocket_client import (
+    authenticated_websocket,
+    receive_message,
+    receive_until_closed,
+    send_messages,
+    websocket_url,
+)
 from tests.postgresql import LocalPostgresql
 
 MAY_TAKE_S = 60
@@ -68,12 +81,12 @@ def shop_on(database: LocalPostgresql) -> Iterator[ServedShop]:
 
 
 @contextmanager
-def talker_on(database: LocalPostgresql, **more: str) -> Iterator[ServedStoa]:
+def talker_on(database: LocalPostgresql, **more: str) -> Iterator[RunningServer]:
     with tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
         models_dir = Path(home) / "models"
         add_model(models_dir, "talker", dict(TALKER_CONFIG))
         extra = {"DATABASE_URL": database.url} | more
-        with served_stoa(Path(home), host.run_dir, models_dir, load=["talker"], extra=extra) as stoa:
+        with running_server(Path(home), host.run_dir, models_dir, load=["talker"], extra=extra) as stoa:
             yield stoa
 
 
@@ -149,24 +162,24 @@ def test_d4_sockets_outlive_their_database(start_postgresql: StartPostgresql):
         asyncio.run(_speak_while_it_ends(stoa, database))
 
 
-async def _speak_while_it_ends(stoa: ServedStoa, database: LocalPostgresql) -> None:
+async def _speak_while_it_ends(stoa: RunningServer, database: LocalPostgresql) -> None:
     asked = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak", "max_tokens": 3, "stream": False}
-    async with signed_in(stoa) as client:
+    async with authenticated_websocket(stoa) as client:
         await asyncio.to_thread(database.crash)
-        await say(client, asked)
-        refused = await hear(client)
+        await send_messages(client, asked)
+        refused = await receive_message(client)
         assert (refused["code"], refused["details"]) == (
             "INFERENCE_FAILED",
             {"reason": "unavailable", "retry_after": 2},
         )
-        async with connect(address(stoa)) as late:
-            await say(late, {"type": "auth", "token": stoa.keys["SUPER_ADMIN"]})
-            frames, code = await hear_the_rest(late)
+        async with connect(websocket_url(stoa)) as late:
+            await send_messages(late, {"type": "auth", "token": stoa.keys["SUPER_ADMIN"]})
+            frames, code = await receive_until_closed(late)
         assert ([frame["code"] for frame in frames], code) == (["INFERENCE_FAILED"], 1013)
         await asyncio.to_thread(database.launch)
         await asyncio.to_thread(eventually, stoa.url, "/readyz", 200)
-        await say(client, asked)
-        assert (await hear(client))["type"] == "complete"
+        await send_messages(client, asked)
+        assert (await receive_message(client))["type"] == "complete"
 
 
 @pytest.mark.timeout(900)
@@ -180,9 +193,9 @@ def test_d4_a_batch_and_its_worker_outlive_their_database(
         talker_on(database, REDIS_URL=broker.url) as stoa,
         running_worker(stoa) as worker,
     ):
-        batch_id, done = submit(stoa, *["speak"] * count), 0
+        batch_id, done = submit_batch(stoa, *["speak"] * count), 0
         for ends in range(1, 6 if whole else 2):
-            while (now := status(stoa, batch_id)["completed"]) <= done:
+            while (now := get_status(stoa, batch_id)["completed"]) <= done:
                 time.sleep(0.05)
             done = now
             database.crash()
@@ -191,16 +204,16 @@ def test_d4_a_batch_and_its_worker_outlive_their_database(
             eventually(stoa.url, "/readyz", 200)
             print(f"D4: the database ended for {seconds} s at {done} of {count}, {ends}")
         began = time.monotonic()
-        told = ended(stoa, batch_id, seconds=300)
+        told = wait_until_ended(stoa, batch_id, seconds=300)
 
         assert (told["status"], told["completed"], told["failed"]) == ("completed", count, 0)
-        assert [result["id"] for result in all_results(stoa, batch_id)] == [f"r{place}" for place in range(count)]
+        assert [result["id"] for result in get_results(stoa, batch_id)] == [f"r{place}" for place in range(count)]
         assert worker.process.poll() is None
-        again = sum(attempts(stoa, batch_id)) - count
+        again = sum(get_attempts(stoa, batch_id)) - count
         print(f"D4: all done {time.monotonic() - began:.1f} s after the database was back, {again} computed again")
 
 
-def pid_of_talker(stoa: ServedStoa) -> int:
+def pid_of_talker(stoa: RunningServer) -> int:
     return asyncio.run(stoa.pid("talker"))
 
 

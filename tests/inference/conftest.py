@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.inference.served import ServedStoa, served_fakes
+from tests.inference.running_server import RunningServer, running_server_with_fake_models
 
 
 @pytest.fixture(scope="session")
-def stoa() -> Iterator[ServedStoa]:
+def stoa() -> Iterator[RunningServer]:
     """A running server with fake models."""
-    with served_fakes("idle", "slow-one", "broken-one") as served:
+    with running_server_with_fake_models("idle", "slow-one", "broken-one") as served:
         yield served

@@ -11,23 +11,24 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 from pytest_django import Settings
 
-from inference.batches.leases import claim, open_lease
 from inference.batches.models import Batch, BatchRequest, BatchResult
-from inference.batches.outcomes import Outcome, store
 from inference.batches.services import NewRequest, create_batch
+from inference.batches.worker.leases import acquire_lease, claim_requests
+from inference.batches.worker.recording import RequestOutcome, record_outcomes
 from inference.engine import Usage
 from inference.files.models import StoredFile
 from inference.files.services import sweep_files, upload_file
 from inference.openai_batches.models import FileBatch
 from inference.openai_batches.services import create_file_batch
-from inference.protocol.openai_batches import BatchBody
+from inference.protocol.openai.batches import OpenAIBatchCreateRequest
 from inference.usage.models import DailyUsage
 from inference.usage.services import record_usage
 from inference.webhooks.models import Delivery, Endpoint
 from inference.webhooks.services import BATCH_COMPLETE, announce, create_endpoint
 from shared.accounts.authentication import Principal
-from shared.accounts.erasure import erase_person, export_person
 from shared.accounts.models import User
+from shared.accounts.personal_data.erasure import erase_person
+from shared.accounts.personal_data.export import export_person
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from shared.api.errors import ApiError
@@ -60,11 +61,13 @@ def left_behind(person: User) -> Batch:
     now = timezone.now()
     requests = [NewRequest(f"r{n}", json.dumps({"id": f"r{n}", "prompt": SAID})) for n in range(3)]
     batch = create_batch(user=person, kind=Batch.Kind.NATIVE, model_id="m", requests=requests, now=now)
-    lease_id = open_lease(batch_pk=batch.pk, worker="w", now=now)
+    lease_id = acquire_lease(batch_pk=batch.pk, worker="w", now=now)
     assert lease_id
-    first = claim(lease_id=lease_id, batch_pk=batch.pk, most=1)[0]
-    done = Outcome(request=first.pk, answer=json.dumps({"choices": [SAID]}), prompt_tokens=3, completion_tokens=4)
-    assert store(lease_id=lease_id, batch_pk=batch.pk, outcomes=[done], now=now)
+    first = claim_requests(lease_id=lease_id, batch_pk=batch.pk, limit=1)[0]
+    done = RequestOutcome(
+        request=first.pk, answer=json.dumps({"choices": [SAID]}), prompt_tokens=3, completion_tokens=4
+    )
+    assert record_outcomes(lease_id=lease_id, batch_pk=batch.pk, outcomes=[done], now=now)
     upload_file(owner=person, content=SimpleUploadedFile("wish.jsonl", SAID.encode()), now=now)
     create_endpoint(user=person, url="https://8.8.8.8/ada", events=[BATCH_COMPLETE], is_enabled=True, now=now)
     announce(user=person, url=None, event=BATCH_COMPLETE, data={}, now=now)
@@ -102,14 +105,14 @@ def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: 
 
 
 def test_a_worker_that_comes_back_with_a_result_of_theirs_is_told_that_it_is_over(person: User, left_behind: Batch):
-    lease_id = open_lease(batch_pk=left_behind.pk, worker="late", now=timezone.now())
+    lease_id = acquire_lease(batch_pk=left_behind.pk, worker="late", now=timezone.now())
     assert lease_id
-    [late] = claim(lease_id=lease_id, batch_pk=left_behind.pk, most=1)
+    [late] = claim_requests(lease_id=lease_id, batch_pk=left_behind.pk, limit=1)
 
     erase_person(user=person, actor=None, now=timezone.now())
 
-    outcome = Outcome(request=late.pk, answer='{"choices": []}')
-    assert not store(lease_id=lease_id, batch_pk=left_behind.pk, outcomes=[outcome], now=timezone.now())
+    outcome = RequestOutcome(request=late.pk, answer='{"choices": []}')
+    assert not record_outcomes(lease_id=lease_id, batch_pk=left_behind.pk, outcomes=[outcome], now=timezone.now())
     assert not BatchResult.objects.exists()
 
 
@@ -139,7 +142,7 @@ def test_a_wrong_file_whose_owner_is_erased_while_it_is_checked_makes_no_batch(
     file = upload_file(owner=asking, content=SimpleUploadedFile("wish.jsonl", SAID.encode()), now=now)
 
     monkeypatch.setattr(default_storage, "open", lambda path: ErasesItsReader(person))
-    body = BatchBody(
+    body = OpenAIBatchCreateRequest(
         input_file_id=file.file_id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"a": SAID}
     )
     with pytest.raises(ApiError, match="deactivated"):

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from inference.batches.intake import read_batch
+from inference.batches.submission import parse_batch
 from inference.engine import EngineError
-from inference.engine.gguf_header import read_gguf_header
-from inference.engine.safetensors_header import read_safetensors_header
-from inference.protocol.websocket import parse_frame
-from inference.webhooks.destinations import BadDestination, parse_destination
+from inference.engine.formats.gguf_header import read_gguf_header
+from inference.engine.formats.safetensors_header import read_safetensors_header
+from inference.protocol.native.websocket import parse_client_message
+from inference.webhooks.destinations import InvalidDestination, parse_destination
 from shared.api.errors import ApiError
-from shared.api.json import parse_json
+from shared.api.parsers import parse_json
+
+pytestmark = pytest.mark.no_database
 
 Reader = Callable[[bytes, Path], object]
 
@@ -61,10 +63,10 @@ BATCH = (
 )
 READERS: dict[str, tuple[Reader, bytes]] = {
     "a body in JSON": (lambda data, _: parse_json(data), FRAME),
-    "a frame of the WebSocket": (lambda data, _: parse_frame(parse_json(data)), FRAME),
-    "a batch": (lambda data, _: read_batch(data), BATCH),
+    "a frame of the WebSocket": (lambda data, _: parse_client_message(parse_json(data)), FRAME),
+    "a batch": (lambda data, _: parse_batch(data), BATCH),
     "an address of a webhook": (
-        lambda data, _: parse_destination(data.decode("utf-8", "replace"), allowed=frozenset({"shop.example:8000"})),
+        lambda data, _: parse_destination(data.decode("utf-8", "replace"), allowlist=frozenset({"shop.example:8000"})),
         b"https://hooks.example.com:443/a/b?c=%20d",
     ),
     "a safetensors header": (in_a_file(read_safetensors_header), tensors()),
@@ -104,7 +106,7 @@ def test_x7_a_reader_answers_or_refuses_whatever_it_is_given(name: str, tmp_path
         data = mutated(right, chance)
         try:
             read(data, tmp_path)
-        except (ApiError, EngineError, BadDestination):
+        except (ApiError, EngineError, InvalidDestination):
             refused += 1
         except Exception as crash:  # what was given is what tells
             pytest.fail(f"{type(crash).__name__}: {crash} at {data!r}")

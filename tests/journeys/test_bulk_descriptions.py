@@ -20,8 +20,8 @@ WHOLE_LIMIT_S = 1200
 MOST = 200  # of a job
 GOODS = """
 from django.utils import timezone
-from commerce.demo.whole import seed_goods
-seed_goods(seed=7, now=timezone.now())
+from commerce.demo.full import seed_catalog
+seed_catalog(seed=7, now=timezone.now())
 """
 WORKERS = ("commerce.config.celery", "inference.config.celery")
 ENDED = ("completed", "cancelled", "failed")

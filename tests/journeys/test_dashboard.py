@@ -17,7 +17,7 @@ import httpx2
 import pytest
 from websockets.asyncio.client import connect
 
-from shared.serving.children import dies_with_parent
+from shared.serving.processes.child_processes import die_with_parent
 from tests.running_stoa import CHECKOUT, RunningStoa
 
 MODEL = "stoa-describer"
@@ -87,7 +87,7 @@ def prometheus(stoa: RunningStoa, tmp_path: Path) -> Iterator[str]:
             [found, *options, f"--web.listen-address={address}"],
             stdout=log,
             stderr=log,
-            preexec_fn=dies_with_parent(),
+            preexec_fn=die_with_parent(),
         )
     yield f"http://{address}"
     process.terminate()

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings as configured
 
+pytestmark = pytest.mark.no_database
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOUND = {
     "SECRET_KEY": secrets.token_urlsafe(48),

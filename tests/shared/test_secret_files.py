@@ -9,6 +9,8 @@ import pytest
 
 from shared.secret_files import can_be_guessed, read_or_make_secret
 
+pytestmark = pytest.mark.no_database
+
 
 def test_a_secret_is_made_once_and_read_again(tmp_path: Path) -> None:
     secret = read_or_make_secret(tmp_path / "a.key")

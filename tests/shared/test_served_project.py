@@ -13,6 +13,8 @@ from django.conf import settings
 
 from tests.shared.serving.conftest import CHECKOUT, Served
 
+pytestmark = pytest.mark.no_database
+
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "django", "serve", *arguments]

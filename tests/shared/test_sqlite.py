@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.no_database]
 
 
 @pytest.fixture(autouse=True)

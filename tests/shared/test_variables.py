@@ -14,6 +14,8 @@ from shared.environment import KNOWN_STOA_NAMES, byte_count, env, mail_server, r
 from shared.serving.management.commands import settings as settings_command
 from shared.variables import VARIABLES, table
 
+pytestmark = pytest.mark.no_database
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = [file for folder in ("shared", "commerce", "inference") for file in (REPOSITORY / folder).rglob("*.py")]
 OF_LIBRARIES = {"DJANGO_SETTINGS_MODULE", "TMPDIR", "HF_ENDPOINT", "HF_TOKEN", "NO_COLOR"}

@@ -1,1 +1,1 @@
-"""`base` for one machine on loopback, `dev` and `test` on it, `production` for a server that others reach."""
+"""Settings modules: `base` for one machine on the loopback interface, `dev`, `test` and `production`."""

@@ -1,15 +1,16 @@
-"""The shop's settings, complete and safe for one machine on loopback."""
+"""Settings of the shop, complete and safe for one machine on the loopback interface."""
 
 from datetime import timedelta
 
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 
+from commerce.config.openapi.common_texts import INTRODUCTION
 from commerce.config.settings.s3 import s3_storage
 from commerce.config.settings.webhook_secrets import webhook_secret
 from commerce.config.settings.zones import time_zone
 from shared.environment import env
-from shared.serving.broker import broker_url, queue_type, transport_options
+from shared.serving.processes.broker import broker_url, queue_type, transport_options
 from shared.settings import *  # noqa: F403
 from shared.settings import (
     DATABASES,
@@ -45,32 +46,36 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     *MIDDLEWARE,
-    "shared.api.page_middleware.LocaleMiddleware",
-    "shared.api.idempotent_requests.IdempotencyMiddleware",  # last: the view runs inside it
+    "shared.api.middleware.pages.PageLocaleMiddleware",
+    "shared.accounts.middleware.idempotency.IdempotencyMiddleware",  # last: the view runs inside it
 ]
-LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # of the admin's pages
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # of the admin pages
 
 if DATABASES["default"]["ENGINE"] == "shared.sqlite":
-    # What an INSERT OR REPLACE replaces is deleted, and counted as such by the triggers of the figures.
+    # The rows that INSERT OR REPLACE replaces fire delete triggers, on which analytics relies.
     DATABASES["default"]["OPTIONS"]["init_command"] += " PRAGMA recursive_triggers=ON;"
 
-# Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
+# Cookies ignore ports: with the same names, the two projects' admins would sign each other out.
 SESSION_COOKIE_NAME = "stoa_commerce_session"
 CSRF_COOKIE_NAME = "stoa_commerce_csrf"
 
 REST_FRAMEWORK = REST_FRAMEWORK | {
-    "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ",  # as the shop's clients know it
-    "DEFAULT_SCHEMA_CLASS": "commerce.config.auto_schema.ShopSchema",
-    "DEFAULT_PERMISSION_CLASSES": ["shared.accounts.permissions.SignedIn"],  # not keys with a few named permissions
-    "DEFAULT_FILTER_BACKENDS": ["shared.api.listing.ListQueryBackend"],
+    "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%fZ",  # the format that existing clients parse
+    "DEFAULT_SCHEMA_CLASS": "commerce.config.openapi.auto_schema.CommerceAutoSchema",
+    "DEFAULT_PERMISSION_CLASSES": [
+        "shared.accounts.permissions.IsSignedIn"
+    ],  # excludes API keys with single permissions
+    "DEFAULT_FILTER_BACKENDS": ["shared.api.lists.filters.ListFilterBackend"],
 }
 API_ERROR_BODY = "commerce.config.errors.error_body"
 STATIC_ROOT = VAR_DIR / "commerce-static"
 
 SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
-    "SCHEMA_PATH_PREFIX": "/api",  # whatever else is served beside it
+    "SCHEMA_PATH_PREFIX": "/api",
     "TITLE": "Stoa commerce",
-    "VERSION": "1.0.0",
+    "VERSION": VERSION,
+    "DESCRIPTION": INTRODUCTION,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "ProductStatus": "commerce.catalog.models.Product.Status",
         "ProductKind": "commerce.catalog.models.Product.Kind",
@@ -80,54 +85,54 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "commerce.config.schema.add_errors",
-        "commerce.config.examples.add_examples",
+        "commerce.config.openapi.common_texts.describe_common_fields",
+        "commerce.config.openapi.error_responses.add_errors",
+        "commerce.config.openapi.examples.add_examples",
     ],
 }
 
-# On every order: its tax, in hundredths of a percent of what is taxable (1900 is 19 %), and what its delivery costs, in
-# minor units of the order's currency.
+# Sales tax of the taxable products in hundredths of a percent (1900 is 19 %), and the delivery fee of an order in minor
+# units of its currency.
 TAX_RATE = env.int("STOA_TAX_RATE")
 DELIVERY_FEE = env.int("STOA_DELIVERY_FEE")
 
-# In which zone the days and months of the figures begin; a change makes them anew.
+# Time zone of the days and months in analytics; a change starts a rebuild.
 ANALYTICS_TIME_ZONE = time_zone(env, "STOA_ANALYTICS_TIME_ZONE")
 
-# A minute and a user.
+# Rate limits, per minute and user.
 CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT")
 UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT")
 DELETE_LIMIT = env.int("STOA_DELETE_LIMIT")
 
-# How many trusted people must report something before it is hidden on its own (0: never), how long a decision can be
-# undone, and how long an author may appeal once they are told.
+# Number of trusted reporters after which content is hidden automatically (0: never), how long a decision can be undone,
+# and how long after its notice an author may appeal.
 MODERATION_AUTO_HIDE_AFTER = env.int("STOA_MODERATION_AUTO_HIDE_AFTER")
 MODERATION_UNDO_WINDOW = timedelta(minutes=env.int("STOA_MODERATION_UNDO_MINUTES"))
 MODERATION_APPEAL_WINDOW = timedelta(days=env.int("STOA_MODERATION_APPEAL_DAYS"))
 
-# The files of attachments: in a folder of this machine, or in an S3 bucket.
+# Storage of attachments: a folder of this machine or an S3 bucket.
 STORAGE = env.str("STOA_STORAGE")
 MEDIA_ROOT = env.str("STOA_MEDIA_ROOT") or VAR_DIR / "media"
 MEDIA_URL = "/media/"
 if STORAGE == "s3":
-    S3_PUBLIC_URL = env.str("STOA_S3_PUBLIC_URL")  # where the bucket is read by anybody, such as a CDN
+    S3_PUBLIC_URL = env.str("STOA_S3_PUBLIC_URL")  # public URL of the bucket, such as a CDN
     MEDIA_URL = f"{S3_PUBLIC_URL.rstrip('/')}/" if S3_PUBLIC_URL else MEDIA_URL
     STORAGES = STORAGES | {"default": s3_storage(env)}
 elif STORAGE == "files":
-    # What is written again is what an earlier try left half done; no two attachments share a folder.
+    # A file is overwritten only by a retry after a crash: no two attachments share a folder.
     file_options = {"allow_overwrite": True}
     STORAGES = STORAGES | {"default": STORAGES["default"] | {"OPTIONS": file_options}}
 else:
     raise ImproperlyConfigured(f"STOA_STORAGE is {STORAGE!r}: set it to files or s3.")
-FILE_UPLOAD_HANDLERS = ["shared.api.upload_handler.NamelessUploadHandler"]  # never in memory
+FILE_UPLOAD_HANDLERS = ["shared.serving.files.upload_handler.UnnamedFileUploadHandler"]  # never buffers files in memory
 DATA_UPLOAD_MAX_NUMBER_FILES = 50
-CLAMD = env.str("STOA_CLAMD")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: no scan
-# One upload carries up to ten files. Its body alone may be larger than MAX_BODY_BYTES, and only from who is signed in.
-LARGEST_FILE_BYTES = 10 * 1024 * 1024
-MOST_FILES = 10
-MAX_UPLOAD_BYTES = MOST_FILES * LARGEST_FILE_BYTES + 1024 * 1024
+CLAMD = env.str("STOA_CLAMD")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: files are not scanned
+# The body of an upload by a signed-in user is the only one that may exceed MAX_BODY_BYTES.
+MAX_FILE_BYTES = 10 * 1024 * 1024
+MAX_UPLOAD_FILES = 10
+MAX_UPLOAD_BYTES = MAX_UPLOAD_FILES * MAX_FILE_BYTES + 1024 * 1024
 
-# Celery, on the server of STOA_BROKER_URL or REDIS_URL; without one there is no worker, and what it would do is done at
-# once.
+# Celery on the broker of STOA_BROKER_URL or REDIS_URL. Without a broker there is no worker, and tasks run at once.
 CELERY_BROKER_URL = broker_url(REDIS_URL, env.str("STOA_BROKER_URL"))
 CELERY_TASK_DEFAULT_QUEUE = "commerce"
 CELERY_TASK_DEFAULT_QUEUE_TYPE = queue_type(CELERY_BROKER_URL)
@@ -139,23 +144,23 @@ CELERY_TASK_TIME_LIMIT = 150
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-commerce:", most_seconds=30)
+CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-commerce:", max_seconds=30)
 
-# Without a worker the server looks after the figures itself, and has SQLite look at its tables.
+# Without a worker the server itself keeps analytics up to date and refreshes SQLite's statistics.
 if not CELERY_BROKER_URL:
-    SERVER_ROUNDS = {
-        "commerce.analytics.tasks.keep_up": 10.0,
-        "commerce.analytics.tasks.reconcile": 600.0,
+    SERVER_PERIODIC_TASKS = {
+        "commerce.analytics.tasks.run_maintenance": 10.0,
+        "commerce.analytics.tasks.reconcile_nightly": 600.0,
         "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
     }
 
-# Any OpenAI-compatible server; the default is Stoa's own inference service with its built-in model.
+# Any OpenAI-compatible server; the default is Stoa's inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL")
-# How many descriptions a shop may ask for in a day of UTC; 0: any number.
+# Maximum number of descriptions per shop and UTC day; 0: unlimited.
 DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY")
-# With what the model server signs its word that a batch has ended. Without it the shop asks every few seconds.
+# Secret with which the model server signs webhooks about finished batches. Without it the shop polls every few seconds.
 DESCRIPTIONS_WEBHOOK_SECRET = webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
 
 UNFOLD = {

@@ -1,4 +1,4 @@
-"""Development on one machine: as `base`, with readable logs."""
+"""Settings for development: `base` with readable logs."""
 
 from commerce.config.settings.base import *  # noqa: F403
 from shared.observability.logging import logging_config

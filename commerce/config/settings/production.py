@@ -1,4 +1,4 @@
-"""A server that others reach: nothing is made up, everything is given, and only https is spoken."""
+"""Settings for production: required values have no defaults, and only HTTPS is served."""
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -10,15 +10,19 @@ require_production_environment()
 if not env.str("STOA_EMAIL_URL"):
     raise ImproperlyConfigured(
         "STOA_EMAIL_URL must name a mail server in production, as in smtp+tls://user:password@mail.example:587: "
-        "without one, the links that set new passwords would be printed."
+        "without one, password links would be printed to the log."
     )
 
 for name in ("STOA_EMAIL_FROM", "STOA_EMAIL_LINKS"):
     if "localhost" in env.str(name):
-        raise ImproperlyConfigured(f"{name} must be set in production: letters come from it, or lead there.")
+        raise ImproperlyConfigured(f"{name} must be set in production: e-mails are sent from it or link to it.")
 
 SECURE_SSL_REDIRECT = True
-SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$"]  # probes and Prometheus come from inside, without TLS
+SECURE_REDIRECT_EXEMPT = [
+    r"^livez$",
+    r"^readyz$",
+    r"^metrics$",
+]  # probes and Prometheus use the internal network without TLS
 SECURE_HSTS_SECONDS = 365 * 24 * 3600
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True

@@ -1,4 +1,4 @@
-"""S3 as the place of attachments, from its own settings."""
+"""The S3 storage of attachments from environment variables."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from shared.s3 import s3_options
 
 
 def s3_storage(env: Env) -> dict[str, Any]:
-    """The entry of STORAGES. Raises ImproperlyConfigured without a bucket."""
+    """Return the entry of STORAGES. Raises ImproperlyConfigured without a bucket."""
     bucket = env.str("STOA_S3_BUCKET")
     if not bucket:
         raise ImproperlyConfigured("STOA_STORAGE is s3: set STOA_S3_BUCKET to the name of the bucket.")

@@ -1,4 +1,4 @@
-"""Secrets with which others sign what they send us."""
+"""Webhook signing secrets from environment variables."""
 
 import base64
 import binascii
@@ -7,23 +7,25 @@ from django.core.exceptions import ImproperlyConfigured
 from environ import Env
 
 PREFIX = "whsec_"
-FEWEST_BYTES = 24  # as Standard Webhooks has it: of fewer, and of none, a signature could be guessed
+MIN_SECRET_BYTES = 24  # required by Standard Webhooks
 
 
 def webhook_secret(env: Env, name: str) -> str:
-    """A secret in the form of Standard Webhooks, or "" where none is given. Raises ImproperlyConfigured for any other
-    text, without a word of it."""
+    """Return a secret in the format of Standard Webhooks, or "" if the variable is empty.
+
+    Raises ImproperlyConfigured for any other text, without quoting it.
+    """
     secret = str(env.str(name))
-    if secret and _size(secret) < FEWEST_BYTES:
+    if secret and _size(secret) < MIN_SECRET_BYTES:
         raise ImproperlyConfigured(
-            f"{name} is no webhook secret: give the one that the model server shows, {PREFIX} and base64 of at least "
-            f"{FEWEST_BYTES} bytes."
+            f"{name} is not a webhook secret: set it to the one that the model server shows, {PREFIX} and base64 of "
+            f"at least {MIN_SECRET_BYTES} bytes."
         )
     return secret
 
 
 def _size(secret: str) -> int:
-    """In bytes; 0 for what is no secret."""
+    """Return the size of the secret in bytes, or 0 if it has another format."""
     try:
         return len(base64.b64decode(secret.removeprefix(PREFIX), validate=True)) if secret.startswith(PREFIX) else 0
     except binascii.Error:

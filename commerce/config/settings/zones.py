@@ -1,17 +1,17 @@
-"""Time zones from the environment."""
+"""Time zones from environment variables."""
 
 from zoneinfo import available_timezones
 
 from django.core.exceptions import ImproperlyConfigured
 from environ import Env
 
-# PostgreSQL takes these names for abbreviations, which know no summer time.
+# PostgreSQL reads these names as abbreviations, which have no daylight saving time.
 ABBREVIATIONS = {"CET", "EET", "MET", "WET"}
 
 
 def time_zone(env: Env, name: str) -> str:
-    """The name of a zone, UTC unless one is given. Raises ImproperlyConfigured for any other."""
+    """Return the name of a time zone. Raises ImproperlyConfigured for an unknown one."""
     zone = str(env.str(name))
     if zone not in available_timezones() - ABBREVIATIONS:
-        raise ImproperlyConfigured(f"{name} is {zone!r}: name a time zone, as in Europe/Dublin.")
+        raise ImproperlyConfigured(f"{name} is {zone!r}: set it to a time zone such as Europe/Dublin.")
     return zone

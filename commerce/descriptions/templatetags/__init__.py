@@ -1,1 +1,1 @@
-"""What the product form's template asks of descriptions."""
+"""Template tags of the product form."""

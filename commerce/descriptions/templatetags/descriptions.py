@@ -1,4 +1,4 @@
-"""The part of the product form that writes descriptions."""
+"""Template tag of the description writer on the product form."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ from django.template import Library
 from django.utils import timezone
 
 from commerce.catalog.models import Product
-from commerce.descriptions import allowances
-from commerce.descriptions.admin_words import LENGTHS, TONES
-from commerce.descriptions.allowances import Holder
+from commerce.descriptions import quotas
 from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.options import LENGTHS, TONES
+from commerce.descriptions.quotas import QuotaOwner
 
-SHOWN_DRAFTS = 5
+MAX_SHOWN_DRAFTS = 5
 
 register = Library()
 
 
 @register.inclusion_tag("descriptions/_writer.html")
 def description_writer(product: Product) -> dict[str, Any]:
-    """For a product that is saved already."""
+    """Return the context of the writer for a saved product."""
     drafts = DescriptionDraft.objects.filter(product=product).open().order_by("-created_at", "-id")
     return {
         "product": product,
-        "drafts": drafts[:SHOWN_DRAFTS],
-        "allowance": allowances.read(holder=Holder(shop_id=product.shop_id), now=timezone.now()),
+        "drafts": drafts[:MAX_SHOWN_DRAFTS],
+        "quota": quotas.get_status(owner=QuotaOwner(shop_id=product.shop_id), now=timezone.now()),
         "tones": TONES.items(),
         "lengths": LENGTHS.items(),
     }

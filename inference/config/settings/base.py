@@ -5,12 +5,12 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from inference.engine import Policy
+from inference.config.settings.webhook_receivers import read_webhook_receivers
+from inference.engine import HostOptions
 from inference.remote.configuration import RemoteModel, read_remote_models
-from inference.webhooks.destinations import read_allowed
 from shared.environment import byte_count, env
 from shared.s3 import s3_options
-from shared.serving.broker import broker_url, last_of_all, queue_type, transport_options
+from shared.serving.processes.broker import broker_url, lowest_priority_routes, queue_type, transport_options
 from shared.settings import *  # noqa: F403
 from shared.settings import (
     MIDDLEWARE,
@@ -52,7 +52,7 @@ STATIC_ROOT = VAR_DIR / "inference-static"
 SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "TITLE": "Stoa inference",
     "VERSION": VERSION,
-    "POSTPROCESSING_HOOKS": ["inference.config.schema.add_operations"],
+    "POSTPROCESSING_HOOKS": ["inference.config.openapi.add_operations"],
 }
 
 # Folders of models (downloads go into the first); what is loaded at first; where the model host's sockets are.
@@ -67,14 +67,14 @@ COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR") or VAR_DIR / "compiled")  # pri
 START_HOST = env.bool("STOA_START_HOST")
 
 # How a model host shares this machine among models.
-MODEL_POLICY = Policy(
+MODEL_POLICY = HostOptions(
     memory_budget=byte_count("STOA_MEMORY_BUDGET") or None,
     max_loaded=env.int("STOA_MAX_LOADED") or None,
     evict=env.bool("STOA_EVICT"),
     autoload=env.bool("STOA_AUTOLOAD"),
     idle_unload=env.float("STOA_IDLE_UNLOAD") or None,
 )
-if not START_HOST and Policy() != MODEL_POLICY:
+if not START_HOST and HostOptions() != MODEL_POLICY:
     raise ImproperlyConfigured(
         "STOA_MEMORY_BUDGET, STOA_MAX_LOADED, STOA_EVICT, STOA_AUTOLOAD and STOA_IDLE_UNLOAD are for a model host that "
         "a server starts, and STOA_START_HOST is false: give them to the one that runs apart, as its options, such as "
@@ -94,11 +94,11 @@ if FILES_BUCKET := env.str("STOA_FILES_BUCKET"):
     # What is read waits on the disk: the library's own default is memory.
     s3 = s3_options(env, FILES_BUCKET) | {"max_memory_size": 1024 * 1024}
     STORAGES = STORAGES | {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3}}
-FILE_UPLOAD_HANDLERS = ["shared.api.upload_handler.NamelessUploadHandler"]  # never in memory
+FILE_UPLOAD_HANDLERS = ["shared.serving.files.upload_handler.UnnamedFileUploadHandler"]  # never in memory
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 
 # Receivers of webhooks, as host:port, that may be anywhere. All others are on the public internet.
-WEBHOOK_ALLOW = read_allowed(env.list("STOA_WEBHOOK_ALLOW"))
+WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
 
 # WebSockets open at once in one process: of all users together, and of one.
 SOCKETS = env.int("STOA_SOCKETS")
@@ -111,7 +111,7 @@ BATCH_QUEUED_TOKENS_PER_USER = env.int("STOA_BATCH_QUEUED_TOKENS")
 MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES")
 
 # Where spans are kept for GET /traces, and at most how many; each for a day.
-TRACE_STORE = "inference.traces.keeping.Store"
+TRACE_STORE = "inference.traces.span_exporter.DatabaseSpanExporter"
 TRACE_SPANS = env.int("STOA_TRACE_SPANS")
 
 # Celery, on the server of STOA_BROKER_URL or REDIS_URL; without one batches are accepted, and wait for a worker that
@@ -120,7 +120,9 @@ TRACE_SPANS = env.int("STOA_TRACE_SPANS")
 CELERY_BROKER_URL = broker_url(REDIS_URL, env.str("STOA_BROKER_URL"))
 CELERY_TASK_DEFAULT_QUEUE = "inference"
 CELERY_TASK_DEFAULT_QUEUE_TYPE = queue_type(CELERY_BROKER_URL)
-CELERY_TASK_ROUTES = last_of_all(CELERY_BROKER_URL, "inference.batches.tasks.run")  # a minute; the others: moments
+CELERY_TASK_ROUTES = lowest_priority_routes(
+    CELERY_BROKER_URL, "inference.batches.tasks.run"
+)  # a minute; the others: moments
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_POOL = "threads"
@@ -130,7 +132,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 10  # seconds: nobody waits for ever for a connection that others have
-CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-inference:", most_seconds=5)
+CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-inference:", max_seconds=5)
 # A minute: what one API key may do, what all that speaks for one user may do together, and what comes from one address
 # without a credential. Tokens are those of prompts and outputs. At once: requests that something is generated for.
 KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUEST_LIMIT")

@@ -3,12 +3,12 @@
 from django.core.management.base import CommandError
 
 from shared.accounts.models import User
-from shared.api.query import whole_number
+from shared.api.query_params import parse_integer
 
 
-def find_person(named: str) -> User:
+def get_user(named: str) -> User:
     """By id or e-mail. Raises CommandError."""
-    number = whole_number(named)
+    number = parse_integer(named)
     user = User.objects.filter(email=named.strip().lower() if number is None else "").first()
     user = User.objects.filter(pk=number).first() if number is not None else user
     if user is None:

@@ -180,7 +180,7 @@ def test_a_customer_adds_addresses_of_their_own_only(mine: Client, other: User):
     answer = post(mine, body(other))
 
     assert answer.status_code == 422
-    assert answer.json()["errors"] == {"customer_id": ["You can only add addresses of your own."]}
+    assert answer.json()["errors"] == {"customer_id": ["Send your own id: you can only add addresses of your own."]}
     assert not Address.objects.exists()
 
 

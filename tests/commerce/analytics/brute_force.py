@@ -1,5 +1,7 @@
-"""The figures as anybody would count them: every row of the shop read, and added up in Python. It knows nothing of
-triggers, ledger or folds."""
+"""Expected values of analytics: every row of the shop's tables is read and summed in Python.
+
+This module knows nothing of triggers, the ledger or rollups.
+"""
 
 from calendar import month_name
 from collections import Counter, defaultdict
@@ -22,7 +24,7 @@ Days = Callable[[date], bool]
 
 @dataclass
 class BruteForce:
-    """`shop_ids` None is the platform."""
+    """The expected responses for some shops, or for the platform if `shop_ids` is None."""
 
     shop_ids: Sequence[int] | None
     now: datetime
@@ -40,8 +42,8 @@ class BruteForce:
         parent = self.orders.get(order.parent_id or 0)
         return parent if parent is not None and parent.parent_id is None else None
 
-    def counted(self) -> list[tuple[date, Order]]:
-        """The orders that count as such: the parents, or the shops' parts."""
+    def counted_orders(self) -> list[tuple[date, Order]]:
+        """Return the orders that count, with their days: parents for the platform, children for shops."""
         rows = []
         for order in self.orders.values():
             if self.shop_ids is None and order.parent_id is None:
@@ -77,7 +79,7 @@ class BruteForce:
 
     def by_status(self, days: Days) -> dict[str, int]:
         counted = Counter(
-            order.order_status for day, order in self.counted() if order.currency == self.currency and days(day)
+            order.order_status for day, order in self.counted_orders() if order.currency == self.currency and days(day)
         )
         return {WIRE_STATUS.get(status, status): counted[status] for status in Order.Status.values}
 
@@ -99,31 +101,31 @@ class BruteForce:
     def money(self, minor: int) -> float:
         return to_number(minor, self.currency)
 
-    def sums(self, days: Days, newcomers: Days) -> dict[str, Any]:
+    def totals(self, days: Days, new_customer_days: Days) -> dict[str, Any]:
         return {
             "totalRevenue": self.money(self.revenue(days)),
             "totalRefunds": self.money(self.refunds(days)),
             "totalOrders": sum(self.by_status(days).values()),
-            "newCustomers": self.new_customers(newcomers),
+            "newCustomers": self.new_customers(new_customer_days),
         }
 
     def overview(self, first: date | None = None, last: date | None = None, compare: bool = False) -> dict[str, Any]:
-        """The whole body of GET /analytics."""
+        """Return the body of GET /analytics."""
 
         def today(day: date) -> bool:
             return day == self.today
 
-        def asked(day: date) -> bool:
+        def in_range(day: date) -> bool:
             return (first or date.min) <= day <= (last or self.today)
 
-        is_asked = first is not None or last is not None
+        has_range = first is not None or last is not None
         months = [
             self.money(self.revenue(lambda day, m=month: (day.year, day.month) == (self.today.year, m)))  # type: ignore[misc]
             for month in range(1, 13)
         ]
         shops = Shop.objects.all() if self.shop_ids is None else Shop.objects.filter(pk__in=self.shop_ids)
         body = {
-            **self.sums(asked if is_asked else lambda day: True, asked if is_asked else self.last(30)),
+            **self.totals(in_range if has_range else lambda day: True, in_range if has_range else self.last(30)),
             "totalShops": shops.count(),
             "totalVendors": len({shop.owner_id for shop in shops}) if self.shop_ids is None else 0,
             "todaysRevenue": self.money(self.revenue(today)),
@@ -133,9 +135,9 @@ class BruteForce:
             "monthlyTotalOrderByStatus": self.by_status(self.last(30)),
             "yearlyTotalOrderByStatus": self.by_status(self.last(365)),
             "currency": self.currency,
-            "currencies": sorted({order.currency for _, order in self.counted()} - {self.currency}),
+            "currencies": sorted({order.currency for _, order in self.counted_orders()} - {self.currency}),
         }
-        if is_asked:
+        if has_range:
             body |= {"from": str(first or date(2000, 1, 1)), "to": str(last or self.today)}
         if first is not None and last is not None and compare:
             days = (last - first).days + 1
@@ -144,7 +146,7 @@ class BruteForce:
             def before(day: date) -> bool:
                 return begin <= day <= end
 
-            body["previous"] = {"from": str(begin), "to": str(end), **self.sums(before, before)}
+            body["previous"] = {"from": str(begin), "to": str(end), **self.totals(before, before)}
         return body
 
     def products(self, language: str = "en") -> list[Product]:
@@ -164,14 +166,14 @@ class BruteForce:
         for product_id, category_id in Product.categories.through.objects.values_list("product_id", "category_id"):
             categories[product_id].append(category_id)
         for line in OrderLine.objects.all():
-            part = self.orders.get(line.order_id)
-            root = self.root(part) if part else None
-            if part is None or root is None or {part.order_status, root.order_status} != {"complete"}:
+            child = self.orders.get(line.order_id)
+            root = self.root(child) if child else None
+            if child is None or root is None or {child.order_status, root.order_status} != {"complete"}:
                 continue
-            assert part.shop_id is not None
-            if self.shop_ids is None or part.shop_id in self.shop_ids:
+            assert child.shop_id is not None
+            if self.shop_ids is None or child.shop_id in self.shop_ids:
                 for category_id in categories[line.product_id]:
-                    counted[category_id, part.shop_id] += line.quantity
+                    counted[category_id, child.shop_id] += line.quantity
         return self._ranked(counted, "total_sales", limit)
 
     def _ranked(self, counted: Counter[tuple[int, int]], name: str, limit: int) -> list[dict[str, Any]]:
@@ -191,7 +193,7 @@ class BruteForce:
         ]
 
     def top_rated(self, limit: int = 10) -> list[tuple[int, float, int, int]]:
-        """id, actual_rating, rating_count, total_rating."""
+        """Return id, actual_rating, rating_count and total_rating of each product."""
         stars: dict[int, list[int]] = defaultdict(list)
         for review in Review.objects.visible():
             stars[review.product_id].append(review.rating)

@@ -1,4 +1,4 @@
-"""What the tests of the figures may ask for."""
+"""Fixtures of the analytics tests."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 
-from tests.commerce.analytics.market import Market, make_market
+from tests.commerce.analytics.factories import Market, make_market
 
 NOW = datetime(2026, 3, 30, 10, 30, tzinfo=UTC)
 
 
 @pytest.fixture
 def now(db: None) -> Iterator[datetime]:
-    """The time, which stands still."""
+    """Freeze the clock and return its time."""
     with time_machine.travel(NOW, tick=False):
         yield NOW
 

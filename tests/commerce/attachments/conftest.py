@@ -1,4 +1,4 @@
-"""A storage of its own for each test, and clients that upload."""
+"""Fixtures of attachments: a storage folder for each test, and an uploading client."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Upload = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def media_root(settings: Settings, tmp_path: Path) -> Path:
-    """Where the files of this test lie."""
+    """Return the storage folder of this test."""
     settings.MEDIA_ROOT = tmp_path / "media"
     settings.MEDIA_ROOT.mkdir()
     return Path(settings.MEDIA_ROOT)
@@ -28,25 +28,25 @@ def media_root(settings: Settings, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def upload(db: None, customer: User) -> Upload:
-    """Uploads `name=content` pairs, as the customer unless another user is named; answers the response."""
+    """Return a function that uploads (name, content) pairs, by default as the customer, and returns the response."""
 
     def upload_files(*files: tuple[str, bytes], by: User | None = customer, field: str = "attachment[]") -> Any:
         client = Client(headers=bearer(by), raise_request_exception=False)
         sent = [SimpleUploadedFile("placeholder", content, "application/x-anything") for _, content in files]
-        for one, (name, _) in zip(sent, files, strict=True):
-            one._name = name  # type: ignore[attr-defined]  # as it is: what a hostile client would send
+        for file, (name, _) in zip(sent, files, strict=True):
+            file._name = name  # type: ignore[attr-defined]  # the setter would clean a hostile name
         return client.post("/api/attachments", {field: sent})
 
     return upload_files
 
 
 def files_in(folder: Path) -> list[str]:
-    """Every file below the folder, by its path in it."""
+    """Return the paths of all files below the folder, relative to it."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def database_url(name: str) -> str:
-    """Of another database on the server of this test's."""
+    """Return the URL of another database on the server of the tests."""
     if connection.vendor == "sqlite":
         return f"sqlite:///{name}"
     return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()

@@ -1,4 +1,4 @@
-"""Files as people send them, drawn here."""
+"""Valid sample files of every supported type."""
 
 import io
 import zipfile
@@ -9,28 +9,28 @@ from PIL import Image
 TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "GIF": "image/gif", "WEBP": "image/webp", "AVIF": "image/avif"}
 
 
-def picture(width: int = 60, height: int = 40, mode: str = "RGB") -> Image.Image:
-    """A gradient with a red block at its top left, by which its orientation can be told."""
+def gradient(width: int = 60, height: int = 40, mode: str = "RGB") -> Image.Image:
+    """Return a gradient with a red block at its top left, which shows its orientation."""
     base = Image.linear_gradient("L").resize((width, height)).convert(mode)
     corner = Image.new("RGB", (width // 4, height // 4), (255, 0, 0)).convert(mode)
     base.paste(corner, (0, 0))
     return base
 
 
-def encoded(image: Image.Image, image_format: str, **options: Any) -> bytes:
+def encode(image: Image.Image, image_format: str, **options: Any) -> bytes:
     written = io.BytesIO()
     image.save(written, image_format, **options)
     return written.getvalue()
 
 
 def image_file(image_format: str = "PNG", width: int = 60, height: int = 40, **options: Any) -> bytes:
-    return encoded(picture(width, height), image_format, **options)
+    return encode(gradient(width, height), image_format, **options)
 
 
 def animation(image_format: str, frames: int, width: int = 20, height: int = 10, duration: int = 50) -> bytes:
-    """Frames that all differ."""
-    pictures = [Image.new("RGB", (width, height), (number * 7 % 256, number % 256, 0)) for number in range(frames)]
-    return encoded(pictures[0], image_format, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    """Return an animation whose frames all differ."""
+    images = [Image.new("RGB", (width, height), (number * 7 % 256, number % 256, 0)) for number in range(frames)]
+    return encode(images[0], image_format, save_all=True, append_images=images[1:], duration=duration, loop=0)
 
 
 def pdf_file() -> bytes:

@@ -1,7 +1,6 @@
-"""Attachments in S3, by its own protocol: moto's server, over HTTP.
+"""Tests of attachments in S3, against moto's server over HTTP.
 
-moto checks neither signatures nor the conditions of a form as strictly as S3 does; what is refused by them there is not
-shown here.
+moto checks signatures and the conditions of a form less strictly than S3. Their refusals are not tested here.
 """
 
 import base64
@@ -22,7 +21,7 @@ from PIL import Image
 from pytest_django import Settings
 
 from commerce.attachments import services, storage
-from commerce.attachments.models import Attachment, Leftover
+from commerce.attachments.models import Attachment, ScheduledDeletion
 from commerce.config.settings.s3 import s3_storage
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -31,7 +30,7 @@ from tests.commerce.attachments.conftest import Upload
 from tests.commerce.attachments.samples import image_file, pdf_file
 from tests.commerce.conftest import bearer, make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.no_database]
 BUCKET = "stoa-test"
 
 
@@ -46,29 +45,35 @@ def s3_url() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def bucket(s3_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The settings of S3 as the environment would give them, and an empty bucket."""
-    given = {"BUCKET": BUCKET, "ENDPOINT": s3_url, "REGION": "us-east-1", "ACCESS_KEY": "key", "SECRET_KEY": "secret"}
-    for name, value in given.items():
+    """Return an empty bucket, with the settings of S3 taken from the environment."""
+    variables = {
+        "BUCKET": BUCKET,
+        "ENDPOINT": s3_url,
+        "REGION": "us-east-1",
+        "ACCESS_KEY": "key",
+        "SECRET_KEY": "secret",
+    }
+    for name, value in variables.items():
         monkeypatch.setenv(f"STOA_S3_{name}", value)
     settings.STORAGE = "s3"
     settings.STORAGES = settings.STORAGES | {"default": s3_storage(env)}
     resource = boto3.resource(
         "s3", endpoint_url=s3_url, region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
     )
-    made = resource.create_bucket(Bucket=BUCKET)
-    yield made
-    made.objects.all().delete()
+    bucket = resource.create_bucket(Bucket=BUCKET)
+    yield bucket
+    bucket.objects.all().delete()
 
 
 def keys_in(bucket: Any) -> list[str]:
-    return sorted(one.key for one in bucket.objects.all())
+    return sorted(stored.key for stored in bucket.objects.all())
 
 
 def contents_of(bucket: Any) -> dict[str, bytes]:
-    return {one.key: one.get()["Body"].read() for one in bucket.objects.all()}
+    return {stored.key: stored.get()["Body"].read() for stored in bucket.objects.all()}
 
 
-def test_files_lie_in_the_bucket_with_the_headers_that_we_would_send(upload: Upload, bucket: Any):
+def test_files_are_stored_in_the_bucket_with_our_response_headers(upload: Upload, bucket: Any):
     assert upload(("tea.png", image_file("PNG", 400, 300)), ("größe.pdf", pdf_file())).status_code == 200
 
     pdf, png = Attachment.objects.all()
@@ -88,59 +93,59 @@ def test_files_lie_in_the_bucket_with_the_headers_that_we_would_send(upload: Upl
     assert bucket.Object(f"{folder}/sizes/thumbnail.webp").content_type == "image/webp"
 
 
-def test_a_file_is_read_through_an_address_that_is_signed_for_a_while(upload: Upload, client: Client):
-    address = upload(("tea.png", image_file())).json()[0]["original"]
-    assert "?" not in address
+def test_file_redirects_to_a_signed_url(upload: Upload, client: Client):
+    url = upload(("tea.png", image_file())).json()[0]["original"]
+    assert "?" not in url
 
-    answer = client.get(address.removeprefix("http://testserver"))
+    response = client.get(url.removeprefix("http://testserver"))
 
-    assert answer.status_code == 302
-    assert answer.headers["Cache-Control"] == "private, max-age=240"
-    assert "X-Amz-Signature=" in answer.headers["Location"]
-    read = httpx2.get(answer.headers["Location"], timeout=60)
+    assert response.status_code == 302
+    assert response.headers["Cache-Control"] == "private, max-age=240"
+    assert "X-Amz-Signature=" in response.headers["Location"]
+    read = httpx2.get(response.headers["Location"], timeout=60)
     assert read.content.startswith(b"\x89PNG")
     assert read.headers["Content-Disposition"] == "inline; filename*=UTF-8''tea.png"
 
 
-def test_a_file_that_is_not_there_is_404(client: Client):
+def test_missing_file_gets_404(client: Client):
     assert client.get("/media/attachments/" + "a" * 32 + "/none.png").status_code == 404
 
 
-def test_a_bucket_that_anybody_may_read_is_named_directly(upload: Upload, settings: Settings):
+def test_urls_of_a_public_bucket_are_direct(upload: Upload, settings: Settings):
     settings.MEDIA_URL = "https://cdn.example/"
 
-    told = upload(("tea.png", image_file())).json()[0]
+    record = upload(("tea.png", image_file())).json()[0]
 
     key = Attachment.objects.get().key
-    assert told["original"] == f"https://cdn.example/attachments/{key}/tea.png"
-    assert told["thumbnail"] == f"https://cdn.example/attachments/{key}/sizes/thumbnail.webp"
+    assert record["original"] == f"https://cdn.example/attachments/{key}/tea.png"
+    assert record["thumbnail"] == f"https://cdn.example/attachments/{key}/sizes/thumbnail.webp"
 
 
-def test_there_too_a_size_that_is_not_made_yet_has_an_address_of_ours(upload: Upload, settings: Settings):
+def test_missing_smaller_copy_has_a_url_of_this_server(upload: Upload, settings: Settings):
     settings.MEDIA_URL = "https://cdn.example/"
 
-    told = upload(("large.jpg", image_file("JPEG", 2000, 1500))).json()[0]
+    record = upload(("large.jpg", image_file("JPEG", 2000, 1500))).json()[0]
 
     attachment = Attachment.objects.get()
-    assert told["thumbnail"] == f"http://testserver/media/attachments/{attachment.key}/sizes/thumbnail.webp"
+    assert record["thumbnail"] == f"http://testserver/media/attachments/{attachment.key}/sizes/thumbnail.webp"
     services.make_sizes(attachment_id=attachment.pk, now=timezone.now())
     later = Client().get(f"/api/attachments/{attachment.pk}").json()
     assert later["thumbnail"] == f"https://cdn.example/attachments/{attachment.key}/sizes/thumbnail.webp"
 
 
-def test_deleting_leaves_nothing_in_the_bucket(upload: Upload, customer: User, bucket: Any):
+def test_deletion_empties_the_bucket(upload: Upload, customer: User, bucket: Any):
     pk = upload(("tea.png", image_file("PNG", 400, 300))).json()[0]["id"]
 
     assert Client(headers=bearer(customer)).delete(f"/api/attachments/{pk}").status_code == 200
 
     assert keys_in(bucket) == []
-    assert not Leftover.objects.exists()
+    assert not ScheduledDeletion.objects.exists()
 
 
 def presigned(user: User, name: str = "tea.png") -> dict[str, Any]:
-    answer = Client(headers=bearer(user)).post("/api/attachments/presign", {"name": name}, "application/json")
-    assert answer.status_code == 200, answer.content
-    return dict(answer.json())
+    response = Client(headers=bearer(user)).post("/api/attachments/presign", {"name": name}, "application/json")
+    assert response.status_code == 200, response.content
+    return dict(response.json())
 
 
 def send(form: dict[str, Any], content: bytes) -> None:
@@ -152,15 +157,15 @@ def finalize(user: User, upload_id: str) -> Any:
     return Client(headers=bearer(user)).post("/api/attachments/finalize", body, "application/json")
 
 
-def test_a_file_sent_straight_to_the_bucket_becomes_an_attachment_once(customer: User, bucket: Any):
+def test_presigned_upload_becomes_an_attachment_once(customer: User, bucket: Any):
     form = presigned(customer, "My tea.jpeg")
     send(form, image_file("JPEG", 100, 80, comment=b"canary comment"))
 
-    answer = finalize(customer, form["upload_id"])
+    response = finalize(customer, form["upload_id"])
 
-    assert answer.status_code == 200, answer.content
+    assert response.status_code == 200, response.content
     attachment = Attachment.objects.get()
-    assert answer.json()["original"].endswith(f"/{attachment.key}/My-tea.jpg")
+    assert response.json()["original"].endswith(f"/{attachment.key}/My-tea.jpg")
     folder = f"attachments/{attachment.key}"
     assert keys_in(bucket) == [f"{folder}/My-tea.jpg", f"{folder}/sizes/thumbnail.webp"]
     with Image.open(bucket.Object(f"{folder}/My-tea.jpg").get()["Body"]) as stored:
@@ -168,24 +173,25 @@ def test_a_file_sent_straight_to_the_bucket_becomes_an_attachment_once(customer:
     assert finalize(customer, form["upload_id"]).status_code == 404
 
 
-def test_u7_what_is_sent_again_after_it_was_stored_touches_nothing_and_goes(customer: User, bucket: Any):
+def test_u7_second_upload_after_finalization_changes_nothing_and_is_deleted(customer: User, bucket: Any):
     form = presigned(customer)
     send(form, image_file())
     assert finalize(customer, form["upload_id"]).status_code == 200
     stored = contents_of(bucket)
 
     send(form, image_file("PNG", 400, 300))
-    answer = finalize(customer, form["upload_id"])
+    response = finalize(customer, form["upload_id"])
 
-    assert answer.status_code == 404
-    services.collect(now=timezone.now() + timedelta(hours=2))
+    assert response.status_code == 404
+    services.collect_garbage(now=timezone.now() + timedelta(hours=2))
     assert contents_of(bucket) == stored
     assert len(stored) == 2
-    assert services.scan(now=timezone.now()) == services.Scan(unknown=[], missing=[])
-    assert not Leftover.objects.exists()
+    comparison = services.compare_storage(now=timezone.now())
+    assert comparison == services.StorageComparison(unknown_folders=[], missing_attachment_ids=[])
+    assert not ScheduledDeletion.objects.exists()
 
 
-def test_a_deleted_one_is_not_made_again_of_what_is_sent_again(customer: User, bucket: Any):
+def test_deleted_attachment_is_not_recreated_by_a_second_upload(customer: User, bucket: Any):
     form = presigned(customer)
     send(form, image_file())
     pk = finalize(customer, form["upload_id"]).json()["id"]
@@ -197,7 +203,7 @@ def test_a_deleted_one_is_not_made_again_of_what_is_sent_again(customer: User, b
     assert not Attachment.objects.exists()
 
 
-def test_u7_of_six_that_finalize_at_once_one_stores(customer: User, bucket: Any, monkeypatch: pytest.MonkeyPatch):
+def test_u7_one_of_six_concurrent_finalizations_succeeds(customer: User, bucket: Any, monkeypatch: pytest.MonkeyPatch):
     form = presigned(customer)
     send(form, image_file())
     read, copy, statuses = threading.Barrier(6), storage.copy_to, []
@@ -222,9 +228,7 @@ def test_u7_of_six_that_finalize_at_once_one_stores(customer: User, bucket: Any,
     assert keys_in(bucket) == [f"{folder}/sizes/thumbnail.webp", f"{folder}/tea.png"]
 
 
-def test_u7_who_is_overtaken_while_they_finalize_touches_nothing(
-    customer: User, bucket: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_u7_overtaken_finalization_changes_nothing(customer: User, bucket: Any, monkeypatch: pytest.MonkeyPatch):
     form = presigned(customer)
     send(form, image_file())
     copy, first = storage.copy_to, []
@@ -240,28 +244,28 @@ def test_u7_who_is_overtaken_while_they_finalize_touches_nothing(
     assert first == [(200, contents_of(bucket))]
 
 
-def test_what_was_sent_is_checked_before_it_is_an_attachment(customer: User, bucket: Any):
+def test_presigned_upload_is_checked_before_it_is_stored(customer: User, bucket: Any):
     form = presigned(customer, "tea.png")
     send(form, b"<script>alert(1)</script>")
 
-    answer = finalize(customer, form["upload_id"])
+    response = finalize(customer, form["upload_id"])
 
-    assert answer.status_code == 422
-    assert answer.json()["message"].startswith("tea.png is none of the types")
+    assert response.status_code == 422
+    assert response.json()["message"].startswith("tea.png has an unsupported type.")
     assert not Attachment.objects.exists()
-    assert services.collect(now=timezone.now(), also_running=True) == 1
+    assert services.collect_garbage(now=timezone.now(), include_running=True) == 1
     assert keys_in(bucket) == []
 
 
-def test_what_is_too_large_is_refused_without_being_read(customer: User, settings: Settings):
+def test_too_large_presigned_upload_is_refused_unread(customer: User, settings: Settings):
     form = presigned(customer)
     send(form, b"x" * 2000)
-    settings.LARGEST_FILE_BYTES = 1000
+    settings.MAX_FILE_BYTES = 1000
 
     assert finalize(customer, form["upload_id"]).status_code == 422
 
 
-def test_the_form_says_how_much_it_takes(customer: User):
+def test_form_limits_the_content_length(customer: User):
 
     policy = json.loads(base64.b64decode(presigned(customer)["fields"]["policy"]))
 
@@ -269,11 +273,11 @@ def test_the_form_says_how_much_it_takes(customer: User):
 
 
 @pytest.mark.parametrize("upload_id", ["", "nonsense", "WzEsImEiLCJiIl0:1vHk2q:forged"])
-def test_an_id_that_is_not_ours_is_refused(customer: User, upload_id: str):
+def test_forged_upload_id_is_refused(customer: User, upload_id: str):
     assert finalize(customer, upload_id).status_code in (404, 422)
 
 
-def test_another_users_upload_is_404(customer: User):
+def test_finalizing_another_users_upload_gets_404(customer: User):
     form = presigned(customer)
     send(form, image_file())
 
@@ -281,20 +285,20 @@ def test_another_users_upload_is_404(customer: User):
     assert finalize(customer, form["upload_id"]).status_code == 200
 
 
-def test_what_was_never_sent_is_404(customer: User):
+def test_finalizing_before_the_upload_gets_404(customer: User):
     assert finalize(customer, presigned(customer)["upload_id"]).status_code == 404
 
 
-def test_a_scan_knows_what_waits(customer: User):
+def test_scan_knows_unfinalized_uploads(customer: User):
     send(presigned(customer), image_file())
 
-    assert services.scan(now=timezone.now()).unknown == []
+    assert services.compare_storage(now=timezone.now()).unknown_folders == []
 
 
-def test_where_files_lie_on_a_disk_there_is_no_form(customer: User, settings: Settings):
+def test_presign_without_s3_gets_422(customer: User, settings: Settings):
     settings.STORAGE = "files"
 
-    answer = Client(headers=bearer(customer)).post("/api/attachments/presign", {"name": "a.png"}, "application/json")
+    response = Client(headers=bearer(customer)).post("/api/attachments/presign", {"name": "a.png"}, "application/json")
 
-    assert answer.status_code == 422
-    assert "POST /api/attachments" in answer.json()["message"]
+    assert response.status_code == 422
+    assert "POST /api/attachments" in response.json()["message"]

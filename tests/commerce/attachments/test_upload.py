@@ -1,4 +1,4 @@
-"""POST /api/attachments."""
+"""Tests of POST /api/attachments."""
 
 import io
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from PIL import Image
 
-from commerce.attachments.models import Attachment, Leftover
+from commerce.attachments.models import Attachment, ScheduledDeletion
 from shared.accounts.models import User
 from tests.commerce.attachments.conftest import Upload, files_in
 from tests.commerce.attachments.samples import TYPES, epub_file, image_file, pdf_file, zip_file
@@ -15,14 +15,14 @@ from tests.commerce.conftest import bearer
 
 
 @pytest.mark.parametrize("image_format", TYPES)
-def test_an_image_is_stored_with_a_thumbnail_and_its_variants(upload: Upload, media_root: Path, image_format: str):
-    answer = upload(("my photo.dat", image_file(image_format, 800, 400)))
+def test_image_is_stored_with_a_thumbnail_and_variants(upload: Upload, media_root: Path, image_format: str):
+    response = upload(("my photo.dat", image_file(image_format, 800, 400)))
 
-    assert answer.status_code == 200, answer.content
+    assert response.status_code == 200, response.content
     attachment = Attachment.objects.get()
     extension = {"JPEG": "jpg"}.get(image_format, image_format.lower())
     base = f"http://testserver/media/attachments/{attachment.key}"
-    assert answer.json() == [
+    assert response.json() == [
         {
             "id": attachment.pk,
             "original": f"{base}/my-photo.{extension}",
@@ -40,7 +40,7 @@ def test_an_image_is_stored_with_a_thumbnail_and_its_variants(upload: Upload, me
     with Image.open(folder / "sizes" / "thumbnail.webp") as thumbnail:
         assert (thumbnail.format, thumbnail.size) == ("WEBP", (368, 184))
     assert attachment.size == (folder / f"my-photo.{extension}").stat().st_size
-    assert not Leftover.objects.exists()
+    assert not ScheduledDeletion.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -51,104 +51,104 @@ def test_an_image_is_stored_with_a_thumbnail_and_its_variants(upload: Upload, me
         (epub_file(), "epub", "application/epub+zip"),
     ],
 )
-def test_a_document_is_stored_as_it_is_without_a_thumbnail(
+def test_document_is_stored_unchanged_without_a_thumbnail(
     upload: Upload, media_root: Path, content: bytes, extension: str, content_type: str
 ):
-    answer = upload(("Prices 2026.jpg", content))
+    response = upload(("Prices 2026.jpg", content))
 
     attachment = Attachment.objects.get()
     original = f"http://testserver/media/attachments/{attachment.key}/Prices-2026.{extension}"
-    assert answer.json() == [{"id": attachment.pk, "original": original}]
+    assert response.json() == [{"id": attachment.pk, "original": original}]
     assert attachment.content_type == content_type
     assert (media_root / "attachments" / attachment.key / f"Prices-2026.{extension}").read_bytes() == content
 
 
-def test_several_files_are_answered_in_their_order(upload: Upload):
-    answer = upload(("b.png", image_file()), ("a.pdf", pdf_file()), ("c.gif", image_file("GIF")))
+def test_several_files_are_returned_in_order(upload: Upload):
+    response = upload(("b.png", image_file()), ("a.pdf", pdf_file()), ("c.gif", image_file("GIF")))
 
-    assert [record["original"].rpartition("/")[2] for record in answer.json()] == ["b.png", "a.pdf", "c.gif"]
+    assert [record["original"].rpartition("/")[2] for record in response.json()] == ["b.png", "a.pdf", "c.gif"]
 
 
-def test_one_bad_file_and_nothing_is_stored(upload: Upload, media_root: Path):
-    answer = upload(
+def test_one_invalid_file_prevents_the_whole_upload(upload: Upload, media_root: Path):
+    response = upload(
         ("good.png", image_file()),
         ("evil.jpg", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
         ("also.pdf", b"%PDF-1.4 cut"),
     )
 
-    assert answer.status_code == 422
-    taken = "JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB"
-    first = f"evil.jpg is none of the types that are taken: {taken}. It looks like image/svg+xml."
-    body = answer.json()
+    assert response.status_code == 422
+    supported = "JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB"
+    first = f"evil.jpg has an unsupported type. Send {supported}. It looks like image/svg+xml."
+    body = response.json()
     assert body["message"] == first
-    assert body["errors"] == {"attachment[]": [first, "also.pdf is cut short: it has no end mark."]}
+    assert body["errors"] == {"attachment[]": [first, "also.pdf is truncated: it has no end marker."]}
     assert files_in(media_root) == []
     assert not Attachment.objects.exists()
-    assert not Leftover.objects.exists()
+    assert not ScheduledDeletion.objects.exists()
 
 
-def test_an_image_that_lies_below_its_header_is_refused_and_nothing_is_stored(upload: Upload, media_root: Path):
+def test_image_with_damaged_pixels_is_refused_and_nothing_is_stored(upload: Upload, media_root: Path):
     whole = image_file("PNG", 300, 300)
 
-    answer = upload(("good.png", image_file()), ("torn.png", whole[: len(whole) // 2] + whole[-12:]))
+    response = upload(("good.png", image_file()), ("torn.png", whole[: len(whole) // 2] + whole[-12:]))
 
-    assert answer.status_code == 422
-    assert answer.json()["message"].startswith("torn.png ")
+    assert response.status_code == 422
+    assert response.json()["message"].startswith("torn.png ")
     assert files_in(media_root) == []
 
 
 @pytest.mark.parametrize("count", [0, 11])
-def test_u5_no_file_or_more_than_ten_are_refused(upload: Upload, count: int):
-    answer = upload(*[(f"{number}.png", image_file()) for number in range(count)])
+def test_u5_zero_or_eleven_files_get_422(upload: Upload, count: int):
+    response = upload(*[(f"{number}.png", image_file()) for number in range(count)])
 
-    assert answer.status_code == 422
-    assert answer.json()["errors"] == {"attachment[]": ["Send from 1 to 10 files in this field."]}
+    assert response.status_code == 422
+    assert response.json()["errors"] == {"attachment[]": ["Send from 1 to 10 files in this field."]}
     assert not Attachment.objects.exists()
 
 
-def test_u5_another_field_is_refused(upload: Upload):
-    answer = upload(("a.png", image_file()), field="file")
+def test_u5_wrong_field_name_gets_422(upload: Upload):
+    response = upload(("a.png", image_file()), field="file")
 
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == ["attachment[]"]
-
-
-def test_a_file_over_ten_mebibytes_is_refused_by_name(upload: Upload):
-    answer = upload(("large.pdf", pdf_file() + b" " * (10 * 1024 * 1024)))
-
-    assert answer.status_code == 422
-    assert answer.json()["message"] == "large.pdf is larger than 10 MiB."
+    assert response.status_code == 422
+    assert list(response.json()["errors"]) == ["attachment[]"]
 
 
-def test_an_empty_file_is_refused(upload: Upload):
+def test_file_over_ten_mebibytes_gets_422_naming_it(upload: Upload):
+    response = upload(("large.pdf", pdf_file() + b" " * (10 * 1024 * 1024)))
+
+    assert response.status_code == 422
+    assert response.json()["message"] == "large.pdf is larger than 10 MiB."
+
+
+def test_empty_file_is_refused(upload: Upload):
     assert upload(("nothing.png", b"")).json()["message"] == "nothing.png is empty."
 
 
-def test_an_endless_extension_is_no_trouble(upload: Upload):
-    answer = upload(("a." + "x" * 300, image_file()))
+def test_very_long_extension_is_accepted(upload: Upload):
+    response = upload(("a." + "x" * 300, image_file()))
 
-    assert answer.status_code == 200, answer.content
-    assert answer.json()[0]["original"].endswith("xxx.png")
+    assert response.status_code == 200, response.content
+    assert response.json()[0]["original"].endswith("xxx.png")
 
 
-def test_nobody_uploads_without_signing_in(upload: Upload):
-    answer = upload(("a.png", image_file()), by=None)
+def test_anonymous_upload_gets_401(upload: Upload):
+    response = upload(("a.png", image_file()), by=None)
 
-    assert answer.status_code == 401
+    assert response.status_code == 401
     assert not Attachment.objects.exists()
 
 
-def test_json_is_not_what_is_uploaded(customer: User):
+def test_json_body_gets_415(customer: User):
     client = Client(headers=bearer(customer))
 
-    answer = client.post("/api/attachments", "{}", content_type="application/json")
+    response = client.post("/api/attachments", "{}", content_type="application/json")
 
-    assert answer.status_code == 415
+    assert response.status_code == 415
 
 
-def test_a_picture_is_turned_upright(upload: Upload, media_root: Path):
+def test_image_is_rotated_upright(upload: Upload, media_root: Path):
     exif = Image.Exif()
-    exif[0x0112] = 6  # turn by a quarter, clockwise, to see it upright
+    exif[0x0112] = 6  # orientation: rotate by 90 degrees clockwise for display
     upload(("turned.jpg", image_file("JPEG", 80, 40, exif=exif)))
 
     attachment = Attachment.objects.get()
@@ -160,7 +160,7 @@ def test_a_picture_is_turned_upright(upload: Upload, media_root: Path):
         assert green < 60
 
 
-def test_what_is_stored_can_be_uploaded_again(upload: Upload, media_root: Path):
+def test_stored_file_can_be_uploaded_again(upload: Upload, media_root: Path):
     upload(("first.webp", image_file("WEBP", lossless=True)))
     stored = next(media_root.glob("attachments/*/first.webp")).read_bytes()
 

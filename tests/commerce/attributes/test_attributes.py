@@ -338,8 +338,8 @@ def test_four_thousand_values_are_written_in_a_bounded_number_of_queries(mine: C
 
 
 def test_a_shop_has_no_more_than_its_lists_should_carry(mine: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(values, "MOST_OF_A_SHOP", 3)
-    monkeypatch.setattr(services, "MOST_OF_A_SHOP", 2)
+    monkeypatch.setattr(values, "MAX_VALUES_PER_SHOP", 3)
+    monkeypatch.setattr(services, "MAX_ATTRIBUTES_PER_SHOP", 2)
     first = make_attribute(shop, values=[RED, BLUE])
 
     answer = send(mine, "post", "attributes", {"name": "B", "shop_id": shop.pk, "values": [RED, BLUE]})

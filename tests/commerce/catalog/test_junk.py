@@ -8,7 +8,7 @@ from commerce.catalog.models import Product
 from commerce.shops import services
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from tests.commerce.catalog.goods import make_product
+from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import ApiClient
 
 pytestmark = pytest.mark.timeout(600)  # thousands of requests
@@ -63,7 +63,7 @@ def test_junk_in_a_variation(client_of: ApiClient, lamp: Product, owner: User, f
 
 
 def test_junk_in_shops(client_of: ApiClient, shop: Shop, owner: User, admin: User, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(services, "MOST_WAITING", 1_000_000)
+    monkeypatch.setattr(services, "MAX_INACTIVE_SHOPS", 1_000_000)
     assert statuses(client_of(owner), "post", "/api/shops", {"name": "New"}, SHOP_FIELDS) <= ANSWERS
     assert statuses(client_of(admin), "put", f"/api/shops/{shop.pk}", {}, SHOP_FIELDS) <= ANSWERS
 

@@ -9,7 +9,7 @@ from commerce.catalog.models import Product
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from tests.commerce.catalog.goods import make_product
+from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import make_user
 
 pytestmark = pytest.mark.django_db

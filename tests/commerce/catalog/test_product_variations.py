@@ -5,7 +5,7 @@ from typing import Any
 from commerce.catalog.models import Product
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from tests.commerce.catalog.goods import make_product, make_variable_product
+from tests.commerce.catalog.factories import make_product, make_variable_product
 from tests.commerce.conftest import ApiClient
 
 PATH = "/api/products"

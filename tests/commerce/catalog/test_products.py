@@ -11,7 +11,7 @@ from commerce.catalog.models import Category, Product, ProductType
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from tests.commerce.catalog.goods import make_picture, make_product, make_variable_product
+from tests.commerce.catalog.factories import make_picture, make_product, make_variable_product
 from tests.commerce.conftest import ApiClient, make_user
 
 PATH = "/api/products"

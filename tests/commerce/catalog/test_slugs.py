@@ -5,7 +5,7 @@ from django.db import IntegrityError
 
 from commerce.catalog.models import ProductType
 from shared.accounts.models import User
-from shared.api.slugs import free_slug, save_with_slug
+from shared.api.slugs import find_free_slug, save_with_unique_slug
 
 pytestmark = pytest.mark.django_db
 
@@ -28,13 +28,13 @@ def make_types(*slugs: str) -> None:
 def test_a_slug_is_free_no_number_and_never_empty(text: str, taken: list[str], slug: str):
     make_types(*taken)
 
-    assert free_slug(text, ProductType.objects.all()) == slug
+    assert find_free_slug(text, ProductType.objects.all()) == slug
 
 
 def test_where_all_small_numbers_are_taken_it_ends_at_random():
     make_types("lamp", *(f"lamp-{number}" for number in range(2, 10)))
 
-    first, second = (free_slug("lamp", ProductType.objects.all()) for _ in range(2))
+    first, second = (find_free_slug("lamp", ProductType.objects.all()) for _ in range(2))
 
     assert first.startswith("lamp-")
     assert first != second
@@ -54,7 +54,7 @@ def test_who_loses_the_race_for_a_slug_tries_the_next():
         tried.append(slug)
         ProductType.objects.create(name="Lamp", slug=slug)
 
-    save_with_slug(save, SeenTooEarly(ProductType), "lamp")
+    save_with_unique_slug(save, SeenTooEarly(ProductType), "lamp")
 
     assert tried == ["lamp", "lamp-2"]
 
@@ -64,4 +64,4 @@ def test_another_reason_for_not_being_saved_is_told_as_it_is():
         User.objects.create(email="UPPER@example.com", name="x")
 
     with pytest.raises(IntegrityError):
-        save_with_slug(save, ProductType.objects.all(), "lamp")
+        save_with_unique_slug(save, ProductType.objects.all(), "lamp")

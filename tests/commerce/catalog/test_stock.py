@@ -8,10 +8,11 @@ from django.db import connection
 from django.utils import timezone
 
 from commerce.catalog.models import Product, Variation
-from commerce.catalog.services import OutOfStock, StockLine, change_rating, return_stock, take_stock
+from commerce.catalog.services import change_rating
+from commerce.catalog.stock import OutOfStock, StockLine, return_stock, take_stock
 from commerce.catalog.variations import set_variations
 from commerce.shops.models import Shop
-from tests.commerce.catalog.goods import make_product, make_variable_product
+from tests.commerce.catalog.factories import make_product, make_variable_product
 
 
 def figures(goods: Product | Variation) -> tuple[int, int]:
@@ -41,7 +42,7 @@ class TestOneAtATime:
         with pytest.raises(OutOfStock) as refused:
             take_stock(lines=[line(lamp, 1), line(chair, 2)])
 
-        assert refused.value.problem.errors == {"products.1": ["There is not so much of this product in stock."]}
+        assert refused.value.problem.errors == {"products.1": ["This product is not in stock in this quantity."]}
         assert figures(lamp) == (5, 0)
 
     def test_two_lines_of_one_product_are_one_demand(self, shop: Shop):
@@ -95,7 +96,7 @@ class TestOneAtATime:
         take_stock(lines=[line(shirt, 3, small), line(shirt, 2, large)])
         shirt.refresh_from_db()
         kept = {"id": large.pk, "title": "large", "price": 2100}
-        set_variations(product=shirt, wanted=[kept], now=timezone.now())
+        set_variations(product=shirt, items=[kept], now=timezone.now())
 
         return_stock(lines=[line(shirt, 3, small), line(shirt, 1, large)])
 
@@ -106,14 +107,14 @@ class TestOneAtATime:
         take_stock(lines=[line(shirt, 2)])
         shirt.refresh_from_db()
         shirt.product_type = Product.Kind.VARIABLE
-        set_variations(product=shirt, wanted=[{"title": "small", "price": 20, "quantity": 3}], now=timezone.now())
+        set_variations(product=shirt, items=[{"title": "small", "price": 20, "quantity": 3}], now=timezone.now())
 
         return_stock(lines=[line(shirt, 2)])
 
         assert figures(shirt) == (3, 0)
 
     def test_a_line_of_less_than_one_is_a_mistake_of_ours(self, shop: Shop):
-        with pytest.raises(ValueError, match="at least one"):
+        with pytest.raises(ValueError, match="at least 1"):
             take_stock(lines=[line(make_product(shop), 0)])
 
     def test_the_rating_is_the_average_of_its_stars(self, shop: Shop):

@@ -1,11 +1,14 @@
 """What stands in front of Django knows every door at which anybody may have a password hashed."""
 
+import pytest
 from django.urls import get_resolver
 
 from commerce.config.asgi import PASSWORD_PATHS
-from commerce.descriptions.job_views import WebhookView
+from commerce.descriptions.jobs.views import WebhookView
 from shared.accounts.public_view import PublicView
 from shared.accounts.views import RefreshView, VerifyEmailView
+
+pytestmark = pytest.mark.no_database
 
 WITHOUT_A_HASH = {RefreshView, VerifyEmailView, WebhookView}
 

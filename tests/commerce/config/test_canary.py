@@ -7,9 +7,11 @@ import httpx2
 import pytest
 
 from tests.canary import Canary, say_everything
-from tests.commerce.descriptions.provider_server import ProviderServer
-from tests.commerce.served import ServedShop, served_shop
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
+from tests.commerce.live_server import ServedShop, served_shop
 from tests.otlp import Collector, running_collector
+
+pytestmark = pytest.mark.no_database
 
 # What says which way a body goes, and no more.
 STRUCTURE = ("type", "status", "model_type", "role", "permission", "currency", "language", "order_status")
@@ -33,7 +35,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def shop(provider: ProviderServer, collector: Collector) -> Iterator[ServedShop]:
-    with served_shop(provider_url=provider.url("chosen"), extra=collector.environment | LETTERS) as served:
+    with served_shop(provider_url=provider.url("selected"), extra=collector.environment | LETTERS) as served:
         yield served
 
 
@@ -48,7 +50,7 @@ def test_o3_what_is_said_is_in_no_log_trace_or_metric(shop: ServedShop, provider
     owner = shop.headers("STORE_OWNER")
     described = []
     with httpx2.Client(base_url=shop.url, headers=owner, timeout=60) as client:
-        for provider.chosen in ("error_500", "garbage", "echo", "cut_short"):
+        for provider.selected in ("error_500", "garbage", "echo", "truncated"):
             for is_stream in (False, True):
                 body = {"product_name": word, "keywords": [word], "tone": word, "stream": is_stream}
                 described.append(client.post(DESCRIBE, json=body))
@@ -74,7 +76,7 @@ def test_o3_what_is_said_is_in_no_log_trace_or_metric(shop: ServedShop, provider
 def test_the_trace_of_a_request_goes_on_at_the_text_provider(
     shop: ServedShop, provider: ProviderServer, collector: Collector
 ):
-    provider.chosen = "good"
+    provider.selected = "good"
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     headers = shop.headers("STORE_OWNER") | {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
     answer = httpx2.post(shop.url + DESCRIBE, json={"product_name": "Velmo lamp"}, headers=headers, timeout=30)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.no_database
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 

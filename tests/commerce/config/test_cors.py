@@ -4,6 +4,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+pytestmark = pytest.mark.no_database
+
 STOREFRONT = "https://storefront.example"
 
 

@@ -6,12 +6,14 @@ import commerce
 import shared
 from tests.shared.expressions import LONGEST_S, expressions_of, longest_reading
 
+pytestmark = pytest.mark.no_database
+
 FOUND = expressions_of(commerce, shared)
 
 
 def test_i6_the_expressions_are_found():
     assert len(FOUND) > 20
-    assert {"shared.api.query._WHOLE_NUMBER", "commerce.descriptions.plain_text._TAG"} <= FOUND.keys()
+    assert {"shared.api.query_params._WHOLE_NUMBER", "commerce.descriptions.text.plain_text._TAG"} <= FOUND.keys()
 
 
 @pytest.mark.timeout(60)

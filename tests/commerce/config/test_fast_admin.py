@@ -10,13 +10,13 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from commerce.catalog.models import Product, Variation
-from commerce.catalog.services import StockLine, take_stock
+from commerce.catalog.stock import StockLine, take_stock
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from shared.api import fast_admin
-from shared.api.fast_admin import BoundedPaginator
-from tests.commerce.catalog.goods import make_picture, make_product, make_variable_product
+from shared.api import admin_base
+from shared.api.admin_base import EstimatedCountPaginator
+from tests.commerce.catalog.factories import make_picture, make_product, make_variable_product
 
 LIST = "/admin/commerce_catalog/product/"
 # Who came last, and who was here last: a fifth of a second of a million people, and asked for by many.
@@ -64,23 +64,23 @@ class TestCounting:
         for number in range(3):
             make_product(shop, f"lamp-{number}")
 
-        assert BoundedPaginator(Product.objects.all(), 2).num_pages == 2
-        assert BoundedPaginator([1, 2, 3], 2).count == 3
+        assert EstimatedCountPaginator(Product.objects.all(), 2).num_pages == 2
+        assert EstimatedCountPaginator([1, 2, 3], 2).count == 3
 
     def test_a_long_filtered_list_ends_at_the_bound(self, shop: Shop, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(fast_admin, "MOST_COUNTED", 2)
+        monkeypatch.setattr(admin_base, "MAX_EXACT_COUNT", 2)
         for number in range(5):
             make_product(shop, f"lamp-{number}")
 
-        assert BoundedPaginator(Product.objects.filter(price=1250), 2).count == 3
+        assert EstimatedCountPaginator(Product.objects.filter(price=1250), 2).count == 3
 
     def test_a_long_table_is_estimated(self, shop: Shop, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(fast_admin, "MOST_COUNTED", 2)
-        monkeypatch.setattr(fast_admin, "_estimated_size", lambda rows: 1_000_000)
+        monkeypatch.setattr(admin_base, "MAX_EXACT_COUNT", 2)
+        monkeypatch.setattr(admin_base, "_estimated_size", lambda rows: 1_000_000)
         for number in range(5):
             make_product(shop, f"lamp-{number}")
 
-        assert BoundedPaginator(Product.objects.all(), 2).count == 1_000_000
+        assert EstimatedCountPaginator(Product.objects.all(), 2).count == 1_000_000
 
     def test_the_database_says_how_large_a_table_is(
         self, shop: Shop, django_assert_num_queries: DjangoAssertNumQueries
@@ -89,7 +89,7 @@ class TestCounting:
             make_product(shop, f"lamp-{number}")
 
         with django_assert_num_queries(1):
-            assert fast_admin._estimated_size(Product.objects.all()) >= -1
+            assert admin_base._estimated_size(Product.objects.all()) >= -1
 
 
 class TestSearching:

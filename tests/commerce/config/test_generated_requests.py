@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commerce.descriptions.provider_server import ProviderServer
-from tests.commerce.served import ServedShop, served_shop
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
+from tests.commerce.live_server import ServedShop, served_shop
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
 PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > 2 else "examples,fuzzing,stateful"
@@ -23,7 +23,7 @@ PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > 2 else "examples,fuz
 NOT_PROMISED = "positive_data_acceptance,negative_data_rejection,ensure_resource_availability"
 LONGEST_S = 120 + 30 * EXAMPLES
 
-pytestmark = pytest.mark.timeout(LONGEST_S + 200)
+pytestmark = [pytest.mark.timeout(LONGEST_S + 200), pytest.mark.no_database]
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,10 @@ from django.test import Client
 
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from tests.commerce.catalog.goods import make_product
+from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import ApiClient
+
+pytestmark = pytest.mark.no_database
 
 
 @pytest.fixture

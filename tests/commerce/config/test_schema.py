@@ -10,17 +10,17 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from commerce.config.examples import RECORDED
-from tests.commerce.descriptions.provider_server import ProviderServer
-from tests.commerce.routes.recording import record
-from tests.commerce.routes.world import make_world
+from commerce.config.openapi.examples import RECORDED
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
+from tests.commerce.routes.example_recording import record
+from tests.commerce.routes.scenario import make_world
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
 @pytest.fixture
 def schema(db: None) -> Any:
-    return json.loads(Client().get("/api/schema").content)
+    return json.loads(Client().get("/api/openapi.json").content)
 
 
 def operations(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

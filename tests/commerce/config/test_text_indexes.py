@@ -10,8 +10,8 @@ from django.test import Client
 from commerce.catalog.models import Product
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop
-from shared.api import text_indexes
-from tests.commerce.catalog.goods import make_product
+from shared.api.lists import text_indexes
+from tests.commerce.catalog.factories import make_product
 
 SEARCHED = [
     (Product, "name"),
@@ -59,7 +59,7 @@ def test_migrating_again_makes_what_is_missing_and_half_made():
             "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'commerce_reviews_review_comment_text'::regclass"
         )
 
-    text_indexes.make_text_indexes(using="default")
+    text_indexes.create_text_indexes(using="default")
 
     assert index_names() == WANTED
     with connection.cursor() as cursor:
@@ -84,7 +84,7 @@ def test_nor_one_whose_user_may_not_install_it(monkeypatch: pytest.MonkeyPatch):
         cursor.execute("DROP EXTENSION pg_trgm CASCADE")
         cursor.execute("CREATE ROLE shopkeeper; SET ROLE shopkeeper")
 
-    text_indexes.make_text_indexes(using="default")
+    text_indexes.create_text_indexes(using="default")
 
     assert index_names() == set()
 

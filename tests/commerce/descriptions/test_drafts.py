@@ -1,4 +1,4 @@
-"""Drafts by the API: read, edited, accepted, discarded."""
+"""Tests of drafts through the API: read, edit, accept, discard."""
 
 import json
 import threading
@@ -19,9 +19,9 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
-from tests.commerce.catalog.goods import make_product
+from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import ApiClient, make_user
-from tests.commerce.descriptions.writing import GLOWS, draft_for
+from tests.commerce.descriptions.drafts import SAMPLE_TEXT, make_draft
 from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 DRAFTS = "/api/description-drafts"
@@ -36,35 +36,33 @@ def product(shop: Shop) -> Product:
 
 @pytest.fixture
 def draft(product: Product, staff: User) -> DescriptionDraft:
-    return draft_for(product, staff, keywords=("brass", "warm"), tone="friendly", language="de", max_words=40)
+    return make_draft(product, staff, keywords=("brass", "warm"), tone="friendly", language="de", max_words=40)
 
 
-def send(client: Client, method: str, draft: DescriptionDraft, deed: str = "", **body: Any) -> Any:
-    return client.generic(method, f"{DRAFTS}/{draft.pk}{deed}", json.dumps(body), content_type="application/json")
+def send(client: Client, method: str, draft: DescriptionDraft, action: str = "", **body: Any) -> Any:
+    return client.generic(method, f"{DRAFTS}/{draft.pk}{action}", json.dumps(body), content_type="application/json")
 
 
-def test_a_draft_tells_what_was_asked_for_and_what_came_of_it(
-    client_of: ApiClient, owner: User, staff: User, draft: DescriptionDraft
-):
-    told = client_of(owner).get(f"{DRAFTS}/{draft.pk}", {"with": "product"}).json()
+def test_draft_shows_its_request_and_its_state(client_of: ApiClient, owner: User, staff: User, draft: DescriptionDraft):
+    record = client_of(owner).get(f"{DRAFTS}/{draft.pk}", {"with": "product"}).json()
 
-    assert told.pop("created_at").endswith("Z")
-    assert told.pop("product") == {
+    assert record.pop("created_at").endswith("Z")
+    assert record.pop("product") == {
         "id": draft.product_id, "name": "Velmo lamp", "slug": "velmo-lamp", "description": "As it was.",
         "shop_id": draft.product.shop_id,
     }  # fmt: skip
-    assert told == {
-        "id": draft.pk, "product_id": draft.product_id, "author_id": staff.pk, "state": "open", "text": GLOWS,
-        "written": GLOWS, "model": "stoa-describer", "tone": "friendly", "language": "de",
+    assert record == {
+        "id": draft.pk, "product_id": draft.product_id, "author_id": staff.pk, "state": "open", "text": SAMPLE_TEXT,
+        "written": SAMPLE_TEXT, "model": "stoa-describer", "tone": "friendly", "language": "de",
         "keywords": ["brass", "warm"], "max_words": 40, "edited_at": None, "decided_at": None, "decided_by_id": None,
     }  # fmt: skip
 
 
-def test_the_list_is_a_products_history_newest_first(
+def test_list_shows_a_products_history_newest_first(
     client_of: ApiClient, owner: User, product: Product, shop: Shop, admin: User
 ):
-    first, second, third = (draft_for(product, owner, f"Text {number}.") for number in range(3))
-    elsewhere = draft_for(make_product(shop, slug="other"), owner)
+    first, second, third = (make_draft(product, owner, f"Text {number}.") for number in range(3))
+    other_draft = make_draft(make_product(shop, slug="other"), owner)
     accept_draft(draft_id=first.pk, actor=owner, now=timezone.now())
     discard_draft(draft_id=second.pk, actor=owner, now=timezone.now())
     client = client_of(owner)
@@ -73,41 +71,43 @@ def test_the_list_is_a_products_history_newest_first(
     assert [(row["id"], row["state"]) for row in history] == [
         (third.pk, "open"), (second.pk, "discarded"), (first.pk, "accepted"),
     ]  # fmt: skip
-    assert [row["id"] for row in client.get(DRAFTS, {"state": "open"}).json()["data"]] == [elsewhere.pk, third.pk]
+    assert [row["id"] for row in client.get(DRAFTS, {"state": "open"}).json()["data"]] == [other_draft.pk, third.pk]
     assert client.get(DRAFTS, {"shop_id": shop.pk + 1}).json()["data"] == []
     assert client_of(admin).get(DRAFTS).json()["total"] == 4
 
 
-def test_another_shops_people_find_no_draft(client_of: ApiClient, draft: DescriptionDraft):
+def test_users_of_another_shop_find_no_draft(client_of: ApiClient, draft: DescriptionDraft):
     stranger = make_user(Role.STORE_OWNER, "other")
     Shop.objects.create(owner=stranger, name="Other", slug="other")
     client = client_of(stranger)
 
     assert client.get(DRAFTS).json()["data"] == []
-    for method, deed in (("GET", ""), ("PUT", ""), ("POST", "/accept"), ("POST", "/discard")):
-        assert send(client, method, draft, deed, text="Theirs.").status_code == 404
+    for method, action in (("GET", ""), ("PUT", ""), ("POST", "/accept"), ("POST", "/discard")):
+        assert send(client, method, draft, action, text="Theirs.").status_code == 404
     draft.refresh_from_db()
-    assert (draft.state, draft.text) == ("open", GLOWS)
+    assert (draft.state, draft.text) == ("open", SAMPLE_TEXT)
 
 
-def test_an_edit_leaves_what_the_model_wrote(client_of: ApiClient, staff: User, draft: DescriptionDraft):
-    answer = send(client_of(staff), "PUT", draft, text="It glows & <b>glows</b>.").json()
+def test_edit_keeps_the_generated_text(client_of: ApiClient, staff: User, draft: DescriptionDraft):
+    response = send(client_of(staff), "PUT", draft, text="It glows & <b>glows</b>.").json()
 
-    assert (answer["text"], answer["written"]) == ("It glows & <b>glows</b>.", GLOWS)
-    assert answer["edited_at"] is not None
+    assert (response["text"], response["written"]) == ("It glows & <b>glows</b>.", SAMPLE_TEXT)
+    assert response["edited_at"] is not None
     for text in ("", "  ", None, "x" * 20_001):
         assert send(client_of(staff), "PUT", draft, text=text).status_code == 422
     assert DescriptionDraft.objects.get().text == "It glows & <b>glows</b>."
 
 
-@pytest.mark.parametrize(("sent", "used"), [({}, GLOWS), ({"text": "Mine."}, "Mine."), ({"text": ""}, GLOWS)])
-def test_accepting_changes_the_product_and_writes_down_what_was_there(
+@pytest.mark.parametrize(
+    ("sent", "used"), [({}, SAMPLE_TEXT), ({"text": "Mine."}, "Mine."), ({"text": ""}, SAMPLE_TEXT)]
+)
+def test_accepting_changes_the_product_and_audits_the_replaced_description(
     client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft, sent: dict[str, str], used: str
 ):
-    answer = send(client_of(staff), "POST", draft, "/accept", **sent)
+    response = send(client_of(staff), "POST", draft, "/accept", **sent)
 
-    assert (answer.status_code, answer.json()["state"]) == (200, "accepted")
-    assert (answer.json()["text"], answer.json()["decided_by_id"]) == (used, staff.pk)
+    assert (response.status_code, response.json()["state"]) == (200, "accepted")
+    assert (response.json()["text"], response.json()["decided_by_id"]) == (used, staff.pk)
     product.refresh_from_db()
     assert product.description == used
     entry = AuditEntry.objects.get()
@@ -119,24 +119,24 @@ def test_accepting_changes_the_product_and_writes_down_what_was_there(
     }  # fmt: skip
 
 
-def test_a_draft_is_not_accepted_over_a_newer_description_by_who_asks_for_that(
+def test_unless_changed_refuses_to_replace_a_newer_description(
     client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft
 ):
     client = client_of(staff)
     Product.objects.filter(pk=product.pk).update(description="By hand.")
-    refused = send(client, "POST", draft, "/accept", unless_changed=True)
+    response = send(client, "POST", draft, "/accept", unless_changed=True)
 
-    assert (refused.status_code, refused.json()["code"]) == (409, "description_changed")
+    assert (response.status_code, response.json()["code"]) == (409, "description_changed")
     product.refresh_from_db()
     draft.refresh_from_db()
     assert (product.description, draft.state) == ("By hand.", "open")
     Product.objects.filter(pk=product.pk).update(description="As it was.")
     assert send(client, "POST", draft, "/accept", unless_changed=True).status_code == 200
     product.refresh_from_db()
-    assert product.description == GLOWS
+    assert product.description == SAMPLE_TEXT
 
 
-def test_discarding_leaves_the_product_and_the_draft_to_be_read(
+def test_discarding_keeps_the_product_and_the_draft(
     client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft
 ):
     assert send(client_of(staff), "POST", draft, "/discard").json()["state"] == "discarded"
@@ -146,21 +146,21 @@ def test_discarding_leaves_the_product_and_the_draft_to_be_read(
 
 
 @pytest.mark.parametrize("first", ["/accept", "/discard"])
-def test_what_is_decided_about_is_not_decided_again(
+def test_decided_draft_gets_409(
     client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft, first: str
 ):
     client = client_of(staff)
     assert send(client, "POST", draft, first).status_code == 200
     product.refresh_from_db()
     before = product.description
-    for method, deed in (("PUT", ""), ("POST", "/accept"), ("POST", "/discard")):
-        answer = send(client, method, draft, deed, text="Later.")
-        assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    for method, action in (("PUT", ""), ("POST", "/accept"), ("POST", "/discard")):
+        response = send(client, method, draft, action, text="Later.")
+        assert (response.status_code, response.json()["code"]) == (409, "conflict")
     product.refresh_from_db()
     assert product.description == before
 
 
-def test_the_draft_of_a_deleted_product_is_gone(
+def test_draft_of_a_deleted_product_gets_404(
     client_of: ApiClient, staff: User, product: Product, draft: DescriptionDraft
 ):
     Product.objects.filter(pk=product.pk).update(deleted_at=timezone.now())
@@ -169,7 +169,7 @@ def test_the_draft_of_a_deleted_product_is_gone(
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "values",
     [
         {"state": "half"},
         {"state": "accepted"},
@@ -178,21 +178,21 @@ def test_the_draft_of_a_deleted_product_is_gone(
     ],
     ids=["an unknown state", "accepted by nobody", "decided and open", "no text"],
 )
-def test_the_database_holds_the_states(draft: DescriptionDraft, wrong: dict[str, Any]):
+def test_constraints_hold_for_states(draft: DescriptionDraft, values: dict[str, Any]):
     with pytest.raises(IntegrityError), transaction.atomic():
-        DescriptionDraft.objects.filter(pk=draft.pk).update(**wrong)
+        DescriptionDraft.objects.filter(pk=draft.pk).update(**values)
 
 
 @pytest.mark.usefixtures("log_can_be_emptied")
 @pytest.mark.django_db(transaction=True)
-def test_of_ten_who_decide_at_once_one_counts(product: Product, draft: DescriptionDraft, staff: User):
-    together = threading.Barrier(10)
+def test_one_of_ten_concurrent_decisions_wins(product: Product, draft: DescriptionDraft, staff: User):
+    barrier = threading.Barrier(10)
 
     def decide(number: int) -> int:
-        deed = partial(accept_draft, text=f"Text {number}.") if number % 2 else discard_draft
-        together.wait(timeout=60)
+        service = partial(accept_draft, text=f"Text {number}.") if number % 2 else discard_draft
+        barrier.wait(timeout=60)
         try:
-            deed(draft_id=draft.pk, actor=staff, now=timezone.now())
+            service(draft_id=draft.pk, actor=staff, now=timezone.now())
         except ApiError as error:
             return error.problem.status
         finally:

@@ -8,21 +8,21 @@ import time_machine
 from django.test import Client
 from pytest_django import Settings
 
-from commerce.analytics.models import Entry
-from commerce.analytics.services import fold
-from commerce.descriptions.jobs import Wishes, create_job
+from commerce.analytics.aggregation.batches import aggregate_ledger
+from commerce.analytics.models import LedgerEntry
+from commerce.descriptions.jobs.services import DescriptionOptions, create_job
 from commerce.descriptions.models import DescriptionJob
-from commerce.descriptions.provider import ProviderError
+from commerce.descriptions.provider.client import ProviderError
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from tests.commerce.catalog.goods import make_product
+from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import ApiClient, make_user
-from tests.commerce.descriptions.provider_server import ProviderServer
-from tests.commerce.descriptions.test_provider import provider_at, written_by
-from tests.commerce.moderation.reporting import NOON, report, reporter
-from tests.commerce.orders.buying import make_goods
-from tests.commerce.reviews.writing import review
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
+from tests.commerce.descriptions.provider.test_client import make_provider, write_text
+from tests.commerce.moderation.factories import NOON, report, reporter
+from tests.commerce.orders.factories import make_goods
+from tests.commerce.reviews.factories import review
 from tests.shared.observability.scraped import Scrape, grown
 
 
@@ -60,10 +60,10 @@ def test_what_moderators_are_to_decide_is_told_with_its_age(
 
 def test_what_is_not_folded_yet_is_told(client_of: ApiClient, shop: Shop, admin: User, customer: User):
     review(customer, make_goods(shop), 5)
-    waiting = Entry.objects.count()
+    waiting = LedgerEntry.objects.count()
     assert waiting > 0
     assert scrape(client_of(admin)).value("stoa_analytics_entries_waiting") == waiting
-    fold(now=NOON)
+    aggregate_ledger(now=NOON)
     told = scrape(client_of(admin))
     assert (told.value("stoa_analytics_entries_waiting"), told.value("stoa_analytics_lag_seconds")) == (0, 0)
 
@@ -74,7 +74,7 @@ def test_jobs_of_descriptions_that_have_not_ended_are_told_with_their_age(
 ):
     settings.CELERY_BROKER_URL = "memory://"  # nobody looks after it
     product = make_product(shop, slug="lamp", name="Lamp")
-    job = create_job(author=admin, product_ids=[product.pk], wishes=Wishes(), now=NOON)
+    job = create_job(author=admin, product_ids=[product.pk], options=DescriptionOptions(), now=NOON)
     told = scrape(client_of(admin))
     assert told.value("stoa_description_jobs_open") == 1
     assert told.value("stoa_description_oldest_age_seconds") == pytest.approx(600, abs=1)
@@ -86,9 +86,9 @@ def test_calls_of_the_provider_are_counted_by_outcome(
     client_of: ApiClient, admin: User, provider_server: ProviderServer
 ):
     before = scrape(client_of(admin))
-    asyncio.run(written_by(provider_at(provider_server.url("good"))))
+    asyncio.run(write_text(make_provider(provider_server.url("good"))))
     with pytest.raises(ProviderError):
-        asyncio.run(written_by(provider_at(provider_server.url("error_500"))))
+        asyncio.run(write_text(make_provider(provider_server.url("error_500"))))
     after = scrape(client_of(admin))
     named = ["stoa_provider_calls_total"]
     assert grown(after, before, named, outcome="answered") == [1]

@@ -14,7 +14,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.audit.models import AuditEntry
 from tests.commerce.conftest import ApiClient, make_user
-from tests.commerce.moderation.reporting import NOON, case_of, decide, report, reporter
+from tests.commerce.moderation.factories import NOON, case_of, decide, report, reporter
 
 pytestmark = pytest.mark.django_db
 

@@ -5,9 +5,9 @@ from datetime import datetime
 import pytest
 
 from commerce.moderation.appeals import decide_appeal, file_appeal
-from commerce.moderation.bulk import decide_case
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter
-from commerce.moderation.queue import QueueFilters, queue
+from commerce.moderation.queue.bulk import decide_case
+from commerce.moderation.queue.listing import QueueFilters, queue
 from commerce.moderation.services import delete_report
 from commerce.reviews.models import Review
 from shared.accounts.models import User
@@ -15,7 +15,7 @@ from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
 from tests.commerce.conftest import make_user
-from tests.commerce.moderation.reporting import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
 
 pytestmark = pytest.mark.django_db
 TOLD = NOON + 10 * MINUTE

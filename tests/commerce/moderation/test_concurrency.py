@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from commerce.catalog.models import Product
 from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter
-from commerce.moderation.notices import send_notices
+from commerce.moderation.notices.delivery import send_notices
 from commerce.reviews.models import Review
 from commerce.reviews.services import delete_review
 from shared.accounts.models import User
@@ -22,8 +22,8 @@ from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
 from tests.commerce.conftest import make_user
-from tests.commerce.moderation.reporting import DAY, MINUTE, NOON, case_of, decide, report, reporter, undo
-from tests.commerce.reviews.writing import review
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, undo
+from tests.commerce.reviews.factories import review
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("log_can_be_emptied")]
 

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from commerce.moderation.models import AbuseReport, Case
 from commerce.reviews.models import Question, Review
 from shared.audit.triggers import missing_triggers
-from tests.commerce.moderation.reporting import DAY, NOON, report, reporter, rows
+from tests.commerce.moderation.factories import DAY, NOON, report, reporter, rows
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("log_can_be_emptied")]
 

@@ -14,8 +14,8 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 from tests.commerce.conftest import make_user
-from tests.commerce.orders.buying import make_goods
-from tests.commerce.reviews.writing import ask, review
+from tests.commerce.orders.factories import make_goods
+from tests.commerce.reviews.factories import ask, review
 
 pytestmark = pytest.mark.django_db
 

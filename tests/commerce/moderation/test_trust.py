@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 
 from commerce.moderation.trust import BRIGADE_SIZE, BRIGADE_WITHIN, is_brigade, standing, weight
-from tests.commerce.moderation.reporting import DAY, MINUTE, NOON
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON
+
+pytestmark = pytest.mark.no_database
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from commerce.reviews.services import delete_review
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
-from tests.commerce.moderation.reporting import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from commerce.catalog.models import Product
-from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
+from commerce.orders.bulk_insert import BulkOrder, BulkOrderLine, insert_orders
 from commerce.orders.models import Order, Refund
 from commerce.orders.services import request_refund
 from commerce.shops.models import Shop
@@ -19,7 +19,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.conftest import make_user
 from tests.commerce.databases import plan_of
-from tests.commerce.orders.buying import buy, make_goods, other_shop
+from tests.commerce.orders.factories import buy, make_goods, other_shop
 
 ORDERS, REFUNDS = "/admin/commerce_orders/order/", "/admin/commerce_orders/refund/"
 
@@ -89,7 +89,7 @@ def test_the_parts_of_an_order_are_found_by_an_index(order: Order):
 
 def test_orders_are_filtered_by_state_and_place_in_the_tree(site: Client, order: Order):
     part = order.children.order_by("pk")[0]
-    act(site, ORDERS, "move_to_processing", part)
+    act(site, ORDERS, "set_status_processing", part)
 
     assert part.tracking_number in shown(site, ORDERS, order_status__exact="processing")
     assert order.tracking_number not in shown(site, ORDERS, order_status__exact="processing")
@@ -111,7 +111,7 @@ def test_a_shops_orders_are_listed_newest_first(site: Client, customer: User, la
 def test_a_page_shows_the_parts_and_a_part_its_lines(site: Client, order: Order, lamp: Product):
     part = order.children.order_by("pk")[0]
 
-    assert "Parts of the shops" in shown(site, f"{ORDERS}{order.pk}/change/")
+    assert "Orders of the shops" in shown(site, f"{ORDERS}{order.pk}/change/")
     page = shown(site, f"{ORDERS}{part.pk}/change/")
     assert lamp.name in page
     assert "12.50 EUR" in page
@@ -128,12 +128,12 @@ def test_nothing_is_added_rewritten_or_deleted(site: Client, order: Order):
 
 def test_an_action_moves_parts_on_and_says_why_others_stay(site: Client, order: Order):
     first, second = order.children.order_by("pk")
-    page = act(site, ORDERS, "move_to_complete", first, order)
+    page = act(site, ORDERS, "set_status_complete", first, order)
 
     first.refresh_from_db()
     second.refresh_from_db()
     assert (first.order_status, second.order_status) == ("complete", "pending")
-    assert "follows the orders of its shops" in page
+    assert "follows from the orders of its shops" in page
 
 
 def test_refunds_are_decided_by_actions(site: Client, order: Order, customer: User):
@@ -155,12 +155,12 @@ def test_refunds_are_decided_by_actions(site: Client, order: Order, customer: Us
 def test_the_lists_take_as_many_queries_for_many_rows_as_for_few(
     site: Client, customer: User, lamp: Product, path: str
 ):
-    lines, statuses = (PastLine(lamp.shop_id, lamp.pk, 1, 1250),), {lamp.shop_id: "refunded"}
+    lines, statuses = (BulkOrderLine(lamp.shop_id, lamp.pk, 1, 1250),), {lamp.shop_id: "refunded"}
     now = timezone.now()
 
     def queries_with_more(rows: int) -> int:
-        past = (PastOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
-        list(insert_past_orders(past, random=Random(rows)))
+        past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
+        list(insert_orders(past, random=Random(rows)))
         with CaptureQueriesContext(connection) as queries:
             shown(site, path)
         return len(queries)

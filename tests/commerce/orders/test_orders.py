@@ -10,16 +10,16 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from commerce.catalog.models import Product
-from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
+from commerce.orders.bulk_insert import BulkOrder, BulkOrderLine, insert_orders
 from commerce.orders.models import Order
 from commerce.orders.services import request_refund
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key
-from tests.commerce.catalog.goods import make_picture
+from tests.commerce.catalog.factories import make_picture
 from tests.commerce.conftest import ApiClient, make_user
-from tests.commerce.orders.buying import buy, make_goods, make_variation, move, other_shop
+from tests.commerce.orders.factories import buy, make_goods, make_variation, move, other_shop
 
 PATH = "/api/orders"
 RECORD = {
@@ -327,11 +327,11 @@ class TestReading:
         rows: int,
         django_assert_num_queries: DjangoAssertNumQueries,
     ):
-        lines = (PastLine(lamp.shop_id, lamp.pk, 1, 1250), PastLine(tent.shop_id, tent.pk, 1, 9900))
+        lines = (BulkOrderLine(lamp.shop_id, lamp.pk, 1, 1250), BulkOrderLine(tent.shop_id, tent.pk, 1, 9900))
         statuses = {lamp.shop_id: "complete", tent.shop_id: "complete"}
         now = timezone.now()
-        past = (PastOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
-        list(insert_past_orders(past, random=Random(1)))
+        past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
+        list(insert_orders(past, random=Random(1)))
         for user, query, expected in [
             (customer, {"limit": 10}, 5 + (rows > 10)),  # counted only when a page does not show all
             (owner, {"limit": 10, "shop_id": lamp.shop_id}, 4 + (rows > 10)),

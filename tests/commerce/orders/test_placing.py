@@ -12,7 +12,7 @@ from commerce.orders.models import Order, OrderLine
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ValidationFailed
-from tests.commerce.orders.buying import Goods, buy, make_goods, make_variation, other_shop
+from tests.commerce.orders.factories import Goods, buy, make_goods, make_variation, other_shop
 
 pytestmark = pytest.mark.django_db
 
@@ -122,9 +122,9 @@ def test_a_variable_product_is_bought_in_one_of_its_own_variations(shop: Shop, c
     errors = refused(customer, (lamp, 1), (lamp, 1, other), (simple, 1, other))
 
     assert {field: texts[0] for field, texts in errors.items()} == {
-        "products.0.variation_option_id": "This product is sold in variations: name one of them.",
-        "products.1.variation_option_id": "This product has no such variation.",
-        "products.2.variation_option_id": "This product has no such variation.",
+        "products.0.variation_option_id": "This product is sold in variations: send the id of one of them.",
+        "products.1.variation_option_id": "This product has no variation with this id.",
+        "products.2.variation_option_id": "This product has no variation with this id.",
     }
 
 
@@ -138,7 +138,9 @@ def test_an_order_is_in_one_currency(shop: Shop, customer: User):
 def test_an_order_past_all_sums_is_refused(shop: Shop, customer: User):
     dear = make_goods(shop, price=10**12, quantity=10_000)
 
-    assert refused(customer, (dear, 11)) == {"products": ["This order is too large: split it."]}
+    assert refused(customer, (dear, 11)) == {
+        "products": ["The total of this order is too large: place several orders."]
+    }
     assert buy(customer, (dear, 10)).amount == 10**13
 
 

@@ -9,13 +9,13 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from commerce.catalog.models import Product
-from commerce.orders.bulk import PastLine, PastOrder, insert_past_orders
+from commerce.orders.bulk_insert import BulkOrder, BulkOrderLine, insert_orders
 from commerce.orders.models import Order, Refund
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.conftest import ApiClient, make_user
-from tests.commerce.orders.buying import buy, make_goods, other_shop
+from tests.commerce.orders.factories import buy, make_goods, other_shop
 
 PATH = "/api/refunds"
 
@@ -57,7 +57,7 @@ def test_amounts_are_in_the_orders_currency(client_of: ApiClient, customer: User
 
     assert ask(amount=12.5).json()["errors"] == {"amount": ["JPY has at most 0 decimal places."]}
     assert ask(amount=1, currency="EUR").json()["errors"] == {"currency": ["This order is in JPY."]}
-    assert ask(amount=1251).json()["errors"] == {"amount": ["At most 1250 JPY are left to give back."]}
+    assert ask(amount=1251).json()["errors"] == {"amount": ["At most 1250 JPY of this order can be refunded."]}
     assert ask().json()["amount"] == 1250
     assert Refund.objects.get().amount == 1250
 
@@ -159,10 +159,10 @@ def test_c7_the_list_takes_as_many_queries_at_ten_rows_as_at_a_thousand(
     rows: int,
     django_assert_num_queries: DjangoAssertNumQueries,
 ):
-    lines, statuses = (PastLine(lamp.shop_id, lamp.pk, 1, 1250),), {lamp.shop_id: "refunded"}
+    lines, statuses = (BulkOrderLine(lamp.shop_id, lamp.pk, 1, 1250),), {lamp.shop_id: "refunded"}
     now = timezone.now()
-    past = (PastOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
-    list(insert_past_orders(past, random=Random(1)))
+    past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
+    list(insert_orders(past, random=Random(1)))
     client = client_of(customer)
     client.get(PATH)  # and the use of the key is noted
 

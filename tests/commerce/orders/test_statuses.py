@@ -18,7 +18,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError, ValidationFailed
 from tests.commerce.conftest import make_user
-from tests.commerce.orders.buying import buy, make_goods, make_variation, move, other_shop
+from tests.commerce.orders.factories import buy, make_goods, make_variation, move, other_shop
 
 pytestmark = pytest.mark.django_db
 

@@ -9,8 +9,8 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.conftest import make_user
-from tests.commerce.orders.buying import make_goods
-from tests.commerce.reviews.writing import ask, review
+from tests.commerce.orders.factories import make_goods
+from tests.commerce.reviews.factories import ask, review
 
 REVIEWS, QUESTIONS = "/admin/commerce_reviews/review/", "/admin/commerce_reviews/question/"
 

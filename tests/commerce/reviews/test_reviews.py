@@ -12,8 +12,8 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.conftest import ApiClient, make_user
-from tests.commerce.orders.buying import buy, make_goods, other_shop
-from tests.commerce.reviews.writing import ask, make_photo, review
+from tests.commerce.orders.factories import buy, make_goods, other_shop
+from tests.commerce.reviews.factories import ask, make_photo, review
 
 REVIEWS, QUESTIONS = "/api/reviews", "/api/questions"
 CONTENT = {"id", "user_id", "product_id", "shop_id", "abusive_reports_count", "created_at", "updated_at"}

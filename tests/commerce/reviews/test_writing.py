@@ -18,8 +18,8 @@ from shared.accounts.roles import Role
 from shared.api.errors import ApiError, ValidationFailed
 from shared.audit.models import AuditEntry
 from tests.commerce.conftest import make_user
-from tests.commerce.orders.buying import buy, make_goods, other_shop
-from tests.commerce.reviews.writing import ask, make_photo, review
+from tests.commerce.orders.factories import buy, make_goods, other_shop
+from tests.commerce.reviews.factories import ask, make_photo, review
 
 pytestmark = pytest.mark.django_db
 

@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.commerce.descriptions.provider_server import ProviderServer
-from tests.commerce.routes.table import TABLE, Row
-from tests.commerce.routes.world import IDENTITIES, World, make_world
-from tests.shared.api.test_json import REFUSED
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
+from tests.commerce.routes.route_table import TABLE, Row
+from tests.commerce.routes.scenario import IDENTITIES, World, make_world
+from tests.shared.api.test_parsers import REFUSED
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 

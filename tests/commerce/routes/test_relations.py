@@ -16,9 +16,9 @@ from commerce.catalog.models import Category, Product, ProductType, Variation
 from commerce.orders.models import Order, OrderLine
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from tests.commerce.routes.table import TABLE, Row
+from tests.commerce.routes.route_table import TABLE, Row
+from tests.commerce.routes.scenario import IDENTITIES, World
 from tests.commerce.routes.test_route_matrix import answer, world
-from tests.commerce.routes.world import IDENTITIES, World
 
 __all__ = ["world"]
 
@@ -45,7 +45,7 @@ HIDING: dict[str, dict[str, Any]] = {
     "of an inactive shop": {"shop": {"is_active": False}},
 }
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
 def filters_of(row: Row) -> Any:

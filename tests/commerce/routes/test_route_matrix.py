@@ -12,9 +12,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from shared.accounts.services import create_api_key
-from tests.commerce.descriptions.provider_server import ProviderServer
-from tests.commerce.routes.table import TABLE, Row
-from tests.commerce.routes.world import IDENTITIES, World, make_world
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
+from tests.commerce.routes.route_table import TABLE, Row
+from tests.commerce.routes.scenario import IDENTITIES, World, make_world
 from tests.shared.accounts.forged import forged_tokens
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -22,7 +22,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PAGES = ("/admin", "/admin/")
 PLAIN = ("/livez", "/readyz")  # functions, which have no methods
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
 @pytest.fixture

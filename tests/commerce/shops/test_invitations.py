@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from commerce.shops.invitations import accept_invitation, invite_staff
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
-from shared.accounts.links import BadLink
+from shared.accounts.email.links import InvalidLink
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import sign_in
@@ -84,7 +84,7 @@ def test_invited_again_only_the_last_link_works(client_of: ApiClient, shop: Shop
 def test_a_link_ends_after_three_days(client_of: ApiClient, shop: Shop, link_to: Any):
     token = link_to(shop, age=timedelta(days=3, seconds=1))
     assert accept(client_of, token).status_code == 422
-    with pytest.raises(BadLink):
+    with pytest.raises(InvalidLink):
         accept_invitation(token="x", name="N", password=PASSWORD, address="192.0.2.1", now=timezone.now())
 
 
@@ -142,5 +142,5 @@ def test_an_owner_invites_five_times_a_minute_and_an_inbox_gets_five_letters_an_
 def test_a_shops_name_cannot_write_into_the_letters_head(shop: Shop, link_to: Any):
     Shop.objects.update(name="Corner\r\nBcc: everybody@example.com")
     link_to(shop)
-    assert mail.outbox[-1].subject == "A place in Corner Bcc: everybody@example.com"
+    assert mail.outbox[-1].subject == "Invitation to work at Corner Bcc: everybody@example.com"
     assert mail.outbox[-1].recipients() == [EMAIL]

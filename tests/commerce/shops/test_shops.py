@@ -6,10 +6,10 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from commerce.shops.models import Shop, ShopStaff
-from commerce.shops.services import count_orders
+from commerce.shops.services import increment_order_counts
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from tests.commerce.catalog.goods import make_picture, make_product
+from tests.commerce.catalog.factories import make_picture, make_product
 from tests.commerce.conftest import ApiClient, make_user
 
 PATH = "/api/shops"
@@ -33,8 +33,8 @@ def listed(client_of: ApiClient, user: User | None = None, **query: Any) -> list
 def test_everybody_sees_active_shops_with_their_figures(client_of: ApiClient, shop: Shop):
     make_product(shop, "lamp", status="publish")
     make_product(shop, "draft")
-    count_orders(shop_ids=[shop.pk])
-    count_orders(shop_ids=[shop.pk])
+    increment_order_counts(shop_ids=[shop.pk])
+    increment_order_counts(shop_ids=[shop.pk])
     Shop.objects.update(logo=make_picture(shop.owner))
 
     record = client_of(None).get(f"{PATH}/corner").json()

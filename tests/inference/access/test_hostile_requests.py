@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from tests.inference.access.test_route_matrix import TABLE
-from tests.inference.served import PASSWORD, ServedStoa
-from tests.shared.api.test_json import REFUSED
+from tests.inference.running_server import PASSWORD, RunningServer
+from tests.shared.api.test_parsers import REFUSED
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -23,7 +23,7 @@ NO_BODY = "nothing"  # as an empty object
 
 
 @pytest.fixture(scope="module")
-def client(stoa: ServedStoa) -> Iterator[httpx2.Client]:
+def client(stoa: RunningServer) -> Iterator[httpx2.Client]:
     with httpx2.Client(base_url=stoa.url, headers=stoa.headers(), timeout=60) as client:
         yield client
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.inference.engine.processes import eventually_idle
-from tests.inference.served import ServedStoa, eventually_running
+from tests.inference.running_server import RunningServer, wait_until_generating
 
 BODY = {"model": "talker", "prompt": "speak", "max_tokens": 3}
 CHAT = {"model": "talker", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2}
@@ -28,7 +28,7 @@ def new_key() -> str:
     return f"key-{uuid.uuid4()}"
 
 
-def post(stoa: ServedStoa, path: str, body: object, key: str, role: str = "SUPER_ADMIN") -> httpx2.Response:
+def post(stoa: RunningServer, path: str, body: object, key: str, role: str = "SUPER_ADMIN") -> httpx2.Response:
     headers = stoa.headers(role) | {"Idempotency-Key": key}
     return httpx2.post(stoa.url + path, json=body, headers=headers, timeout=60)
 
@@ -39,7 +39,7 @@ def told(answer: httpx2.Response) -> Any:
 
 
 @pytest.mark.parametrize(("path", "body"), POSTS, ids=[path for path, _ in POSTS])
-def test_the_second_time_the_first_answer_comes_again(stoa: ServedStoa, path: str, body: object):
+def test_the_second_time_the_first_answer_comes_again(stoa: RunningServer, path: str, body: object):
     key = new_key()
     first, second = post(stoa, path, body, key), post(stoa, path, body, key)
 
@@ -50,7 +50,7 @@ def test_the_second_time_the_first_answer_comes_again(stoa: ServedStoa, path: st
     assert int(second.headers["x-ratelimit-remaining"]) == int(first.headers["x-ratelimit-remaining"]) - 1
 
 
-def test_another_key_another_route_and_another_user_have_answers_of_their_own(stoa: ServedStoa):
+def test_another_key_another_route_and_another_user_have_answers_of_their_own(stoa: RunningServer):
     key = new_key()
     ids = [
         told(post(stoa, "/inference", BODY, key))["id"],
@@ -63,7 +63,7 @@ def test_another_key_another_route_and_another_user_have_answers_of_their_own(st
     assert ids[-1] == ids[0]
 
 
-def test_another_body_with_the_same_key_is_refused(stoa: ServedStoa):
+def test_another_body_with_the_same_key_is_refused(stoa: RunningServer):
     key = new_key()
     assert post(stoa, "/inference", BODY, key).status_code == 200
     refused = post(stoa, "/inference", BODY | {"max_tokens": 4}, key)
@@ -76,7 +76,7 @@ def test_another_body_with_the_same_key_is_refused(stoa: ServedStoa):
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "\u00e9".encode().decode("latin-1")])
-def test_what_is_no_key_is_refused(stoa: ServedStoa, key: str):
+def test_what_is_no_key_is_refused(stoa: RunningServer, key: str):
     headers = {b"authorization": stoa.headers()["Authorization"].encode(), b"idempotency-key": key.encode("latin-1")}
     answer = httpx2.post(f"{stoa.url}/inference", json=BODY, headers=headers, timeout=30)
 
@@ -92,21 +92,21 @@ def test_what_is_no_key_is_refused(stoa: ServedStoa, key: str):
         ("/v1/completions", BODY | {"stream": True}),
     ],
 )
-def test_a_stream_with_a_key_is_refused_before_it_begins(stoa: ServedStoa, path: str, body: object):
+def test_a_stream_with_a_key_is_refused_before_it_begins(stoa: RunningServer, path: str, body: object):
     answer = post(stoa, path, body, new_key())
 
     assert answer.status_code == 400
     assert "leave out Idempotency-Key" in answer.json()["error"]["message"]
 
 
-def test_a_refusal_is_not_kept(stoa: ServedStoa):
+def test_a_refusal_is_not_kept(stoa: RunningServer):
     key = new_key()
     body = BODY | {"model": "nobody"}
     assert [post(stoa, "/inference", body, key).status_code for _ in range(2)] == [404, 404]
     assert post(stoa, "/inference", BODY, key).status_code == 200
 
 
-async def test_b4_of_fifty_at_once_one_is_generated(stoa: ServedStoa):
+async def test_b4_of_fifty_at_once_one_is_generated(stoa: RunningServer):
     async with stoa.client() as client:
         headers = {"Idempotency-Key": new_key()}
         before = await requests_of(client)
@@ -123,12 +123,12 @@ async def test_b4_of_fifty_at_once_one_is_generated(stoa: ServedStoa):
         assert await requests_of(client) == before + 1
 
 
-async def test_while_the_first_runs_others_are_told_to_wait(stoa: ServedStoa):
+async def test_while_the_first_runs_others_are_told_to_wait(stoa: RunningServer):
     async with stoa.client() as client:
         headers = {"Idempotency-Key": new_key()}
         body = BODY | {"max_tokens": 3000}
         running = asyncio.create_task(client.post("/inference", json=body, headers=headers))
-        await eventually_running(stoa, "talker")
+        await wait_until_generating(stoa, "talker")
         second = await client.post("/inference", json=body, headers=headers)
         assert (second.status_code, second.headers["retry-after"]) == (409, "5")
         other = await client.post("/inference", json=BODY, headers=headers)
@@ -139,12 +139,12 @@ async def test_while_the_first_runs_others_are_told_to_wait(stoa: ServedStoa):
     await stoa.engine.close()
 
 
-async def test_of_who_leaves_the_key_can_be_used_again_at_once(stoa: ServedStoa):
+async def test_of_who_leaves_the_key_can_be_used_again_at_once(stoa: RunningServer):
     async with stoa.client() as client:
         headers = {"Idempotency-Key": new_key()}
         body = BODY | {"max_tokens": 300}
         running = asyncio.create_task(client.post("/inference", json=body, headers=headers))
-        await eventually_running(stoa, "talker")
+        await wait_until_generating(stoa, "talker")
         running.cancel()
         await asyncio.wait({running})
         again = await client.post("/inference", json=body, headers=headers)

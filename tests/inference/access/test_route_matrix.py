@@ -10,7 +10,9 @@ import pytest
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from tests.inference.served import PASSWORD, ServedStoa
+from tests.inference.running_server import PASSWORD, RunningServer
+
+pytestmark = pytest.mark.no_database
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PAGES = ("/playground",)  # Django asks for the token of a form before it asks for the method
@@ -102,14 +104,14 @@ def _methods(view: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def credentials(stoa: ServedStoa) -> dict[str, str]:
+def credentials(stoa: RunningServer) -> dict[str, str]:
     login = {"username": "staff@example.com", "password": PASSWORD}
     session = httpx2.post(f"{stoa.url}/auth/login", json=login, timeout=60).json()["token"]
     return stoa.keys | {"SESSION": session, "MADE_UP": "stoa_0123456789_made-up"}
 
 
 def ask(
-    stoa: ServedStoa, method: str, route: str, headers: dict[str, str], *, query: str = "", **body: str
+    stoa: RunningServer, method: str, route: str, headers: dict[str, str], *, query: str = "", **body: str
 ) -> httpx2.Response:
     url = stoa.url + route.replace("{}", "nobody") + query
     return httpx2.request(method, url, json=None if method == "GET" else body, headers=headers, timeout=60)
@@ -127,7 +129,7 @@ def test_a9_every_route_and_method_has_a_row_and_every_row_a_route():
 
 @pytest.mark.parametrize(("method", "route", "allowed", "status"), TABLE, ids=[" ".join(row[:2]) for row in TABLE])
 def test_a9_each_caller_is_answered_as_the_table_says(
-    stoa: ServedStoa, credentials: dict[str, str], method: str, route: str, allowed: frozenset[str], status: int
+    stoa: RunningServer, credentials: dict[str, str], method: str, route: str, allowed: frozenset[str], status: int
 ):
     for identity in IDENTITIES:
         answer = ask(stoa, method, route, with_key(credentials, identity))
@@ -140,7 +142,7 @@ def test_a9_each_caller_is_answered_as_the_table_says(
 
 
 @pytest.mark.parametrize("route", sorted({row[1] for row in TABLE} - {"/livez", "/readyz"}))
-def test_a9_other_methods_are_refused_to_everybody(stoa: ServedStoa, credentials: dict[str, str], route: str):
+def test_a9_other_methods_are_refused_to_everybody(stoa: RunningServer, credentials: dict[str, str], route: str):
     for method in set(METHODS) - {row[0] for row in TABLE if row[1] == route}:
         for identity in ("NOBODY", "SUPER_ADMIN"):
             refused = ask(stoa, method, route, with_key(credentials, identity)).status_code
@@ -149,7 +151,7 @@ def test_a9_other_methods_are_refused_to_everybody(stoa: ServedStoa, credentials
 
 @pytest.mark.parametrize(("method", "route", "allowed", "status"), GUARDED, ids=[" ".join(row[:2]) for row in GUARDED])
 def test_a8_a_key_counts_in_its_two_headers_only(
-    stoa: ServedStoa, method: str, route: str, allowed: frozenset[str], status: int
+    stoa: RunningServer, method: str, route: str, allowed: frozenset[str], status: int
 ):
     key = stoa.keys["SUPER_ADMIN"]
     assert ask(stoa, method, route, {"X-API-Key": key}).status_code == status

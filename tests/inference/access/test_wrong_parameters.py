@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.inference.served import ServedStoa
-from tests.inference.sockets import hear, say, signed_in
+from tests.inference.running_server import RunningServer
+from tests.inference.websocket_client import authenticated_websocket, receive_message, send_messages
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.no_database]
 
 HUGE = 10**30
 NO_NUMBERS: list[Any] = [
@@ -57,7 +57,7 @@ EMBEDDINGS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nobody_was_asked(stoa: ServedStoa) -> Iterator[None]:
+def nobody_was_asked(stoa: RunningServer) -> Iterator[None]:
     before = asyncio.run(stoa.pid("talker"))
     yield
     assert asyncio.run(stoa.pid("talker")) == before
@@ -65,7 +65,7 @@ def nobody_was_asked(stoa: ServedStoa) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("path", DOORS)
-async def test_i4_a_wrong_parameter_is_refused_by_name(stoa: ServedStoa, path: str):
+async def test_i4_a_wrong_parameter_is_refused_by_name(stoa: RunningServer, path: str):
     async with stoa.client() as client:
         for field, value in CASES:
             answer = await client.post(path, json=DOORS[path] | {field: value})
@@ -77,7 +77,7 @@ async def test_i4_a_wrong_parameter_is_refused_by_name(stoa: ServedStoa, path: s
 
 
 @pytest.mark.parametrize("path", ["/embeddings", "/v1/embeddings"])
-async def test_i4_a_wrong_text_to_embed_is_refused_by_name(stoa: ServedStoa, path: str):
+async def test_i4_a_wrong_text_to_embed_is_refused_by_name(stoa: RunningServer, path: str):
     async with stoa.client() as client:
         for wrong in EMBEDDINGS:
             answer = await client.post(path, json={"model": "embedder", "input": "x"} | wrong)
@@ -86,10 +86,10 @@ async def test_i4_a_wrong_text_to_embed_is_refused_by_name(stoa: ServedStoa, pat
 
 
 @pytest.mark.parametrize("first", range(0, len(CASES), A_SOCKET))
-async def test_i4_a_wrong_parameter_on_a_socket_is_refused_by_name(stoa: ServedStoa, first: int):
-    async with signed_in(stoa) as client:
+async def test_i4_a_wrong_parameter_on_a_socket_is_refused_by_name(stoa: RunningServer, first: int):
+    async with authenticated_websocket(stoa) as client:
         for field, value in CASES[first : first + A_SOCKET]:
-            await say(client, {"type": "inference", "id": "a"} | PROMPT | {field: value})
-            told = await hear(client)
+            await send_messages(client, {"type": "inference", "id": "a"} | PROMPT | {field: value})
+            told = await receive_message(client)
             assert (told["type"], told["code"]) == ("error", "INVALID_REQUEST"), (field, value)
             assert field in told["message"], (field, value)

@@ -1,4 +1,4 @@
-"""Users and batches for tests of the store."""
+"""Fixtures: a user, and a factory of batches."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def user(db: None) -> User:
 
 @pytest.fixture
 def make_batch(user: User) -> MakeBatch:
-    """A native batch of so many requests, `r0`, `r1` and so on, which ask for these parameters."""
+    """Return a factory of native batches with requests `r0`, `r1` and so on, each with these parameters."""
 
     def make(count: int = 3, now: datetime = NOW, **parameters: object) -> Batch:
         ids = [f"r{n}" for n in range(count)]

@@ -1,4 +1,4 @@
-"""The operators' pages of batches, in a browser where one is installed."""
+"""Admin of batches in a browser, where one is installed."""
 
 from collections.abc import Iterator
 
@@ -6,15 +6,15 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.chromium import running_chromium
-from tests.inference.batches.workers import ended, running_worker, status, submit
-from tests.inference.served import PASSWORD, ServedStoa
+from tests.inference.batches.workers import get_status, running_worker, submit_batch, wait_until_ended
+from tests.inference.running_server import PASSWORD, RunningServer
 
 BATCHES = "/admin/inference_batches/batch/"
 
 
 @pytest.fixture
-def page(stoa: ServedStoa) -> Iterator[Page]:
-    """A browser in which the super admin has signed in."""
+def page(stoa: RunningServer) -> Iterator[Page]:
+    """Yield a browser page where the super admin is signed in."""
     with running_chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(60_000)
@@ -32,11 +32,11 @@ def act(page: Page, batch_id: str, action: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_an_operator_sees_why_requests_failed_tries_them_again_and_cancels(stoa: ServedStoa, page: Page):
-    batch_id = submit(stoa, "speak", "long", "a secret prompt", "long")
+def test_an_operator_reads_failures_retries_them_and_cancels_a_batch(stoa: RunningServer, page: Page):
+    batch_id = submit_batch(stoa, "speak", "long", "a secret prompt", "long")
     with running_worker(stoa):
-        ended(stoa, batch_id)
-    waiting = submit(stoa, "speak")
+        wait_until_ended(stoa, batch_id)
+    waiting = submit_batch(stoa, "speak")
 
     page.goto(stoa.url + BATCHES)
     row = page.locator("tr", has_text=batch_id)
@@ -50,8 +50,8 @@ def test_an_operator_sees_why_requests_failed_tries_them_again_and_cancels(stoa:
 
     page.goto(stoa.url + BATCHES)
     act(page, batch_id, "retry")
-    expect(body).to_contain_text(f"{batch_id}: 2 requests are tried again")
+    expect(body).to_contain_text(f"{batch_id}: retrying 2 requests")
     act(page, waiting, "cancel")
-    expect(body).to_contain_text("Cancelled: 1.")
-    assert status(stoa, waiting)["status"] == "cancelled"
-    assert status(stoa, batch_id)["failed"] == 2
+    expect(body).to_contain_text("Cancelled batches: 1.")
+    assert get_status(stoa, waiting)["status"] == "cancelled"
+    assert get_status(stoa, batch_id)["failed"] == 2

@@ -1,12 +1,12 @@
-"""`stoa batch` as an operator uses it."""
+"""The command `stoa batch`."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.inference.batches.workers import running_worker, status
-from tests.inference.served import ServedStoa, run_manage, run_verbs
+from tests.inference.batches.workers import get_status, running_worker
+from tests.inference.running_server import RunningServer, run_commands, run_manage
 
 
 def write_lines(path: Path, *requests: object) -> str:
@@ -14,7 +14,7 @@ def write_lines(path: Path, *requests: object) -> str:
     return str(path)
 
 
-def test_a_file_of_requests_is_submitted_waited_for_and_read(stoa: ServedStoa, tmp_path: Path):
+def test_a_file_is_submitted_and_its_results_are_read(stoa: RunningServer, tmp_path: Path):
     file = write_lines(
         tmp_path / "a.jsonl", {"id": "a", "prompt": "speak"}, {"id": "b", "prompt": "x", "max_tokens": 1}
     )
@@ -23,11 +23,13 @@ def test_a_file_of_requests_is_submitted_waited_for_and_read(stoa: ServedStoa, t
             stoa.environment, "batch", "submit", file, "--model", "talker", "--wait", "-o", "max_tokens=2"
         )
     batch_id = done.stdout.strip()
-    told, results = run_verbs(stoa.environment, ["batch", "status", batch_id, "--json"], ["batch", "results", batch_id])
+    status, results = run_commands(
+        stoa.environment, ["batch", "status", batch_id, "--json"], ["batch", "results", batch_id]
+    )
 
     assert done.returncode == 0, done.stderr
     assert done.stderr.strip().endswith("completed: 2 completed, 0 failed")
-    assert json.loads(told.stdout)["status"] == "completed"
+    assert json.loads(status.stdout)["status"] == "completed"
     lines = [json.loads(line) for line in results.stdout.splitlines()]
     assert [line["choices"][0]["text"] for line in lines] == ["w0 w1 ", "w0 "]
 
@@ -36,29 +38,31 @@ def test_a_file_of_requests_is_submitted_waited_for_and_read(stoa: ServedStoa, t
     ("wrong", "words"),
     [
         ({"id": "b", "prompt": "speak", "temperature": 9}, "line 4: temperature is wrong"),
-        ({"id": "a", "prompt": "speak"}, "line 4: id is that of another"),
+        ({"id": "a", "prompt": "speak"}, "line 4: `id` must be unique"),
         ([], "line 4: The body must be a JSON object"),
-        (None, "line 4 is no JSON"),
+        (None, "line 4 is not JSON"),
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_file_is_named_by_its_line(stoa: ServedStoa, tmp_path: Path, wrong: object, words: str):
+def test_an_invalid_file_is_refused_with_the_line_number(
+    stoa: RunningServer, tmp_path: Path, wrong: object, words: str
+):
     file = tmp_path / "a.jsonl"
     broken = "{" if wrong is None else json.dumps(wrong)
     text = f'\n{{"id": "a", "prompt": "speak"}}\r\n  \n{broken}\n{{"id": "c", "prompt": "speak"}}'
-    file.write_text(text, encoding="utf-8-sig")  # with the mark that some editors begin with
+    file.write_text(text, encoding="utf-8-sig")  # with a byte order mark, as some editors write it
 
-    (done,) = run_verbs(stoa.environment, ["batch", "submit", str(file), "--model", "talker"])
+    (done,) = run_commands(stoa.environment, ["batch", "submit", str(file), "--model", "talker"])
 
     assert done.returncode == 2
     assert done.stderr.startswith(f"stoa: {words}")
     assert done.stdout == ""
 
 
-def test_a_batch_is_cancelled_and_what_is_wrong_is_told(stoa: ServedStoa, tmp_path: Path):
+def test_a_batch_is_cancelled_and_errors_have_their_exit_codes(stoa: RunningServer, tmp_path: Path):
     good = write_lines(tmp_path / "good.jsonl", {"id": "a", "prompt": "speak"})
     bad = write_lines(tmp_path / "bad.jsonl", {"id": "a", "prompt": "speak"}, {"id": "a", "prompt": "speak"})
-    submitted, twice, nobody, nowhere = run_verbs(
+    submitted, twice, nobody, nowhere = run_commands(
         stoa.environment,
         ["batch", "submit", good, "--model", "talker"],
         ["batch", "submit", bad, "--model", "talker"],
@@ -66,9 +70,9 @@ def test_a_batch_is_cancelled_and_what_is_wrong_is_told(stoa: ServedStoa, tmp_pa
         ["batch", "cancel", "batch_0"],
     )
     batch_id = submitted.stdout.strip()
-    (cancelled,) = run_verbs(stoa.environment, ["batch", "cancel", batch_id])
+    (cancelled,) = run_commands(stoa.environment, ["batch", "cancel", batch_id])
 
-    assert "line 2: id is that of another" in twice.stderr
+    assert "line 2: `id` must be unique" in twice.stderr
     assert [twice.returncode, nobody.returncode, nowhere.returncode] == [2, 4, 4]
-    assert cancelled.stderr.strip() == f"{batch_id}: cancelled, 0 of 1 done"
-    assert status(stoa, batch_id)["status"] == "cancelled"
+    assert cancelled.stderr.strip() == f"{batch_id}: cancelled, 0 of 1 completed"
+    assert get_status(stoa, batch_id)["status"] == "cancelled"

@@ -1,13 +1,13 @@
-"""Who is sent for a batch, and when nobody is waited for any longer."""
+"""Dispatch: one message for each batch, sent again or replaced by a local run if it is lost."""
 
 from datetime import datetime, timedelta
 
 import pytest
 
-from inference.batches import dispatch, leases
-from inference.batches.dispatch import LOST_AFTER
+from inference.batches import dispatch
+from inference.batches.dispatch import MESSAGE_LOST_AFTER, WRITE_FILES_TASK
 from inference.batches.models import Batch
-from inference.batches.outcomes import FINISH
+from inference.batches.worker import leases
 from inference.config.celery import send, waiting
 from tests.inference.batches.conftest import NOW, MakeBatch
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Workers:
-    """A broker, and somebody who may take what it does not bring."""
+    """A fake broker, and a fake sweeper that may take batches."""
 
     def __init__(self) -> None:
         self.sent: list[int] = []
@@ -35,9 +35,9 @@ class Workers:
         return self.is_free
 
     def resend(self, now: datetime = NOW) -> tuple[list[int], list[int]]:
-        """Those sent for and those taken, this time."""
+        """Return the batches that this call sent, and those that it took."""
         self.sent, self.taken = [], []
-        dispatch.resend(now=now, take=self.take)
+        dispatch.redispatch(now=now, take=self.take)
         return self.sent, self.taken
 
 
@@ -49,49 +49,49 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     return workers
 
 
-def test_a_batch_is_sent_for_once(make_batch: MakeBatch, workers: Workers):
+def test_a_batch_gets_one_message(make_batch: MakeBatch, workers: Workers):
     batch = make_batch()
 
     assert workers.resend() == ([batch.pk], [])
-    assert workers.resend(NOW + LOST_AFTER / 2) == ([], [])
+    assert workers.resend(NOW + MESSAGE_LOST_AFTER / 2) == ([], [])
 
 
-def test_one_whose_message_nobody_took_is_taken_by_who_finds_that(make_batch: MakeBatch, workers: Workers):
+def test_the_sweeper_takes_a_batch_whose_message_was_lost(make_batch: MakeBatch, workers: Workers):
     batch = make_batch()
     workers.resend()
 
-    assert workers.resend(NOW + LOST_AFTER) == ([], [batch.pk])
+    assert workers.resend(NOW + MESSAGE_LOST_AFTER) == ([], [batch.pk])
 
 
-def test_one_that_nobody_can_take_is_sent_for_again(make_batch: MakeBatch, workers: Workers):
+def test_a_lost_message_is_sent_again_if_the_sweeper_is_busy(make_batch: MakeBatch, workers: Workers):
     batch = make_batch()
     workers.resend()
     workers.is_free = False
 
-    assert workers.resend(NOW + LOST_AFTER) == ([batch.pk], [])
+    assert workers.resend(NOW + MESSAGE_LOST_AFTER) == ([batch.pk], [])
 
 
-def test_what_only_waits_its_turn_is_not_sent_for_again(make_batch: MakeBatch, workers: Workers):
+def test_messages_still_in_the_queue_are_not_sent_again(make_batch: MakeBatch, workers: Workers):
     first, second, _ = make_batch(), make_batch(), make_batch()
     workers.resend()
     workers.is_free, workers.waiting = False, 3
 
-    assert workers.resend(NOW + LOST_AFTER) == ([], [])
+    assert workers.resend(NOW + MESSAGE_LOST_AFTER) == ([], [])
 
     unsent = make_batch()
-    assert workers.resend(NOW + LOST_AFTER) == ([unsent.pk], [])
-    workers.waiting = 1  # two are lost
-    assert workers.resend(NOW + LOST_AFTER) == ([first.pk, second.pk], [])
+    assert workers.resend(NOW + MESSAGE_LOST_AFTER) == ([unsent.pk], [])
+    workers.waiting = 1  # so two messages are lost
+    assert workers.resend(NOW + MESSAGE_LOST_AFTER) == ([first.pk, second.pk], [])
 
 
-def test_messages_that_no_worker_has_taken_are_counted():
+def test_queued_messages_are_counted():
     assert waiting() == 0
-    assert send(dispatch.RUN, batch_pk=0)
-    assert send(FINISH, batch_pk=0)
+    assert send(dispatch.RUN_TASK, batch_pk=0)
+    assert send(WRITE_FILES_TASK, batch_pk=0)
     assert waiting() == 2
 
 
-def test_without_a_broker_one_is_taken_and_none_counts_as_sent_for(make_batch: MakeBatch, workers: Workers):
+def test_without_a_broker_one_batch_is_taken_and_none_counts_as_sent(make_batch: MakeBatch, workers: Workers):
     first, second = make_batch(), make_batch()
     workers.has_broker = False
 
@@ -102,11 +102,11 @@ def test_without_a_broker_one_is_taken_and_none_counts_as_sent_for(make_batch: M
     assert workers.resend() == ([first.pk, second.pk], [])
 
 
-def test_nobody_is_sent_for_one_that_is_worked_on_rests_or_has_ended(make_batch: MakeBatch, workers: Workers):
+def test_leased_backing_off_and_ended_batches_get_no_message(make_batch: MakeBatch, workers: Workers):
     worked_on, resting, ended = make_batch(), make_batch(), make_batch()
-    leases.open_lease(batch_pk=worked_on.pk, worker="w", now=NOW)
+    leases.acquire_lease(batch_pk=worked_on.pk, worker="w", now=NOW)
     Batch.objects.filter(pk=resting.pk).update(resume_at=NOW + timedelta(seconds=1))
     Batch.objects.filter(pk=ended.pk).update(status=Batch.Status.CANCELLED, ended_at=NOW)
 
     assert workers.resend() == ([], [])
-    assert workers.resend(NOW + leases.LASTS) == ([worked_on.pk, resting.pk], [])
+    assert workers.resend(NOW + leases.LEASE_DURATION) == ([worked_on.pk, resting.pk], [])

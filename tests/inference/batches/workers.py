@@ -1,4 +1,4 @@
-"""Real worker processes beside a served Stoa, and what clients do with batches."""
+"""Real worker processes of a running server, and client calls for batches."""
 
 import contextlib
 import os
@@ -17,14 +17,14 @@ import httpx2
 import psycopg
 
 from tests.inference.engine.processes import REPOSITORY, running_host
-from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, served_stoa
+from tests.inference.running_server import TALKER_CONFIG, RunningServer, add_model, running_server
 
-LIMIT_S = 90
+TIMEOUT_SECONDS = 90
 
 
 @dataclass
 class RunningWorker:
-    """A worker as `celery` starts it, in a process group of its own."""
+    """A worker started by `celery`, in its own process group."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -48,8 +48,8 @@ def start_worker(environment: dict[str, str], log: Path, *options: str) -> Runni
 
 
 @contextlib.contextmanager
-def running_worker(stoa: ServedStoa, *options: str) -> Iterator[RunningWorker]:
-    """A worker for the time of the block; gone afterwards."""
+def running_worker(stoa: RunningServer, *options: str) -> Iterator[RunningWorker]:
+    """Run a worker for the time of the block."""
     worker = start_worker(stoa.environment, stoa.log.with_name("worker.log"), *options)
     try:
         yield worker
@@ -59,17 +59,17 @@ def running_worker(stoa: ServedStoa, *options: str) -> Iterator[RunningWorker]:
 
 
 @contextlib.contextmanager
-def served_with_broker(broker: dict[str, str]) -> Iterator[ServedStoa]:
-    """A server, and a host with the model `talker`, whose broker is the one of these variables."""
+def running_server_with_broker(broker: dict[str, str]) -> Iterator[RunningServer]:
+    """Run a server and a host with the model `talker`, with the broker of these environment variables."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
         models_dir = Path(home) / "models"
         add_model(models_dir, "talker", dict(TALKER_CONFIG))
-        with served_stoa(Path(home), host.run_dir, models_dir, load=["talker"], extra=broker) as stoa:
+        with running_server(Path(home), host.run_dir, models_dir, load=["talker"], extra=broker) as stoa:
             yield stoa
 
 
-def stored(stoa: ServedStoa, query: str) -> list[Any]:
-    """The first column of what another program reads from the server's database."""
+def query_database(stoa: RunningServer, query: str) -> list[Any]:
+    """Return the first column of a query on the server's database."""
     url = stoa.environment["DATABASE_URL"]
     if url.startswith("sqlite"):
         with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30)) as database:
@@ -78,60 +78,60 @@ def stored(stoa: ServedStoa, query: str) -> list[Any]:
         return [row[0] for row in connection.execute(query.encode())]
 
 
-def attempts(stoa: ServedStoa, batch_id: str) -> list[int]:
-    """How often each request was begun and not handed back, in order."""
-    return stored(
+def get_attempts(stoa: RunningServer, batch_id: str) -> list[int]:
+    """Return the attempts of each request, in order."""
+    return query_database(
         stoa,
         "SELECT attempts FROM inference_batches_batchrequest WHERE batch_id = "  # noqa: S608 an id of ours
         f"(SELECT id FROM inference_batches_batch WHERE batch_id = '{batch_id}') ORDER BY \"index\"",
     )
 
 
-def leases(stoa: ServedStoa, batch_id: str) -> int:
-    """How many have taken requests of the batch and not handed them back."""
+def count_leases(stoa: RunningServer, batch_id: str) -> int:
+    """Return the number of leases on the batch."""
     of_batch = f"(SELECT id FROM inference_batches_batch WHERE batch_id = '{batch_id}')"  # noqa: S608 an id of ours
-    (count,) = stored(stoa, f"SELECT count(*) FROM inference_batches_lease WHERE batch_id = {of_batch}")  # noqa: S608
+    (count,) = query_database(stoa, f"SELECT count(*) FROM inference_batches_lease WHERE batch_id = {of_batch}")  # noqa: S608
     return int(count)
 
 
-def submit(stoa: ServedStoa, *prompts: str, **more: Any) -> str:
-    """The id of a batch of these prompts, whose requests are `r0`, `r1` and so on."""
+def submit_batch(stoa: RunningServer, *prompts: str, **more: Any) -> str:
+    """Submit a batch of these prompts, with request ids `r0`, `r1` and so on, and return its id."""
     requests = [{"id": f"r{place}", "prompt": prompt} for place, prompt in enumerate(prompts)]
-    answer = stoa.post("/batch", {"model": "talker", "requests": requests, "max_tokens": 5} | more)
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["batch_id"])
+    response = stoa.post("/batch", {"model": "talker", "requests": requests, "max_tokens": 5} | more)
+    assert response.status_code == 200, response.text
+    return str(response.json()["batch_id"])
 
 
-def status(stoa: ServedStoa, batch_id: str) -> dict[str, Any]:
-    answer = stoa.get(f"/batch/{batch_id}")
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
+def get_status(stoa: RunningServer, batch_id: str) -> dict[str, Any]:
+    response = stoa.get(f"/batch/{batch_id}")
+    assert response.status_code == 200, response.text
+    return dict(response.json())
 
 
-def ended(stoa: ServedStoa, batch_id: str, seconds: float = LIMIT_S) -> dict[str, Any]:
-    """The batch's last status. Counts that went back, or were too many, on the way there fail."""
+def wait_until_ended(stoa: RunningServer, batch_id: str, seconds: float = TIMEOUT_SECONDS) -> dict[str, Any]:
+    """Return the batch's final status. Fail if a count ever decreases or exceeds the total."""
     deadline = time.monotonic() + seconds
     before = 0, 0
     while True:
-        told = status(stoa, batch_id)
-        now = told["completed"], told["failed"]
-        assert now[0] >= before[0], (before, told)
-        assert now[1] >= before[1], (before, told)
-        assert sum(now) <= told["total"]
-        if told["status"] != "processing":
-            return told
+        batch = get_status(stoa, batch_id)
+        now = batch["completed"], batch["failed"]
+        assert now[0] >= before[0], (before, batch)
+        assert now[1] >= before[1], (before, batch)
+        assert sum(now) <= batch["total"]
+        if batch["status"] != "processing":
+            return batch
         before = now
-        assert time.monotonic() < deadline, (told, stoa.log.with_name("worker.log").read_text()[-60000:])
+        assert time.monotonic() < deadline, (batch, stoa.log.with_name("worker.log").read_text()[-60000:])
         time.sleep(0.1)
 
 
-def all_results(stoa: ServedStoa, batch_id: str) -> list[dict[str, Any]]:
-    """Every result, page by page."""
+def get_results(stoa: RunningServer, batch_id: str) -> list[dict[str, Any]]:
+    """Return all results, read page by page."""
     results: list[dict[str, Any]] = []
     after: int | None = -1
     while after is not None:
-        answer: httpx2.Response = stoa.get(f"/batch/{batch_id}/results?after={after}&limit=1000")
-        assert answer.status_code == 200, answer.text
-        results += answer.json()["results"]
-        after = answer.json()["next"]
+        response: httpx2.Response = stoa.get(f"/batch/{batch_id}/results?after={after}&limit=1000")
+        assert response.status_code == 200, response.text
+        results += response.json()["results"]
+        after = response.json()["next"]
     return results

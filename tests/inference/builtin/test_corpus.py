@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from inference.builtin import kinds, plans, prompts, vocabulary
-from inference.builtin.corpus import draw_case, draw_example, draw_pair, draw_product
-from inference.builtin.keywords import Keyword, with_article
-from inference.builtin.kinds import KINDS
-from inference.builtin.plans import TONES
-from inference.builtin.prose import join_words, repeated_five_grams
-from inference.builtin.vocabulary import NAME_WORDS
-from inference.builtin.words import article, invented, is_held_out
-from inference.builtin.writer import Product, write_description
+from inference.builtin.corpus import product_kinds, prompts, templates, word_lists
+from inference.builtin.corpus.examples import draw_case, draw_example, draw_pair, draw_product
+from inference.builtin.corpus.invented_words import article, invented, is_held_out
+from inference.builtin.corpus.keywords import Keyword, with_article
+from inference.builtin.corpus.product_kinds import KINDS
+from inference.builtin.corpus.realizer import Product, write_description
+from inference.builtin.corpus.templates import TONES
+from inference.builtin.corpus.text import join_words, repeated_five_grams
+from inference.builtin.corpus.word_lists import NAME_WORDS
 
 
 def texts_of(count: int, seed: str) -> list[str]:
@@ -97,7 +97,7 @@ def test_a_list_of_words_reads_as_english() -> None:
 
 
 def test_the_words_kept_for_measuring_never_appear_in_a_training_text() -> None:
-    english = " ".join(inspect.getsource(module) for module in (kinds, plans, prompts, vocabulary))
+    english = " ".join(inspect.getsource(module) for module in (product_kinds, templates, prompts, word_lists))
     seen = {word.lower() for text in texts_of(2000, "training") for word in re.findall(r"[^\W\d_]+", text)}
     random = Random("kept")
     kept = {invented(random, held_out=True) for _ in range(3000)}

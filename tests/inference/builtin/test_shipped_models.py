@@ -11,10 +11,10 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from inference.builtin import DESCRIBER, ENCODER
-from inference.builtin.corpus import draw_case, draw_example
+from inference.builtin.corpus.examples import draw_case, draw_example
 from inference.builtin.evaluate import Describer, describer_figures, nearest_share
 from inference.builtin.export import save_describer
-from inference.builtin.net import Llama, Shape
+from inference.builtin.network import Llama, Shape
 from inference.builtin.tokenizer import encode_chats
 
 MEGABYTE = 1_000_000

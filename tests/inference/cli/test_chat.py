@@ -1,4 +1,4 @@
-"""`run` on a terminal: a chat, typed and read as a person would."""
+"""An interactive chat with `stoa run`, over a pseudo-terminal."""
 
 import os
 import pty
@@ -10,16 +10,16 @@ import time
 
 import pytest
 
-from tests.inference.cli.test_cli import running
+from tests.inference.cli.test_cli import running_requests
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import ServedStoa
+from tests.inference.running_server import RunningServer
 
 PROMPT = ">>> "
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 class Terminal:
-    """A command that believes it talks to a person."""
+    """A command that runs on a pseudo-terminal."""
 
     def __init__(self, environment: dict[str, str], *arguments: str) -> None:
         self._descriptor, terminal = pty.openpty()
@@ -36,56 +36,55 @@ class Terminal:
         os.write(self._descriptor, text.encode())
 
     def interrupt(self) -> None:
-        """Ctrl-C at the prompt. Readline hears none that comes in the moment in which it shows the prompt: who sees
-        nothing happen types it again."""
+        """Type Ctrl-C at the prompt, again until it has an effect: readline ignores one while it prints the prompt."""
         self.type(CTRL_C)
         while not select.select([self._descriptor], [], [], 2)[0]:
             self.type(CTRL_C)
 
     def read_until(self, end: str) -> str:
-        """What comes, up to and with `end`, without what steers a terminal."""
-        seen, deadline = b"", time.monotonic() + 60
-        while not seen.endswith(end.encode()):
-            assert time.monotonic() < deadline, seen
+        """Read the output up to and including `end`, without control sequences."""
+        output, deadline = b"", time.monotonic() + 60
+        while not output.endswith(end.encode()):
+            assert time.monotonic() < deadline, output
             if select.select([self._descriptor], [], [], 0.5)[0]:
-                seen += os.read(self._descriptor, 1)
-        return re.sub(r"\x1b\[[?0-9;]*[a-z]", "", seen.decode()).replace("\r", "")
+                output += os.read(self._descriptor, 1)
+        return re.sub(r"\x1b\[[?0-9;]*[a-z]", "", output.decode()).replace("\r", "")
 
     def say(self, line: str) -> str:
-        """What is answered to a line, up to the next prompt."""
+        """Type a line and return the output up to the next prompt."""
         self.type(line + "\n")
         return self.read_until(PROMPT).partition("\n")[2].removesuffix(PROMPT)
 
     def status(self) -> int:
-        """How it ended."""
+        """Return the exit status."""
         status = self._process.wait(60)
         os.close(self._descriptor)
         return status
 
 
 @pytest.fixture
-def chat(stoa: ServedStoa) -> Terminal:
+def chat(stoa: RunningServer) -> Terminal:
     terminal = Terminal(stoa.environment, "run", "talker", "-o", "max_tokens=3")
     terminal.read_until(PROMPT)
     return terminal
 
 
-def eventually_idle(stoa: ServedStoa) -> None:
-    """Returns when the model works for nobody: who left is noticed a moment later."""
+def wait_until_idle(stoa: RunningServer) -> None:
+    """Return when the model runs no request. A disconnect is noticed with a delay."""
     deadline = time.monotonic() + 30
-    while running(stoa, "talker"):
+    while running_requests(stoa, "talker"):
         assert time.monotonic() < deadline
 
 
-def test_what_is_said_is_answered_and_commands_change_how(chat: Terminal):
+def test_a_chat_answers_messages_and_runs_commands(chat: Terminal):
     assert chat.say("hello") == "w0 w1 w2 \n"
     assert chat.say("/set max_tokens 2") == ""
     assert chat.say("hello") == "w0 w1 \n"
-    assert "temprature is no parameter" in chat.say("/set temprature 1")
+    assert "Unknown parameter temprature" in chat.say("/set temprature 1")
     assert "temperature" in chat.say("/set temperature 3")
     assert chat.say("/set system Be brief.") == ""
     assert chat.say("/show") == '{\n  "max_tokens": 2,\n  "system": "Be brief."\n}\n'
-    assert "There is no /nothing" in chat.say("/nothing")
+    assert "Unknown command /nothing" in chat.say("/nothing")
     assert "/clear" in chat.say("/help")
     assert chat.say("/verbose") == ""
     assert "output:               2 tokens" in chat.say("hello")
@@ -96,7 +95,7 @@ def test_what_is_said_is_answered_and_commands_change_how(chat: Terminal):
     assert chat.status() == 0
 
 
-def test_ctrl_c_stops_an_answer_and_not_the_chat(stoa: ServedStoa, chat: Terminal):
+def test_ctrl_c_stops_a_response_but_not_the_chat(stoa: RunningServer, chat: Terminal):
     chat.say("/set max_tokens 4000")
     chat.type("hello\n")
     chat.read_until("w5 ")
@@ -105,18 +104,18 @@ def test_ctrl_c_stops_an_answer_and_not_the_chat(stoa: ServedStoa, chat: Termina
     chat.say("/set max_tokens 1")
 
     assert "w3999" not in stopped
-    eventually_idle(stoa)
+    wait_until_idle(stoa)
     assert chat.say("hello") == "w0 \n"
     chat.interrupt()
-    assert "/bye ends" in chat.read_until(PROMPT)
+    assert "/bye to exit" in chat.read_until(PROMPT)
     chat.type(CTRL_D)
     assert chat.status() == 0
 
 
-def test_a_model_that_is_not_there_ends_it_before_it_begins(stoa: ServedStoa):
+def test_an_unknown_model_ends_the_chat_before_it_starts(stoa: RunningServer):
     terminal = Terminal(stoa.environment, "run", "nobody")
     terminal.read_until("Available:")
 
-    with_the_rest = terminal.read_until("\n")
-    assert "talker" in with_the_rest
+    rest = terminal.read_until("\n")
+    assert "talker" in rest
     assert terminal.status() == 4

@@ -1,4 +1,4 @@
-"""The command line, as a process."""
+"""The commands of the command line, each in a process of its own."""
 
 import contextlib
 import json
@@ -15,16 +15,23 @@ import psutil
 import pytest
 
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, run_manage, run_verbs, start_server
+from tests.inference.running_server import (
+    TALKER_CONFIG,
+    RunningServer,
+    add_model,
+    run_commands,
+    run_manage,
+    start_server,
+)
 
 
-def test_run_streams_to_the_terminal_through_the_running_host(stoa: ServedStoa):
+def test_run_streams_the_response_of_the_running_host(stoa: RunningServer):
     done = run_manage(stoa.environment, "run", "talker", "hello", "--max-tokens", "3")
 
     assert (done.returncode, done.stdout) == (0, "w0 w1 w2 \n")
 
 
-def test_run_takes_its_prompt_from_a_pipe_and_any_parameter_and_tells_how_long_it_took(stoa: ServedStoa):
+def test_run_reads_a_prompt_from_stdin_with_options_and_shows_timings(stoa: RunningServer):
     command = [sys.executable, "manage_inference.py", "run", "talker", "-s", "Be brief.", "-o", "max_tokens=3"]
     done = subprocess.run(
         [*command, "-o", "stop=x", "--verbose"],
@@ -36,7 +43,7 @@ def test_run_takes_its_prompt_from_a_pipe_and_any_parameter_and_tells_how_long_i
     assert "time to first token:" in done.stderr
 
 
-def test_ctrl_c_ends_a_run_with_status_130_and_frees_its_place(stoa: ServedStoa):
+def test_ctrl_c_exits_with_130_and_cancels_the_request(stoa: RunningServer):
     command = [sys.executable, "manage_inference.py", "run", "talker", "hello", "--max-tokens", "4000"]
     process = subprocess.Popen(
         command, cwd=REPOSITORY, env=stoa.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -44,16 +51,16 @@ def test_ctrl_c_ends_a_run_with_status_130_and_frees_its_place(stoa: ServedStoa)
     assert process.stdout is not None
     process.stdout.read(3)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
 
-    assert (process.returncode, b"Traceback" in said) == (130, False)
+    assert (process.returncode, b"Traceback" in stderr) == (130, False)
     deadline = time.monotonic() + 30
-    while running(stoa, "talker"):
+    while running_requests(stoa, "talker"):
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
-def test_i4_input_that_is_no_text_is_refused(stoa: ServedStoa):
+def test_i4_input_with_invalid_encoding_is_refused(stoa: RunningServer):
     command = [sys.executable, "manage_inference.py", "run", "talker"]
     done = subprocess.run(
         command, cwd=REPOSITORY, env=stoa.environment | {"PYTHONIOENCODING": "utf-8"},
@@ -61,11 +68,11 @@ def test_i4_input_that_is_no_text_is_refused(stoa: ServedStoa):
     )  # fmt: skip
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"stoa: The input is no text in utf-8 from byte 5 on.\n"
+    assert done.stderr == b"stoa: The input must be utf-8 text: byte 5 is invalid.\n"
 
 
-def test_bench_measures_a_model_at_several_numbers_of_requests(stoa: ServedStoa):
-    measured, unread, unknown = run_verbs(
+def test_bench_measures_a_model_at_several_concurrency_levels(stoa: RunningServer):
+    measured, unread, unknown = run_commands(
         stoa.environment,
         ["bench", "talker", "--concurrency", "1,2", "--prompt-words", "2", "--max-tokens", "5", "--json"],
         ["bench", "talker", "--concurrency", "1,none"],
@@ -73,22 +80,25 @@ def test_bench_measures_a_model_at_several_numbers_of_requests(stoa: ServedStoa)
     )
 
     assert measured.returncode == 0, measured.stderr
-    told = json.loads(measured.stdout)
-    assert [(one["concurrency"], one["prompt_tokens"]) for one in told] == [(1, 11), (2, 11)]  # the fake's are letters
-    for one in told:
-        assert one["between_tokens_p50_ms"] > 9  # the fake takes 10 ms
+    results = json.loads(measured.stdout)
+    assert [(one["concurrency"], one["prompt_tokens"]) for one in results] == [
+        (1, 11),
+        (2, 11),
+    ]  # the fake model's tokens are letters
+    for one in results:
+        assert one["between_tokens_p50_ms"] > 9  # the fake model takes 10 ms per token
         assert 0 < one["tokens_per_second"] < 100 * one["concurrency"]
         assert 0 < one["first_token_p50_ms"] <= one["first_token_max_ms"]
     assert [(done.returncode, done.stdout) for done in (unread, unknown)] == [(2, ""), (4, "")]
 
 
-def running(stoa: ServedStoa, model: str) -> int:
-    """How many requests a model works for, as `ps` tells it."""
-    listed = json.loads(run_manage(stoa.environment, "ps", "--json").stdout)
-    return int(next(told["running"] for told in listed if told["id"] == model))
+def running_requests(stoa: RunningServer, model: str) -> int:
+    """Return the number of a model's running requests, as `ps` shows it."""
+    models = json.loads(run_manage(stoa.environment, "ps", "--json").stdout)
+    return int(next(fields["running"] for fields in models if fields["id"] == model))
 
 
-def test_run_loads_a_model_for_the_time_of_the_run(stoa: ServedStoa):
+def test_run_loads_a_model_only_for_its_duration(stoa: RunningServer):
     done = run_manage(stoa.environment, "run", "idle", "hello", "--max-tokens", "2", "--raw")
 
     assert (done.returncode, done.stdout) == (0, "w0 w1 \n")
@@ -96,30 +106,32 @@ def test_run_loads_a_model_for_the_time_of_the_run(stoa: ServedStoa):
     assert listed["idle"] == "unloaded"
 
 
-def test_m1_a_model_that_does_not_exist_is_said_with_those_that_do(stoa: ServedStoa):
-    for done in run_verbs(stoa.environment, *(["run", model, "hello"] for model in ("../talker", "talker\n", "/etc"))):
+def test_m1_an_unknown_model_is_refused_with_the_available_ones(stoa: RunningServer):
+    for done in run_commands(
+        stoa.environment, *(["run", model, "hello"] for model in ("../talker", "talker\n", "/etc"))
+    ):
         assert (done.returncode, done.stdout) == (4, ""), done
         assert "Available: broken-one, embedder" in done.stderr
         assert "Traceback" not in done.stderr
 
 
-def test_i4_a_wrong_parameter_is_refused(stoa: ServedStoa):
+def test_i4_an_invalid_parameter_is_refused(stoa: RunningServer):
     wrong = {
         ("--temperature", "3"): "temperature",
         ("--max-tokens", "0"): "max_tokens",
         ("--top-p", "x"): "top_p",
         ("--nonsense", "1"): "nonsense",
         ("-o", "min_p=2"): "min_p",
-        ("-o", "nonsense=1"): "nonsense is no parameter",
-        ("-o", "seed"): "key=value",
+        ("-o", "nonsense=1"): "Unknown parameter nonsense",
+        ("-o", "seed"): "KEY=VALUE",
     }
-    ended = run_verbs(stoa.environment, *(["run", "talker", "hello", *option] for option in wrong))
-    for done, said in zip(ended, wrong.values(), strict=True):
+    ended = run_commands(stoa.environment, *(["run", "talker", "hello", *option] for option in wrong))
+    for done, expected in zip(ended, wrong.values(), strict=True):
         assert (done.returncode, done.stdout) == (2, ""), done
-        assert said in done.stderr.replace("-", "_")
+        assert expected in done.stderr.replace("-", "_")
 
 
-def test_models_are_listed_for_people_and_scripts(stoa: ServedStoa):
+def test_models_are_listed_for_people_and_scripts(stoa: RunningServer):
     lines = run_manage(stoa.environment, "models", "list")
     assert lines.returncode == 0
     assert [line.split("\t")[:3] for line in lines.stdout.splitlines() if line.startswith("talker")] == [
@@ -130,9 +142,9 @@ def test_models_are_listed_for_people_and_scripts(stoa: ServedStoa):
     assert listed == stoa.get("/models").json()
 
 
-def test_a_model_is_shown_loaded_seen_running_and_unloaded(stoa: ServedStoa):
+def test_a_model_is_loaded_listed_shown_and_unloaded(stoa: RunningServer):
     show = ["models", "show", "idle", "--json"]
-    loaded, running, shown, unloaded, left = run_verbs(
+    loaded, running, shown, unloaded, left = run_commands(
         stoa.environment,
         ["models", "load", "idle", "--context-size", "128", "--json"],
         ["ps", "--json"],
@@ -142,29 +154,29 @@ def test_a_model_is_shown_loaded_seen_running_and_unloaded(stoa: ServedStoa):
     )
 
     assert (loaded.returncode, json.loads(loaded.stdout)["context_size"]) == (0, 128)
-    listed = {told["id"]: told for told in json.loads(running.stdout)}
+    listed = {fields["id"]: fields for fields in json.loads(running.stdout)}
     assert (listed["idle"]["state"], listed["idle"]["context_size"], listed["idle"]["running"]) == ("loaded", 128, 0)
     assert (json.loads(shown.stdout)["state"], json.loads(shown.stdout)["context_size"]) == ("loaded", 128)
     assert unloaded.returncode == 0
-    assert "idle" not in {told["id"] for told in json.loads(left.stdout)}
+    assert "idle" not in {fields["id"] for fields in json.loads(left.stdout)}
     again = json.loads(run_manage(stoa.environment, *show).stdout)
     assert again == {model["id"]: model for model in stoa.get("/models").json()["models"]}["idle"]
 
 
-def test_a_model_is_not_wanted_any_more_also_where_no_host_runs(stoa: ServedStoa, tmp_path: Path):
+def test_unload_changes_the_desired_state_without_a_model_host(stoa: RunningServer, tmp_path: Path):
     nowhere = stoa.environment | {"STOA_RUN_DIR": str(tmp_path), "STOA_START_HOST": "false"}
     done = run_manage(nowhere, "models", "unload", "idle")
 
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "No model host answers. It is kept that idle is not wanted: none will load it.\n"
+    assert done.stderr == "No model host is running. idle will not be loaded again.\n"
 
 
-def test_a_model_whose_files_are_gone_is_listed_with_what_to_do_runs_and_is_unloaded(stoa: ServedStoa):
+def test_a_loaded_model_without_files_is_listed_runs_and_can_be_unloaded(stoa: RunningServer):
     folder = add_model(stoa.models_dir, "swept", dict(TALKER_CONFIG))
     assert stoa.post("/models/swept/load").status_code == 200
     shutil.rmtree(folder)
 
-    listed, shown, ran, loaded, removed, unloaded, left = run_verbs(
+    listed, shown, ran, loaded, removed, unloaded, left = run_commands(
         stoa.environment,
         ["models", "list"],
         ["models", "show", "swept"],
@@ -183,7 +195,7 @@ def test_a_model_whose_files_are_gone_is_listed_with_what_to_do_runs_and_is_unlo
     assert (unloaded.returncode, left.returncode) == (0, 4)
 
 
-def test_what_cannot_be_done_with_a_model_is_said(stoa: ServedStoa):
+def test_invalid_model_commands_report_the_reason(stoa: RunningServer):
     wrong: list[tuple[list[str], int, str]] = [
         (["models", "load", "nobody"], 4, "Available"),
         (["models", "show", "../talker"], 4, "Available"),
@@ -192,21 +204,21 @@ def test_what_cannot_be_done_with_a_model_is_said(stoa: ServedStoa):
         (["models", "load", "idle", "--dtype", "float8"], 2, "dtype"),
         (["models", "load", "broken-one"], 1, "weights are missing"),
     ]
-    ended = run_verbs(stoa.environment, *(arguments for arguments, _, _ in wrong))
-    for done, (_, status, said) in zip(ended, wrong, strict=True):
+    ended = run_commands(stoa.environment, *(arguments for arguments, _, _ in wrong))
+    for done, (_, status, expected) in zip(ended, wrong, strict=True):
         assert (done.returncode, done.stdout) == (status, ""), done
-        assert said in done.stderr
+        assert expected in done.stderr
 
 
-def test_where_no_model_host_runs_the_status_is_3(stoa: ServedStoa, tmp_path: Path):
+def test_the_exit_code_without_a_model_host_is_3(stoa: RunningServer, tmp_path: Path):
     alone = stoa.environment | {"STOA_RUN_DIR": str(tmp_path)}
 
-    for done in run_verbs(alone, ["ps"], ["models", "load", "idle"]):
+    for done in run_commands(alone, ["ps"], ["models", "load", "idle"]):
         assert (done.returncode, done.stdout) == (3, "")
         assert "No model host answers" in done.stderr
 
 
-def test_flags_come_before_the_environment_and_that_before_its_file(stoa: ServedStoa, tmp_path: Path):
+def test_the_environment_overrides_the_env_file(stoa: RunningServer, tmp_path: Path):
     (tmp_path / ".env").write_text("STOA_MODELS_DIR=/from/the/file\nSTOA_RUN_DIR=/run/from/the/file\n")
     environment = stoa.environment | {"STOA_HOME": str(tmp_path), "STOA_MODELS_DIR": "/from/the/environment"}
     del environment["STOA_RUN_DIR"]
@@ -221,12 +233,12 @@ def test_flags_come_before_the_environment_and_that_before_its_file(stoa: Served
     assert "STOA_MODELDIR" in misspelt.stderr
 
 
-def test_x5_keys_are_listed_without_their_secrets_and_revoked(stoa: ServedStoa):
+def test_x5_keys_are_listed_without_secrets_and_revoked(stoa: RunningServer):
     made = json.loads(run_manage(stoa.environment, "keys", "create", "1", "lost", "--json").stdout)
     header = {"X-API-Key": made["key"]}
     assert httpx2.get(f"{stoa.url}/models", headers=header, timeout=60).status_code == 200
 
-    listed, users, nobodys, revoked, unknown = run_verbs(
+    listed, users, another_users, revoked, unknown = run_commands(
         stoa.environment,
         ["keys", "list", "--json"],
         ["keys", "list", "--user", "1"],
@@ -235,17 +247,17 @@ def test_x5_keys_are_listed_without_their_secrets_and_revoked(stoa: ServedStoa):
         ["keys", "revoke", "999999"],
     )
 
-    told = {key["id"]: key for key in json.loads(listed.stdout)}[made["id"]]
-    assert (told["name"], told["user_id"], told["revoked_at"]) == ("lost", 1, None)
-    assert made["key"].startswith(told["prefix"])
+    fields = {key["id"]: key for key in json.loads(listed.stdout)}[made["id"]]
+    assert (fields["name"], fields["user_id"], fields["revoked_at"]) == ("lost", 1, None)
+    assert made["key"].startswith(fields["prefix"])
     assert made["key"] not in listed.stdout
     assert "lost" in users.stdout
-    assert nobodys.stdout == ""
+    assert another_users.stdout == ""
     assert (revoked.returncode, unknown.returncode) == (0, 4)
     assert httpx2.get(f"{stoa.url}/models", headers=header, timeout=60).status_code == 401
 
 
-def test_a5_a_key_is_made_shown_once_and_works(stoa: ServedStoa):
+def test_a5_a_key_is_created_shown_once_and_accepted(stoa: RunningServer):
     made = run_manage(stoa.environment, "keys", "create", "1", "laptop", "--json")
 
     key = json.loads(made.stdout)["key"]
@@ -255,30 +267,32 @@ def test_a5_a_key_is_made_shown_once_and_works(stoa: ServedStoa):
     assert len(plain.stdout.splitlines()) == 1
 
 
-def test_a_key_for_nobody_is_refused(stoa: ServedStoa):
-    ended = run_verbs(stoa.environment, *(["keys", "create", user_id, "laptop"] for user_id in ("999999", "someone")))
+def test_a_key_for_an_unknown_user_is_refused(stoa: RunningServer):
+    ended = run_commands(
+        stoa.environment, *(["keys", "create", user_id, "laptop"] for user_id in ("999999", "someone"))
+    )
 
     assert [(done.returncode, done.stdout) for done in ended] == [(4, ""), (2, "")]
     assert "999999" in ended[0].stderr
     assert "user_id" in ended[1].stderr
 
 
-def test_version_and_info_and_djangos_own_verbs(stoa: ServedStoa):
+def test_version_info_and_django_commands(stoa: RunningServer):
     assert run_manage(stoa.environment, "version").stdout == "stoa 0.1.0\n"
     facts = json.loads(run_manage(stoa.environment, "info", "--json").stdout)
     assert facts["version"] == "0.1.0"
     assert {"talker", "embedder"} <= set(facts["loaded"])
     assert run_manage(stoa.environment, "check").returncode == 0
-    assert run_manage(stoa.environment, "no-such-verb").returncode == 2
+    assert run_manage(stoa.environment, "no-such-command").returncode == 2
 
 
-def test_a_database_that_is_new_or_gone_is_said(stoa: ServedStoa, tmp_path: Path):
+def test_a_database_without_tables_is_reported(stoa: RunningServer, tmp_path: Path):
     new = stoa.environment | {"DATABASE_URL": f"sqlite:///{tmp_path / 'new.sqlite3'}"}
-    for done in run_verbs(new, ["keys", "list"], ["models", "unload", "talker"]):
+    for done in run_commands(new, ["keys", "list"], ["models", "unload", "talker"]):
         assert (done.returncode, done.stdout) == (3, "")
-        assert done.stderr.startswith("stoa: The database does not answer as it should: no such table")
-    for verb in (["serve", "--port", "0"], ["worker"]):
-        done = run_manage(new, *verb)
+        assert done.stderr.startswith("stoa: The database reports an error: no such table")
+    for command in (["serve", "--port", "0"], ["worker"]):
+        done = run_manage(new, *command)
         assert done.returncode == 1
         assert "has no tables" in done.stderr
         assert "stoa migrate" in done.stderr
@@ -298,7 +312,7 @@ def test_a_database_that_is_new_or_gone_is_said(stoa: ServedStoa, tmp_path: Path
         ("DATABASE_URL", "postgres://stoa:secret@host:port/stoa"),
     ],
 )
-def test_a_wrong_setting_is_said_in_a_line(stoa: ServedStoa, name: str, value: str):
+def test_an_invalid_setting_is_reported_in_one_line(stoa: RunningServer, name: str, value: str):
     done = run_manage(stoa.environment | {name: value}, "info")
 
     assert (done.returncode, done.stdout) == (2, "")
@@ -308,7 +322,7 @@ def test_a_wrong_setting_is_said_in_a_line(stoa: ServedStoa, name: str, value: s
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_serve_refuses_a_public_address_and_a_taken_port(stoa: ServedStoa):
+def test_serve_refuses_a_public_address_and_a_port_in_use(stoa: RunningServer):
     public = run_manage(stoa.environment, "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 it must refuse
     assert public.returncode == 1
     assert "production" in public.stderr
@@ -319,23 +333,23 @@ def test_serve_refuses_a_public_address_and_a_taken_port(stoa: ServedStoa):
 
 
 def child_hosts(process: psutil.Process) -> list[psutil.Process]:
-    """The model hosts that this process started and that live."""
+    """Return the running model hosts that this process started."""
     hosts = []
     for child in process.children():
-        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is one too
+        with contextlib.suppress(psutil.NoSuchProcess):  # raised for a zombie, too
             if "inference.engine.host" in child.cmdline():
                 hosts.append(child)
     return hosts
 
 
-def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
-    stoa: ServedStoa, tmp_path_factory: pytest.TempPathFactory
-):
+def test_serve_starts_restarts_and_stops_a_model_host(stoa: RunningServer, tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("r")
     environment = stoa.environment | {"STOA_RUN_DIR": str(folder), "STOA_LOAD": "nobody", "STOA_LOG_LEVEL": "ERROR"}
-    process, url = start_server(environment, folder / "server.log", "--log-level", "info")  # the address is an info
+    process, url = start_server(
+        environment, folder / "server.log", "--log-level", "info"
+    )  # the server's address is logged at info
     try:
-        eventually_ready(url)
+        wait_until_ready(url)
         assert httpx2.get(f"{url}/health", timeout=60).json() | {"uptime_seconds": 0, "version": ""} == {
             "status": "degraded",
             "version": "",
@@ -343,13 +357,15 @@ def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
             "models_loaded": 0,
         }
         (host,) = child_hosts(psutil.Process(process.pid))
-        assert os.getpgid(host.pid) != os.getpgid(process.pid)  # Ctrl-C is for the server, which lets requests end
+        assert os.getpgid(host.pid) != os.getpgid(
+            process.pid
+        )  # so that Ctrl-C reaches the server alone, which finishes requests
         host.kill()
         deadline = time.monotonic() + 30
         while not (hosts := child_hosts(psutil.Process(process.pid))) or host in hosts:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        eventually_ready(url)
+        wait_until_ready(url)
         process.terminate()
         assert process.wait(20) == 0
     finally:
@@ -360,7 +376,7 @@ def test_serve_with_no_host_starts_one_starts_it_again_and_ends_it(
     assert not (folder / "host.sock").exists()
 
 
-def eventually_ready(url: str) -> None:
+def wait_until_ready(url: str) -> None:
     deadline = time.monotonic() + 30
     while httpx2.get(f"{url}/readyz", timeout=60).status_code != 200:
         assert time.monotonic() < deadline

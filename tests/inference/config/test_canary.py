@@ -13,13 +13,19 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.canary import Canary, kept_by, say_everything
-from tests.inference.batches.workers import RunningWorker, all_results, ended, running_worker, submit
-from tests.inference.served import (
-    ServedStoa,
-    served_fakes,
+from tests.inference.batches.workers import RunningWorker, get_results, running_worker, submit_batch, wait_until_ended
+from tests.inference.running_server import (
+    RunningServer,
+    running_server_with_fake_models,
 )
-from tests.inference.sockets import address, hear, hear_until, say, signed_in
-from tests.inference.webhooks.receivers import Receiver, answering, receiving
+from tests.inference.webhooks.receivers import Receiver, respond_with, running_receiver
+from tests.inference.websocket_client import (
+    authenticated_websocket,
+    receive_message,
+    receive_until,
+    send_messages,
+    websocket_url,
+)
 from tests.otlp import Collector, running_collector
 
 # What says which way a body goes, and no more.
@@ -44,34 +50,34 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
-    with receiving(answering(500, body=b"no")) as receiver:
+    with running_receiver(respond_with(500, body=b"no")) as receiver:
         yield receiver
 
 
 @pytest.fixture(scope="module")
-def heard(collector: Collector, receiver: Receiver) -> Iterator[ServedStoa]:
+def heard(collector: Collector, receiver: Receiver) -> Iterator[RunningServer]:
     extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
-    with served_fakes(extra=extra) as stoa:
+    with running_server_with_fake_models(extra=extra) as stoa:
         yield stoa
 
 
 @pytest.fixture(scope="module")
-def worker(heard: ServedStoa) -> Iterator[RunningWorker]:
+def worker(heard: RunningServer) -> Iterator[RunningWorker]:
     with running_worker(heard) as worker:
         yield worker
 
 
-def page_of(stoa: ServedStoa) -> dict[str, Any]:
+def page_of(stoa: RunningServer) -> dict[str, Any]:
     """The OpenAPI page, whose examples are of the models that are here."""
     text = httpx2.get(f"{stoa.url}/schema", timeout=60).text
     return dict(json.loads(text.replace("stoa-describer", "talker").replace("stoa-encoder", "embedder")))
 
 
-def ask(stoa: ServedStoa, prompt: str, word: str, **more: object) -> httpx2.Response:
+def ask(stoa: RunningServer, prompt: str, word: str, **more: object) -> httpx2.Response:
     return stoa.post("/inference", {"model": "talker", "prompt": prompt, "stop": [word], "max_tokens": 2} | more)
 
 
-def talk_nonsense(stoa: ServedStoa, word: str) -> None:
+def talk_nonsense(stoa: RunningServer, word: str) -> None:
     """Heads that are no HTTP."""
     parts = urlsplit(stoa.url)
     for head in (f"GET /?{word}\r\n\r\n", f"POST /inference HTTP/1.1\r\n{word}\r\n\r\n", f"{word} " * 5000):
@@ -80,21 +86,23 @@ def talk_nonsense(stoa: ServedStoa, word: str) -> None:
             peer.recv(1000)
 
 
-async def talk_on_a_socket(stoa: ServedStoa, word: str) -> None:
-    async with signed_in(stoa) as client:
+async def talk_on_a_socket(stoa: RunningServer, word: str) -> None:
+    async with authenticated_websocket(stoa) as client:
         for prompt in (f"repeat {word}", "long", "silence"):
             frame = {"type": "inference", "id": prompt, "model": "talker", "prompt": prompt, "stop": [word]}
-            await say(client, frame | {"max_tokens": 2, "timeout": 1})
-            await hear_until(client, "complete", "error")
-        await say(client, {"type": "inference", "id": word, "model": "talker", "prompt": 1, "more": word}, [word], word)
+            await send_messages(client, frame | {"max_tokens": 2, "timeout": 1})
+            await receive_until(client, "complete", "error")
+        await send_messages(
+            client, {"type": "inference", "id": word, "model": "talker", "prompt": 1, "more": word}, [word], word
+        )
         for _ in range(3):
-            assert (await hear(client))["type"] == "error"
-    async with connect(address(stoa)) as client:
-        await say(client, {"type": "auth", "token": f"stoa_{word}_{word}"})
-        assert (await hear(client))["type"] == "error"
+            assert (await receive_message(client))["type"] == "error"
+    async with connect(websocket_url(stoa)) as client:
+        await send_messages(client, {"type": "auth", "token": f"stoa_{word}_{word}"})
+        assert (await receive_message(client))["type"] == "error"
 
 
-def told(stoa: ServedStoa, worker: RunningWorker, collector: Collector) -> dict[str, str]:
+def told(stoa: RunningServer, worker: RunningWorker, collector: Collector) -> dict[str, str]:
     """All that is told of what was said, by where."""
     return {
         "the server's log": stoa.log.read_text(),
@@ -107,7 +115,7 @@ def told(stoa: ServedStoa, worker: RunningWorker, collector: Collector) -> dict[
 
 
 async def test_o3_what_is_said_is_in_no_log_trace_metric_or_broker(
-    heard: ServedStoa, worker: RunningWorker, collector: Collector, receiver: Receiver
+    heard: RunningServer, worker: RunningWorker, collector: Collector, receiver: Receiver
 ):
     canary = Canary()
     word = canary.word
@@ -133,20 +141,22 @@ async def test_o3_what_is_said_is_in_no_log_trace_metric_or_broker(
     await talk_on_a_socket(heard, word)
 
     secret = heard.post("/webhooks", {"url": receiver.url}).json()["secret"]
-    batch_id = submit(heard, f"repeat {word}", "long", "silence", timeout=1, webhook_url=receiver.url, stop=[word])
-    assert ended(heard, batch_id)["failed"] == 2
-    assert word in json.dumps(all_results(heard, batch_id))
+    batch_id = submit_batch(
+        heard, f"repeat {word}", "long", "silence", timeout=1, webhook_url=receiver.url, stop=[word]
+    )
+    assert wait_until_ended(heard, batch_id)["failed"] == 2
+    assert word in json.dumps(get_results(heard, batch_id))
 
     keys = [*heard.keys.values(), secret, secret.removeprefix("whsec_")]
     where = {place: canary.found_in(text, *keys)[:3] for place, text in told(heard, worker, collector).items()}
     assert {place: found for place, found in where.items() if found} == {}
 
 
-def test_o4_every_line_of_the_logs_is_json(heard: ServedStoa, worker: RunningWorker, receiver: Receiver):
+def test_o4_every_line_of_the_logs_is_json(heard: RunningServer, worker: RunningWorker, receiver: Receiver):
     heard.get("/nowhere")
     ask(heard, "bug", "x")
     heard.post("/models", {})
-    submit(heard, "hello", webhook_url=receiver.url)  # which answers 500, and the worker says so
+    submit_batch(heard, "hello", webhook_url=receiver.url)  # which answers 500, and the worker says so
     deadline = time.monotonic() + 60
     while not (worked := lines_of(worker)):
         assert time.monotonic() < deadline, worker.log.read_text()
@@ -162,7 +172,7 @@ def lines_of(worker: RunningWorker) -> list[str]:
     return [line for line in worker.log.read_text().splitlines(keepends=True) if line[0] == "{" and line[-1] == "\n"]
 
 
-def test_o5_an_errors_request_id_is_in_the_log(heard: ServedStoa):
+def test_o5_an_errors_request_id_is_in_the_log(heard: RunningServer):
     ids = [
         heard.get("/nowhere").json()["request_id"],
         heard.post("/inference", {"model": "nobody", "prompt": "x"}).json()["request_id"],
@@ -176,6 +186,6 @@ def test_o5_an_errors_request_id_is_in_the_log(heard: ServedStoa):
     assert [by_id[one] for one in ids] == [404, 404, 405, 500]
 
 
-def statuses_by_id(stoa: ServedStoa) -> dict[str, int]:
+def statuses_by_id(stoa: RunningServer) -> dict[str, int]:
     logged = [json.loads(line) for line in stoa.log.read_text().splitlines() if line.startswith("{")]
     return {line["request_id"]: line["status"] for line in logged if line["event"] == "request"}

@@ -25,7 +25,7 @@ from shared.api.errors import Problem
     ],
 )
 def test_every_status_has_its_code(status: int, code: str):
-    body = error_body(Problem.of_status(status), path="/models", request_id="req_1")
+    body = error_body(Problem.from_status(status), path="/models", request_id="req_1")
 
     assert body["error"]["code"] == code
     assert body["error"]["message"]
@@ -49,8 +49,8 @@ def test_a_codes_own_name_passes_through_with_its_details():
 
 
 def test_a_limit_tells_when_to_come_back_and_a_503_why():
-    limited = error_body(Problem.of_status(429, headers={"Retry-After": "7"}), path="/auth/login", request_id="")
-    away = error_body(Problem.of_status(503), path="/inference", request_id="")
+    limited = error_body(Problem.from_status(429, headers={"Retry-After": "7"}), path="/auth/login", request_id="")
+    away = error_body(Problem.from_status(503), path="/inference", request_id="")
 
     assert limited["error"]["retry_after"] == 7
     assert away["error"]["details"] == {"reason": "unavailable"}

@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config, save_encoder
-from tests.inference.served import ServedStoa, served_stoa
+from tests.inference.running_server import RunningServer, running_server
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "5"))
 PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > 5 else "examples,fuzzing"
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(LONGEST_S + 300)
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[ServedStoa]:
+def real() -> Iterator[RunningServer]:
     """A server with a causal model of a short context and an encoder; `spare` is there to be loaded and unloaded."""
     with tempfile.TemporaryDirectory(prefix="stoa") as folder:
         home = Path(folder)
@@ -47,7 +47,7 @@ def real() -> Iterator[ServedStoa]:
             config.max_position_embeddings = 128
             save_config(home / "models" / name, config, byte_tokenizer())
         save_encoder(home / "models" / "encoder")
-        with served_stoa(home, home / "run", home / "models", load=["tiny", "encoder"]) as stoa:
+        with running_server(home, home / "run", home / "models", load=["tiny", "encoder"]) as stoa:
             yield stoa
 
 
@@ -56,7 +56,7 @@ def page_for_these_models(page: dict[str, Any]) -> dict[str, Any]:
     go. Otherwise nearly all that is generated would be refused, and little tested."""
     page["components"] = narrowed(page["components"])
     for name, component in page["components"]["schemas"].items():
-        if "model" in component.get("required", ()) and name.endswith("Body"):
+        if "model" in component.get("required", ()) and name.endswith("Request"):
             component["properties"]["model"] = {"type": "string", "enum": ["encoder" if "Embed" in name else "tiny"]}
     for path in page["paths"].values():
         for described in path.values():
@@ -82,7 +82,7 @@ def narrowed(part: Any) -> Any:
 
 @pytest.mark.parametrize("role", ["STAFF"] if EXAMPLES <= 5 else ["STAFF", "SUPER_ADMIN", "CUSTOMER"])
 def test_i1_every_generated_request_to_the_model_server_is_answered_as_its_page_says(
-    real: ServedStoa, role: str, tmp_path: Path
+    real: RunningServer, role: str, tmp_path: Path
 ):
     page = tmp_path / "page.json"
     page.write_text(json.dumps(page_for_these_models(httpx2.get(f"{real.url}/schema", timeout=60).json())))

@@ -14,7 +14,7 @@ import pytest
 
 from tests.inference.downloads.local_hub import COMMIT, Hub, local_hub
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import TALKER_CONFIG, ServedStoa, run_manage, run_verbs
+from tests.inference.running_server import TALKER_CONFIG, RunningServer, run_commands, run_manage
 
 
 def weights(size: int) -> bytes:
@@ -42,7 +42,7 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def environment(stoa: ServedStoa, hub: Hub, tmp_path: Path) -> dict[str, str]:
+def environment(stoa: RunningServer, hub: Hub, tmp_path: Path) -> dict[str, str]:
     """Of a command line with an empty model folder of its own, and the running server's host and database."""
     hub_only = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_secret"}
     return stoa.environment | hub_only | {"STOA_MODELS_DIR": str(tmp_path / "models")}
@@ -159,7 +159,7 @@ def test_a_hub_that_tells_nonsense_is_said(hub: Hub, environment: dict[str, str]
     }
     hub.listings = {repo_id: listing for repo_id, (listing, _) in nonsense.items()}
 
-    ended = run_verbs(environment, *(["models", "download", repo_id] for repo_id in nonsense))
+    ended = run_commands(environment, *(["models", "download", repo_id] for repo_id in nonsense))
 
     assert [done.returncode for done in ended] == [status for _, status in nonsense.values()], ended
     assert all("stoa: " in done.stderr and "Traceback" not in done.stderr for done in ended)
@@ -188,7 +188,7 @@ def test_what_cannot_be_downloaded_is_said(hub: Hub, environment: dict[str, str]
         (["org/far-talker", "--name", "../x"], 2, "id"),
         (["org/far-talker", "--name", ".hidden"], 2, "id"),
     ]
-    ended = run_verbs(environment, *(["models", "download", *arguments] for arguments, _, _ in wrong))
+    ended = run_commands(environment, *(["models", "download", *arguments] for arguments, _, _ in wrong))
     for done, (_, status, said) in zip(ended, wrong, strict=True):
         assert (done.returncode, done.stdout) == (status, ""), done
         assert said in done.stderr
@@ -219,7 +219,7 @@ def test_a_hub_that_is_gone_is_said(environment: dict[str, str]):
     assert "Traceback" not in done.stderr
 
 
-def test_a_model_is_removed_when_it_is_meant(stoa: ServedStoa, environment: dict[str, str], models: Path):
+def test_a_model_is_removed_when_it_is_meant(stoa: RunningServer, environment: dict[str, str], models: Path):
     run_manage(environment, "models", "download", "org/far-talker")
     (models / "a-link").symlink_to(stoa.models_dir / "talker")
 
@@ -228,7 +228,7 @@ def test_a_model_is_removed_when_it_is_meant(stoa: ServedStoa, environment: dict
     assert (models / "far-talker").is_dir()
 
     ids = ["far-talker", "a-link", "far-talker", "stoa-describer"]
-    ended = run_verbs(environment, *(["models", "remove", model_id, "--yes"] for model_id in ids))
+    ended = run_commands(environment, *(["models", "remove", model_id, "--yes"] for model_id in ids))
     assert [done.returncode for done in ended] == [0, 0, 4, 1]
     assert {path.name for path in models.iterdir()} == {".downloads"}
     assert not [path for path in models.glob(".downloads/*") if path.is_dir()]

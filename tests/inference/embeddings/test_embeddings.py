@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
-from tests.inference.served import ServedStoa
+from tests.inference.running_server import RunningServer
 
 
-def test_texts_become_vectors_in_their_order(stoa: ServedStoa):
+def test_texts_become_vectors_in_their_order(stoa: RunningServer):
     answer = stoa.post("/embeddings", {"model": "embedder", "input": ["abc", "", "ab"]})
 
     assert answer.json() == {
@@ -22,7 +22,7 @@ def test_texts_become_vectors_in_their_order(stoa: ServedStoa):
     }
 
 
-def test_a_single_string_is_a_list_of_one_and_base64_is_float32(stoa: ServedStoa):
+def test_a_single_string_is_a_list_of_one_and_base64_is_float32(stoa: RunningServer):
     answer = stoa.post("/embeddings", {"model": "embedder", "input": "abc", "encoding_format": "base64"})
 
     (vector,) = answer.json()["data"]
@@ -40,7 +40,7 @@ def test_a_single_string_is_a_list_of_one_and_base64_is_float32(stoa: ServedStoa
         ({"model": "nobody", "input": "a"}, 404, "MODEL_NOT_FOUND"),
     ],
 )
-def test_what_cannot_be_embedded_is_refused(stoa: ServedStoa, body: dict[str, object], status: int, code: str):
+def test_what_cannot_be_embedded_is_refused(stoa: RunningServer, body: dict[str, object], status: int, code: str):
     answer = stoa.post("/embeddings", body)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import openai
 import pytest
 
-from tests.inference.served import ServedStoa
+from tests.inference.running_server import RunningServer
 
 
 @pytest.fixture
-def client(stoa: ServedStoa) -> Iterator[openai.OpenAI]:
+def client(stoa: RunningServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{stoa.url}/v1", api_key=stoa.keys["STAFF"], max_retries=0) as client:
         yield client
 
@@ -25,7 +25,7 @@ def client(stoa: ServedStoa) -> Iterator[openai.OpenAI]:
     ],
 )
 def test_each_form_of_input_becomes_vectors_in_its_order(
-    stoa: ServedStoa, client: openai.OpenAI, given: list[str], lengths: list[int]
+    stoa: RunningServer, client: openai.OpenAI, given: list[str], lengths: list[int]
 ):
     with openai.OpenAI(
         base_url=f"{stoa.url}/v1", api_key=stoa.keys["STAFF"], max_retries=0, _strict_response_validation=True
@@ -64,7 +64,7 @@ def test_fewer_dimensions_are_the_first_ones_at_length_one(client: openai.OpenAI
     ],
     ids=lambda part: str(part)[:30],
 )
-def test_i4_what_cannot_be_embedded_is_refused_by_name(stoa: ServedStoa, wrong: dict[str, object], param: str):
+def test_i4_what_cannot_be_embedded_is_refused_by_name(stoa: RunningServer, wrong: dict[str, object], param: str):
     answer = stoa.post("/v1/embeddings", {"model": "embedder", "input": "a", "user": "u"} | wrong)
 
     assert answer.status_code == (404 if param == "model" else 400)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine.compile import FOLDER_VARIABLE, build_kernels, compiled_kernels
+from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels, compiled_kernels
 from tests.inference.engine import tiny_models
 from tests.running_stoa import COMPILED_DIR
+from tests.services import ignore_on_postgresql as pytest_ignore_collect  # noqa: F401  not about the database
 
 
 @pytest.fixture(scope="session")

@@ -22,19 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest, ModelLoadFailed
-from inference.engine.limits import PromptLimits
-from inference.engine.request import (
-    EmbeddingRequest,
-    EmbeddingResult,
-    EngineStats,
-    FinishReason,
-    GenerationOutput,
-    GenerationRequest,
-    LoadOptions,
-    LoadReport,
-    Stages,
-    Usage,
-)
+from inference.engine.model_status import EngineStats, LoadOptions, LoadReport
+from inference.engine.outputs import EmbeddingResult, FinishReason, GenerationOutput, RequestTimings, Usage
+from inference.engine.prompt_limits import PromptLimits
+from inference.engine.requests import EmbeddingRequest, GenerationRequest
 
 STEP_SECONDS = 0.01
 Emit = Callable[[list[GenerationOutput]], None]
@@ -58,10 +49,10 @@ class Speech:
         return self.request.timeout is not None and time.monotonic() > self.began + self.request.timeout
 
     @property
-    def stages(self) -> Stages | None:
+    def stages(self) -> RequestTimings | None:
         now = time.monotonic()
         return (
-            Stages(self.began, self.began, min(self.began + STEP_SECONDS, now), now)
+            RequestTimings(self.began, self.began, min(self.began + STEP_SECONDS, now), now)
             if self.request.traceparent
             else None
         )
@@ -80,7 +71,7 @@ class FakeEngine:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, request: GenerationRequest, asked_at: float | None = None) -> Usage:
+    def submit(self, request: GenerationRequest, arrived_at: float | None = None) -> Usage:
         if request.prompt == "long":
             raise ContextLengthExceeded("Too long.", context_size=8, prompt_tokens=9, max_tokens=1)
         if request.prompt == "full":
@@ -93,7 +84,7 @@ class FakeEngine:
             raise Panic("at the disco")
         with self._lock:
             assert request.request_id not in self._speeches
-            self._speeches[request.request_id] = Speech(request, asked_at or time.monotonic())
+            self._speeches[request.request_id] = Speech(request, arrived_at or time.monotonic())
         return Usage(len(request.prompt or ""), 0)
 
     def cancel(self, request_id: str) -> None:
@@ -154,7 +145,7 @@ class FakeEngine:
             len(request.prompt or ""),
             speech.spoken * request.n,
             cached_tokens=len(request.prompt or "") // 2,
-            stages=speech.stages if finish_reason else None,
+            timings=speech.stages if finish_reason else None,
         )
         return [
             GenerationOutput(

@@ -19,9 +19,9 @@ from inference.engine import (
     GenerationRequest,
     GenerationStream,
     HostClient,
+    HostOptions,
     ModelState,
     ModelStatus,
-    Policy,
     SamplingParams,
 )
 
@@ -31,14 +31,14 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 import msgspec
-from inference.engine import Policy, run_host
-from inference.engine.watching import Health
+from inference.engine import HostOptions, run_host
+from inference.engine.host.supervision import Health
 loader = "tests.inference.engine.fake_model:load_model"
-policy = msgspec.json.decode(sys.argv[2], type=Policy)
+policy = msgspec.json.decode(sys.argv[2], type=HostOptions)
 run_host(Path(sys.argv[1]), loader=loader, health=Health(0.2, 6.0), policy=policy)
 """
 # What failed can be tried again at once: tests of cooling down say so.
-POLICY = Policy(first_cool_down=0)
+POLICY = HostOptions(first_cool_down=0)
 
 
 @dataclass
@@ -63,13 +63,13 @@ class RunningHost:
         return status.pid
 
 
-def start_host(run_dir: Path, policy: Policy = POLICY) -> subprocess.Popen[str]:
+def start_host(run_dir: Path, policy: HostOptions = POLICY) -> subprocess.Popen[str]:
     return start_program(_PROGRAM, str(run_dir), msgspec.json.encode(policy).decode())
 
 
 def start_real_host(run_dir: Path) -> subprocess.Popen[str]:
     """A host as in production: its models are loaded by torch."""
-    return start_program("from inference.engine.host import main; main()", "--run-dir", str(run_dir))
+    return start_program("from inference.engine.host.__main__ import main; main()", "--run-dir", str(run_dir))
 
 
 @contextlib.contextmanager

@@ -2,11 +2,11 @@
 
 from math import inf
 
-from inference.engine.detokenizer import TextStream
-from inference.engine.request import SamplingParams
-from inference.engine.scheduler import Plan, Scheduler
-from inference.engine.sequence import Generation, Sequence
-from inference.engine.writer import Writer
+from inference.engine.sampling import SamplingParams
+from inference.engine.scheduling.output_processor import Writer
+from inference.engine.scheduling.scheduler import Plan, Scheduler
+from inference.engine.scheduling.sequence import Generation, Sequence
+from inference.engine.text.detokenizer import TextStream
 
 
 def scheduler(slots: int = 4, batch_size: int = 512, max_queue: int = 100, max_queue_tokens: int = 10**6) -> Scheduler:

@@ -1,4 +1,4 @@
-"""Somebody who owns files."""
+"""Fixture: an owner of files."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Files in S3, by its own protocol: moto's server, over HTTP."""
+"""Files in S3, over HTTP to moto's server."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from shared.accounts.models import User
 from shared.environment import env
 from shared.s3 import s3_options
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.no_database]
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BUCKET = "stoa-files"
 
@@ -32,21 +32,21 @@ def s3_url() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def bucket(s3_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The settings of S3 as the environment would give them, and an empty bucket."""
-    given = {"ENDPOINT": s3_url, "REGION": "us-east-1", "ACCESS_KEY": "key", "SECRET_KEY": "secret"}
-    for name, value in given.items():
+    """Configure S3 by the environment variables, and return an empty bucket."""
+    options = {"ENDPOINT": s3_url, "REGION": "us-east-1", "ACCESS_KEY": "key", "SECRET_KEY": "secret"}
+    for name, value in options.items():
         monkeypatch.setenv(f"STOA_S3_{name}", value)
     storage = {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3_options(env, BUCKET)}
     settings.STORAGES = settings.STORAGES | {"default": storage}
     resource = boto3.resource(
         "s3", endpoint_url=s3_url, region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
     )
-    made = resource.create_bucket(Bucket=BUCKET)
-    made.objects.all().delete()
-    return made
+    created = resource.create_bucket(Bucket=BUCKET)
+    created.objects.all().delete()
+    return created
 
 
-def test_files_lie_in_the_bucket_and_go_from_it(owner: User, bucket: Any):
+def test_files_are_stored_in_and_deleted_from_the_bucket(owner: User, bucket: Any):
     sent = upload_file(owner=owner, content=SimpleUploadedFile("a.jsonl", b'{"a": 1}\n'), now=NOW)
     written = write_file(owner=owner, name="b.jsonl", lines=(b"%d\n" % number for number in range(1000)), now=NOW)
 

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 
-from tests.inference.served import ServedStoa
+from tests.inference.running_server import RunningServer
 
 HELLO: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
 
 
 @pytest.fixture
-def client(stoa: ServedStoa) -> openai.OpenAI:
+def client(stoa: RunningServer) -> openai.OpenAI:
     return openai.OpenAI(
         base_url=f"{stoa.url}/v1",
         api_key=stoa.keys["STAFF"],
@@ -82,7 +82,7 @@ def test_models_are_listed_and_one_is_found(client: openai.OpenAI):
     assert client.models.retrieve("talker") == models["talker"]
 
 
-def test_errors_have_the_clients_own_classes(stoa: ServedStoa, client: openai.OpenAI):
+def test_errors_have_the_clients_own_classes(stoa: RunningServer, client: openai.OpenAI):
     stranger = openai.OpenAI(base_url=f"{stoa.url}/v1", api_key="stoa_wrong_key", max_retries=0)
     with pytest.raises(openai.AuthenticationError, match="key") as refused:
         stranger.chat.completions.create(model="talker", messages=HELLO)
@@ -101,14 +101,14 @@ def test_errors_have_the_clients_own_classes(stoa: ServedStoa, client: openai.Op
         client.models.retrieve("nobody")
 
 
-def test_a_customer_is_refused(stoa: ServedStoa):
+def test_a_customer_is_refused(stoa: RunningServer):
     customer = openai.OpenAI(base_url=f"{stoa.url}/v1", api_key=stoa.keys["CUSTOMER"], max_retries=0)
 
     with pytest.raises(openai.PermissionDeniedError, match="run_inference"):
         customer.chat.completions.create(model="talker", messages=HELLO)
 
 
-def test_the_stream_is_openais_byte_by_byte_at_its_ends(stoa: ServedStoa):
+def test_the_stream_is_openais_byte_by_byte_at_its_ends(stoa: RunningServer):
     answer = stoa.post("/v1/chat/completions", {"model": "talker", "messages": HELLO, "max_tokens": 1, "stream": True})
 
     assert answer.headers["content-type"] == "text/event-stream"
@@ -118,7 +118,7 @@ def test_the_stream_is_openais_byte_by_byte_at_its_ends(stoa: ServedStoa):
     assert all(line.startswith("data: {") for line in lines[:-1])
 
 
-def test_a_chat_whose_model_is_taken_away_is_an_error_and_never_half_an_answer(stoa: ServedStoa):
+def test_a_chat_whose_model_is_taken_away_is_an_error_and_never_half_an_answer(stoa: RunningServer):
     assert stoa.post("/models/idle/load", {}).status_code == 200
     body = {"model": "idle", "messages": HELLO, "max_tokens": 2000}
     with ThreadPoolExecutor(1) as pool:

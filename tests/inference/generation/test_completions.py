@@ -9,13 +9,13 @@ import openai
 import pytest
 
 from tests.inference.engine.processes import eventually_idle
-from tests.inference.served import ServedStoa, eventually_running
+from tests.inference.running_server import RunningServer, wait_until_generating
 
 LONG = {"model": "talker", "prompt": ["one", "two", "three"], "max_tokens": 4000}
 
 
 @pytest.fixture
-def client(stoa: ServedStoa) -> Iterator[openai.OpenAI]:
+def client(stoa: RunningServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
         base_url=f"{stoa.url}/v1", api_key=stoa.keys["STAFF"], max_retries=0, _strict_response_validation=True
     ) as client:
@@ -55,7 +55,7 @@ def test_a_prompt_may_be_token_ids(client: openai.OpenAI, prompt: list[int] | li
     assert [choice.text for choice in answer.choices] == ["w0 w1 "] * asked
 
 
-def test_a_stream_has_the_choices_of_all_prompts_and_the_usage_once(stoa: ServedStoa):
+def test_a_stream_has_the_choices_of_all_prompts_and_the_usage_once(stoa: RunningServer):
     asked: dict[str, Any] = {"model": "talker", "prompt": ["aa", "bbbb"], "n": 2, "max_tokens": 3}
     with openai.OpenAI(base_url=f"{stoa.url}/v1", api_key=stoa.keys["STAFF"], max_retries=0) as client:
         chunks = list(client.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
@@ -75,7 +75,7 @@ def test_a_stream_has_the_choices_of_all_prompts_and_the_usage_once(stoa: Served
     assert len({(chunk.id, chunk.created, chunk.model, chunk.object) for chunk in chunks}) == 1
 
 
-def test_the_stream_is_openais_byte_by_byte_at_its_end(stoa: ServedStoa):
+def test_the_stream_is_openais_byte_by_byte_at_its_end(stoa: RunningServer):
     answer = stoa.post("/v1/completions", {"model": "talker", "prompt": "x", "max_tokens": 2, "stream": True})
 
     assert answer.headers["content-type"] == "text/event-stream"
@@ -86,10 +86,10 @@ def test_the_stream_is_openais_byte_by_byte_at_its_end(stoa: ServedStoa):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_s2_a_client_that_leaves_cancels_every_prompt(stoa: ServedStoa, stream: bool):
+async def test_s2_a_client_that_leaves_cancels_every_prompt(stoa: RunningServer, stream: bool):
     async with stoa.client() as client:
         asking = asyncio.create_task(client.post("/v1/completions", json=LONG | {"stream": stream}))
-        await eventually_running(stoa, "talker")
+        await wait_until_generating(stoa, "talker")
         asking.cancel()
         await asyncio.wait({asking})
     await eventually_idle(stoa.engine, "talker", seconds=30)
@@ -97,7 +97,7 @@ async def test_s2_a_client_that_leaves_cancels_every_prompt(stoa: ServedStoa, st
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_when_one_prompt_is_refused_none_is_run(stoa: ServedStoa, stream: bool):
+async def test_when_one_prompt_is_refused_none_is_run(stoa: RunningServer, stream: bool):
     async with stoa.client() as client:
         answer = await client.post("/v1/completions", json=LONG | {"prompt": ["one", "long"], "stream": stream})
     assert answer.status_code == 400
@@ -107,7 +107,7 @@ async def test_when_one_prompt_is_refused_none_is_run(stoa: ServedStoa, stream: 
     await stoa.engine.close()
 
 
-async def test_r7_when_one_prompt_is_late_the_stream_ends_with_the_error_and_all_are_cancelled(stoa: ServedStoa):
+async def test_r7_when_one_prompt_is_late_the_stream_ends_with_the_error_and_all_are_cancelled(stoa: RunningServer):
     body = LONG | {"prompt": ["one", "silence"], "timeout": 1, "stream": True}
     async with stoa.client() as client:
         answer = await client.post("/v1/completions", json=body)
@@ -143,7 +143,7 @@ async def test_r7_when_one_prompt_is_late_the_stream_ends_with_the_error_and_all
     ],
     ids=str,
 )
-def test_i4_what_cannot_be_is_refused_by_name(stoa: ServedStoa, wrong: dict[str, object], param: str):
+def test_i4_what_cannot_be_is_refused_by_name(stoa: RunningServer, wrong: dict[str, object], param: str):
     answer = stoa.post("/v1/completions", {"model": "talker", "prompt": "speak"} | wrong)
 
     assert answer.status_code == 400

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from tests.inference.engine.processes import eventually_idle
-from tests.inference.served import ServedStoa
-from tests.inference.sockets import hear, say, signed_in
+from tests.inference.running_server import RunningServer
+from tests.inference.websocket_client import authenticated_websocket, receive_message, send_messages
 
 ON_A_SOCKET, WORDS = 16, 20
 BODY = {"model": "talker", "prompt": "introduce", "max_tokens": WORDS}  # with every token it says its time limit
@@ -47,21 +47,21 @@ async def over_http(client: httpx2.AsyncClient, number: int, leaves_after: int |
                 return
 
 
-async def over_a_socket(stoa: ServedStoa, numbers: list[int], leaves: dict[int, int | None], heard: Heard) -> None:
+async def over_a_socket(stoa: RunningServer, numbers: list[int], leaves: dict[int, int | None], heard: Heard) -> None:
     words = dict.fromkeys(numbers, 0)
-    async with signed_in(stoa) as client:
+    async with authenticated_websocket(stoa) as client:
         asked = [BODY | {"type": "inference", "id": str(number), "timeout": 100 + number} for number in numbers]
-        await say(client, *asked)
+        await send_messages(client, *asked)
         ended: set[int] = set()
         while len(ended) < len(numbers):
-            frame = await hear(client)
+            frame = await receive_message(client)
             number = int(frame["id"])
             if frame["type"] == "token":
                 assert number not in ended
                 assert tag_of(number) in frame["token"]
                 words[number] += 1
                 if words[number] == leaves[number]:
-                    await say(client, {"type": "cancel", "id": str(number)})
+                    await send_messages(client, {"type": "cancel", "id": str(number)})
                 continue
             if number in ended:  # it was whole before it heard that it was cancelled
                 assert (frame["type"], frame["details"]["field"], words[number]) == ("error", "id", WORDS)
@@ -79,7 +79,7 @@ async def over_a_socket(stoa: ServedStoa, numbers: list[int], leaves: dict[int, 
 
 @pytest.mark.timeout(600)
 async def test_s15_of_hundreds_of_streams_none_hears_of_another_and_those_who_leave_disturb_nobody(
-    stoa: ServedStoa, whole: bool
+    stoa: RunningServer, whole: bool
 ):
     streams, sockets = (500, 10) if whole else (150, 3)
     chance, heard = random.Random(15), Heard()

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from inference.generation.outbox import FRAME_BYTES, MAX_UNSENT_BYTES, Outbox
+from inference.generation.outbox import MAX_UNSENT_BYTES, MESSAGE_OVERHEAD_BYTES, MessageOutbox
 
 
 class Socket:
@@ -20,9 +20,9 @@ class Socket:
 
 async def test_s4_what_waits_is_counted_in_bytes_and_not_in_characters():
     socket, overflows = Socket(), []
-    outbox = Outbox(socket.send, on_overflow=lambda: overflows.append(True))
+    outbox = MessageOutbox(socket.send, on_overflow=lambda: overflows.append(True))
     lamp = "💡" * 1000  # 4,000 bytes
-    fitting = MAX_UNSENT_BYTES // (4000 + FRAME_BYTES)
+    fitting = MAX_UNSENT_BYTES // (4000 + MESSAGE_OVERHEAD_BYTES)
 
     for _ in range(fitting):
         outbox.put_text(lamp)
@@ -39,7 +39,7 @@ async def test_s4_what_waits_is_counted_in_bytes_and_not_in_characters():
 async def test_what_was_sent_counts_no_more():
     socket = Socket()
     socket.reads.set()
-    outbox = Outbox(socket.send, on_overflow=lambda: None)
+    outbox = MessageOutbox(socket.send, on_overflow=lambda: None)
     sending = asyncio.create_task(outbox.run())
 
     for _ in range(4):

@@ -8,7 +8,7 @@ import pytest
 
 from inference.engine import GenerationOutput, GenerationStream, StepOutput
 from inference.generation import streaming
-from inference.generation.streaming import EventStream
+from inference.generation.streaming import EventStreamResponse
 
 
 class Talk:
@@ -27,9 +27,9 @@ def form(output: GenerationOutput) -> list[bytes]:
 
 
 async def test_s14_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 0.01)
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.01)
     talk = Talk()
-    response = EventStream(talk.outputs, form, start=b"start\n")
+    response = EventStreamResponse(talk.outputs, form, start=b"start\n")
     parts = aiter(response)
 
     assert await anext(parts) == b"start\n"
@@ -42,9 +42,11 @@ async def test_s14_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_s14_tokens_that_are_held_back_say_nothing_so_it_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.05)
     talk = Talk()
-    parts = aiter(EventStream(talk.outputs, lambda output: [] if output.finish_reason is None else form(output)))
+    parts = aiter(
+        EventStreamResponse(talk.outputs, lambda output: [] if output.finish_reason is None else form(output))
+    )
 
     async def speak() -> None:
         for index in itertools.count():
@@ -61,7 +63,7 @@ async def test_s14_tokens_that_are_held_back_say_nothing_so_it_is_kept_alive(mon
 
 async def test_s2_a_reader_that_is_cancelled_abandons_the_generation():
     talk = Talk()
-    response = EventStream(talk.outputs, form)
+    response = EventStreamResponse(talk.outputs, form)
 
     async def read() -> None:
         async for _ in response:
@@ -77,7 +79,7 @@ async def test_s2_a_reader_that_is_cancelled_abandons_the_generation():
 
 async def test_s2_a_response_that_is_closed_unread_from_another_thread_abandons_the_generation():
     talk = Talk()
-    response = EventStream(talk.outputs, form)
+    response = EventStreamResponse(talk.outputs, form)
 
     await asyncio.to_thread(response.close)
     await asyncio.sleep(0.01)
@@ -87,7 +89,7 @@ async def test_s2_a_response_that_is_closed_unread_from_another_thread_abandons_
 
 async def test_s2_a_response_that_nobody_closes_abandons_the_generation_when_it_is_forgotten():
     talk = Talk()
-    response = EventStream(talk.outputs, form)
+    response = EventStreamResponse(talk.outputs, form)
 
     del response
     gc.collect()
@@ -98,7 +100,7 @@ async def test_s2_a_response_that_nobody_closes_abandons_the_generation_when_it_
 
 async def test_a_stream_read_to_its_end_abandons_nothing():
     talk = Talk()
-    response = EventStream(talk.outputs, form)
+    response = EventStreamResponse(talk.outputs, form)
     talk.outputs.fail("over")
 
     assert [part async for part in response] == [b"0\n"]

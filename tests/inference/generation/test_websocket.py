@@ -9,17 +9,25 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.inference.engine.processes import eventually_idle
-from tests.inference.served import ServedStoa
-from tests.inference.sockets import Frame, address, hear, hear_until, refusals, say, signed_in
+from tests.inference.running_server import RunningServer
+from tests.inference.websocket_client import (
+    Message,
+    authenticated_websocket,
+    receive_message,
+    receive_until,
+    send_and_receive_each,
+    send_messages,
+    websocket_url,
+)
 
 INFERENCE = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak"}
 LONG = INFERENCE | {"max_tokens": 4000}  # the fake takes 10 ms a token
 
 
-async def test_auth_and_inferences_can_be_sent_without_waiting(stoa: ServedStoa):
-    async with connect(address(stoa)) as client:
-        await say(client, {"type": "auth", "token": stoa.keys["STAFF"]}, INFERENCE | {"max_tokens": 2})
-        frames = await hear_until(client, "complete")
+async def test_auth_and_inferences_can_be_sent_without_waiting(stoa: RunningServer):
+    async with connect(websocket_url(stoa)) as client:
+        await send_messages(client, {"type": "auth", "token": stoa.keys["STAFF"]}, INFERENCE | {"max_tokens": 2})
+        frames = await receive_until(client, "complete")
 
     assert frames[0] == {
         "type": "auth",
@@ -54,54 +62,54 @@ async def test_auth_and_inferences_can_be_sent_without_waiting(stoa: ServedStoa)
     }
 
 
-async def test_without_streaming_the_text_comes_whole_and_with_several_choices_each(stoa: ServedStoa):
-    async with signed_in(stoa) as client:
-        await say(client, INFERENCE | {"max_tokens": 2, "stream": False})
-        whole = await hear(client)
+async def test_without_streaming_the_text_comes_whole_and_with_several_choices_each(stoa: RunningServer):
+    async with authenticated_websocket(stoa) as client:
+        await send_messages(client, INFERENCE | {"max_tokens": 2, "stream": False})
+        whole = await receive_message(client)
         assert (whole["type"], whole["text"], "choices" in whole) == ("complete", "w0 w1 ", False)
 
-        await say(client, INFERENCE | {"max_tokens": 2, "stream": False, "n": 2})
-        several = await hear(client)
+        await send_messages(client, INFERENCE | {"max_tokens": 2, "stream": False, "n": 2})
+        several = await receive_message(client)
         assert several["usage"]["completion_tokens"] == 4
         assert several["choices"] == [
             {"index": index, "finish_reason": "length", "text": "w0 w1 "} for index in range(2)
         ]
 
-        await say(client, INFERENCE | {"max_tokens": 1, "n": 2})
-        frames = await hear_until(client, "complete")
+        await send_messages(client, INFERENCE | {"max_tokens": 1, "n": 2})
+        frames = await receive_until(client, "complete")
         assert [(frame["choice"], frame["index"]) for frame in frames[:-1]] == [(0, 0), (1, 0)]
         assert [choice["finish_reason"] for choice in frames[-1]["choices"]] == ["length", "length"]
 
 
-async def test_messages_go_in_the_place_of_a_prompt(stoa: ServedStoa):
+async def test_messages_go_in_the_place_of_a_prompt(stoa: RunningServer):
     chat = {name: value for name, value in INFERENCE.items() if name != "prompt"}
     chat |= {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
-    async with signed_in(stoa) as client:
-        await say(client, chat)
-        assert (await hear_until(client, "complete"))[0]["token"] == "w0 "
+    async with authenticated_websocket(stoa) as client:
+        await send_messages(client, chat)
+        assert (await receive_until(client, "complete"))[0]["token"] == "w0 "
 
 
-async def test_a_ping_comes_back_as_it_was_sent(stoa: ServedStoa):
+async def test_a_ping_comes_back_as_it_was_sent(stoa: RunningServer):
     ping = {"type": "ping", "id": 7, "at": [1.5, None, 2**80, {"é": "\u2028"}]}
-    async with signed_in(stoa) as client:
-        await say(client, ping)
-        assert await hear(client) == ping | {"type": "pong"}
+    async with authenticated_websocket(stoa) as client:
+        await send_messages(client, ping)
+        assert await receive_message(client) == ping | {"type": "pong"}
 
 
-async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(stoa: ServedStoa):
+async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(stoa: RunningServer):
     requests = [
         INFERENCE | {"id": f"id {number}", "prompt": "introduce", "timeout": 100 + number, "max_tokens": 10 + number}
         for number in range(16)
     ]  # each says its own time limit with every token
-    async with signed_in(stoa) as client:
-        alone: dict[str, list[Frame]] = {}
+    async with authenticated_websocket(stoa) as client:
+        alone: dict[str, list[Message]] = {}
         for request in requests:
-            await say(client, request)
-            alone[str(request["id"])] = await hear_until(client, "complete")
-        together: dict[str, list[Frame]] = defaultdict(list)
-        await say(client, *requests)
+            await send_messages(client, request)
+            alone[str(request["id"])] = await receive_until(client, "complete")
+        together: dict[str, list[Message]] = defaultdict(list)
+        await send_messages(client, *requests)
         while sum(frames[-1]["type"] == "complete" for frames in together.values()) < 16:
-            frame = await hear(client)
+            frame = await receive_message(client)
             together[frame["id"]].append(frame)
 
     for number in range(16):
@@ -113,46 +121,50 @@ async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(
     assert together == alone
 
 
-async def test_s10_of_fifty_sixteen_run_and_neither_the_others_nor_one_of_the_same_name_disturb_them(stoa: ServedStoa):
-    async with signed_in(stoa) as client:
+async def test_s10_of_fifty_sixteen_run_and_neither_the_others_nor_one_of_the_same_name_disturb_them(
+    stoa: RunningServer,
+):
+    async with authenticated_websocket(stoa) as client:
         fifty = [INFERENCE | {"id": str(number), "prompt": "silence"} for number in range(50)]
-        await say(client, *fifty[:16])
-        *surplus, same = await refusals(client, *fifty[16:], INFERENCE | {"id": "3"})
+        await send_messages(client, *fifty[:16])
+        *surplus, same = await send_and_receive_each(client, *fifty[16:], INFERENCE | {"id": "3"})
         assert {frame["code"] for frame in surplus} == {"RATE_LIMIT_EXCEEDED"}
         assert [frame["id"] for frame in surplus] == [str(number) for number in range(16, 50)]
         assert (same["code"], same["id"], same["details"]) == ("INVALID_REQUEST", "3", {"field": "id"})
 
-        await say(client, {"type": "cancel", "id": "3"}, INFERENCE | {"id": "16", "max_tokens": 1})
-        ended = [frame for frame in await hear_until(client, "token") if frame["type"] == "complete"]
+        await send_messages(client, {"type": "cancel", "id": "3"}, INFERENCE | {"id": "16", "max_tokens": 1})
+        ended = [frame for frame in await receive_until(client, "token") if frame["type"] == "complete"]
         assert [(frame["id"], frame["finish_reason"]) for frame in ended] == [("3", "cancelled")]
     await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
-async def test_s10_cancel_is_answered_and_frees_the_slot(stoa: ServedStoa):
-    async with signed_in(stoa) as client, signed_in(stoa) as other:
-        await say(client, LONG, INFERENCE | {"id": "b", "max_tokens": 30})
-        frames = [await hear(client), await hear(client)]
-        foreign, unknown = await refusals(other, {"type": "cancel", "id": "a"}, {"type": "cancel", "id": "nobody"})
+async def test_s10_cancel_is_answered_and_frees_the_slot(stoa: RunningServer):
+    async with authenticated_websocket(stoa) as client, authenticated_websocket(stoa) as other:
+        await send_messages(client, LONG, INFERENCE | {"id": "b", "max_tokens": 30})
+        frames = [await receive_message(client), await receive_message(client)]
+        foreign, unknown = await send_and_receive_each(
+            other, {"type": "cancel", "id": "a"}, {"type": "cancel", "id": "nobody"}
+        )
         assert foreign["code"] == unknown["code"] == "INVALID_REQUEST"
 
-        await say(client, {"type": "cancel", "id": "a"})
-        frames += await hear_until(client, "complete")
+        await send_messages(client, {"type": "cancel", "id": "a"})
+        frames += await receive_until(client, "complete")
         told = [frame for frame in frames if frame["id"] == "a"]
         assert told[-1]["finish_reason"] == "cancelled"
         assert told[-1]["usage"]["prompt_tokens"] == 5
         assert told[-1]["usage"]["completion_tokens"] == told[-2]["index"] + 1
-        assert (await hear_until(client, "complete"))[-1]["finish_reason"] == "length"
-        assert (await refusals(client, {"type": "cancel", "id": "a"}))[0]["code"] == "INVALID_REQUEST"
+        assert (await receive_until(client, "complete"))[-1]["finish_reason"] == "length"
+        assert (await send_and_receive_each(client, {"type": "cancel", "id": "a"}))[0]["code"] == "INVALID_REQUEST"
         await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
 
 
-async def test_s2_a_client_that_leaves_frees_all_its_slots(stoa: ServedStoa):
+async def test_s2_a_client_that_leaves_frees_all_its_slots(stoa: RunningServer):
     for _ in range(5):
-        async with signed_in(stoa) as client:
-            await say(client, *(LONG | {"id": str(number)} for number in range(8)))
-            await hear(client)
+        async with authenticated_websocket(stoa) as client:
+            await send_messages(client, *(LONG | {"id": str(number)} for number in range(8)))
+            await receive_message(client)
             client.transport.abort()
         await eventually_idle(stoa.engine, "talker", seconds=30)
     await stoa.engine.close()
@@ -184,13 +196,13 @@ async def test_s2_a_client_that_leaves_frees_all_its_slots(stoa: ServedStoa):
         ({"type": "auth"}, "token"),
     ],
 )
-async def test_i4_s13_a_wrong_frame_is_an_error_that_names_the_field(stoa: ServedStoa, frame: Frame, field: str):
-    async with signed_in(stoa) as client:
-        (refused,) = await refusals(client, frame)
+async def test_i4_s13_a_wrong_frame_is_an_error_that_names_the_field(stoa: RunningServer, frame: Message, field: str):
+    async with authenticated_websocket(stoa) as client:
+        (refused,) = await send_and_receive_each(client, frame)
         assert refused["type"] == "error"
         assert refused["code"] == "INVALID_REQUEST"
         assert refused["details"]["field"] == field
-        assert (await refusals(client, {"type": "ping"}))[0] == {"type": "pong"}
+        assert (await send_and_receive_each(client, {"type": "ping"}))[0] == {"type": "pong"}
 
 
 @pytest.mark.parametrize(
@@ -201,17 +213,17 @@ async def test_i4_s13_a_wrong_frame_is_an_error_that_names_the_field(stoa: Serve
         '{"x": "\\ud800"}', "[" * 2000, '{"x":' * 70 + "1" + "}" * 70, b"\xff\x00", b"{}",
     ],
 )  # fmt: skip
-async def test_i2_s13_what_is_no_json_object_is_an_error_and_the_socket_stays(stoa: ServedStoa, text: str | bytes):
-    async with signed_in(stoa) as client:
-        (refused,) = await refusals(client, text)
+async def test_i2_s13_what_is_no_json_object_is_an_error_and_the_socket_stays(stoa: RunningServer, text: str | bytes):
+    async with authenticated_websocket(stoa) as client:
+        (refused,) = await send_and_receive_each(client, text)
         assert (refused["type"], refused["code"]) == ("error", "INVALID_REQUEST")
         assert "id" not in refused
-        assert (await refusals(client, {"type": "ping"}))[0] == {"type": "pong"}
+        assert (await send_and_receive_each(client, {"type": "ping"}))[0] == {"type": "pong"}
 
 
-async def test_what_the_engine_refuses_is_told_as_over_http(stoa: ServedStoa):
-    async with signed_in(stoa) as client:
-        nobody, idle, long = await refusals(
+async def test_what_the_engine_refuses_is_told_as_over_http(stoa: RunningServer):
+    async with authenticated_websocket(stoa) as client:
+        nobody, idle, long = await send_and_receive_each(
             client, INFERENCE | {"model": "nobody"}, INFERENCE | {"model": "idle"}, INFERENCE | {"prompt": "long"}
         )
     for told, (model, prompt) in zip(
@@ -223,31 +235,31 @@ async def test_what_the_engine_refuses_is_told_as_over_http(stoa: ServedStoa):
         assert told["request_id"].startswith("req_")
 
 
-async def test_s11_a_model_that_dies_in_mid_stream_is_an_error_of_that_inference(stoa: ServedStoa):
-    async with signed_in(stoa) as client:
-        await say(client, LONG)
-        await hear(client)
-        await say(client, INFERENCE | {"id": "b", "prompt": "die"})
+async def test_s11_a_model_that_dies_in_mid_stream_is_an_error_of_that_inference(stoa: RunningServer):
+    async with authenticated_websocket(stoa) as client:
+        await send_messages(client, LONG)
+        await receive_message(client)
+        await send_messages(client, INFERENCE | {"id": "b", "prompt": "die"})
         broken: dict[str, tuple[str, dict[str, object]]] = {}
         while len(broken) < 2:
-            frame = (await hear_until(client, "error"))[-1]
+            frame = (await receive_until(client, "error"))[-1]
             broken[frame["id"]] = (frame["code"], frame["details"])
         again = ("INFERENCE_FAILED", {"reason": "model_restarting", "retry_after": 2})
         assert broken == {"a": again, "b": again}
         deadline = time.monotonic() + 100
         while True:
-            await say(client, INFERENCE | {"max_tokens": 1})
-            if (await hear_until(client, "complete", "error"))[-1]["type"] == "complete":
+            await send_messages(client, INFERENCE | {"max_tokens": 1})
+            if (await receive_until(client, "complete", "error"))[-1]["type"] == "complete":
                 break
             assert time.monotonic() < deadline
             await asyncio.sleep(0.1)
 
 
-async def test_every_inference_is_one_log_line_under_its_own_request_id_and_without_text(stoa: ServedStoa):
-    async with signed_in(stoa) as client:
-        await say(client, INFERENCE | {"prompt": "a very secret prompt", "max_tokens": 1})
-        await hear_until(client, "complete")
-        (refused,) = await refusals(client, INFERENCE | {"model": "no such model"})
+async def test_every_inference_is_one_log_line_under_its_own_request_id_and_without_text(stoa: RunningServer):
+    async with authenticated_websocket(stoa) as client:
+        await send_messages(client, INFERENCE | {"prompt": "a very secret prompt", "max_tokens": 1})
+        await receive_until(client, "complete")
+        (refused,) = await send_and_receive_each(client, INFERENCE | {"model": "no such model"})
     lines = [json.loads(line) for line in stoa.log.read_text().splitlines()]
     inferences = [line for line in lines if line["event"] == "socket_inference"]
     assert (inferences[-2]["outcome"], inferences[-1]["outcome"]) == ("length", "MODEL_NOT_FOUND")

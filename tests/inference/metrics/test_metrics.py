@@ -12,13 +12,13 @@ import httpx2
 import psutil
 import pytest
 
-from tests.inference.batches.workers import ended, running_worker, submit
-from tests.inference.served import (
-    ServedStoa,
-    served_fakes,
+from tests.inference.batches.workers import running_worker, submit_batch, wait_until_ended
+from tests.inference.running_server import (
+    RunningServer,
+    running_server_with_fake_models,
     start_server,
 )
-from tests.inference.sockets import hear_until, say, signed_in
+from tests.inference.websocket_client import authenticated_websocket, receive_until, send_messages
 from tests.shared.observability.scraped import Scrape, grown
 
 CANARY = "canary" + secrets.token_hex(8)
@@ -36,14 +36,14 @@ GENERATED = [
 
 
 @pytest.fixture(scope="module")
-def counted() -> Iterator[ServedStoa]:
+def counted() -> Iterator[RunningServer]:
     """A server of its own: nobody else moves its metrics."""
-    with served_fakes("broken-model") as stoa:
+    with running_server_with_fake_models("broken-model") as stoa:
         yield stoa
 
 
 @contextlib.contextmanager
-def another(stoa: ServedStoa, **extra: str) -> Iterator[tuple[psutil.Process, str]]:
+def another(stoa: RunningServer, **extra: str) -> Iterator[tuple[psutil.Process, str]]:
     """A second server over the same models, database and metrics."""
     process, url = start_server(stoa.environment | extra, stoa.log.with_suffix(".second"))
     try:
@@ -53,14 +53,14 @@ def another(stoa: ServedStoa, **extra: str) -> Iterator[tuple[psutil.Process, st
         process.wait()
 
 
-def scrape(stoa: ServedStoa, url: str = "") -> Scrape:
+def scrape(stoa: RunningServer, url: str = "") -> Scrape:
     answer = httpx2.get((url or stoa.url) + "/metrics", headers=stoa.headers(), timeout=30)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     return Scrape(answer.text)
 
 
-def eventually(stoa: ServedStoa, holds: Callable[[Scrape], bool]) -> Scrape:
+def eventually(stoa: RunningServer, holds: Callable[[Scrape], bool]) -> Scrape:
     deadline = time.monotonic() + 60
     while not holds(told := scrape(stoa)):
         assert time.monotonic() < deadline, told.text
@@ -68,7 +68,7 @@ def eventually(stoa: ServedStoa, holds: Callable[[Scrape], bool]) -> Scrape:
     return told
 
 
-def test_every_generation_is_counted_once_and_exactly(counted: ServedStoa) -> None:
+def test_every_generation_is_counted_once_and_exactly(counted: RunningServer) -> None:
     before = scrape(counted)
     for _ in range(3):
         assert counted.post("/inference", SPOKEN).status_code == 200
@@ -82,26 +82,26 @@ def test_every_generation_is_counted_once_and_exactly(counted: ServedStoa) -> No
     assert after.value(bucket, model="talker", le="+Inf") - before.value(bucket, model="talker", le="+Inf") == 5
 
 
-def test_the_contracts_two_metrics_have_their_types(counted: ServedStoa) -> None:
+def test_the_contracts_two_metrics_have_their_types(counted: RunningServer) -> None:
     assert counted.post("/inference", SPOKEN).status_code == 200
     told = scrape(counted)
     assert "# TYPE stoa_inference_requests_total counter\n" in told.text
     assert "# TYPE stoa_inference_duration_seconds histogram\n" in told.text
 
 
-def test_what_only_workers_count_is_told_as_well(counted: ServedStoa) -> None:
+def test_what_only_workers_count_is_told_as_well(counted: RunningServer) -> None:
     told = scrape(counted).types
     assert {told[f"stoa_{name}"] for name in ("webhook_attempts", "batch_results", "batches_ended")} == {"counter"}
 
 
-def test_embeddings_and_sockets_are_counted_as_well(counted: ServedStoa) -> None:
+def test_embeddings_and_sockets_are_counted_as_well(counted: RunningServer) -> None:
     before = scrape(counted)
     assert counted.post("/embeddings", {"model": "embedder", "input": ["a", "bc"]}).status_code == 200
 
     async def talk() -> Scrape:
-        async with signed_in(counted) as client:
-            await say(client, {"type": "inference", "id": "1", **SPOKEN})
-            await hear_until(client, "complete")
+        async with authenticated_websocket(counted) as client:
+            await send_messages(client, {"type": "inference", "id": "1", **SPOKEN})
+            await receive_until(client, "complete")
             return await asyncio.to_thread(scrape, counted)
 
     during = asyncio.run(talk())
@@ -112,7 +112,7 @@ def test_embeddings_and_sockets_are_counted_as_well(counted: ServedStoa) -> None
     assert grown(after, before, ["stoa_websocket_connections_total"]) == [1]
 
 
-def test_http_is_counted_by_route_method_and_status(counted: ServedStoa) -> None:
+def test_http_is_counted_by_route_method_and_status(counted: RunningServer) -> None:
     health = {"method": "GET", "route": "/health", "status": "200"}
     lost = {"method": "GET", "route": "/batch/<batch_id>", "status": "404"}
     wrong = {"method": "DELETE", "route": "/models", "status": "405"}
@@ -128,7 +128,7 @@ def test_http_is_counted_by_route_method_and_status(counted: ServedStoa) -> None
     assert after.value("stoa_http_requests_in_progress") == 1  # the one that asks
 
 
-def test_gauges_are_back_at_zero_after_clients_have_left(counted: ServedStoa) -> None:
+def test_gauges_are_back_at_zero_after_clients_have_left(counted: RunningServer) -> None:
     before = scrape(counted)
     gone = {"model": "talker", "finished_reason": "cancelled"}
 
@@ -148,7 +148,7 @@ def test_gauges_are_back_at_zero_after_clients_have_left(counted: ServedStoa) ->
     assert after.value("stoa_num_requests_waiting", model="talker") == 0
 
 
-def test_two_servers_tell_the_same_and_a_killed_one_leaves_its_counts_and_no_gauges(counted: ServedStoa) -> None:
+def test_two_servers_tell_the_same_and_a_killed_one_leaves_its_counts_and_no_gauges(counted: RunningServer) -> None:
     with another(counted) as (process, url):
         before = scrape(counted)
         for _ in range(3):
@@ -158,7 +158,7 @@ def test_two_servers_tell_the_same_and_a_killed_one_leaves_its_counts_and_no_gau
             assert grown(told, before, GENERATED[:1], model="talker") == [4]
 
         async def die_with_a_socket_open() -> None:
-            async with signed_in(replaced(counted, url)) as client:
+            async with authenticated_websocket(replaced(counted, url)) as client:
                 assert (await asyncio.to_thread(scrape, counted)).value("stoa_websocket_connections") == 1
                 process.kill()
                 await client.wait_closed()
@@ -170,11 +170,11 @@ def test_two_servers_tell_the_same_and_a_killed_one_leaves_its_counts_and_no_gau
         assert after.value("stoa_websocket_connections") == 0
 
 
-def replaced(stoa: ServedStoa, url: str) -> ServedStoa:
-    return ServedStoa(url, stoa.keys, stoa.host, stoa.engine, stoa.environment, stoa.models_dir, stoa.log)
+def replaced(stoa: RunningServer, url: str) -> RunningServer:
+    return RunningServer(url, stoa.keys, stoa.host, stoa.engine, stoa.environment, stoa.models_dir, stoa.log)
 
 
-def test_o6_a_model_host_that_does_not_answer_is_told(counted: ServedStoa) -> None:
+def test_o6_a_model_host_that_does_not_answer_is_told(counted: RunningServer) -> None:
     assert scrape(counted).value("stoa_model_host_up") == 1
     with (
         tempfile.TemporaryDirectory(prefix="stoa-no-host") as nobody,
@@ -185,7 +185,7 @@ def test_o6_a_model_host_that_does_not_answer_is_told(counted: ServedStoa) -> No
     assert told.named("stoa_model_loaded") == {}
 
 
-def test_a_model_process_that_dies_leaves_no_gauge_and_comes_back(counted: ServedStoa) -> None:
+def test_a_model_process_that_dies_leaves_no_gauge_and_comes_back(counted: RunningServer) -> None:
     before = scrape(counted)
     assert counted.post("/inference", SPOKEN | {"prompt": "die"}).status_code == 503
     after = eventually(counted, lambda told: told.value("stoa_model_loaded", model="talker") == 1)
@@ -194,7 +194,7 @@ def test_a_model_process_that_dies_leaves_no_gauge_and_comes_back(counted: Serve
     assert after.named("stoa_num_requests_running")[(("model", "talker"),)] == 0
 
 
-def test_o1_unknown_models_and_paths_share_one_series(counted: ServedStoa) -> None:
+def test_o1_unknown_models_and_paths_share_one_series(counted: RunningServer) -> None:
     counted.post("/inference", {"model": "nobody", "prompt": "x"})
     counted.get("/nowhere")
     before = scrape(counted)
@@ -212,7 +212,7 @@ def test_o1_unknown_models_and_paths_share_one_series(counted: ServedStoa) -> No
     assert after.labels("model") == {"talker", "embedder", "other"}
 
 
-def test_o2_who_has_not_the_right_reads_and_sends_nothing(counted: ServedStoa) -> None:
+def test_o2_who_has_not_the_right_reads_and_sends_nothing(counted: RunningServer) -> None:
     sent = {"name": "cups", "value": 1}
     for role, status in {"": 401, "CUSTOMER": 403, "STAFF": 403, "STORE_OWNER": 403, "READER": 403}.items():
         headers = counted.headers(role) if role else {}
@@ -225,7 +225,7 @@ def test_o2_who_has_not_the_right_reads_and_sends_nothing(counted: ServedStoa) -
     assert "cups" not in scrape(counted).text
 
 
-def test_o2_metrics_are_for_everybody_where_the_operator_says_so(counted: ServedStoa) -> None:
+def test_o2_metrics_are_for_everybody_where_the_operator_says_so(counted: RunningServer) -> None:
     with another(counted, STOA_METRICS_PUBLIC="true") as (_, url):
         answer = httpx2.get(f"{url}/metrics", timeout=30)
         assert answer.status_code == 200
@@ -234,7 +234,7 @@ def test_o2_metrics_are_for_everybody_where_the_operator_says_so(counted: Served
         assert httpx2.post(f"{url}/metrics/custom", json=sent, timeout=30).status_code == 401
 
 
-def test_o3_nothing_that_was_said_is_in_a_label(counted: ServedStoa) -> None:
+def test_o3_nothing_that_was_said_is_in_a_label(counted: RunningServer) -> None:
     counted.post("/inference", SPOKEN | {"prompt": CANARY})
     counted.post("/inference", {"model": CANARY, "prompt": CANARY})
     counted.post("/auth/login", {"username": f"{CANARY}@example.com", "password": CANARY})
@@ -246,7 +246,7 @@ def test_o3_nothing_that_was_said_is_in_a_label(counted: ServedStoa) -> None:
     assert counted.keys["SUPER_ADMIN"] not in told
 
 
-def test_what_waits_in_the_database_is_told(counted: ServedStoa) -> None:
+def test_what_waits_in_the_database_is_told(counted: RunningServer) -> None:
     """No worker runs here, so that a batch stays where it is."""
     before = scrape(counted)
     batch = {"model": "talker", "requests": [{"id": f"r{number}", "prompt": "x"} for number in range(5)]}
@@ -260,7 +260,7 @@ def test_what_waits_in_the_database_is_told(counted: ServedStoa) -> None:
     assert grown(ended, before, ["stoa_batches_ended_total"], status="cancelled") == [1]
 
 
-def test_loads_are_counted_by_outcome(counted: ServedStoa) -> None:
+def test_loads_are_counted_by_outcome(counted: RunningServer) -> None:
     before = scrape(counted)
     assert counted.post("/models/broken-model/load", {}).status_code >= 400
     assert counted.post("/models/talker/load", {}).status_code == 200
@@ -270,7 +270,7 @@ def test_loads_are_counted_by_outcome(counted: ServedStoa) -> None:
     assert after.value("stoa_model_loaded", model="talker") == 1
 
 
-def test_custom_metrics_are_told_with_the_others(counted: ServedStoa) -> None:
+def test_custom_metrics_are_told_with_the_others(counted: RunningServer) -> None:
     labels = {"room": 'the "blue" one'}
     sent = {"name": "cups_in_use", "value": 3, "type": "gauge", "labels": labels}
     answer = counted.post("/metrics/custom", sent)
@@ -289,10 +289,10 @@ def test_custom_metrics_are_told_with_the_others(counted: ServedStoa) -> None:
     assert json.loads(refused.text)["error"]["details"] == {"field": "name"}
 
 
-def test_what_a_worker_does_is_told_by_the_server_also_when_the_worker_is_gone(counted: ServedStoa) -> None:
+def test_what_a_worker_does_is_told_by_the_server_also_when_the_worker_is_gone(counted: RunningServer) -> None:
     before = scrape(counted)
     with running_worker(counted) as worker:
-        told = ended(counted, submit(counted, "speak", "long", "speak", max_tokens=3))
+        told = wait_until_ended(counted, submit_batch(counted, "speak", "long", "speak", max_tokens=3))
         assert (told["completed"], told["failed"]) == (2, 1)
         worker.kill()
     after = scrape(counted)

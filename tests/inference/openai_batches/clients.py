@@ -1,4 +1,4 @@
-"""What clients do with batches of files."""
+"""Client calls for OpenAI's batches on a running server."""
 
 import json
 import time
@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from tests.inference.served import ServedStoa
+from tests.inference.running_server import RunningServer
 
 CHAT, COMPLETION, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 BODIES: dict[str, dict[str, Any]] = {
@@ -14,10 +14,10 @@ BODIES: dict[str, dict[str, Any]] = {
     COMPLETION: {"model": "talker", "prompt": ["speak", "speak"], "max_tokens": 3, "n": 2},
     EMBEDDINGS: {"model": "embedder", "input": ["a", "b"], "encoding_format": "float"},
 }
-LIMIT_S = 90
+TIMEOUT_SECONDS = 90
 
 
-def upload(stoa: ServedStoa, content: bytes) -> str:
+def upload_file(stoa: RunningServer, content: bytes) -> str:
     answer = httpx2.post(
         f"{stoa.url}/v1/files",
         data={"purpose": "batch"},
@@ -29,25 +29,25 @@ def upload(stoa: ServedStoa, content: bytes) -> str:
     return str(answer.json()["id"])
 
 
-def make(stoa: ServedStoa, endpoint: str, bodies: list[dict[str, Any]]) -> dict[str, Any]:
+def create_batch(stoa: RunningServer, endpoint: str, bodies: list[dict[str, Any]]) -> dict[str, Any]:
     wanted = [
         {"custom_id": f"r{place}", "method": "POST", "url": endpoint, "body": BODIES[endpoint] | body}
         for place, body in enumerate(bodies)
     ]
-    file_id = upload(stoa, b"\n".join(json.dumps(line).encode() for line in wanted))
+    file_id = upload_file(stoa, b"\n".join(json.dumps(line).encode() for line in wanted))
     body = {"input_file_id": file_id, "endpoint": endpoint, "completion_window": "24h"}
     answer = httpx2.post(f"{stoa.url}/v1/batches", json=body, headers=stoa.headers(), timeout=60)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
 
-def ended(stoa: ServedStoa, batch_id: str) -> dict[str, Any]:
-    deadline = time.monotonic() + LIMIT_S
-    while (told := stoa.get(f"/v1/batches/{batch_id}").json())["status"] in ("in_progress", "finalizing"):
-        assert time.monotonic() < deadline, (told, stoa.log.with_name("worker.log").read_text()[-4000:])
+def wait_until_ended(stoa: RunningServer, batch_id: str) -> dict[str, Any]:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while (batch := stoa.get(f"/v1/batches/{batch_id}").json())["status"] in ("in_progress", "finalizing"):
+        assert time.monotonic() < deadline, (batch, stoa.log.with_name("worker.log").read_text()[-4000:])
         time.sleep(0.1)
-    return dict(told)
+    return dict(batch)
 
 
-def lines_of(stoa: ServedStoa, file_id: str) -> list[dict[str, Any]]:
+def download_lines(stoa: RunningServer, file_id: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stoa.get(f"/v1/files/{file_id}/content").text.splitlines()]

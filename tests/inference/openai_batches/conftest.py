@@ -1,4 +1,4 @@
-"""Two users with clients of their own, files in a temporary folder, and a worker that answers as it is told."""
+"""Two users with API clients, files in a temporary folder, and a fake worker."""
 
 import json
 from datetime import UTC, datetime
@@ -12,9 +12,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from inference.batches import leases, outcomes
 from inference.batches.models import Batch
-from inference.batches.outcomes import Outcome
+from inference.batches.worker import leases, recording
+from inference.batches.worker.recording import RequestOutcome
 from inference.files.models import StoredFile
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, create_user
@@ -24,8 +24,8 @@ CHAT = "/v1/chat/completions"
 MODEL = "stoa-describer"
 
 
-class Asker:
-    """A user, and what they ask of the server."""
+class ApiUser:
+    """A user with an API client."""
 
     def __init__(self, email: str) -> None:
         self.user = create_user(email=email, name="A", password="a lamp for every room", role=Role.STAFF, now=NOW)
@@ -60,37 +60,37 @@ class Asker:
 
 
 @pytest.fixture
-def asker(db: None, settings: Settings, tmp_path: Path) -> Asker:
+def api_user(db: None, settings: Settings, tmp_path: Path) -> ApiUser:
     settings.MEDIA_ROOT = tmp_path
-    return Asker("a@example.com")
+    return ApiUser("a@example.com")
 
 
 @pytest.fixture
-def stranger(asker: Asker) -> Asker:
-    return Asker("b@example.com")
+def other_user(api_user: ApiUser) -> ApiUser:
+    return ApiUser("b@example.com")
 
 
 def chat_lines(*ids: str) -> bytes:
     body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}]}
-    wanted = [{"custom_id": one, "method": "POST", "url": CHAT, "body": body} for one in ids]
-    return b"\n".join(json.dumps(line).encode() for line in wanted)
+    lines = [{"custom_id": one, "method": "POST", "url": CHAT, "body": body} for one in ids]
+    return b"\n".join(json.dumps(line).encode() for line in lines)
 
 
-def work(batch_id: str, *done: Outcome | None) -> Batch:
-    """A worker's turn: each request in order ends so; None leaves it running."""
+def run_worker(batch_id: str, *done: RequestOutcome | None) -> Batch:
+    """Act as a worker: end the requests in order with these outcomes; None leaves one running."""
     batch, now = Batch.objects.get(batch_id=batch_id), timezone.now()
-    lease = leases.open_lease(batch_pk=batch.pk, worker="w", now=now)
+    lease = leases.acquire_lease(batch_pk=batch.pk, worker="w", now=now)
     assert lease is not None
-    claimed = leases.claim(lease_id=lease, batch_pk=batch.pk, most=len(done))
+    claimed = leases.claim_requests(lease_id=lease, batch_pk=batch.pk, limit=len(done))
     ended = [_of(one, row.pk) for one, row in zip(done, claimed, strict=True) if one is not None]
-    outcomes.store(lease_id=lease, batch_pk=batch.pk, outcomes=ended, now=now)
-    leases.close_lease(lease_id=lease, batch_pk=batch.pk)
+    recording.record_outcomes(lease_id=lease, batch_pk=batch.pk, outcomes=ended, now=now)
+    leases.release_lease(lease_id=lease, batch_pk=batch.pk)
     batch.refresh_from_db()
     return batch
 
 
-def _of(outcome: Outcome, request: int) -> Outcome:
-    return Outcome(
+def _of(outcome: RequestOutcome, request: int) -> RequestOutcome:
+    return RequestOutcome(
         request=request,
         answer=outcome.answer,
         error_code=outcome.error_code,
@@ -98,5 +98,5 @@ def _of(outcome: Outcome, request: int) -> Outcome:
     )
 
 
-ANSWERED = Outcome(request=0, answer='{"id":"chatcmpl-1","choices":[]}')
-TOO_LONG = Outcome(request=0, error_code="CONTEXT_LENGTH_EXCEEDED", error_message="The prompt is too long.")
+ANSWERED = RequestOutcome(request=0, answer='{"id":"chatcmpl-1","choices":[]}')
+TOO_LONG = RequestOutcome(request=0, error_code="CONTEXT_LENGTH_EXCEEDED", error_message="The prompt is too long.")

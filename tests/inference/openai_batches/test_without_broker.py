@@ -1,26 +1,26 @@
-"""Row B3: batches of files while the broker is away."""
+"""Row B3: OpenAI's batches while the broker is unavailable."""
 
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from shared.serving.local_redis import LocalRedis
-from tests.inference.batches.workers import running_worker, served_with_broker
-from tests.inference.openai_batches.clients import CHAT, ended, lines_of, make
+from shared.serving.processes.local_redis import LocalRedis
+from tests.inference.batches.workers import running_server_with_broker, running_worker
+from tests.inference.openai_batches.clients import CHAT, create_batch, download_lines, wait_until_ended
 
 
 @pytest.mark.timeout(300)
-def test_b3_a_worker_writes_the_files_of_a_batch_while_the_broker_is_away():
+def test_b3_a_worker_writes_output_files_without_a_broker():
     with (
         tempfile.TemporaryDirectory(prefix="stoa") as folder,
         LocalRedis(Path(folder) / "redis") as broker,
-        served_with_broker({"REDIS_URL": broker.url}) as stoa,
+        running_server_with_broker({"REDIS_URL": broker.url}) as stoa,
         running_worker(stoa),
     ):
-        assert ended(stoa, make(stoa, CHAT, [{}])["id"])["status"] == "completed"
+        assert wait_until_ended(stoa, create_batch(stoa, CHAT, [{}])["id"])["status"] == "completed"
         broker.stop()
-        told = ended(stoa, make(stoa, CHAT, [{}] * 5)["id"])
+        batch = wait_until_ended(stoa, create_batch(stoa, CHAT, [{}] * 5)["id"])
 
-        assert told["status"] == "completed"
-        assert len(lines_of(stoa, told["output_file_id"])) == 5
+        assert batch["status"] == "completed"
+        assert len(download_lines(stoa, batch["output_file_id"])) == 5

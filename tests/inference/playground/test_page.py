@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.chromium import running_chromium
-from tests.inference.served import PASSWORD, ServedStoa
+from tests.inference.running_server import PASSWORD, RunningServer
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
@@ -22,7 +22,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, stoa: ServedStoa) -> Iterator[Page]:
+def page(browser: Browser, stoa: RunningServer) -> Iterator[Page]:
     """The page, not signed in. Whatever it complains about in the console is an error."""
     context = browser.new_context(viewport=DESKTOP)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -48,7 +48,7 @@ def set_mode(page: Page, name: str) -> None:
     page.get_by_role("radio", name=name).check(force=True)
 
 
-def test_a_chat_by_keyboard_alone(page: Page, stoa: ServedStoa):
+def test_a_chat_by_keyboard_alone(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     expect(page.get_by_role("status")).to_have_text("staff@example.com")
     page.get_by_label("Max tokens").fill("3")
@@ -71,7 +71,7 @@ def test_a_chat_by_keyboard_alone(page: Page, stoa: ServedStoa):
     expect(said).to_have_count(4, timeout=SLOW_MS)
 
 
-def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: ServedStoa):
+def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     set_mode(page, "Complete")
     page.get_by_label("Max tokens").fill("3000")
@@ -84,7 +84,7 @@ def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: ServedS
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
-def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa: ServedStoa):
+def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Max tokens").fill("3000")
     page.get_by_label("Your message").fill("a secret")
@@ -98,7 +98,7 @@ def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa:
     expect(page.locator("#code")).not_to_contain_text("a secret")
 
 
-def test_who_signs_in_next_finds_no_words_of_who_signed_out(page: Page, stoa: ServedStoa):
+def test_who_signs_in_next_finds_no_words_of_who_signed_out(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Max tokens").fill("3000")
     page.get_by_label("Your message").fill("a secret")
@@ -133,13 +133,13 @@ def test_signing_in_by_e_mail_a_wrong_credential_and_signing_out(page: Page):
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_who_may_not_list_models_is_told_so(page: Page, stoa: ServedStoa):
+def test_who_may_not_list_models_is_told_so(page: Page, stoa: RunningServer):
     page.get_by_label("API key").fill(stoa.keys["CUSTOMER"])
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("permission", timeout=SLOW_MS)
 
 
-def test_a_refused_request_is_told_and_the_words_are_kept(page: Page, stoa: ServedStoa):
+def test_a_refused_request_is_told_and_the_words_are_kept(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Model").select_option("idle")
     page.get_by_label("Your message").fill("hello")
@@ -149,7 +149,7 @@ def test_a_refused_request_is_told_and_the_words_are_kept(page: Page, stoa: Serv
     expect(page.locator(".said")).to_have_count(0)
 
 
-def test_the_code_is_of_what_is_typed_and_else_of_what_was_sent(page: Page, stoa: ServedStoa):
+def test_the_code_is_of_what_is_typed_and_else_of_what_was_sent(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     code = page.locator("#code")
     expect(code).to_contain_text('"content": "Hello"')
@@ -162,7 +162,7 @@ def test_the_code_is_of_what_is_typed_and_else_of_what_was_sent(page: Page, stoa
     assert re.findall(r'"content": "(\w+)', code.inner_text()) == ["one", "w0", "two", "w0", "three"]
 
 
-def test_the_request_is_shown_as_code_that_works(page: Page, stoa: ServedStoa):
+def test_the_request_is_shown_as_code_that_works(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Your message").fill('it\'s "so"')
     page.get_by_label("Stop at").fill("END")
@@ -179,7 +179,7 @@ def test_the_request_is_shown_as_code_that_works(page: Page, stoa: ServedStoa):
     assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
 
 
-def test_the_code_asks_for_what_was_done_with_fields_that_are_empty(page: Page, stoa: ServedStoa):
+def test_the_code_asks_for_what_was_done_with_fields_that_are_empty(page: Page, stoa: RunningServer):
     sent: list[str | bytes] = []
 
     def note(frame: str | bytes) -> None:
@@ -200,7 +200,7 @@ def test_the_code_asks_for_what_was_done_with_fields_that_are_empty(page: Page, 
     assert {name: asked[name] for name in shown if name != "stream"} | {"stream": True} == shown
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen_and_all_can_be_reached(page: Page, stoa: ServedStoa):
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_all_can_be_reached(page: Page, stoa: RunningServer):
     page.set_viewport_size(PHONE)
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Your message").fill("x" * 300)
@@ -215,7 +215,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_all_can_be_reached(page
             assert box["height"] >= 42
 
 
-def test_the_page_loads_nothing_but_its_own_files_and_allows_nothing_inline(stoa: ServedStoa):
+def test_the_page_loads_nothing_but_its_own_files_and_allows_nothing_inline(stoa: RunningServer):
     answer = stoa.get("/playground")
     policy = answer.headers["content-security-policy"]
     assert answer.headers["content-type"].startswith("text/html")

@@ -3,9 +3,13 @@
 import pytest
 
 from inference.engine import FinishReason, GenerationOutput, InvalidRequest, TokenLogprob, Usage
-from inference.protocol.choices import Choice
-from inference.protocol.completion_logprobs import CompletionLogprobs, LogprobWriter
-from inference.protocol.openai_completions import CompletionStream, parse_completion, text_completion
+from inference.protocol.choices import GeneratedChoice
+from inference.protocol.openai.completion_logprobs import CompletionLogprobs, CompletionLogprobsBuilder
+from inference.protocol.openai.completions import (
+    CompletionStreamEncoder,
+    build_text_completion,
+    parse_completion_request,
+)
 
 ASKED = {"model": "m", "prompt": "p"}
 USAGE = Usage(7, 2, cached_tokens=4)
@@ -18,7 +22,7 @@ def told(text: str | bytes, logprob: float | None = -1.0, *top: tuple[str, float
 
 
 def test_a_completion_that_says_nothing_gets_openais_defaults():
-    (request,) = parse_completion(ASKED).generation_requests("cmpl-1")
+    (request,) = parse_completion_request(ASKED).generation_requests("cmpl-1")
 
     assert (request.prompt, request.prompt_ids, request.messages) == ("p", None, None)
     assert (request.sampling.max_tokens, request.sampling.temperature, request.sampling.top_p) == (16, 1.0, 1.0)
@@ -39,7 +43,7 @@ def test_a_completion_that_says_nothing_gets_openais_defaults():
 )
 def test_every_form_of_prompt_becomes_one_request_each(prompt: object, asked: list[tuple[object, object]]):
     fields = {"n": 3, "seed": 5, "echo": True, "logprobs": 2, "priority": 1, "timeout": 9, "stop": ".", "min_p": 0.5}
-    requests = parse_completion(ASKED | {"prompt": prompt} | fields).generation_requests("cmpl-1")
+    requests = parse_completion_request(ASKED | {"prompt": prompt} | fields).generation_requests("cmpl-1")
 
     assert [(request.prompt, request.prompt_ids) for request in requests] == asked
     assert len({request.request_id for request in requests}) == len(asked)
@@ -68,13 +72,13 @@ def test_every_form_of_prompt_becomes_one_request_each(prompt: object, asked: li
 )
 def test_i4_what_cannot_be_is_refused_by_name(fields: dict[str, object]):
     with pytest.raises(InvalidRequest) as refused:
-        parse_completion(ASKED | fields).generation_requests("cmpl-1")
+        parse_completion_request(ASKED | fields).generation_requests("cmpl-1")
 
     assert str(refused.value.details["field"]).startswith(list(fields)[-1])
 
 
 def test_log_probabilities_have_four_arrays_and_the_token_among_the_best():
-    formed = LogprobWriter().write(
+    formed = CompletionLogprobsBuilder().write(
         "a lamp", [told("a", None), told(" la", -0.5, (" la", -0.5), (" b", -2.0)), told("mp", -3.0, ("x", -1.0))]
     )
 
@@ -99,11 +103,11 @@ def test_log_probabilities_have_four_arrays_and_the_token_among_the_best():
     ],
 )
 def test_each_token_is_found_in_the_text(text: str, tokens: list[str | bytes], offsets: list[int]):
-    assert LogprobWriter().write(text, [told(token) for token in tokens]).text_offset == offsets
+    assert CompletionLogprobsBuilder().write(text, [told(token) for token in tokens]).text_offset == offsets
 
 
 def test_offsets_go_on_from_piece_to_piece_though_text_is_held_back():
-    writer = LogprobWriter()
+    writer = CompletionLogprobsBuilder()
 
     offsets = [
         writer.write(text, [told(token) for token in tokens]).text_offset
@@ -114,7 +118,7 @@ def test_offsets_go_on_from_piece_to_piece_though_text_is_held_back():
 
 
 def test_half_a_character_is_named_by_its_bytes_and_what_cannot_be_is_a_number():
-    formed = LogprobWriter().write("é", [told(b"\xc3"), told(b"\xa9", float("-inf"))])
+    formed = CompletionLogprobsBuilder().write("é", [told(b"\xc3"), told(b"\xa9", float("-inf"))])
 
     assert formed.tokens == ["bytes:\\xc3", "bytes:\\xa9"]
     assert formed.token_logprobs == [-1.0, -9999.0]
@@ -128,7 +132,7 @@ def output(index: int, text: str, reason: FinishReason | None = None, **more: ob
 
 
 def streamed(*outputs: GenerationOutput, **options: bool) -> list[bytes]:
-    stream = CompletionStream(
+    stream = CompletionStreamEncoder(
         **{"completion_id": "cmpl-1", "created": 5, "model": "m", "include_usage": False} | options  # type: ignore[arg-type]
     )
     return [event for one in outputs for event in stream.events(one)]
@@ -174,13 +178,13 @@ def test_s11_a_stream_that_breaks_off_ends_in_an_error_and_no_done(reason: Finis
 
 
 def test_a_whole_answer_has_every_choice():
-    choice = Choice(0)
+    choice = GeneratedChoice(0)
     choice.add(output(0, "a", logprobs=(told("a"),)))
     choice.add(output(1, "b", FinishReason.STOP, logprobs=(told("b"),)))
     made = {"completion_id": "cmpl-1", "created": 5, "model": "m", "usage": USAGE}
 
-    whole = text_completion(choices=[choice], with_logprobs=True, **made)  # type: ignore[arg-type]
-    plain = text_completion(choices=[choice], **made)  # type: ignore[arg-type]
+    whole = build_text_completion(choices=[choice], with_logprobs=True, **made)  # type: ignore[arg-type]
+    plain = build_text_completion(choices=[choice], **made)  # type: ignore[arg-type]
 
     assert (whole.choices[0].text, whole.choices[0].finish_reason) == ("ab", "stop")
     assert whole.choices[0].logprobs is not None

@@ -2,11 +2,13 @@
 
 import pytest
 
-from inference.engine import InvalidRequest, Message, OutputConstraint, OutputForm, Tool, ToolCall
-from inference.protocol.native import EmbeddingsBody, InferenceBody, LoadBody
-from inference.protocol.openai import parse_chat
-from inference.protocol.openai_completions import parse_completion
-from inference.protocol.parameters import parse
+from inference.engine import ConstraintKind, InvalidRequest, Message, OutputConstraint, Tool, ToolCall
+from inference.protocol.native.embeddings import EmbeddingsRequest
+from inference.protocol.native.inference import InferenceRequest
+from inference.protocol.native.models import LoadModelRequest
+from inference.protocol.openai.chat import parse_chat_request
+from inference.protocol.openai.completions import parse_completion_request
+from inference.protocol.parsing import parse_struct
 
 NATIVE = {"model": "m", "prompt": "p"}
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -26,9 +28,9 @@ WRONG = [
 @pytest.mark.parametrize(("field", "value"), WRONG, ids=lambda part: repr(part)[:30])
 def test_i4_a_parameter_out_of_its_bounds_is_refused_by_name_on_each_surface(field: str, value: object):
     for refuse in (
-        lambda: parse(NATIVE | {field: value}, InferenceBody),
-        lambda: parse_chat(CHAT | {field: value}),
-        lambda: parse_completion(NATIVE | {field: value}),
+        lambda: parse_struct(NATIVE | {field: value}, InferenceRequest),
+        lambda: parse_chat_request(CHAT | {field: value}),
+        lambda: parse_completion_request(NATIVE | {field: value}),
     ):
         with pytest.raises(InvalidRequest, match=field) as caught:
             refuse()
@@ -49,24 +51,24 @@ def test_i4_a_parameter_out_of_its_bounds_is_refused_by_name_on_each_surface(fie
 )
 def test_a_parameter_at_its_bound_is_taken_on_each_surface(field: str, value: object):
     expected = tuple(value) if isinstance(value, list) else value
-    native, chat = parse(NATIVE | {field: value}, InferenceBody), parse_chat(CHAT | {field: value})
+    native, chat = parse_struct(NATIVE | {field: value}, InferenceRequest), parse_chat_request(CHAT | {field: value})
     for request in (
         native.generation_request("id"),
         chat.generation_request("id"),
-        *parse_completion(NATIVE | {field: value}).generation_requests("id"),
+        *parse_completion_request(NATIVE | {field: value}).generation_requests("id"),
     ):
         assert getattr(request.sampling, field) == expected
 
 
 def test_a_native_request_that_says_nothing_gets_the_contracts_defaults():
-    sampling = parse(NATIVE, InferenceBody).generation_request("id").sampling
+    sampling = parse_struct(NATIVE, InferenceRequest).generation_request("id").sampling
 
     assert (sampling.max_tokens, sampling.temperature, sampling.top_p) == (100, 0.7, 0.9)
     assert (sampling.top_k, sampling.repeat_penalty, sampling.stop, sampling.seed) == (40, 1.1, (), None)
 
 
 def test_a_chat_that_says_nothing_gets_openais_defaults():
-    request = parse_chat(CHAT).generation_request("id")
+    request = parse_chat_request(CHAT).generation_request("id")
 
     assert request.prompt is None
     assert (request.sampling.max_tokens, request.sampling.temperature, request.sampling.top_p) == (None, 1.0, 1.0)
@@ -75,13 +77,13 @@ def test_a_chat_that_says_nothing_gets_openais_defaults():
 
 def test_an_unknown_field_is_refused_by_name_on_native_routes_and_ignored_under_v1():
     with pytest.raises(InvalidRequest, match="tempersture"):
-        parse(NATIVE | {"tempersture": 1}, InferenceBody)
-    assert parse_chat(CHAT | {"tempersture": 1}).model == "m"
+        parse_struct(NATIVE | {"tempersture": 1}, InferenceRequest)
+    assert parse_chat_request(CHAT | {"tempersture": 1}).model == "m"
 
 
 def test_a_missing_field_is_named():
     with pytest.raises(InvalidRequest, match="model is required"):
-        parse({"prompt": "p"}, InferenceBody)
+        parse_struct({"prompt": "p"}, InferenceRequest)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_what_v1_cannot_follow_is_refused_by_name(fields: dict[str, object]):
     name = next(iter(fields))
 
     with pytest.raises(InvalidRequest, match=name) as caught:
-        parse_chat(CHAT | fields)
+        parse_chat_request(CHAT | fields)
 
     assert caught.value.details == {"field": name}
 
@@ -152,7 +154,7 @@ def test_what_v1_cannot_follow_is_refused_by_name(fields: dict[str, object]):
 )
 def test_a_wrong_part_of_a_field_is_named(fields: dict[str, object], named: str):
     with pytest.raises(InvalidRequest) as caught:
-        parse_chat(CHAT | fields)
+        parse_chat_request(CHAT | fields)
 
     assert caught.value.details == {"field": named}
 
@@ -166,7 +168,7 @@ def test_a_wrong_part_of_a_field_is_named(fields: dict[str, object], named: str)
     ],
 )
 def test_fields_that_contradict_each_other_are_refused_on_every_surface(fields: dict[str, object], named: str):
-    for body in (parse_chat(CHAT | fields), parse(NATIVE | fields, InferenceBody)):
+    for body in (parse_chat_request(CHAT | fields), parse_struct(NATIVE | fields, InferenceRequest)):
         with pytest.raises(InvalidRequest) as caught:
             body.generation_request("r")
 
@@ -193,10 +195,10 @@ def test_further_sampling_is_the_same_on_every_surface():
         "min_tokens": 3,
         "ignore_eos": True,
         "logprobs": 2,
-        "constraint": OutputConstraint(OutputForm.JSON_SCHEMA, '{"type": "null"}'),
+        "constraint": OutputConstraint(ConstraintKind.JSON_SCHEMA, '{"type": "null"}'),
     }
 
-    for body in (parse_chat(CHAT | fields), parse(NATIVE | fields, InferenceBody)):
+    for body in (parse_chat_request(CHAT | fields), parse_struct(NATIVE | fields, InferenceRequest)):
         sampling = body.generation_request("r").sampling
         assert {name: getattr(sampling, name) for name in expected} == expected
 
@@ -204,7 +206,7 @@ def test_further_sampling_is_the_same_on_every_surface():
 def test_tools_and_their_messages_reach_the_engine():
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
     schema = {"type": "object"}
-    body = parse_chat(
+    body = parse_chat_request(
         {
             "model": "m",
             "messages": [
@@ -247,7 +249,9 @@ def test_what_asks_for_nothing_is_accepted_under_v1():
         "stop": None,
     }
 
-    assert parse_chat(CHAT | neutral).generation_request("r") == parse_chat(CHAT).generation_request("r")
+    assert parse_chat_request(CHAT | neutral).generation_request("r") == parse_chat_request(CHAT).generation_request(
+        "r"
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,12 +274,12 @@ def test_what_asks_for_nothing_is_accepted_under_v1():
 )
 def test_i4_messages_that_are_none_are_refused_by_name(messages: object):
     with pytest.raises(InvalidRequest, match="messages"):
-        parse_chat({"model": "m", "messages": messages})
+        parse_chat_request({"model": "m", "messages": messages})
 
 
 def test_text_parts_are_joined_and_developer_is_system():
     parts = [{"type": "text", "text": "a "}, {"type": "text", "text": "lamp"}]
-    body = parse_chat(
+    body = parse_chat_request(
         {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]}
     )
 
@@ -286,7 +290,9 @@ def test_text_parts_are_joined_and_developer_is_system():
 
 def test_one_stop_string_is_a_list_of_one_and_max_completion_tokens_wins():
     sampling = (
-        parse_chat(CHAT | {"stop": ".", "max_tokens": 9, "max_completion_tokens": 7}).generation_request("i").sampling
+        parse_chat_request(CHAT | {"stop": ".", "max_tokens": 9, "max_completion_tokens": 7})
+        .generation_request("i")
+        .sampling
     )
 
     assert (sampling.stop, sampling.max_tokens) == ((".",), 7)
@@ -308,10 +314,10 @@ def test_one_stop_string_is_a_list_of_one_and_max_completion_tokens_wins():
 )
 def test_i4_load_options_out_of_their_bounds_are_refused_by_name(field: str, value: object):
     with pytest.raises(InvalidRequest, match=field):
-        parse({field: value}, LoadBody)
+        parse_struct({field: value}, LoadModelRequest)
 
 
 @pytest.mark.parametrize("texts", [[], ["a"] * 257, [1], 3, None, [["a"]]])
 def test_i4_embedding_inputs_out_of_their_bounds_are_refused_by_name(texts: object):
     with pytest.raises(InvalidRequest, match="input"):
-        parse({"model": "m", "input": texts}, EmbeddingsBody)
+        parse_struct({"model": "m", "input": texts}, EmbeddingsRequest)

@@ -4,9 +4,9 @@ import msgspec
 
 from inference.engine import FinishReason, GenerationOutput, TokenLogprob, ToolCallDelta, Usage
 from inference.protocol import sse
-from inference.protocol.choices import Choice
-from inference.protocol.native import stream_events
-from inference.protocol.openai import ChatStream, chat_completion
+from inference.protocol.choices import GeneratedChoice
+from inference.protocol.native.inference import stream_events
+from inference.protocol.openai.chat import ChatStreamEncoder, build_chat_completion
 
 USAGE = Usage(7, 2, cached_tokens=4)
 
@@ -17,11 +17,11 @@ def output(index: int, text: str, reason: FinishReason | None = None, error: str
 
 
 def native(*outputs: GenerationOutput) -> list[bytes]:
-    return [sse.event(event) for one in outputs for event in stream_events(one)]
+    return [sse.encode_event(event) for one in outputs for event in stream_events(one)]
 
 
 def chat(*outputs: GenerationOutput, include_usage: bool = False) -> list[bytes]:
-    stream = ChatStream(completion_id="chatcmpl-1", created=5, model="m", include_usage=include_usage)
+    stream = ChatStreamEncoder(completion_id="chatcmpl-1", created=5, model="m", include_usage=include_usage)
     return [stream.start(), *(event for one in outputs for event in stream.events(one))]
 
 
@@ -89,13 +89,13 @@ def test_log_probabilities_come_with_the_text_that_they_are_of():
 
 
 def test_a_whole_answer_has_its_calls_and_its_log_probabilities():
-    choice = Choice(0)
+    choice = GeneratedChoice(0)
     for one in (called(0, CALLS[0]), called(1, CALLS[1]), output(2, "", FinishReason.TOOL_CALLS)):
         choice.add(one)
-    said = Choice(1, pieces=["Hi"], logprobs=[LOGPROB], finish_reason=FinishReason.STOP)
+    said = GeneratedChoice(1, pieces=["Hi"], logprobs=[LOGPROB], finish_reason=FinishReason.STOP)
 
     answer = msgspec.to_builtins(
-        chat_completion(
+        build_chat_completion(
             completion_id="c", created=5, model="m", choices=[choice, said], usage=USAGE, with_logprobs=True
         )
     )

@@ -1,4 +1,4 @@
-"""Model ids that are none, and try to be something else: percent-encoded where they go into an address."""
+"""Hostile model ids: paths, URLs, and injections, some of them percent-encoded as in a URL."""
 
 HOSTILE_IDS = [
     "..",

@@ -1,4 +1,4 @@
-"""The operators' pages: models with their state, loading and unloading. In a browser where one is installed."""
+"""The admin of models in a browser: their states, loading and unloading."""
 
 import re
 import shutil
@@ -9,14 +9,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.chromium import running_chromium
-from tests.inference.served import PASSWORD, TALKER_CONFIG, ServedStoa, add_model
+from tests.inference.running_server import PASSWORD, TALKER_CONFIG, RunningServer, add_model
 
-MODELS = "/admin/inference_registry/wantedmodel/"
+MODELS = "/admin/inference_registry/desiredmodel/"
 
 
 @pytest.fixture
-def page(stoa: ServedStoa) -> Iterator[Page]:
-    """A browser in which the super admin has signed in."""
+def page(stoa: RunningServer) -> Iterator[Page]:
+    """A browser page, signed in as the super admin."""
     with running_chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(60_000)
@@ -28,9 +28,9 @@ def page(stoa: ServedStoa) -> Iterator[Page]:
         yield page
 
 
-def test_an_operator_sees_loads_and_unloads_models(stoa: ServedStoa, page: Page):
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
+def test_an_operator_lists_loads_and_unloads_models(stoa: RunningServer, page: Page):
+    page_errors: list[str] = []
+    page.on("pageerror", lambda error: page_errors.append(str(error)))
     row = page.locator("tr", has_text="idle")
     expect(row).to_contain_text("unloaded")
     row.get_by_text("Load", exact=True).click()
@@ -45,10 +45,10 @@ def test_an_operator_sees_loads_and_unloads_models(stoa: ServedStoa, page: Page)
 
     row.get_by_role("button", name="Unload").click()
     expect(row.get_by_text("unloaded", exact=True)).to_be_visible(timeout=60_000)
-    assert faults == []
+    assert page_errors == []
 
 
-def test_why_a_model_does_not_load_is_shown(page: Page):
+def test_the_reason_of_a_failed_load_is_shown(page: Page):
     page.locator("tr", has_text="broken-one").get_by_text("Load", exact=True).click()
     page.get_by_role("button", name="Load").click()
 
@@ -56,7 +56,7 @@ def test_why_a_model_does_not_load_is_shown(page: Page):
     expect(page.locator("tr", has_text="broken-one")).to_contain_text("failed")
 
 
-def test_a_model_whose_files_are_gone_is_shown_with_what_to_do_and_unloaded(stoa: ServedStoa, page: Page):
+def test_a_model_without_files_is_shown_with_its_remedy_and_can_be_unloaded(stoa: RunningServer, page: Page):
     folder = add_model(stoa.models_dir, "vanished", dict(TALKER_CONFIG))
     assert stoa.post("/models/vanished/load").status_code == 200
     shutil.rmtree(folder)
@@ -72,7 +72,7 @@ def test_a_model_whose_files_are_gone_is_shown_with_what_to_do_and_unloaded(stoa
 
 
 @pytest.mark.parametrize("path", [MODELS, f"{MODELS}load/?model=idle"])
-def test_the_pages_are_for_who_has_signed_in(stoa: ServedStoa, path: str):
+def test_the_pages_require_a_sign_in(stoa: RunningServer, path: str):
     answer = httpx2.get(stoa.url + path, timeout=60)
 
     assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (302, "/admin/login/")
@@ -82,7 +82,7 @@ def test_the_pages_are_for_who_has_signed_in(stoa: ServedStoa, path: str):
     assert {model["id"] for model in stoa.get("/models").json()["models"] if model["loaded"]} >= {"talker"}
 
 
-def test_m1_an_id_that_is_no_model_is_refused_on_the_pages(stoa: ServedStoa, page: Page):
+def test_m1_an_unknown_id_is_refused_on_the_pages(stoa: RunningServer, page: Page):
     page.goto(f"{stoa.url}{MODELS}load/?model=..%2Ftalker")
 
     expect(page.locator("body")).to_contain_text("There is no model '../talker'")

@@ -1,4 +1,4 @@
-"""What is in the model folders becomes a catalog, whatever is in them."""
+"""The catalog of models, from model folders with any content."""
 
 import json
 import os
@@ -12,16 +12,16 @@ import msgspec
 import pytest
 from django.conf import settings
 
-from inference.registry.catalog import ModelCard, read_catalog
-from inference.registry.listing import list_models
-from inference.registry.services import find_card
+from inference.registry.catalog import CatalogModel, read_catalog
+from inference.registry.model_status import list_models
+from inference.registry.services import find_model
 from shared.api.errors import ApiError
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
-from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, write_safetensors
+from tests.inference.running_server import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, write_safetensors
 
 
 def add_gguf(path: Path, padding: bytes = b"") -> None:
-    """The head of a GGUF file: an architecture, a context length, and no tensors."""
+    """Write a GGUF header with an architecture and a context length, and no tensors."""
 
     def text(raw: bytes) -> bytes:
         return struct.pack("<Q", len(raw)) + raw
@@ -41,9 +41,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "models"
 
 
-def only_card() -> ModelCard:
-    (card,) = read_catalog().values()
-    return card
+def only_model() -> CatalogModel:
+    (model,) = read_catalog().values()
+    return model
 
 
 def test_a_model_is_read_without_loading_it(root: Path):
@@ -52,12 +52,12 @@ def test_a_model_is_read_without_loading_it(root: Path):
     index = {"weight_map": {"a": "model.safetensors", "b": "more.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
-    card = only_card()
+    model = only_model()
 
-    assert (card.id, card.type, card.size_bytes, card.context_size) == ("talker", "safetensors", 1500, 4096)
-    assert card.capabilities == ("text-generation",)
-    assert (card.parameters, card.dtype, card.quantization) == (210 + 85, "float32", "none")
-    assert card.error is None
+    assert (model.id, model.type, model.size_bytes, model.context_size) == ("talker", "safetensors", 1500, 4096)
+    assert model.capabilities == ("text-generation",)
+    assert (model.parameters, model.dtype, model.quantization) == (210 + 85, "float32", "none")
+    assert model.error is None
 
 
 def test_a_gguf_file_and_a_folder_with_one_are_models(root: Path):
@@ -73,7 +73,7 @@ def test_a_gguf_file_and_a_folder_with_one_are_models(root: Path):
     assert (file.error, folder.error) == (None, None)
 
 
-def test_a_broken_gguf_file_says_what_is_wrong_and_hides_no_other(root: Path):
+def test_a_broken_gguf_file_is_listed_with_its_error_beside_good_ones(root: Path):
     add_gguf(root / "good.gguf")
     (root / "bad.gguf").write_bytes(b"GGUF")
     (root / "both").mkdir()
@@ -96,12 +96,12 @@ def test_a_broken_gguf_file_says_what_is_wrong_and_hides_no_other(root: Path):
         (EMBEDDER_CONFIG, "embeddings", 512),
     ],
 )
-def test_what_a_model_can_do_and_how_long_a_text_may_be_are_in_its_config(
+def test_capabilities_and_context_size_come_from_the_config(
     root: Path, config: dict[str, object], capability: str, limit: int
 ):
     add_model(root, "one", config)
 
-    assert (only_card().capabilities, only_card().context_size) == ((capability,), limit)
+    assert (only_model().capabilities, only_model().context_size) == ((capability,), limit)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_a_broken_config_is_listed_with_the_reason(root: Path, config: str, reas
     folder = add_model(root, "odd", {})
     (folder / "config.json").write_text(config)
 
-    assert reason in (only_card().error or "")
+    assert reason in (only_model().error or "")
 
 
-def test_weights_in_another_format_are_none(root: Path):
+def test_weights_in_another_format_are_refused(root: Path):
     folder = add_model(root, "pickled", dict(TALKER_CONFIG))
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
-    assert ".safetensors" in (only_card().error or "")
+    assert ".safetensors" in (only_model().error or "")
 
 
 def test_links_out_of_the_model_folder_are_refused(root: Path, tmp_path: Path):
@@ -140,7 +140,7 @@ def test_links_out_of_the_model_folder_are_refused(root: Path, tmp_path: Path):
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").symlink_to(outside / "model.safetensors")
 
-    errors = {card.id: card.error or "" for card in read_catalog().values()}
+    errors = {model.id: model.error or "" for model in read_catalog().values()}
 
     assert errors.keys() == {"linked", "half"}
     assert all("link" in error for error in errors.values())
@@ -150,70 +150,70 @@ def test_a_link_within_the_model_folder_is_followed(root: Path):
     add_model(root, "talker", dict(TALKER_CONFIG))
     (root / "alias").symlink_to(root / "talker")
 
-    assert {card.id: card.error for card in read_catalog().values()} == {"alias": None, "talker": None}
+    assert {model.id: model.error for model in read_catalog().values()} == {"alias": None, "talker": None}
 
 
-def test_what_is_no_model_is_not_listed(root: Path):
+def test_folders_and_files_without_a_model_are_not_listed(root: Path):
     (root / "notes").mkdir()
     (root / "readme.txt").write_text("hello")
 
     assert read_catalog() == {}
 
 
-def test_the_operators_model_wins_over_a_built_in_one_of_its_name(root: Path, tmp_path: Path):
+def test_an_operators_model_overrides_a_built_in_model_of_the_same_name(root: Path, tmp_path: Path):
     add_model(tmp_path / "builtin", "same", dict(EMBEDDER_CONFIG))
     add_model(root, "same", dict(TALKER_CONFIG))
 
-    assert only_card().path == root / "same"
+    assert only_model().path == root / "same"
 
 
-def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(root: Path):
+def test_an_unreadable_folder_is_listed_with_the_reason(root: Path):
     add_model(root, "good", dict(TALKER_CONFIG))
     folder = add_model(root, "dangling", dict(TALKER_CONFIG))
     (folder / "model.safetensors").unlink()
     os.symlink("nowhere", folder / "model.safetensors")
 
-    assert {card.id: card.error is None for card in read_catalog().values()} == {"good": True, "dangling": False}
+    assert {model.id: model.error is None for model in read_catalog().values()} == {"good": True, "dangling": False}
 
 
-def looped(folder: Path) -> None:
+def add_link_loop(folder: Path) -> None:
     (folder / "loop").symlink_to("loop")
 
 
-def piped(folder: Path) -> None:
+def add_pipe(folder: Path) -> None:
     os.mkfifo(folder / "generation_config.json")
 
 
-def named_in_bytes(folder: Path) -> None:
+def add_undecodable_name(folder: Path) -> None:
     with open(os.fsencode(folder) + b"/\xff.py", "w"):
         pass
 
 
-def keyed_in_half_a_character(folder: Path) -> None:
+def add_lone_surrogate_key(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(TALKER_CONFIG | {"\ud800_implementation": "a"}))
 
 
-def crowded(folder: Path) -> None:
+def add_too_many_files(folder: Path) -> None:
     for number in range(10_001):
         (folder / str(number)).touch()
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
+    ("corrupt", "reason"),
     [
-        (looped, "loop is neither a file nor a folder: remove it."),
-        (piped, "generation_config.json is neither a file nor a folder: remove it."),
-        (named_in_bytes, "The folder holds code (?.py). Models are data only: remove it."),
-        (keyed_in_half_a_character, "config.json has `?_implementation`, which is not supported: only plain weights"),
-        (crowded, "The folder has more than 10000 files. A model has a few."),
+        (add_link_loop, "loop is neither a file nor a folder: remove it."),
+        (add_pipe, "generation_config.json is neither a file nor a folder: remove it."),
+        (add_undecodable_name, "The folder holds code (?.py). Models are data only: remove it."),
+        (add_lone_surrogate_key, "config.json has `?_implementation`, which is not supported: only plain weights"),
+        (add_too_many_files, "The folder has more than 10000 files; a model has only a few."),
     ],
 )
-async def test_m2_whatever_is_in_a_model_it_hides_no_other_from_the_list(
-    root: Path, spoil: Callable[[Path], None], reason: str
+async def test_m2_a_malformed_model_is_listed_with_a_reason_beside_good_ones(
+    root: Path, corrupt: Callable[[Path], None], reason: str
 ):
     add_model(root, "good", dict(TALKER_CONFIG))
-    spoil(add_model(root, "odd", dict(TALKER_CONFIG)))
+    corrupt(add_model(root, "odd", dict(TALKER_CONFIG)))
 
     good, odd = json.loads(msgspec.json.encode(await list_models()))
 
@@ -222,29 +222,36 @@ async def test_m2_whatever_is_in_a_model_it_hides_no_other_from_the_list(
 
 
 def test_m2_a_gguf_file_that_is_a_pipe_is_refused(root: Path):
-    (root / "piped").mkdir()
-    os.mkfifo(root / "piped" / "model.gguf")
+    (root / "add_pipe").mkdir()
+    os.mkfifo(root / "add_pipe" / "model.gguf")
 
-    assert only_card().error == "model.gguf is neither a file nor a folder: remove it."
+    assert only_model().error == "model.gguf is neither a file nor a folder: remove it."
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_m1_looking_for_a_hostile_id_opens_nothing_outside_the_model_folders(root: Path):
+async def test_m1_looking_up_a_hostile_id_opens_nothing_outside_the_model_folders(root: Path):
     add_model(root, "talker", dict(TALKER_CONFIG))
-    touched: list[tuple[str, str]] = []
-    watching = True
+    accessed: list[tuple[str, str]] = []
+    is_recording = True
 
-    def watch(event: str, arguments: tuple[object, ...]) -> None:
-        if watching and event in ("open", "os.listdir", "os.scandir", "subprocess.Popen", "os.exec", "socket.connect"):
-            touched.append((event, str(arguments[event == "socket.connect"])))
+    def record(event: str, arguments: tuple[object, ...]) -> None:
+        if is_recording and event in (
+            "open",
+            "os.listdir",
+            "os.scandir",
+            "subprocess.Popen",
+            "os.exec",
+            "socket.connect",
+        ):
+            accessed.append((event, str(arguments[event == "socket.connect"])))
 
-    sys.addaudithook(watch)
+    sys.addaudithook(record)
     try:
         for model_id in [*HOSTILE_IDS, *map(unquote, HOSTILE_IDS)]:
             with pytest.raises(ApiError, match="There is no model"):
-                await find_card(model_id)
+                await find_model(model_id)
     finally:
-        watching = False
+        is_recording = False
 
-    assert touched
-    assert [touch for touch in touched if not touch[1].startswith(str(root.parent))] == []
+    assert accessed
+    assert [touch for touch in accessed if not touch[1].startswith(str(root.parent))] == []

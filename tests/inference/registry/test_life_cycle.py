@@ -1,4 +1,4 @@
-"""Models come and go under load: the real engine, real processes, a whole server."""
+"""Loading, eviction and crashes of models under load, with a real server and real model processes."""
 
 import asyncio
 import json
@@ -17,30 +17,30 @@ import psutil
 import pytest
 
 from inference.engine import LoadOptions, ModelState
-from inference.engine.estimate import estimate_memory
+from inference.engine.host.memory_estimate import estimate_memory
 from tests.inference.engine.processes import eventually_in_state
 from tests.inference.engine.tiny_models import causal_config, letter_tokenizer, save_config
-from tests.inference.served import ServedStoa, served_stoa
+from tests.inference.running_server import RunningServer, running_server
 
 NAMES = ("first", "second", "third")
 PROMPTS = ("a lamp", "the quick brown fox", "oak", "seven green bottles")
 KILLS = 10
 CYCLES = 20
-pytestmark = pytest.mark.timeout(900)  # loads are work, and the machine may have other work to do
+pytestmark = [pytest.mark.timeout(900), pytest.mark.no_database]
 
 
 @contextmanager
-def three_models(load: list[str], budget: float = 10, **settings: str) -> Iterator[ServedStoa]:
-    """A server over three models of one size, with room for `budget` of them."""
+def three_models(load: list[str], budget: float = 10, **settings: str) -> Iterator[RunningServer]:
+    """Run a server with three models of one size, and memory for `budget` of them."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
         tokenizer = letter_tokenizer()
         for number, name in enumerate(NAMES):
             config = causal_config("llama", len(tokenizer))
-            config.intermediate_size = 48 + 16 * number  # so that they write different texts
+            config.intermediate_size = 48 + 16 * number  # so that their texts differ
             folder = save_config(Path(home) / "models" / name, config, tokenizer)
         settings["STOA_MEMORY_BUDGET"] = str(round(estimate_memory(folder, LoadOptions()) * budget))
         run_dir = Path(home) / "run"
-        with served_stoa(Path(home), run_dir, Path(home) / "models", load=load, extra=settings) as stoa:
+        with running_server(Path(home), run_dir, Path(home) / "models", load=load, extra=settings) as stoa:
             yield stoa
 
 
@@ -51,18 +51,18 @@ async def write(client: httpx2.AsyncClient, model: str, prompt: str, max_tokens:
     return str(answer.json()["choices"][0]["text"])
 
 
-async def test_thirty_clients_ask_three_models_where_two_have_room_and_each_is_answered_right():
+async def test_thirty_clients_of_three_models_in_memory_for_two_get_correct_answers():
     chance = random.Random(7)
     with three_models([], budget=2.5, STOA_EVICT="true", STOA_AUTOLOAD="true") as stoa:
         async with stoa.client() as client:
-            right = {(name, prompt): await write(client, name, prompt) for name in NAMES for prompt in PROMPTS}
-            assert len(set(right.values())) == len(right)
+            expected = {(name, prompt): await write(client, name, prompt) for name in NAMES for prompt in PROMPTS}
+            assert len(set(expected.values())) == len(expected)
 
             async def ask() -> None:
                 for _ in range(4):
                     name, prompt = chance.choice(NAMES), chance.choice(PROMPTS)
                     await asyncio.sleep(chance.random())
-                    assert await write(client, name, prompt) == right[name, prompt]
+                    assert await write(client, name, prompt) == expected[name, prompt]
 
             await asyncio.gather(*(ask() for _ in range(30)))
         check_evictions(stoa.log.read_text())
@@ -70,24 +70,21 @@ async def test_thirty_clients_ask_three_models_where_two_have_room_and_each_is_a
 
 
 def check_evictions(log: str) -> None:
-    """Each victim was idle, and none of those that were kept had been idle for longer."""
+    """Assert that each evicted model was idle, and the longest idle of all."""
     evictions = re.findall(r'model_evicted model=(\w+) for=(\w+) unused_s=([\d.]+) kept=([^\s"]*)', log)
     assert len(evictions) >= 3
-    for victim, newcomer, unused, kept in evictions:
-        assert victim != newcomer
+    for evicted, newcomer, idle_seconds, kept in evictions:
+        assert evicted != newcomer
         others = [one.split(":")[1] for one in kept.split(",") if one]
-        assert all(other == "busy" or float(other) <= float(unused) for other in others)
+        assert all(other == "busy" or float(other) <= float(idle_seconds) for other in others)
 
 
-def family_bytes(process: psutil.Process) -> int:
-    """What a process and all below it have in memory, shared pages counted once for each."""
-    total = 0
-    for one in [process, *process.children(recursive=True)]:
-        total += one.memory_info().rss
-    return total
+def process_tree_bytes(process: psutil.Process) -> int:
+    """Return the resident memory of a process and its descendants, shared pages counted once per process."""
+    return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
 
 
-async def test_m5_memory_is_back_after_twenty_cycles_of_loading_and_unloading():
+async def test_m5_twenty_load_and_unload_cycles_leak_no_memory():
     with three_models(["second"]) as stoa:
         server = psutil.Process(await server_pid(stoa))
 
@@ -97,21 +94,21 @@ async def test_m5_memory_is_back_after_twenty_cycles_of_loading_and_unloading():
             assert (await client.post("/models/first/unload", timeout=100)).status_code == 200
 
         async with stoa.client() as client:
-            for _ in range(5):  # what is imported or cached once is no leak
+            for _ in range(5):  # imports and caches of the first cycles are no leak
                 await cycle(client)
-            await asyncio.sleep(2)  # the last model process may still be going
-            before, children = family_bytes(server), len(server.children(recursive=True))
+            await asyncio.sleep(2)  # the last model process may still be exiting
+            before, children = process_tree_bytes(server), len(server.children(recursive=True))
             for _ in range(CYCLES):
                 await cycle(client)
-        deadline = time.monotonic() + 30  # what ended is reaped, and what was freed given back, a moment later
-        while len(server.children(recursive=True)) > children or family_bytes(server) > before * 1.05:
-            left = (len(server.children(recursive=True)), children, family_bytes(server) / before)
+        deadline = time.monotonic() + 30  # processes are reaped and memory is returned with a delay
+        while len(server.children(recursive=True)) > children or process_tree_bytes(server) > before * 1.05:
+            left = (len(server.children(recursive=True)), children, process_tree_bytes(server) / before)
             assert time.monotonic() < deadline, left
             await asyncio.sleep(0.2)
 
 
-async def server_pid(stoa: ServedStoa) -> int:
-    """Of the web server, which started the host that started the models."""
+async def server_pid(stoa: RunningServer) -> int:
+    """Return the pid of the web server, which started the model host, which started the models."""
     host = psutil.Process(await stoa.pid("second")).parent()
     while host is not None and "manage_inference.py" not in host.cmdline():
         host = host.parent()
@@ -119,10 +116,10 @@ async def server_pid(stoa: ServedStoa) -> int:
     return host.pid
 
 
-async def test_m6_a_model_killed_ten_times_under_load_hangs_nobody_and_touches_no_other():
+async def test_m6_killing_a_model_ten_times_under_load_hangs_no_request_and_affects_no_other_model():
     with three_models(["first", "second"]) as stoa:
         async with stoa.client() as client:
-            right = {name: await write(client, name, "a lamp", 100) for name in ("first", "second")}
+            expected = {name: await write(client, name, "a lamp", 100) for name in ("first", "second")}
             pid_of_second, killing = await stoa.pid("second"), True
             served = {"first": 0, "second": 0, "refused": 0}
 
@@ -130,23 +127,23 @@ async def test_m6_a_model_killed_ten_times_under_load_hangs_nobody_and_touches_n
                 while killing:
                     text = await stream(client, "first")
                     served["refused" if text is None else "first"] += 1
-                    assert text in (None, right["first"])
+                    assert text in (None, expected["first"])
                     if text is None:
                         await asyncio.sleep(0.05)
 
             async def ask_second() -> None:
                 while killing:
-                    assert await write(client, "second", "a lamp", 100) == right["second"]
+                    assert await write(client, "second", "a lamp", 100) == expected["second"]
                     served["second"] += 1
 
             clients = [asyncio.create_task(ask()) for ask in [ask_first] * 6 + [ask_second] * 2]
             killed: set[int] = set()
             for _ in range(KILLS):
-                await served_again(served)
-                pid = await pid_of_another(stoa, killed)
+                await wait_until_served(served)
+                pid = await next_pid(stoa, killed)
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
-            await served_again(served)
+            await wait_until_served(served)
             killing = False
             await asyncio.wait_for(asyncio.gather(*clients), 200)
         assert await stoa.pid("second") == pid_of_second
@@ -156,8 +153,8 @@ async def test_m6_a_model_killed_ten_times_under_load_hangs_nobody_and_touches_n
         assert status.error is None
 
 
-async def pid_of_another(stoa: ServedStoa, killed: set[int]) -> int:
-    """Of the first model's process, once it is none of these."""
+async def next_pid(stoa: RunningServer, killed: set[int]) -> int:
+    """Return the pid of the first model's process once it is a new one."""
     until = time.monotonic() + 200
     while (status := await eventually_in_state(stoa.host, "first", ModelState.LOADED)).pid in {None, *killed}:
         assert time.monotonic() < until, status
@@ -166,7 +163,7 @@ async def pid_of_another(stoa: ServedStoa, killed: set[int]) -> int:
     return status.pid
 
 
-async def served_again(served: dict[str, int]) -> None:
+async def wait_until_served(served: dict[str, int]) -> None:
     before, until = served["first"], time.monotonic() + 200
     while served["first"] == before:
         assert time.monotonic() < until, served
@@ -174,7 +171,7 @@ async def served_again(served: dict[str, int]) -> None:
 
 
 async def stream(client: httpx2.AsyncClient, model: str) -> str | None:
-    """The whole text, or None when the model's end broke it off: as a status before it began, as an event later."""
+    """Return the complete text, or None if the model's crash ended it: by a status at first, by an event later."""
     body = {"model": model, "prompt": "a lamp", "temperature": 0, "repeat_penalty": 1.0, "max_tokens": 100}
     async with client.stream("POST", "/inference/stream", json=body | {"ignore_eos": True}, timeout=100) as answer:
         if answer.status_code != 200:

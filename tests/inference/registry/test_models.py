@@ -1,4 +1,4 @@
-"""Models and health, from outside."""
+"""The HTTP API of models and health."""
 
 import asyncio
 import json
@@ -15,17 +15,23 @@ import pytest
 from inference.engine import ModelState
 from tests.inference.engine.processes import eventually_in_state, process_exists, status_of
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
-from tests.inference.served import TALKER_CONFIG, ServedStoa, add_model, eventually_listed, eventually_running
+from tests.inference.running_server import (
+    TALKER_CONFIG,
+    RunningServer,
+    add_model,
+    wait_until_generating,
+    wait_until_listed,
+)
 
 FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
     "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms", "gpu_layers",
     "batch_size", "max_sequences", "warning",
 }  # fmt: skip
-GONE = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
+FILES_MISSING = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
 
-def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
+def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
     answer = stoa.get("/models", role="STAFF")
 
     models = {model["id"]: model for model in answer.json()["models"]}
@@ -58,7 +64,7 @@ def test_every_model_is_listed_with_what_it_is(stoa: ServedStoa):
     assert (models["idle"]["context_size"], models["embedder"]["capabilities"]) == (4096, ["embeddings"])
 
 
-def test_health_is_public_and_whole(stoa: ServedStoa):
+def test_health_is_public_and_healthy(stoa: RunningServer):
     answer = httpx2.get(f"{stoa.url}/health", timeout=60)
 
     body = answer.json()
@@ -69,7 +75,7 @@ def test_health_is_public_and_whole(stoa: ServedStoa):
     assert isinstance(body["uptime_seconds"], int)
 
 
-async def test_load_and_unload_start_and_end_a_process(stoa: ServedStoa):
+async def test_load_and_unload_start_and_end_a_model_process(stoa: RunningServer):
     loaded = stoa.post("/models/idle/load", {"context_size": 128, "gpu_layers": 3, "batch_size": 64})
 
     assert loaded.status_code == 200
@@ -92,30 +98,30 @@ async def test_load_and_unload_start_and_end_a_process(stoa: ServedStoa):
     assert stoa.post("/models/idle/unload").json() == {"status": "unloaded", "model_id": "idle"}
 
 
-def listed(stoa: ServedStoa, model_id: str) -> dict[str, Any]:
+def read_model(stoa: RunningServer, model_id: str) -> dict[str, Any]:
     return next(model for model in stoa.get("/models").json()["models"] if model["id"] == model_id)
 
 
-async def test_a_model_whose_files_are_gone_is_told_of_answers_and_can_be_unloaded(stoa: ServedStoa):
+async def test_a_loaded_model_without_files_is_listed_serves_and_can_be_unloaded(stoa: RunningServer):
     folder = add_model(stoa.models_dir, "short-lived", dict(TALKER_CONFIG))
     assert stoa.post("/models/short-lived/load").status_code == 200
     pid = await stoa.pid("short-lived")
     shutil.rmtree(folder)
 
-    told = listed(stoa, "short-lived")
-    assert (told["state"], told["loaded"], told["type"]) == ("loaded", True, "unknown")
-    assert (told["error"], told["context_size"]) == (GONE, 64)
+    info = read_model(stoa, "short-lived")
+    assert (info["state"], info["loaded"], info["type"]) == ("loaded", True, "unknown")
+    assert (info["error"], info["context_size"]) == (FILES_MISSING, 64)
     assert stoa.get("/health").json()["status"] == "degraded"
     assert stoa.post("/inference", {"model": "short-lived", "prompt": "speak", "max_tokens": 1}).status_code == 200
     refused = stoa.post("/models/short-lived/load", {"context_size": 32}).json()["error"]
-    assert (refused["code"], GONE in refused["message"]) == ("MODEL_NOT_FOUND", True)
+    assert (refused["code"], FILES_MISSING in refused["message"]) == ("MODEL_NOT_FOUND", True)
     assert "short-lived" not in refused["details"]["available_models"]
-    os.kill(pid, signal.SIGKILL)  # a crash: now it cannot come back
+    os.kill(pid, signal.SIGKILL)  # a crash after which it cannot be restarted
     await eventually_in_state(stoa.host, "short-lived", ModelState.FAILED)
-    told = listed(stoa, "short-lived")
-    assert (told["state"], told["loaded"], told["error"]) == ("failed", False, GONE)
-    asked = stoa.post("/inference", {"model": "short-lived", "prompt": "speak"}).json()["error"]
-    assert (asked["code"], GONE in asked["message"]) == ("MODEL_NOT_FOUND", True)
+    info = read_model(stoa, "short-lived")
+    assert (info["state"], info["loaded"], info["error"]) == ("failed", False, FILES_MISSING)
+    refused = stoa.post("/inference", {"model": "short-lived", "prompt": "speak"}).json()["error"]
+    assert (refused["code"], FILES_MISSING in refused["message"]) == ("MODEL_NOT_FOUND", True)
 
     unloaded = stoa.post("/models/short-lived/unload")
 
@@ -126,30 +132,30 @@ async def test_a_model_whose_files_are_gone_is_told_of_answers_and_can_be_unload
     assert stoa.post("/models/short-lived/unload").status_code == 404
 
 
-def test_a_loaded_model_whose_files_break_is_told_of_and_answers(stoa: ServedStoa):
+def test_a_loaded_model_with_broken_files_is_listed_with_the_error_and_serves(stoa: RunningServer):
     folder = add_model(stoa.models_dir, "spoilt", dict(TALKER_CONFIG))
     assert stoa.post("/models/spoilt/load").status_code == 200
     (folder / "config.json").write_text("{}")
 
-    told = listed(stoa, "spoilt")
-    assert (told["state"], told["loaded"]) == ("loaded", True)
-    assert told["error"].startswith("config.json")
+    info = read_model(stoa, "spoilt")
+    assert (info["state"], info["loaded"]) == ("loaded", True)
+    assert info["error"].startswith("config.json")
     assert stoa.get("/health").json()["status"] == "degraded"
     assert stoa.post("/inference", {"model": "spoilt", "prompt": "speak", "max_tokens": 1}).status_code == 200
-    assert told["error"] in stoa.get("/v1/models/spoilt").json()["error"]["message"]
+    assert info["error"] in stoa.get("/v1/models/spoilt").json()["error"]["message"]
     stoa.post("/models/spoilt/unload")
-    assert listed(stoa, "spoilt")["state"] == "failed"
+    assert read_model(stoa, "spoilt")["state"] == "failed"
     shutil.rmtree(folder)
 
 
-def test_a_load_with_no_body_at_all_is_one_with_defaults(stoa: ServedStoa):
+def test_a_load_without_a_body_uses_the_defaults(stoa: RunningServer):
     answer = httpx2.post(f"{stoa.url}/models/idle/load", headers=stoa.headers(), timeout=30)
 
     assert (answer.status_code, answer.json()["batch_size"]) == (200, 512)
     stoa.post("/models/idle/unload")
 
 
-async def test_m5_many_loads_at_once_load_it_once(stoa: ServedStoa):
+async def test_m5_concurrent_loads_of_a_model_load_it_once(stoa: RunningServer):
     loads = stoa.models_dir / "slow-one" / "loads"
     async with stoa.client() as client:
         answers = await asyncio.gather(*(client.post("/models/slow-one/load") for _ in range(20)))
@@ -158,7 +164,7 @@ async def test_m5_many_loads_at_once_load_it_once(stoa: ServedStoa):
         await client.post("/models/slow-one/unload")
 
 
-async def test_a_load_goes_on_when_its_client_leaves(stoa: ServedStoa):
+async def test_a_load_continues_when_its_client_disconnects(stoa: RunningServer):
     async with stoa.client() as client:
         with pytest.raises(httpx2.ReadTimeout):
             await client.post("/models/slow-one/load", timeout=0.3)
@@ -169,10 +175,10 @@ async def test_a_load_goes_on_when_its_client_leaves(stoa: ServedStoa):
         await client.post("/models/slow-one/unload")
 
 
-async def test_while_a_model_loads_a_request_for_it_is_503_with_retry_after(stoa: ServedStoa):
+async def test_a_request_for_a_loading_model_is_503_with_retry_after(stoa: RunningServer):
     async with stoa.client() as client:
         loading = asyncio.create_task(client.post("/models/slow-one/load"))
-        await eventually_listed(stoa, "slow-one")
+        await wait_until_listed(stoa, "slow-one")
         answer = await client.post("/inference", json={"model": "slow-one", "prompt": "speak"})
         await loading
         await client.post("/models/slow-one/unload")
@@ -182,12 +188,12 @@ async def test_while_a_model_loads_a_request_for_it_is_503_with_retry_after(stoa
     assert int(answer.headers["retry-after"]) >= 1
 
 
-async def test_unload_lets_a_running_stream_end(stoa: ServedStoa):
+async def test_unload_waits_for_running_streams(stoa: RunningServer):
     stoa.post("/models/idle/load")
     async with stoa.client() as client:
         body = {"model": "idle", "prompt": "speak", "max_tokens": 60}
         streaming = asyncio.create_task(client.post("/inference/stream", json=body))
-        await eventually_running(stoa, "idle")
+        await wait_until_generating(stoa, "idle")
         await client.post("/models/idle/unload")
         events = (await streaming).text.strip().split("\n\n")
     await stoa.engine.close()
@@ -196,7 +202,7 @@ async def test_unload_lets_a_running_stream_end(stoa: ServedStoa):
     assert json.loads(events[-1][6:])["done"] is True
 
 
-def test_a_context_over_the_models_own_limit_is_refused(stoa: ServedStoa):
+def test_a_context_size_above_the_models_limit_is_refused(stoa: RunningServer):
     answer = stoa.post("/models/idle/load", {"context_size": 4097})
 
     assert answer.status_code == 400
@@ -204,7 +210,7 @@ def test_a_context_over_the_models_own_limit_is_refused(stoa: ServedStoa):
     assert answer.json()["error"]["details"] == {"field": "context_size"}
 
 
-def test_a_model_that_will_not_load_says_why_and_the_service_goes_on(stoa: ServedStoa):
+def test_a_model_that_fails_to_load_reports_the_reason_and_the_service_stays_healthy(stoa: RunningServer):
     answer = stoa.post("/models/broken-one/load")
 
     assert answer.status_code == 500
@@ -216,7 +222,7 @@ def test_a_model_that_will_not_load_says_why_and_the_service_goes_on(stoa: Serve
     assert stoa.get("/health").json()["status"] == "healthy"
 
 
-def test_a_folder_that_is_no_whole_model_is_listed_as_failed_and_not_loaded(stoa: ServedStoa):
+def test_an_incomplete_model_folder_is_listed_as_failed_and_cannot_be_loaded(stoa: RunningServer):
     folder = stoa.models_dir / "half-made"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -232,7 +238,7 @@ def test_a_folder_that_is_no_whole_model_is_listed_as_failed_and_not_loaded(stoa
 
 
 @pytest.mark.parametrize("model_id", HOSTILE_IDS, ids=lambda model_id: model_id[:20])
-def test_m1_an_id_that_is_no_model_is_not_found_whatever_it_looks_like(stoa: ServedStoa, model_id: str):
+def test_m1_hostile_model_ids_are_not_found(stoa: RunningServer, model_id: str):
     for method, path in (
         ("POST", f"/models/{model_id}/load"),
         ("POST", f"/models/{model_id}/unload"),
@@ -246,7 +252,7 @@ def test_m1_an_id_that_is_no_model_is_not_found_whatever_it_looks_like(stoa: Ser
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "MODEL_NOT_FOUND")
 
 
-def test_m1_a_model_outside_the_folders_cannot_be_reached_by_its_path(stoa: ServedStoa):
+def test_m1_a_model_outside_the_folders_cannot_be_loaded_by_a_path(stoa: RunningServer):
     outside = stoa.models_dir.parent / "outside"
     outside.mkdir()
     (outside / "config.json").write_text("{}")

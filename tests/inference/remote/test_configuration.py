@@ -1,4 +1,4 @@
-"""What STOA_REMOTE_MODELS may say."""
+"""The setting STOA_REMOTE_MODELS."""
 
 import json
 from typing import Any
@@ -11,11 +11,11 @@ from inference.remote.configuration import read_remote_models
 GOOD = {"id": "big", "base_url": "https://gpu.example:8000/v1", "api_key": "very-secret"}
 
 
-def test_nothing_said_is_no_remote_model():
+def test_an_empty_setting_has_no_remote_models():
     assert read_remote_models("") == {}
 
 
-def test_a_model_has_the_name_that_the_other_server_gives_it():
+def test_a_model_may_have_another_name_on_its_server():
     models = read_remote_models(json.dumps([GOOD | {"model": "meta/Llama", "dialect": "vllm"}, GOOD | {"id": "small"}]))
 
     assert [(model.id, model.name) for model in models.values()] == [("big", "meta/Llama"), ("small", "small")]
@@ -37,13 +37,13 @@ def test_a_model_has_the_name_that_the_other_server_gives_it():
         {"capabilities": ["images"]},
     ],
 )
-def test_what_is_wrong_is_refused_without_repeating_a_key(change: dict[str, Any]):
-    with pytest.raises(ImproperlyConfigured, match="STOA_REMOTE_MODELS is wrong") as refused:
+def test_an_invalid_setting_is_refused_without_quoting_the_api_key(change: dict[str, Any]):
+    with pytest.raises(ImproperlyConfigured, match="STOA_REMOTE_MODELS is invalid") as refused:
         read_remote_models(json.dumps([GOOD | change]))
 
     assert "very-secret" not in str(refused.value)
 
 
-def test_an_id_is_given_once():
+def test_duplicate_ids_are_refused():
     with pytest.raises(ImproperlyConfigured, match="twice"):
         read_remote_models(json.dumps([GOOD, GOOD]))

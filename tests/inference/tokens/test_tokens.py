@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.inference.served import ServedStoa
+from tests.inference.running_server import RunningServer
 
 
 @pytest.mark.parametrize("model", ["talker", "embedder"])
-def test_a_text_becomes_its_tokens_and_comes_back(stoa: ServedStoa, model: str):
+def test_a_text_becomes_its_tokens_and_comes_back(stoa: RunningServer, model: str):
     told = stoa.post("/tokenize", {"model": model, "prompt": "née"}, role="STAFF")
     assert told.json() == {"tokens": [110, 195, 169, 101], "count": 4}
 
@@ -29,13 +29,13 @@ def test_a_text_becomes_its_tokens_and_comes_back(stoa: ServedStoa, model: str):
         ("/detokenize", {"tokens": "1"}, 400, "INVALID_REQUEST"),
     ],
 )
-def test_i4_what_cannot_be_is_refused(stoa: ServedStoa, path: str, body: dict[str, object], status: int, code: str):
+def test_i4_what_cannot_be_is_refused(stoa: RunningServer, path: str, body: dict[str, object], status: int, code: str):
     answer = stoa.post(path, {"model": "talker"} | body)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
-def test_tokens_are_for_who_may_generate(stoa: ServedStoa, path: str):
+def test_tokens_are_for_who_may_generate(stoa: RunningServer, path: str):
     assert stoa.post(path, {"model": "talker", "prompt": "a", "tokens": []}, role="CUSTOMER").status_code == 403
     assert stoa.get(path).status_code == 405

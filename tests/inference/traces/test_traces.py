@@ -11,14 +11,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.inference.batches.workers import ended, running_worker, submit
-from tests.inference.served import (
-    ServedStoa,
-    run_verbs,
-    served_fakes,
+from tests.inference.batches.workers import running_worker, submit_batch, wait_until_ended
+from tests.inference.running_server import (
+    RunningServer,
+    run_commands,
+    running_server_with_fake_models,
 )
-from tests.inference.sockets import hear_until, say, signed_in
-from tests.inference.webhooks.receivers import Receiver, answering, receiving
+from tests.inference.webhooks.receivers import Receiver, respond_with, running_receiver
+from tests.inference.websocket_client import authenticated_websocket, receive_until, send_messages
 from tests.otlp import Collector, running_collector
 
 SPOKEN = {"model": "talker", "prompt": "hello", "max_tokens": 4}
@@ -27,7 +27,7 @@ CALLER = "b7ad6b7169203331"  # the span of who calls us
 
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
-    with receiving(answering(204, body=b"")) as receiver:
+    with running_receiver(respond_with(204, body=b"")) as receiver:
         yield receiver
 
 
@@ -38,20 +38,20 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def traced(receiver: Receiver, collector: Collector) -> Iterator[ServedStoa]:
+def traced(receiver: Receiver, collector: Collector) -> Iterator[RunningServer]:
     """A server of its own: nobody else's traces are here."""
     extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
-    with served_fakes(extra=extra) as stoa:
+    with running_server_with_fake_models(extra=extra) as stoa:
         yield stoa
 
 
-def read(stoa: ServedStoa, role: str = "SUPER_ADMIN", **query: Any) -> list[dict[str, Any]]:
+def read(stoa: RunningServer, role: str = "SUPER_ADMIN", **query: Any) -> list[dict[str, Any]]:
     answer = httpx2.get(f"{stoa.url}/traces", params=query, headers=stoa.headers(role), timeout=30)
     assert answer.status_code == 200, answer.text
     return list(answer.json()["traces"])
 
 
-def eventually(stoa: ServedStoa, *names: str, **query: Any) -> dict[str, dict[str, Any]]:
+def eventually(stoa: RunningServer, *names: str, **query: Any) -> dict[str, dict[str, Any]]:
     """The spans by name, once there are these."""
     deadline = time.monotonic() + 60
     while True:
@@ -62,7 +62,7 @@ def eventually(stoa: ServedStoa, *names: str, **query: Any) -> dict[str, dict[st
         time.sleep(0.1)
 
 
-def ask(stoa: ServedStoa, path: str, body: object, role: str = "SUPER_ADMIN") -> tuple[str, httpx2.Response]:
+def ask(stoa: RunningServer, path: str, body: object, role: str = "SUPER_ADMIN") -> tuple[str, httpx2.Response]:
     """Asked as a part of a trace of its own, whose id comes first."""
     trace_id = secrets.token_hex(16)
     headers = stoa.headers(role) | {"traceparent": f"00-{trace_id}-{CALLER}-01"}
@@ -73,7 +73,7 @@ def inside(part: dict[str, Any], whole: dict[str, Any]) -> bool:
     return part["parent_span_id"] == whole["span_id"] and part["start_time"] >= whole["start_time"]
 
 
-def test_a_request_is_told_with_its_model_and_the_models_stages(traced: ServedStoa, collector: Collector):
+def test_a_request_is_told_with_its_model_and_the_models_stages(traced: RunningServer, collector: Collector):
     trace_id, answer = ask(traced, "/inference", SPOKEN)
     assert answer.status_code == 200
     names = ["http", "inference.talker", "queue", "prefill", "decode"]
@@ -105,7 +105,7 @@ def test_a_request_is_told_with_its_model_and_the_models_stages(traced: ServedSt
     }
 
 
-def test_a_span_has_the_contracts_fields_and_types_newest_first(traced: ServedStoa):
+def test_a_span_has_the_contracts_fields_and_types_newest_first(traced: RunningServer):
     ask(traced, "/inference", SPOKEN)
     eventually(traced, "decode")
     spans = read(traced)
@@ -119,7 +119,7 @@ def test_a_span_has_the_contracts_fields_and_types_newest_first(traced: ServedSt
     assert started == sorted(started, reverse=True)
 
 
-def test_a_stream_is_a_part_of_its_request_and_the_model_process_knows_the_trace(traced: ServedStoa):
+def test_a_stream_is_a_part_of_its_request_and_the_model_process_knows_the_trace(traced: RunningServer):
     trace_id, answer = ask(traced, "/inference/stream", SPOKEN | {"prompt": "whence", "max_tokens": 1})
     spans = eventually(traced, "http", "stream", "inference.talker", trace_id=trace_id)
     assert inside(spans["stream"], spans["http"])
@@ -127,18 +127,18 @@ def test_a_stream_is_a_part_of_its_request_and_the_model_process_knows_the_trace
     assert json.loads(answer.text.splitlines()[0].removeprefix("data: "))["token"] == f"00-{trace_id}-{model}-01"
 
 
-def test_a_model_process_hears_of_no_trace_that_is_not_taken(traced: ServedStoa):
+def test_a_model_process_hears_of_no_trace_that_is_not_taken(traced: RunningServer):
     headers = traced.headers() | {"traceparent": f"00-{secrets.token_hex(16)}-{CALLER}-00"}
     body = SPOKEN | {"prompt": "whence", "max_tokens": 1}
     answer = httpx2.post(f"{traced.url}/inference", json=body, headers=headers, timeout=30).json()
     assert answer["choices"][0]["text"] == "None"
 
 
-def test_an_inference_on_a_socket_is_a_trace(traced: ServedStoa):
+def test_an_inference_on_a_socket_is_a_trace(traced: RunningServer):
     async def talk() -> None:
-        async with signed_in(traced) as client:
-            await say(client, {"type": "inference", "id": "1", **SPOKEN})
-            await hear_until(client, "complete")
+        async with authenticated_websocket(traced) as client:
+            await send_messages(client, {"type": "inference", "id": "1", **SPOKEN})
+            await receive_until(client, "complete")
 
     asyncio.run(talk())
     root = eventually(traced, "websocket")["websocket"]
@@ -148,16 +148,16 @@ def test_an_inference_on_a_socket_is_a_trace(traced: ServedStoa):
     assert inside(spans["inference.talker"], root)
 
 
-def test_embeddings_are_traced_as_well(traced: ServedStoa):
+def test_embeddings_are_traced_as_well(traced: RunningServer):
     trace_id, _ = ask(traced, "/embeddings", {"model": "embedder", "input": ["a", "bc"]})
     spans = eventually(traced, "http", "inference.embedder", trace_id=trace_id)
     assert inside(spans["inference.embedder"], spans["http"])
 
 
-def test_requests_of_a_batch_and_its_webhook_are_traced(traced: ServedStoa, receiver: Receiver):
+def test_requests_of_a_batch_and_its_webhook_are_traced(traced: RunningServer, receiver: Receiver):
     with running_worker(traced):
-        batch_id = submit(traced, "speak", webhook_url=receiver.url)
-        assert ended(traced, batch_id)["completed"] == 1
+        batch_id = submit_batch(traced, "speak", webhook_url=receiver.url)
+        assert wait_until_ended(traced, batch_id)["completed"] == 1
         item = eventually(traced, f"batch.{batch_id}", operation_name=f"batch.{batch_id}")[f"batch.{batch_id}"]
         spans = eventually(traced, "inference.talker", "queue", trace_id=item["trace_id"])
         webhook = eventually(traced, "webhook", operation_name="webhook")["webhook"]
@@ -168,7 +168,7 @@ def test_requests_of_a_batch_and_its_webhook_are_traced(traced: ServedStoa, rece
     assert receiver.received[-1].headers["traceparent"] == f"00-{told}-{webhook['span_id']}-03"  # sampled, and random
 
 
-def test_what_breaks_is_an_error_and_what_was_asked_wrongly_is_none(traced: ServedStoa):
+def test_what_breaks_is_an_error_and_what_was_asked_wrongly_is_none(traced: RunningServer):
     late, _ = ask(traced, "/inference", SPOKEN | {"prompt": "silence", "timeout": 1})
     spans = eventually(traced, "http", "inference.talker", trace_id=late)
     assert {spans["http"]["status"], spans["inference.talker"]["status"]} == {"error"}
@@ -178,7 +178,7 @@ def test_what_breaks_is_an_error_and_what_was_asked_wrongly_is_none(traced: Serv
     assert spans["inference.talker"]["attributes"]["error.type"] == "ContextLengthExceeded"
 
 
-def test_filters_choose_and_the_limit_bounds(traced: ServedStoa):
+def test_filters_choose_and_the_limit_bounds(traced: RunningServer):
     first, answer = ask(traced, "/inference", SPOKEN)
     late, _ = ask(traced, "/inference", SPOKEN | {"prompt": "silence", "timeout": 1})
     eventually(traced, "http", "inference.talker", trace_id=first)
@@ -197,12 +197,12 @@ def test_filters_choose_and_the_limit_bounds(traced: ServedStoa):
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "status=lost", "since=1", "limit=1&limits=2"])
-def test_a_wrong_filter_is_named(traced: ServedStoa, query: str):
+def test_a_wrong_filter_is_named(traced: RunningServer, query: str):
     answer = traced.get(f"/traces?{query}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
 
 
-def test_o2_who_has_not_the_right_reads_nothing(traced: ServedStoa):
+def test_o2_who_has_not_the_right_reads_nothing(traced: RunningServer):
     for role, status in {"": 401, "CUSTOMER": 403, "STAFF": 403, "STORE_OWNER": 403, "READER": 403}.items():
         headers = traced.headers(role) if role else {}
         answer = httpx2.get(f"{traced.url}/traces", headers=headers, timeout=30)
@@ -210,13 +210,13 @@ def test_o2_who_has_not_the_right_reads_nothing(traced: ServedStoa):
         assert "span_id" not in answer.text
 
 
-def test_who_may_only_read_traces_sees_their_own(traced: ServedStoa):
+def test_who_may_only_read_traces_sees_their_own(traced: RunningServer):
     """A super admin's key that may read traces and no more is not one that manages models."""
     mine, _ = ask(traced, "/inference", SPOKEN)
     others, _ = ask(traced, "/inference", SPOKEN, role="STAFF")
     user = eventually(traced, "http", trace_id=mine)["http"]["user"]
     assert eventually(traced, "http", trace_id=others)["http"]["user"] != user
-    [made] = run_verbs(traced.environment, ["keys", "create", str(user), "mine", "--permission", "read_traces"])
+    [made] = run_commands(traced.environment, ["keys", "create", str(user), "mine", "--permission", "read_traces"])
     traced.keys["TRACES"] = made.stdout.strip()
     told = read(traced, role="TRACES", limit=1000)
     assert {span["user"] for span in told} == {user}
@@ -224,7 +224,7 @@ def test_who_may_only_read_traces_sees_their_own(traced: ServedStoa):
     assert read(traced, role="TRACES", trace_id=others) == []
 
 
-def test_what_nobody_known_asked_is_sent_and_not_kept(traced: ServedStoa, collector: Collector):
+def test_what_nobody_known_asked_is_sent_and_not_kept(traced: RunningServer, collector: Collector):
     trace_id = secrets.token_hex(16)
     headers = {"traceparent": f"00-{trace_id}-{CALLER}-01", "Authorization": "Bearer nobody"}
     assert httpx2.get(f"{traced.url}/models", headers=headers, timeout=30).status_code == 401
@@ -234,7 +234,7 @@ def test_what_nobody_known_asked_is_sent_and_not_kept(traced: ServedStoa, collec
     assert read(traced, trace_id=trace_id) == []
 
 
-def test_a_log_line_tells_the_ids_the_model_and_the_numbers_of_its_request(traced: ServedStoa):
+def test_a_log_line_tells_the_ids_the_model_and_the_numbers_of_its_request(traced: RunningServer):
     trace_id, answer = ask(traced, "/inference", SPOKEN)
     line = line_of(traced, answer.headers["x-request-id"])
     assert line["trace_id"] == trace_id
@@ -246,7 +246,7 @@ def test_a_log_line_tells_the_ids_the_model_and_the_numbers_of_its_request(trace
     assert isinstance(line["api_key_id"], int)
 
 
-def line_of(stoa: ServedStoa, request_id: str) -> dict[str, Any]:
+def line_of(stoa: RunningServer, request_id: str) -> dict[str, Any]:
     """The one line of a request, which is written after its answer."""
     deadline = time.monotonic() + 60
     while True:

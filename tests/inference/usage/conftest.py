@@ -1,4 +1,4 @@
-"""Several web processes over one database, one Redis and one model host, and keys of every kind."""
+"""Fixtures: several web processes over one database, Redis and model host, and API keys with various limits."""
 
 import json
 import subprocess
@@ -11,13 +11,15 @@ import httpx2
 import pytest
 
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import (
-    ServedStoa,
-    served_fakes,
+from tests.inference.running_server import (
+    RunningServer,
+    running_server_with_fake_models,
     start_server,
 )
 
-# Makes each key that it is told of, for the user of a role, or for one of their own by `user`.
+SETTINGS_MODULE = "tests.inference.usage.low_limits_settings"
+
+# Creates the keys of a JSON argument, each for the user that its `user` names, or else for a user of its own.
 _MAKE_KEYS = """
 import json
 import sys
@@ -27,18 +29,18 @@ from django.utils import timezone
 from shared.accounts.models import User
 from shared.accounts.services import create_api_key, create_user, set_key_limits, set_monthly_limit
 now = timezone.now()
-made = {}
-for name, wanted in json.loads(sys.argv[1]).items():
-    email = f"{wanted.get('user', name)}@users.example"
+raw_keys = {}
+for name, spec in json.loads(sys.argv[1]).items():
+    email = f"{spec.get('user', name)}@users.example"
     user = User.objects.filter(email=email).first()
     user = user or create_user(email=email, name=name, password=None, role="STAFF", now=now)
-    permissions = wanted.get("permissions")
-    key, made[name] = create_api_key(user=user, name=name, permissions=permissions, now=now)
-    if own := wanted.get("limits"):
-        set_key_limits(api_key=key, requests=own[0], tokens=own[1], concurrency=own[2])
-    if month := wanted.get("month"):
+    permissions = spec.get("permissions")
+    key, raw_keys[name] = create_api_key(user=user, name=name, permissions=permissions, now=now)
+    if limits := spec.get("limits"):
+        set_key_limits(api_key=key, requests=limits[0], tokens=limits[1], concurrency=limits[2])
+    if month := spec.get("month"):
         set_monthly_limit(user=user, tokens=month)
-print(json.dumps(made))
+print(json.dumps(raw_keys))
 """
 
 KEYS: dict[str, dict[str, object]] = {
@@ -59,45 +61,45 @@ KEYS: dict[str, dict[str, object]] = {
 
 
 @dataclass
-class Limited:
-    """The addresses of the web processes, and keys by name."""
+class LimitedServers:
+    """Running web processes: their URLs, and raw API keys by name."""
 
-    stoa: ServedStoa
+    stoa: RunningServer
     urls: list[str]
     keys: dict[str, str]
 
     def headers(self, key: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.keys[key]}"}
 
-    def get(self, path: str, key: str, place: int = 0) -> httpx2.Response:
-        return httpx2.get(self.urls[place] + path, headers=self.headers(key), timeout=30)
+    def get(self, path: str, key: str, index: int = 0) -> httpx2.Response:
+        return httpx2.get(self.urls[index] + path, headers=self.headers(key), timeout=30)
 
-    def post(self, path: str, key: str, body: object, place: int = 0) -> httpx2.Response:
-        return httpx2.post(self.urls[place] + path, json=body, headers=self.headers(key), timeout=60)
+    def post(self, path: str, key: str, body: object, index: int = 0) -> httpx2.Response:
+        return httpx2.post(self.urls[index] + path, json=body, headers=self.headers(key), timeout=60)
 
-    def client(self, key: str, place: int = 0) -> httpx2.AsyncClient:
+    def client(self, key: str, index: int = 0) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=200)
-        return httpx2.AsyncClient(base_url=self.urls[place], headers=self.headers(key), timeout=60, limits=limits)
+        return httpx2.AsyncClient(base_url=self.urls[index], headers=self.headers(key), timeout=60, limits=limits)
 
 
-def make_keys(environment: dict[str, str], wanted: dict[str, dict[str, object]]) -> dict[str, str]:
-    """The raw keys, by name. Each is a user's of its own unless it says whose."""
-    command = [sys.executable, "-c", _MAKE_KEYS, json.dumps(wanted)]
-    made = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
-    assert made.returncode == 0, made.stderr
-    keys: dict[str, str] = json.loads(made.stdout)
+def make_keys(environment: dict[str, str], specs: dict[str, dict[str, object]]) -> dict[str, str]:
+    """Create keys and return their raw values by name. Each has a user of its own unless its spec names one."""
+    command = [sys.executable, "-c", _MAKE_KEYS, json.dumps(specs)]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    keys: dict[str, str] = json.loads(done.stdout)
     return keys
 
 
 @pytest.fixture(scope="session")
-def limited() -> Iterator[Limited]:
-    """Three web processes."""
-    with ExitStack() as ending:
-        stoa = ending.enter_context(served_fakes(extra={"DJANGO_SETTINGS_MODULE": "tests.inference.usage.limited"}))
+def limited() -> Iterator[LimitedServers]:
+    """Three web processes with low limits."""
+    with ExitStack() as stack:
+        stoa = stack.enter_context(running_server_with_fake_models(extra={"DJANGO_SETTINGS_MODULE": SETTINGS_MODULE}))
         urls = [stoa.url]
         for number in range(2):
             process, url = start_server(stoa.environment, stoa.log.with_name(f"server-{number}.log"))
-            ending.callback(process.wait, 45)
-            ending.callback(process.terminate)
+            stack.callback(process.wait, 45)
+            stack.callback(process.terminate)
             urls.append(url)
-        yield Limited(stoa, urls, make_keys(stoa.environment, KEYS))
+        yield LimitedServers(stoa, urls, make_keys(stoa.environment, KEYS))

@@ -1,4 +1,4 @@
-"""The ledger adds up, whoever writes at the same time."""
+"""The usage ledger: sums, constraints, and concurrent writers."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from django.db.utils import OperationalError
 
 from inference.engine import Usage
 from inference.usage import ledger
-from inference.usage.ledger import Amount, Buffer, Line
+from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
 from inference.usage.models import DailyUsage
 from inference.usage.services import record_usage
 from shared.accounts.models import ApiKey, User
@@ -22,20 +22,21 @@ from shared.accounts.services import create_api_key, create_user
 
 NOW = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
 
-# One of several processes that write the same rows all at once.
+# One of several processes that write the same rows concurrently.
 WRITER = """
 import sys
 import django
 django.setup()
 from datetime import date
 from inference.engine import Usage
-from inference.usage.ledger import Amount, Buffer, Line
+from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
 user_id, key_id = map(int, sys.argv[1:3])
-buffer = Buffer()
+buffer = LedgerBuffer()
 sys.stdin.readline()
 for number in range(40):
     for model in ("b", "a", "c"):
-        buffer.add(Line(date(2026, 3, 1), user_id, None if number % 2 else key_id, model), Amount(1, Usage(10, 3, 2)))
+        key = LedgerKey(date(2026, 3, 1), user_id, None if number % 2 else key_id, model)
+        buffer.add(key, LedgerAmount(1, Usage(10, 3, 2)))
     buffer.flush()
 """
 
@@ -55,12 +56,12 @@ def rows() -> list[tuple[Any, ...]]:
     return list(DailyUsage.objects.order_by("day", "api_key", "model_id").values_list(*named))
 
 
-def test_what_is_recorded_is_added_to_the_row_of_its_day_key_and_model(user: User, key: ApiKey) -> None:
-    told = {"user_id": user.pk, "usage": Usage(10, 5, 4), "now": NOW}
-    record_usage(**told, api_key_id=key.pk, model_id="m")
-    record_usage(**told, api_key_id=key.pk, model_id="m", requests=7)
-    record_usage(**told, api_key_id=key.pk, model_id="n")
-    tomorrow = told | {"now": datetime(2026, 3, 2, 0, 1, tzinfo=UTC)}
+def test_usage_is_added_to_the_row_of_its_day_key_and_model(user: User, key: ApiKey) -> None:
+    call = {"user_id": user.pk, "usage": Usage(10, 5, 4), "now": NOW}
+    record_usage(**call, api_key_id=key.pk, model_id="m")
+    record_usage(**call, api_key_id=key.pk, model_id="m", requests=7)
+    record_usage(**call, api_key_id=key.pk, model_id="n")
+    tomorrow = call | {"now": datetime(2026, 3, 2, 0, 1, tzinfo=UTC)}
     record_usage(**tomorrow, api_key_id=key.pk, model_id="m")
 
     first, second = date(2026, 3, 1), date(2026, 3, 2)
@@ -71,20 +72,20 @@ def test_what_is_recorded_is_added_to_the_row_of_its_day_key_and_model(user: Use
     ]
 
 
-def test_sessions_are_a_row_of_their_own(user: User) -> None:
+def test_sessions_have_a_separate_row(user: User) -> None:
     for _ in range(2):
         record_usage(user_id=user.pk, api_key_id=None, model_id="m", usage=Usage(1, 1), now=NOW)
     assert rows() == [(date(2026, 3, 1), None, "m", 2, 2, 0, 2)]
 
 
-def test_with_the_callers_transaction_the_record_goes(user: User) -> None:
+def test_usage_is_rolled_back_with_the_callers_transaction(user: User) -> None:
     with transaction.atomic():
         record_usage(user_id=user.pk, api_key_id=None, model_id="m", usage=Usage(1, 1), now=NOW)
         transaction.set_rollback(True)
     assert rows() == []
 
 
-def test_the_database_refuses_a_second_row_and_more_cached_than_prompt(user: User) -> None:
+def test_the_database_rejects_duplicate_rows_and_more_cached_than_prompt_tokens(user: User) -> None:
     counted = {"requests": 1, "prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 1}
     one = {"day": date(2026, 3, 1), "user": user, "model_id": "m"} | counted
     DailyUsage.objects.create(**one)
@@ -93,15 +94,15 @@ def test_the_database_refuses_a_second_row_and_more_cached_than_prompt(user: Use
             DailyUsage.objects.create(**one | wrong)
 
 
-def test_what_another_server_tells_may_not_add_up(user: User) -> None:
+def test_inconsistent_usage_of_a_remote_server_is_corrected(user: User) -> None:
     record_usage(user_id=user.pk, api_key_id=None, model_id="m" * 300, usage=Usage(3, -4, 9), now=NOW)
     assert rows() == [(date(2026, 3, 1), None, "m" * 255, 1, 3, 3, 0)]
 
 
-def test_many_lines_are_written_at_once(user: User) -> None:
-    buffer = Buffer()
+def test_many_rows_are_written_in_one_flush(user: User) -> None:
+    buffer = LedgerBuffer()
     for number in range(130):
-        buffer.add(Line(date(2026, 3, 1), user.pk, None, f"m{number}"), Amount(1, Usage(1, 1)))
+        buffer.add(LedgerKey(date(2026, 3, 1), user.pk, None, f"m{number}"), LedgerAmount(1, Usage(1, 1)))
     buffer.flush()
     assert DailyUsage.objects.sums() == {
         "requests": 130,
@@ -111,26 +112,26 @@ def test_many_lines_are_written_at_once(user: User) -> None:
     }
 
 
-def test_what_cannot_be_written_now_is_written_later(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    buffer, line = Buffer(), Line(date(2026, 3, 1), user.pk, None, "m")
-    buffer.add(line, Amount(1, Usage(1, 1)))
-    write = ledger.write
+def test_usage_stays_buffered_until_the_database_accepts_it(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer, key = LedgerBuffer(), LedgerKey(date(2026, 3, 1), user.pk, None, "m")
+    buffer.add(key, LedgerAmount(1, Usage(1, 1)))
+    add_to_ledger = ledger.add_to_ledger
 
     def locked(amounts: object) -> None:
-        buffer.add(line, Amount(1, Usage(2, 2)))  # in the meantime
+        buffer.add(key, LedgerAmount(1, Usage(2, 2)))  # a request that ends meanwhile
         raise OperationalError("database is locked")
 
-    monkeypatch.setattr(ledger, "write", locked)
+    monkeypatch.setattr(ledger, "add_to_ledger", locked)
     buffer.flush()
     assert rows() == []
-    monkeypatch.setattr(ledger, "write", write)
+    monkeypatch.setattr(ledger, "add_to_ledger", add_to_ledger)
     for _ in range(2):
         buffer.flush()
     assert rows() == [(date(2026, 3, 1), None, "m", 2, 3, 0, 3)]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_processes_that_write_the_same_rows_at_once_nothing_is_lost() -> None:
+def test_concurrent_processes_lose_no_usage() -> None:
     user = create_user(email="ada@example.com", name="Ada", password=None, role=Role.STAFF, now=NOW)
     key = create_api_key(user=user, name="k", now=NOW)[0]
     environment = os.environ | {"DATABASE_URL": this_database()}
@@ -141,12 +142,12 @@ def test_of_processes_that_write_the_same_rows_at_once_nothing_is_lost() -> None
         process.communicate("go\n", timeout=100)
         assert process.returncode == 0
     day = date(2026, 3, 1)
-    expected = [(day, whose, model, 80, 800, 160, 240) for whose in (None, key.pk) for model in ("a", "b", "c")]
+    expected = [(day, key_id, model, 80, 800, 160, 240) for key_id in (None, key.pk) for model in ("a", "b", "c")]
     assert sorted(rows(), key=lambda row: (row[1] or 0, row[2])) == expected
 
 
 def this_database() -> str:
-    """The URL of the database that this test has."""
+    """Return the URL of this test's database."""
     name = connection.settings_dict["NAME"]
     given = os.environ.get("DATABASE_URL", "")
     return (

@@ -1,4 +1,4 @@
-"""How much a key, a user and an address may do, over several web processes."""
+"""Limits of keys, users and addresses, counted over several web processes."""
 
 import asyncio
 import time
@@ -10,21 +10,23 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.inference.engine.processes import eventually_idle
-from tests.inference.sockets import hear, hear_the_rest, hear_until, say
-from tests.inference.usage.conftest import Limited
+from tests.inference.usage.conftest import LimitedServers
+from tests.inference.websocket_client import receive_message, receive_until, receive_until_closed, send_messages
+
+pytestmark = pytest.mark.no_database
 
 BODY = {"model": "talker", "prompt": "speak"}
-LONG = BODY | {"max_tokens": 3000, "stream": True}  # the fake takes 10 ms a token
+LONG = BODY | {"max_tokens": 3000, "stream": True}  # the fake model takes 10 ms per token
 HEADERS = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-reset-after")
 
 
-def left(answer: httpx2.Response) -> tuple[int, int]:
+def limit_and_remaining(answer: httpx2.Response) -> tuple[int, int]:
     return int(answer.headers["x-ratelimit-limit"]), int(answer.headers["x-ratelimit-remaining"])
 
 
-async def test_r2_of_three_processes_with_60_requests_each_at_once_exactly_50_are_let_through(limited: Limited):
+async def test_r2_three_processes_with_60_concurrent_requests_each_admit_exactly_50(limited: LimitedServers):
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(limited.client("requests", place)) for place in range(3)]
+        clients = [await stack.enter_async_context(limited.client("requests", index)) for index in range(3)]
         answers = await asyncio.gather(*(client.get("/models") for client in clients for _ in range(60)))
 
     assert Counter(answer.status_code for answer in answers) == {200: 50, 429: 130}
@@ -34,7 +36,7 @@ async def test_r2_of_three_processes_with_60_requests_each_at_once_exactly_50_ar
     assert str(error["retry_after"]) == refused.headers["retry-after"] == refused.headers["x-ratelimit-reset-after"]
     assert 0 < error["retry_after"] <= 60
     assert abs(int(refused.headers["x-ratelimit-reset"]) - time.time() - error["retry_after"]) < 30
-    assert left(refused) == (50, 0)
+    assert limit_and_remaining(refused) == (50, 0)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +53,16 @@ async def test_r2_of_three_processes_with_60_requests_each_at_once_exactly_50_ar
         ("/models/talker/load", {}, 403),
     ],
 )
-def test_every_answer_says_what_is_left(limited: Limited, path: str, body: object, status: int):
+def test_every_response_has_rate_limit_headers(limited: LimitedServers, path: str, body: object, status: int):
     answer = limited.get(path, "requests") if body is None else limited.post(path, "requests", body)
 
     assert answer.status_code == status, answer.text
-    assert left(answer) == (50, 49)
+    assert limit_and_remaining(answer) == (50, 49)
     assert all(name in answer.headers for name in HEADERS)
     assert "retry-after" not in answer.headers
 
 
-def test_an_error_under_v1_has_openais_form_and_its_clients_wait_as_it_says(limited: Limited):
+def test_a_rate_limit_under_v1_has_openais_error_form(limited: LimitedServers):
     answer = limited.get("/v1/models", "none")
 
     assert answer.status_code == 429
@@ -68,10 +70,15 @@ def test_an_error_under_v1_has_openais_form_and_its_clients_wait_as_it_says(limi
     assert int(answer.headers["retry-after"]) >= 1
 
 
-def test_r1_an_address_without_a_key_has_few_whatever_it_makes_up(limited: Limited):
-    made_up = [{}, {"X-API-Key": "stoa_a_b"}, {"Authorization": "Bearer x.y.z"}, {"X-Forwarded-For": "203.0.113.9"}]
+def test_r1_requests_without_a_valid_key_count_for_their_address(limited: LimitedServers):
+    fake_credentials = [
+        {},
+        {"X-API-Key": "stoa_a_b"},
+        {"Authorization": "Bearer x.y.z"},
+        {"X-Forwarded-For": "203.0.113.9"},
+    ]
     statuses = [
-        httpx2.get(f"{limited.urls[number % 3]}/models", headers=made_up[number % 4]).status_code
+        httpx2.get(f"{limited.urls[number % 3]}/models", headers=fake_credentials[number % 4]).status_code
         for number in range(24)
     ]
     assert statuses == [401] * 20 + [429] * 4
@@ -81,36 +88,36 @@ def test_r1_an_address_without_a_key_has_few_whatever_it_makes_up(limited: Limit
         assert (answer.status_code, "x-ratelimit-limit" in answer.headers) == (200, False)
 
 
-async def test_sign_ins_that_fail_on_sockets_count_for_their_address(limited: Limited):
+async def test_failed_websocket_sign_ins_count_for_their_address(limited: LimitedServers):
     sockets = [url.replace("http", "ws", 1) + "/ws" for url in limited.urls]
-    for number in range(25):  # those that succeed do not
+    for number in range(25):  # successful sign-ins are not counted
         async with connect(sockets[number % 3]) as socket:
-            await say(socket, {"type": "auth", "token": limited.keys["plain"]})
-            assert (await hear(socket))["type"] == "auth"
+            await send_messages(socket, {"type": "auth", "token": limited.keys["plain"]})
+            assert (await receive_message(socket))["type"] == "auth"
     async with connect(sockets[0]) as signed_in:
-        await say(signed_in, {"type": "auth", "token": limited.keys["plain"]})
-        assert (await hear(signed_in))["type"] == "auth"
+        await send_messages(signed_in, {"type": "auth", "token": limited.keys["plain"]})
+        assert (await receive_message(signed_in))["type"] == "auth"
         for number in range(20):
-            assert await _turned_away(sockets[number % 3], number) == ("AUTHENTICATION_FAILED", 4401)
+            assert await fail_to_sign_in(sockets[number % 3], number) == ("AUTHENTICATION_FAILED", 4401)
 
-        assert await _turned_away(sockets[0], 0) == ("RATE_LIMIT_EXCEEDED", 1008)
+        assert await fail_to_sign_in(sockets[0], 0) == ("RATE_LIMIT_EXCEEDED", 1008)
         assert httpx2.get(f"{limited.urls[1]}/models").status_code == 401
         assert limited.get("/models", "plain").status_code == 200
-        await say(signed_in, {"type": "auth", "token": limited.keys["plain"]}, {"type": "ping"})
-        assert [(await hear(signed_in))["type"] for _ in range(2)] == ["auth", "pong"]
+        await send_messages(signed_in, {"type": "auth", "token": limited.keys["plain"]}, {"type": "ping"})
+        assert [(await receive_message(signed_in))["type"] for _ in range(2)] == ["auth", "pong"]
 
 
-async def _turned_away(url: str, number: int) -> tuple[str, int | None]:
-    """The error of a socket without a good credential, and how it is closed."""
+async def fail_to_sign_in(url: str, number: int) -> tuple[str, int | None]:
+    """Fail to sign in on a new socket, and return the error code and the close code."""
     wrong: list[dict[str, object]] = [{"type": "auth", "token": "stoa_0000_wrong"}, {"type": "ping"}]
     async with connect(url) as socket:
-        await say(socket, wrong[number % 2])
-        frames, code = await hear_the_rest(socket)
+        await send_messages(socket, wrong[number % 2])
+        frames, code = await receive_until_closed(socket)
     [error] = frames
     return error["code"], code
 
 
-def test_pages_count_apart_from_the_api(limited: Limited):
+def test_pages_have_a_separate_limit(limited: LimitedServers):
     statuses = [httpx2.get(f"{limited.urls[0]}/playground").status_code for _ in range(27)]
 
     assert statuses == [200] * 25 + [429] * 2
@@ -118,33 +125,34 @@ def test_pages_count_apart_from_the_api(limited: Limited):
     assert httpx2.get(f"{limited.urls[0]}/admin/login/").status_code == 429
 
 
-def test_the_keys_of_a_user_count_together_and_one_with_limits_of_its_own_apart(limited: Limited):
-    assert [left(limited.get("/models", key)) for key in ("first", "second", "first")] == [
+def test_a_users_keys_count_together_except_those_with_their_own_limits(limited: LimitedServers):
+    assert [limit_and_remaining(limited.get("/models", key)) for key in ("first", "second", "first")] == [
         (400, n) for n in (399, 398, 397)
     ]
-    assert [left(limited.get("/models", "apart")) for _ in range(2)] == [(1000, 999), (1000, 998)]
-    assert left(limited.get("/models", "second")) == (400, 396)
+    assert [limit_and_remaining(limited.get("/models", "apart")) for _ in range(2)] == [(1000, 999), (1000, 998)]
+    assert limit_and_remaining(limited.get("/models", "second")) == (400, 396)
 
 
-def test_what_a_request_may_take_is_reserved_and_what_it_took_counts(limited: Limited):
-    assert limited.post("/inference", "tokens", BODY | {"max_tokens": 50}).status_code == 200  # took 55
-    refused = limited.post("/inference", "tokens", BODY | {"max_tokens": 50}, place=1)
+def test_tokens_are_reserved_at_admission_and_used_tokens_count_afterwards(limited: LimitedServers):
+    assert limited.post("/inference", "tokens", BODY | {"max_tokens": 50}).status_code == 200  # used 55 tokens
+    refused = limited.post("/inference", "tokens", BODY | {"max_tokens": 50}, index=1)
 
     assert refused.status_code == 429
-    assert "At most 100 tokens a minute are for this key: 55 count now" in refused.json()["error"]["message"]
-    assert left(refused) == (100, 45)
+    message = refused.json()["error"]["message"]
+    assert "This key has reached its limit of 100 tokens per minute: 55 used, 52 requested" in message
+    assert limit_and_remaining(refused) == (100, 45)
     assert 0 < int(refused.headers["retry-after"]) <= 60
-    assert limited.post("/inference", "tokens", BODY | {"max_tokens": 40}, place=2).status_code == 200
+    assert limited.post("/inference", "tokens", BODY | {"max_tokens": 40}, index=2).status_code == 200
     assert limited.get("/models", "tokens").status_code == 200
 
 
-def test_what_is_more_than_the_whole_limit_comes_when_nothing_else_counts(limited: Limited):
+def test_a_request_above_the_token_limit_is_served_while_nothing_else_counts(limited: LimitedServers):
     body = BODY | {"max_tokens": 200}
     assert [limited.post("/inference", "tokens", body).status_code for _ in range(2)] == [200, 429]
 
 
-def test_all_surfaces_take_from_the_same_tokens(limited: Limited):
-    texts = {"model": "embedder", "input": ["x" * 160] * 2}  # about 80 tokens; the fake counts 1
+def test_all_endpoints_share_the_token_limit(limited: LimitedServers):
+    texts = {"model": "embedder", "input": ["x" * 160] * 2}  # estimated as 80 tokens; the fake model counts 1
     assert limited.post("/embeddings", "tokens", texts).status_code == 200
     assert limited.post("/v1/embeddings", "tokens", texts | {"input": ["x" * 200] * 2}).status_code == 429
     chat = {"model": "talker", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 30}
@@ -154,90 +162,92 @@ def test_all_surfaces_take_from_the_same_tokens(limited: Limited):
     assert limited.post("/inference/stream", "tokens", BODY | {"max_tokens": 10}).status_code == 429
 
 
-SAID = {"role": "user", "content": "hi"}
+USER_MESSAGE = {"role": "user", "content": "hi"}
 
 
-def calling(name: str = "light", arguments: str = "{}") -> dict[str, object]:
+def assistant_call(name: str = "light", arguments: str = "{}") -> dict[str, object]:
     call = {"id": "c", "type": "function", "function": {"name": name, "arguments": arguments}}
     return {"role": "assistant", "tool_calls": [call]}
 
 
-def offering(name: str = "light", **more: object) -> dict[str, object]:
+def tool(name: str = "light", **more: object) -> dict[str, object]:
     return {"type": "function", "function": {"name": name} | more}
 
 
 @pytest.mark.parametrize(
     "prompt",
     [
-        {"tools": [offering(f"{place}{'x' * 60}") for place in range(4)]},
-        {"tools": [offering(description="x" * 240)]},
-        {"tools": [offering(parameters={"type": "object", "properties": {"x" * 240: {"type": "string"}}})]},
-        {"messages": [SAID, *[calling(name="x" * 60)] * 4]},
-        {"messages": [SAID, calling(arguments='{"a": "' + "x" * 240 + '"}')]},
-        {"messages": [SAID, calling(), {"role": "tool", "content": "", "tool_call_id": "x" * 240}]},
+        {"tools": [tool(f"{index}{'x' * 60}") for index in range(4)]},
+        {"tools": [tool(description="x" * 240)]},
+        {"tools": [tool(parameters={"type": "object", "properties": {"x" * 240: {"type": "string"}}})]},
+        {"messages": [USER_MESSAGE, *[assistant_call(name="x" * 60)] * 4]},
+        {"messages": [USER_MESSAGE, assistant_call(arguments='{"a": "' + "x" * 240 + '"}')]},
+        {"messages": [USER_MESSAGE, assistant_call(), {"role": "tool", "content": "", "tool_call_id": "x" * 240}]},
     ],
 )
-def test_all_that_a_template_puts_into_the_prompt_is_reserved(limited: Limited, prompt: dict[str, object]):
-    chat = {"model": "talker", "messages": [SAID], "max_tokens": 30}
-    assert limited.post("/v1/chat/completions", "tokens", chat).status_code == 200  # took 31 and more
+def test_tool_definitions_and_calls_count_as_prompt_tokens(limited: LimitedServers, prompt: dict[str, object]):
+    chat = {"model": "talker", "messages": [USER_MESSAGE], "max_tokens": 30}
+    assert limited.post("/v1/chat/completions", "tokens", chat).status_code == 200  # used at least 31 tokens
     assert limited.post("/v1/chat/completions", "tokens", chat | prompt | {"max_tokens": 5}).status_code == 429
     assert limited.post("/v1/chat/completions", "tokens", chat).status_code == 200
 
 
-def test_a_refused_request_takes_nothing(limited: Limited):
+def test_a_refused_request_uses_no_tokens(limited: LimitedServers):
     for wrong in ({"prompt": "long"}, {"model": "nobody"}, {"prompt": "full"}):
         assert limited.post("/inference", "tokens", BODY | {"max_tokens": 60} | wrong).status_code in (400, 404, 503)
     assert limited.post("/inference", "tokens", BODY | {"max_tokens": 95}).status_code == 200
 
 
-def test_past_a_users_bound_the_oldest_kept_answers_go_and_nothing_is_done_twice(limited: Limited):
-    def loud(number: int, key: str = "plain") -> httpx2.Response:
+def test_past_the_users_bound_the_oldest_idempotent_responses_are_dropped_and_nothing_runs_twice(
+    limited: LimitedServers,
+):
+    def ask(number: int, key: str = "plain") -> httpx2.Response:
         headers = limited.headers(key) | {"Idempotency-Key": f"loud {number}"}
-        body = BODY | {"prompt": "shout", "max_tokens": 2}  # 64 KiB a token
+        body = BODY | {"prompt": "shout", "max_tokens": 2}  # 64 KiB per token
         return httpx2.post(f"{limited.urls[0]}/inference", json=body, headers=headers, timeout=60)
 
-    assert [loud(0, "other").status_code, *(loud(number).status_code for number in range(3))] == [200] * 4
+    assert [ask(0, "other").status_code, *(ask(number).status_code for number in range(3))] == [200] * 4
     done = limited.get("/usage", "plain").json()["total"]["requests"]
-    gone = loud(0)
+    gone = ask(0)
     assert (gone.status_code, "no longer kept" in gone.json()["error"]["message"]) == (400, True)
-    for kept in (loud(1), loud(2), loud(0, "other")):
+    for kept in (ask(1), ask(2), ask(0, "other")):
         assert (kept.status_code, kept.headers["idempotent-replayed"]) == (200, "true")
     assert limited.get("/usage", "plain").json()["total"]["requests"] == done
 
 
-async def test_a_stream_that_is_left_gives_back_what_it_did_not_take(limited: Limited):
+async def test_a_disconnected_stream_returns_its_unused_tokens(limited: LimitedServers):
     async with limited.client("large") as client:
         async with client.stream("POST", "/inference/stream", json=LONG) as answer:
             await anext(answer.aiter_lines())
-            assert limited.post("/inference", "large", LONG | {"stream": False}, place=1).status_code == 429
-        await until_let_in(client, LONG)
+            assert limited.post("/inference", "large", LONG | {"stream": False}, index=1).status_code == 429
+        await retry_until_admitted(client, LONG)
     await eventually_idle(limited.stoa.engine, "talker")
     await limited.stoa.engine.close()
 
 
-async def test_a_socket_and_http_share_tokens_and_places(limited: Limited):
+async def test_websocket_and_http_share_token_and_concurrency_limits(limited: LimitedServers):
     inference = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak", "max_tokens": 3000}
     async with connect(limited.urls[1].replace("http", "ws", 1) + "/ws") as socket:
-        await say(socket, {"type": "auth", "token": limited.keys["large"]})
-        assert (await hear(socket))["limits"]["tokens_per_minute"] == 5000
-        await say(socket, inference)
-        await hear(socket)
+        await send_messages(socket, {"type": "auth", "token": limited.keys["large"]})
+        assert (await receive_message(socket))["limits"]["tokens_per_minute"] == 5000
+        await send_messages(socket, inference)
+        await receive_message(socket)
         refused = limited.post("/inference", "large", BODY | {"max_tokens": 2500})
         assert refused.status_code == 429
-        await say(socket, inference | {"id": "b"})
-        error = (await hear_until(socket, "error"))[-1]
+        await send_messages(socket, inference | {"id": "b"})
+        error = (await receive_until(socket, "error"))[-1]
         assert (error["code"], error["id"], error["details"]["retry_after"] >= 1) == ("RATE_LIMIT_EXCEEDED", "b", True)
-        await say(socket, {"type": "cancel", "id": "a"})
-        await hear_until(socket, "complete")
-        await say(socket, inference | {"id": "c"})
-        assert (await hear(socket))["type"] == "token"
+        await send_messages(socket, {"type": "cancel", "id": "a"})
+        await receive_until(socket, "complete")
+        await send_messages(socket, inference | {"id": "c"})
+        assert (await receive_message(socket))["type"] == "token"
     await eventually_idle(limited.stoa.engine, "talker")
     await limited.stoa.engine.close()
 
 
-async def test_r5_of_three_processes_with_20_streams_each_at_once_exactly_5_run(limited: Limited):
+async def test_r5_three_processes_with_20_concurrent_streams_each_run_exactly_5(limited: LimitedServers):
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(limited.client("places", place)) for place in range(3)]
+        clients = [await stack.enter_async_context(limited.client("places", index)) for index in range(3)]
         sending = [
             client.send(client.build_request("POST", "/inference/stream", json=LONG), stream=True)
             for client in clients
@@ -246,16 +256,16 @@ async def test_r5_of_three_processes_with_20_streams_each_at_once_exactly_5_run(
         answers = await asyncio.gather(*sending)
         assert Counter(answer.status_code for answer in answers) == {200: 5, 429: 55}
         refused = next(answer for answer in answers if answer.status_code == 429)
-        assert b"At most 5 requests of this key run at once" in await refused.aread()
-        assert (left(refused), refused.headers["retry-after"]) == ((5, 0), "1")
+        assert b"This key has reached its limit of 5 concurrent requests" in await refused.aread()
+        assert (limit_and_remaining(refused), refused.headers["retry-after"]) == ((5, 0), "1")
         for answer in answers:
             await answer.aclose()
-        await until_let_in(clients[0], LONG)
+        await retry_until_admitted(clients[0], LONG)
     await eventually_idle(limited.stoa.engine, "talker", seconds=20)
     await limited.stoa.engine.close()
 
 
-async def test_r5_a_user_with_many_keys_has_a_cap_and_another_user_is_served(limited: Limited):
+async def test_r5_a_user_with_several_keys_is_capped_and_another_user_is_served(limited: LimitedServers):
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(limited.client(key)) for key in ("first", "second")]
         sending = [
@@ -274,7 +284,7 @@ async def test_r5_a_user_with_many_keys_has_a_cap_and_another_user_is_served(lim
     await limited.stoa.engine.close()
 
 
-async def test_r5_turning_text_into_tokens_takes_a_place_but_no_tokens(limited: Limited):
+async def test_r5_tokenizing_counts_against_concurrency_but_not_tokens(limited: LimitedServers):
     asked: dict[str, dict[str, object]] = {
         "/tokenize": {"model": "talker", "prompt": "long " * 100},
         "/detokenize": {"model": "talker", "tokens": [97] * 500},
@@ -288,20 +298,20 @@ async def test_r5_turning_text_into_tokens_takes_a_place_but_no_tokens(limited: 
         for answer in running:
             await answer.aclose()
         for path, body in asked.items():
-            await until_let_in(client, body, path)
+            await retry_until_admitted(client, body, path)
     for path, body in asked.items():
         assert limited.post(path, "tokens", body).status_code == 200
     assert limited.post("/inference", "tokens", BODY | {"max_tokens": 95}).status_code == 200
 
 
-def test_a_place_is_free_as_soon_as_its_answer_is_there(limited: Limited):
+def test_concurrency_is_freed_as_soon_as_the_response_is_complete(limited: LimitedServers):
     with httpx2.Client(base_url=limited.urls[0], headers=limited.headers("two"), timeout=30) as client:
         body = BODY | {"max_tokens": 1}
         assert {client.post("/inference", json=body).status_code for _ in range(30)} == {200}
         assert {client.post("/inference/stream", json=body).status_code for _ in range(30)} == {200}
 
 
-def test_r4_a_full_queue_is_503_with_the_time_that_the_engine_measured(limited: Limited):
+def test_r4_a_full_queue_is_503_with_the_engines_retry_time(limited: LimitedServers):
     for path in ("/inference", "/inference/stream", "/v1/completions"):
         answer = limited.post(path, "plain", BODY | {"prompt": "full"})
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
@@ -309,8 +319,8 @@ def test_r4_a_full_queue_is_503_with_the_time_that_the_engine_measured(limited: 
     assert (native["code"], native["details"]) == ("INFERENCE_FAILED", {"reason": "queue_full"})
 
 
-async def until_let_in(client: httpx2.AsyncClient, body: object, path: str = "/inference/stream") -> None:
-    """Sends it until it is let in, and leaves."""
+async def retry_until_admitted(client: httpx2.AsyncClient, body: object, path: str = "/inference/stream") -> None:
+    """Send a request until it is admitted, then disconnect."""
     deadline = time.monotonic() + 30
     while True:
         async with client.stream("POST", path, json=body) as answer:

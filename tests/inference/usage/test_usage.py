@@ -1,4 +1,4 @@
-"""GET /usage, and what is in the ledger after requests that ended in every way."""
+"""GET /usage, and the ledger after requests that end in every possible way."""
 
 import asyncio
 import os
@@ -15,11 +15,18 @@ import psutil
 import pytest
 from websockets.asyncio.client import connect
 
-from shared.serving.local_redis import LocalRedis
+from shared.serving.processes.local_redis import LocalRedis
 from tests.inference.engine.processes import eventually_idle, running_host
-from tests.inference.served import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, run_manage, served_stoa, start_server
-from tests.inference.sockets import hear_until, say, server_process
-from tests.inference.usage.conftest import Limited, make_keys
+from tests.inference.running_server import (
+    EMBEDDER_CONFIG,
+    TALKER_CONFIG,
+    add_model,
+    run_manage,
+    running_server,
+    start_server,
+)
+from tests.inference.usage.conftest import LimitedServers, make_keys
+from tests.inference.websocket_client import receive_until, send_messages, server_process
 
 BODY = {"model": "talker", "prompt": "speak"}
 LONG = BODY | {"max_tokens": 3000, "stream": True}
@@ -27,14 +34,14 @@ LONG = BODY | {"max_tokens": 3000, "stream": True}
 _SUMS = "from inference.usage.models import DailyUsage; import json; print(json.dumps(DailyUsage.objects.sums()))"
 
 
-def total(limited: Limited, key: str, place: int = 0, query: str = "") -> dict[str, int]:
-    answer = limited.get(f"/usage{query}", key, place)
+def total(limited: LimitedServers, key: str, index: int = 0, query: str = "") -> dict[str, int]:
+    answer = limited.get(f"/usage{query}", key, index)
     assert answer.status_code == 200, answer.text
-    told: dict[str, int] = answer.json()["total"]
-    return told
+    counts: dict[str, int] = answer.json()["total"]
+    return counts
 
 
-def counted(requests: int, prompt: int, cached: int, completion: int) -> dict[str, int]:
+def usage_counts(requests: int, prompt: int, cached: int, completion: int) -> dict[str, int]:
     return {
         "requests": requests,
         "prompt_tokens": prompt,
@@ -45,42 +52,42 @@ def counted(requests: int, prompt: int, cached: int, completion: int) -> dict[st
 
 
 @pytest.fixture
-def fresh(limited: Limited) -> Limited:
-    """With a key, `fresh`, of a user who has used nothing yet."""
-    wanted: dict[str, dict[str, object]] = {"fresh": {"user": f"fresh-{time.monotonic_ns()}"}}
-    limited.keys |= make_keys(limited.stoa.environment, wanted)
+def fresh(limited: LimitedServers) -> LimitedServers:
+    """Add a key `fresh` of a new user, who has used nothing yet."""
+    specs: dict[str, dict[str, object]] = {"fresh": {"user": f"fresh-{time.monotonic_ns()}"}}
+    limited.keys |= make_keys(limited.stoa.environment, specs)
     return limited
 
 
-def test_what_was_used_is_told_at_once_by_day_model_and_key(fresh: Limited):
+def test_usage_is_reported_immediately_by_day_model_and_key(fresh: LimitedServers):
     assert fresh.post("/inference", "fresh", BODY | {"max_tokens": 3, "n": 2}).status_code == 200
     fresh.post("/v1/completions", "fresh", {"model": "talker", "prompt": ["ab", "cdef"], "max_tokens": 2})
     fresh.post("/embeddings", "fresh", {"model": "embedder", "input": ["a", "b"]})
-    fresh.post("/inference", "fresh", BODY | {"prompt": "long"})  # refused, so nothing
-    sums = [counted(2, 5 + 2 + 4, 2 + 1 + 2, 6 + 4), counted(1, 1, 0, 0)]
+    fresh.post("/inference", "fresh", BODY | {"prompt": "long"})  # refused, so not counted
+    sums = [usage_counts(2, 5 + 2 + 4, 2 + 1 + 2, 6 + 4), usage_counts(1, 1, 0, 0)]
 
     today = datetime.now(UTC).date().isoformat()
     answer = fresh.get("/usage?group_by=model", "fresh").json()
     assert answer["data"] == [sums[1] | {"model": "embedder"}, sums[0] | {"model": "talker"}]
-    assert answer["total"] == counted(3, 12, 5, 10)
+    assert answer["total"] == usage_counts(3, 12, 5, 10)
     assert (answer["to"], answer["group_by"]) == (today, "model")
     assert datetime.fromisoformat(answer["to"]) - datetime.fromisoformat(answer["from"]) == timedelta(days=29)
 
     by_day = fresh.get(f"/usage?from={today}&to={today}", "fresh").json()
-    assert by_day["data"] == [counted(3, 12, 5, 10) | {"day": today}]
+    assert by_day["data"] == [usage_counts(3, 12, 5, 10) | {"day": today}]
     [by_key] = fresh.get("/usage?group_by=key", "fresh").json()["data"]
     assert by_key["key"]["name"] == "fresh"
     assert fresh.keys["fresh"].startswith(by_key["key"]["prefix"])
     assert fresh.get("/usage?to=2020-01-01", "fresh").json()["data"] == []
 
 
-async def test_streams_sockets_and_who_leaves_are_counted(fresh: Limited):
+async def test_streams_sockets_and_disconnected_requests_are_counted(fresh: LimitedServers):
     fresh.post("/inference/stream", "fresh", BODY | {"max_tokens": 4})
     async with connect(fresh.urls[0].replace("http", "ws", 1) + "/ws") as socket:
-        await say(socket, {"type": "auth", "token": fresh.keys["fresh"]})
-        await say(socket, BODY | {"type": "inference", "id": "a", "max_tokens": 2})
-        await hear_until(socket, "complete")
-    assert total(fresh, "fresh") == counted(2, 10, 4, 6)
+        await send_messages(socket, {"type": "auth", "token": fresh.keys["fresh"]})
+        await send_messages(socket, BODY | {"type": "inference", "id": "a", "max_tokens": 2})
+        await receive_until(socket, "complete")
+    assert total(fresh, "fresh") == usage_counts(2, 10, 4, 6)
 
     async with fresh.client("fresh") as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
         lines = answer.aiter_lines()
@@ -88,24 +95,24 @@ async def test_streams_sockets_and_who_leaves_are_counted(fresh: Limited):
             await anext(lines)
     await eventually_idle(fresh.stoa.engine, "talker")
     await fresh.stoa.engine.close()
-    told = total(fresh, "fresh")
-    assert (told["requests"], told["prompt_tokens"]) == (3, 15)
-    assert 6 + 5 <= told["completion_tokens"] < 6 + 2000
+    counts = total(fresh, "fresh")
+    assert (counts["requests"], counts["prompt_tokens"]) == (3, 15)
+    assert 6 + 5 <= counts["completion_tokens"] < 6 + 2000
 
 
-def test_another_process_tells_the_same_a_moment_later(fresh: Limited):
+def test_another_process_reports_the_same_usage_shortly_after(fresh: LimitedServers):
     fresh.post("/inference", "fresh", BODY | {"max_tokens": 3})
     deadline = time.monotonic() + 30
-    while total(fresh, "fresh", place=1) != counted(1, 5, 2, 3):
+    while total(fresh, "fresh", index=1) != usage_counts(1, 5, 2, 3):
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
-async def test_the_limits_and_what_is_left_of_them_are_told(limited: Limited):
+async def test_limits_and_remaining_amounts_are_reported(limited: LimitedServers):
     limited.post("/inference", "first", BODY | {"max_tokens": 5})
     async with limited.client("second") as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
         await anext(answer.aiter_lines())
-        key, user = limited.get("/usage", "second", place=1).json()["limits"]
+        key, user = limited.get("/usage", "second", index=1).json()["limits"]
         [apart] = limited.get("/usage", "apart").json()["limits"]
     assert (key["scope"], user["scope"], apart["scope"]) == ("key", "user", "key")
     assert key["requests_per_minute"]["remaining"] == 100_000 - 2
@@ -120,7 +127,7 @@ async def test_the_limits_and_what_is_left_of_them_are_told(limited: Limited):
     await limited.stoa.engine.close()
 
 
-def test_a_user_sees_all_of_theirs_and_a_narrow_key_its_own(limited: Limited):
+def test_a_user_sees_all_usage_and_a_restricted_key_only_its_own(limited: LimitedServers):
     for key in ("first", "narrow"):
         limited.post("/inference", key, BODY | {"max_tokens": 1})
     [own] = limited.get("/usage?group_by=key", "narrow").json()["data"]
@@ -129,13 +136,13 @@ def test_a_user_sees_all_of_theirs_and_a_narrow_key_its_own(limited: Limited):
     assert set(names) >= {"first", "narrow"}
 
 
-def test_only_who_manages_models_asks_for_another(fresh: Limited):
+def test_only_model_managers_read_another_users_usage(fresh: LimitedServers):
     fresh.post("/inference", "fresh", BODY | {"max_tokens": 1})
-    theirs = _newest_user(fresh)
-    assert fresh.get(f"/usage?user={theirs}", "fresh").status_code == 200
-    assert fresh.get(f"/usage?user={theirs}", "other").status_code == 403
-    answer = fresh.stoa.get(f"/usage?user={theirs}&group_by=model")
-    assert answer.json()["total"] == counted(1, 5, 2, 1)
+    user_id = newest_user_id(fresh)
+    assert fresh.get(f"/usage?user={user_id}", "fresh").status_code == 200
+    assert fresh.get(f"/usage?user={user_id}", "other").status_code == 403
+    answer = fresh.stoa.get(f"/usage?user={user_id}&group_by=model")
+    assert answer.json()["total"] == usage_counts(1, 5, 2, 1)
     assert [scope["scope"] for scope in answer.json()["limits"]] == ["user"]
     assert fresh.stoa.get("/usage?user=999999").status_code == 400
 
@@ -152,26 +159,26 @@ def test_only_who_manages_models_asks_for_another(fresh: Limited):
         "from=0001-01-01",
     ],
 )
-def test_a_wrong_question_is_400(limited: Limited, query: str):
+def test_an_invalid_query_is_400(limited: LimitedServers, query: str):
     answer = limited.get(f"/usage?{query}", "other")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
     assert answer.json()["error"]["details"]["field"] == query.partition("=")[0]
 
 
-def _newest_user(limited: Limited) -> int:
+def newest_user_id(limited: LimitedServers) -> int:
     code = "from shared.accounts.models import User; print(User.objects.order_by('-pk')[0].pk)"
     done = run_manage(limited.stoa.environment, "shell", "-v", "0", "-c", code)
     return int(done.stdout)
 
 
-def sums_in_the_database(environment: dict[str, str]) -> Any:
+def ledger_sums(environment: dict[str, str]) -> Any:
     done = run_manage(environment, "shell", "-v", "0", "-c", _SUMS)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-async def test_d6_with_redis_gone_requests_are_limited_by_each_process_and_streams_go_on(tmp_path: Path):
+async def test_d6_without_redis_each_process_limits_requests_and_streams_continue(tmp_path: Path):
     with (
         tempfile.TemporaryDirectory(prefix="stoa") as folder,
         running_host() as host,
@@ -179,9 +186,9 @@ async def test_d6_with_redis_gone_requests_are_limited_by_each_process_and_strea
     ):
         add_model(tmp_path / "models", "talker", dict(TALKER_CONFIG))
         extra = {"REDIS_URL": store.url}
-        with served_stoa(tmp_path, host.run_dir, tmp_path / "models", load=["talker"], extra=extra) as stoa:
+        with running_server(tmp_path, host.run_dir, tmp_path / "models", load=["talker"], extra=extra) as stoa:
             keys = make_keys(stoa.environment, {"small": {"limits": [20, 5000, 2]}})
-            limited = Limited(stoa, [stoa.url], keys)
+            limited = LimitedServers(stoa, [stoa.url], keys)
             async with limited.client("small") as client:
                 async with client.stream("POST", "/inference/stream", json=LONG | {"max_tokens": 300}) as answer:
                     lines = answer.aiter_lines()
@@ -198,13 +205,13 @@ async def test_d6_with_redis_gone_requests_are_limited_by_each_process_and_strea
             assert "Traceback" not in stoa.log.read_text()
 
 
-async def test_at_sigterm_nothing_of_the_ledger_is_lost_and_places_are_free(tmp_path: Path):
+async def test_sigterm_loses_no_usage_and_frees_concurrency(tmp_path: Path):
     with running_host() as host:
         add_model(tmp_path / "models", "talker", dict(TALKER_CONFIG))
         add_model(tmp_path / "models", "embedder", dict(EMBEDDER_CONFIG))
-        with served_stoa(tmp_path, host.run_dir, tmp_path / "models", load=["talker"]) as stoa:
+        with running_server(tmp_path, host.run_dir, tmp_path / "models", load=["talker"]) as stoa:
             keys = make_keys(stoa.environment, {"small": {"limits": [None, 5000, 2]}})
-            limited = Limited(stoa, [stoa.url], keys)
+            limited = LimitedServers(stoa, [stoa.url], keys)
             async with limited.client("small") as client:
                 sending = client.build_request("POST", "/inference/stream", json=LONG | {"max_tokens": 100})
                 answer = await client.send(sending, stream=True)
@@ -212,13 +219,15 @@ async def test_at_sigterm_nothing_of_the_ledger_is_lost_and_places_are_free(tmp_
                 await anext(lines)
                 os.kill(server_process(stoa).pid, signal.SIGTERM)
                 assert '"done":true' in [line async for line in lines if line][-1]
-            await asyncio.to_thread(server_process_ended, stoa)
-            assert sums_in_the_database(stoa.environment) == (
+            await asyncio.to_thread(wait_for_server_end, stoa)
+            assert ledger_sums(stoa.environment) == (
                 '{"requests": 1, "prompt_tokens": 5, "cached_tokens": 2, "completion_tokens": 100}'
             )
 
 
-async def test_of_a_server_that_is_killed_the_places_come_back(limited: Limited, tmp_path: Path, whole: bool):
+async def test_a_killed_server_frees_its_concurrency_when_its_leases_expire(
+    limited: LimitedServers, tmp_path: Path, whole: bool
+):
     if not whole:
         pytest.skip("takes half a minute: STOA_TEST_WHOLE=1 runs it")
     process, url = start_server(limited.stoa.environment, tmp_path / "killed.log")
@@ -235,6 +244,6 @@ async def test_of_a_server_that_is_killed_the_places_come_back(limited: Limited,
         assert time.monotonic() > began + 15
 
 
-def server_process_ended(stoa: Any) -> None:
+def wait_for_server_end(stoa: Any) -> None:
     with suppress(psutil.NoSuchProcess):
         server_process(stoa).wait(60)

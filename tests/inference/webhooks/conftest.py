@@ -1,4 +1,4 @@
-"""What the tests of webhooks share."""
+"""Fixtures of webhook tests: users, receivers, and announcements on a running server."""
 
 import subprocess
 import sys
@@ -15,16 +15,16 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import ServedStoa
-from tests.inference.webhooks.receivers import Answer, Receiver, receiving
+from tests.inference.running_server import RunningServer
+from tests.inference.webhooks.receivers import Receiver, ResponseWriter, running_receiver
 
-# Announces so many things to a user; two of them have been given up.
+# Announces a number of events to a user; two of the deliveries have failed.
 _ANNOUNCE = """
 import sys
 import django
 django.setup()
 from django.utils import timezone
-from inference.webhooks.models import Attempt, Delivery
+from inference.webhooks.models import Attempt, Delivery, DeliveryState
 from inference.webhooks.services import announce
 from shared.accounts.models import User
 now = timezone.now()
@@ -39,7 +39,7 @@ for delivery in Delivery.objects.filter(endpoint__user=user).order_by("pk")[:2]:
 
 @pytest.fixture
 def user(db: None) -> User:
-    """Somebody who may have webhooks."""
+    """Return a user who may have webhooks."""
     return make_user("owner")
 
 
@@ -50,12 +50,12 @@ def make_user(name: str) -> User:
 
 
 @pytest.fixture
-def receive(settings: Settings) -> Iterator[Callable[[Answer], Receiver]]:
-    """Starts a receiver, to which webhooks may go though it is on this machine."""
+def receive(settings: Settings) -> Iterator[Callable[[ResponseWriter], Receiver]]:
+    """Return a function that starts an allowlisted receiver on this machine."""
     with ExitStack() as running:
 
-        def start(answer: Answer) -> Receiver:
-            receiver = running.enter_context(receiving(answer))
+        def start(answer: ResponseWriter) -> Receiver:
+            receiver = running.enter_context(running_receiver(answer))
             settings.WEBHOOK_ALLOW = settings.WEBHOOK_ALLOW | {receiver.authority}
             return receiver
 
@@ -63,8 +63,8 @@ def receive(settings: Settings) -> Iterator[Callable[[Answer], Receiver]]:
 
 
 @pytest.fixture
-def announce(stoa: ServedStoa) -> Any:
-    """Announces things to the user of a role."""
+def announce(stoa: RunningServer) -> Any:
+    """Return a function that announces events to the user of a role."""
 
     def announce(role: str, count: int) -> None:
         command = [sys.executable, "-c", _ANNOUNCE, f"{role.lower()}@example.com", str(count)]

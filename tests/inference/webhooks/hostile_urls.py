@@ -1,6 +1,6 @@
-"""Row W1: addresses that must lead nowhere. Those of names say what the names are looked up as."""
+"""Row W1: URLs that must never be contacted. Names are listed with the addresses that they resolve to."""
 
-# As they stand, they are no address that a webhook may have.
+# URLs that are refused by their syntax.
 MALFORMED = [
     "",
     "hook",
@@ -39,7 +39,7 @@ MALFORMED = [
     "http://[fe80::1%eth0]/",
     "http://[v1.x]/",
 ]
-# Spellings of addresses of this machine, of private networks, and of clouds' metadata.
+# Spellings of addresses of this machine, private networks and cloud metadata services.
 NOT_PUBLIC = [
     "http://127.0.0.1/",
     "https://127.0.0.1/",
@@ -107,7 +107,7 @@ WRONG_PORTS = [
 ]
 REFUSED_WHEN_GIVEN = MALFORMED + NOT_PUBLIC + INSIDE + WRONG_PORTS
 
-# Decent names with indecent addresses: one bad one among good ones is enough.
+# Public names with private addresses: one private address among public ones is enough.
 NAMES = {
     "http://localtest.example.com/": ["127.0.0.1"],
     "http://127.0.0.1.nip.example/": ["127.0.0.1"],

@@ -1,5 +1,8 @@
-"""Run in a network namespace: webhooks to every hostile address, where listeners wait for them, and to a name that
-leads elsewhere each time it is looked up. Prints what became of them, and at which addresses the listeners were met."""
+"""Script for a network namespace: send webhooks to every hostile URL, with listeners on all addresses.
+
+Also sends to a name that resolves to another address at each lookup. Prints the outcomes and the addresses at which
+listeners were contacted, as JSON.
+"""
 
 import contextlib
 import json
@@ -18,8 +21,8 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.test")
 django.setup()
 
-from inference.webhooks.destinations import LookUp  # noqa: E402 the models need what setup has made
-from inference.webhooks.transport import Network, Parcel  # noqa: E402
+from inference.webhooks.delivery.transport import DeliveryRequest, Transport  # noqa: E402
+from inference.webhooks.destinations import Resolver  # noqa: E402 the models need what setup has made
 from tests.inference.webhooks.hostile_urls import NAMES, REFUSED_WHEN_GIVEN  # noqa: E402
 
 HERE = [
@@ -28,7 +31,7 @@ HERE = [
     "2002:7f00:1::/64",
 ]  # fmt: skip
 PORTS = (80, 443, 22, 25, 6379)
-AT_ONCE = 50
+CONCURRENCY = 50
 REBINDINGS = 1000
 GOOD = {"http://good.example.com/": ["93.184.216.34"]}
 
@@ -44,49 +47,51 @@ def main() -> None:
     met_by_hostile = dict(connections)
     connections.clear()
     rebound = outcomes([f"http://rebinding.example.com/{number}" for number in range(REBINDINGS)], rebinding())
-    told = {
+    report = {
         "arrived": [url for url, failure in failures.items() if not failure],
         "met": met_by_hostile,
         "rebound": Counter(rebound.values()),
         "met_by_rebound": dict(connections),
     }
-    print(json.dumps(told))
+    print(json.dumps(report))
 
 
-def outcomes(urls: list[str], look_up: LookUp) -> dict[str, str]:
-    """How each attempt failed; "" where it arrived."""
-    with Network(allowed=frozenset(), look_up=look_up) as network:
-        ended = []
-        for start in range(0, len(urls), AT_ONCE):
-            some = urls[start : start + AT_ONCE]
+def outcomes(urls: list[str], resolve: Resolver) -> dict[str, str]:
+    """Return the failure of each attempt; "" if it was delivered."""
+    with Transport(allowlist=frozenset(), resolve=resolve) as network:
+        finished = []
+        for start in range(0, len(urls), CONCURRENCY):
+            some = urls[start : start + CONCURRENCY]
             for url in some:
-                network.send(Parcel(delivery_id=1, user_id=1, attempt=1, tries=1, url=url, body="{}", headers=()))
-            ended += [network.finished.get(timeout=60) for _ in some]
-    return {parcel.url: outcome.failure for parcel, outcome in ended}
+                network.send(
+                    DeliveryRequest(delivery_id=1, user_id=1, attempt=1, tries=1, url=url, body="{}", headers=())
+                )
+            finished += [network.outcomes.get(timeout=60) for _ in some]
+    return {request.url: outcome.failure for request, outcome in finished}
 
 
 def named(host: str, port: int) -> "Future[list[str]]":
-    """What our names are known as; others are asked of the system, as without a name server."""
+    """Return a resolver of these names; the system resolves others, without a name server."""
     known = {urlsplit(url).hostname: addresses for url, addresses in (NAMES | GOOD).items()}
     future: Future[list[str]] = Future()
     future.set_result(known[host] if host in known else [address[4][0] for address in socket.getaddrinfo(host, port)])
     return future
 
 
-def rebinding() -> LookUp:
-    """A name that is public the first time, here the second, and so on."""
+def rebinding() -> Resolver:
+    """Return a resolver that alternates between a public and a private address."""
     answers = cycle([["93.184.216.34"], ["127.0.0.1"], ["93.184.216.34", "169.254.169.254"]])
 
-    def look_up(host: str, port: int) -> "Future[list[str]]":
+    def resolve(host: str, port: int) -> "Future[list[str]]":
         future: Future[list[str]] = Future()
         future.set_result(next(answers))
         return future
 
-    return look_up
+    return resolve
 
 
 def listeners() -> list[socket.socket]:
-    """On every address that this network has."""
+    """Return listening sockets on every address of this network."""
     listening = [socket.create_server(("", port)) for port in PORTS]
     with contextlib.suppress(OSError):  # a machine without IPv6
         listening += [socket.create_server(("::", port), family=socket.AF_INET6) for port in PORTS]
@@ -94,7 +99,7 @@ def listeners() -> list[socket.socket]:
 
 
 def listen(listening: list[socket.socket], connections: Counter[str]) -> None:
-    """Takes every connection there is, counts it, and answers 200."""
+    """Accept and count every connection, and answer 200."""
     while True:
         for listener in select.select(listening, [], [])[0]:
             peer, _ = listener.accept()

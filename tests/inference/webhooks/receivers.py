@@ -1,4 +1,4 @@
-"""Real servers that receive webhooks: well-behaved ones, broken ones, and hostile ones."""
+"""Real servers that receive webhooks: well-behaved, broken and hostile."""
 
 import contextlib
 import socket
@@ -10,27 +10,27 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-PATIENCE_S = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Received:
-    """One request as it came; header names in lower case."""
+class ReceivedRequest:
+    """A received request; header names are in lower case."""
 
     line: str
     headers: dict[str, str]
     body: bytes
 
 
-Answer = Callable[["socket.socket", Received], None]
+ResponseWriter = Callable[["socket.socket", ReceivedRequest], None]
 
 
 @dataclass
 class Receiver:
-    """A running server. `connections` counts them all, `received` has every whole request."""
+    """A running server. `connections` counts all, `received` has the complete requests."""
 
     port: int
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
     stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -43,56 +43,56 @@ class Receiver:
         return f"http://{self.authority}/hook"
 
 
-def answering(status: int, headers: str = "", body: bytes = b"thanks") -> Answer:
-    """Whole answers of one kind."""
+def respond_with(status: int, headers: str = "", body: bytes = b"thanks") -> ResponseWriter:
+    """Return a writer of this response."""
 
-    def answer(peer: socket.socket, request: Received) -> None:
+    def answer(peer: socket.socket, request: ReceivedRequest) -> None:
         head = f"HTTP/1.1 {status} As told\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
         peer.sendall(head.encode() + body)
 
     return answer
 
 
-def resetting(peer: socket.socket, request: Received) -> None:
+def reset_connection(peer: socket.socket, request: ReceivedRequest) -> None:
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def dripping(peer: socket.socket, request: Received) -> None:
-    """One byte of its headers a second."""
+def drip_headers(peer: socket.socket, request: ReceivedRequest) -> None:
+    """Send one byte of the headers each second."""
     for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 100:
         peer.sendall(bytes([byte]))
         time.sleep(1)
 
 
-def flooding(peer: socket.socket, request: Received) -> None:
-    """A gibibyte of body, or as much of it as is taken."""
+def flood_body(peer: socket.socket, request: ReceivedRequest) -> None:
+    """Send a body of 1 GiB, or as much as the client reads."""
     peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")
     for _ in range(1024):
         peer.sendall(b"x" * 1024 * 1024)
 
 
-def chattering(peer: socket.socket, request: Received) -> None:
-    """Informational answers without an end."""
+def send_endless_informational(peer: socket.socket, request: ReceivedRequest) -> None:
+    """Send informational responses without end."""
     for _ in range(100_000):
         peer.sendall(b"HTTP/1.1 102 Processing\r\n\r\n" * 100)
 
 
-def boasting(peer: socket.socket, request: Received) -> None:
-    """Headers without an end."""
+def send_endless_headers(peer: socket.socket, request: ReceivedRequest) -> None:
+    """Send headers without end."""
     peer.sendall(b"HTTP/1.1 200 OK\r\n")
     for number in range(1_000_000):
         peer.sendall(b"X-%d: %s\r\n" % (number, b"x" * 1000))
 
 
 @contextlib.contextmanager
-def receiving(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
-    """A server on a port of its own that answers like this."""
+def running_receiver(answer: ResponseWriter, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """Run a server that writes these responses, on a free port."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             receiver.connections += 1
-            self.request.settimeout(PATIENCE_S)
-            with contextlib.suppress(OSError), self.peer() as peer:  # the other side may leave whenever it likes
+            self.request.settimeout(TIMEOUT_SECONDS)
+            with contextlib.suppress(OSError), self.peer() as peer:  # the client may disconnect at any time
                 request = _read(peer)
                 receiver.received.append(request)
                 answer(peer, request)
@@ -117,7 +117,7 @@ def receiving(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Rec
             thread.join()
 
 
-def _read(peer: socket.socket) -> Received:
+def _read(peer: socket.socket) -> ReceivedRequest:
     raw = b""
     while b"\r\n\r\n" not in raw:
         raw += _some(peer)
@@ -126,7 +126,7 @@ def _read(peer: socket.socket) -> Received:
     headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
     while len(body) < int(headers.get("content-length", "0")):
         body += _some(peer)
-    return Received(line, headers, body)
+    return ReceivedRequest(line, headers, body)
 
 
 def _some(peer: socket.socket) -> bytes:

@@ -1,4 +1,4 @@
-"""The operators' pages of webhooks, in a browser where one is installed."""
+"""Admin of webhooks in a browser, where one is installed."""
 
 import subprocess
 import sys
@@ -10,17 +10,17 @@ from playwright.sync_api import Page, expect
 
 from tests.chromium import running_chromium
 from tests.inference.engine.processes import REPOSITORY
-from tests.inference.served import PASSWORD, ServedStoa
+from tests.inference.running_server import PASSWORD, RunningServer
 
 ENDPOINTS, DELIVERIES = (f"/admin/inference_webhooks/{name}/" for name in ("endpoint", "delivery"))
 PUBLIC = "https://93.184.216.34"
 
-# Two deliveries to a user's endpoint: one has been given up.
+# Two deliveries to a user's endpoint: one has failed.
 _FILL = """
 import django
 django.setup()
 from django.utils import timezone
-from inference.webhooks.models import Attempt, Delivery
+from inference.webhooks.models import Attempt, Delivery, DeliveryState
 from inference.webhooks.services import announce
 from shared.accounts.models import User
 now = timezone.now()
@@ -37,18 +37,18 @@ Delivery.objects.filter(pk=given_up.pk).update(state="failed", due_at=None, fini
 
 
 @pytest.fixture
-def filled(stoa: ServedStoa) -> Iterator[str]:
-    """The id of an endpoint with a delivery that waits and one that has been given up."""
+def endpoint_id(stoa: RunningServer) -> Iterator[str]:
+    """Yield the id of an endpoint with a pending and a failed delivery."""
     headers = stoa.headers("STORE_OWNER")
-    made = httpx2.post(f"{stoa.url}/webhooks", json={"url": f"{PUBLIC}/hook"}, headers=headers, timeout=60).json()
+    created = httpx2.post(f"{stoa.url}/webhooks", json={"url": f"{PUBLIC}/hook"}, headers=headers, timeout=60).json()
     subprocess.run([sys.executable, "-c", _FILL], cwd=REPOSITORY, env=stoa.environment, check=True, timeout=100)
-    yield made["id"]
-    httpx2.delete(f"{stoa.url}/webhooks/{made['id']}", headers=headers, timeout=60)
+    yield created["id"]
+    httpx2.delete(f"{stoa.url}/webhooks/{created['id']}", headers=headers, timeout=60)
 
 
 @pytest.fixture
-def page(stoa: ServedStoa) -> Iterator[Page]:
-    """A browser in which the super admin has signed in."""
+def page(stoa: RunningServer) -> Iterator[Page]:
+    """Yield a browser page where the super admin is signed in."""
     with running_chromium() as browser:
         page = browser.new_page(viewport={"width": 1600, "height": 900})
         page.set_default_timeout(60_000)
@@ -60,48 +60,48 @@ def page(stoa: ServedStoa) -> Iterator[Page]:
 
 
 def choose(page: Page, action: str, row: str) -> None:
-    """Tick a row and carry out an action on it."""
+    """Select a row and run an action on it."""
     page.locator("tr", has_text=row).locator("input.action-select").check()
     page.select_option("select[name=action]", action)
     page.locator("button[name=index]").click()
 
 
-def test_an_operator_sees_what_was_given_up_and_sends_it_again(stoa: ServedStoa, page: Page, filled: str):
+def test_an_operator_reads_and_redelivers_a_failed_delivery(stoa: RunningServer, page: Page, endpoint_id: str):
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(stoa.url + DELIVERIES)
-    row = page.locator("tr", has_text="Given up")
+    row = page.locator("tr", has_text="Failed")
     expect(row).to_contain_text("store_owner@example.com")
-    expect(row).to_contain_text("500: The answer was no success")
+    expect(row).to_contain_text("500: Unsuccessful status")
     row.locator("a").first.click()
     expect(page.locator("body")).to_contain_text("batch.complete")
-    expect(page.locator("tr", has_text="The answer was no success")).to_have_count(7)
+    expect(page.locator("tr", has_text="Unsuccessful status")).to_have_count(7)
 
     page.goto(stoa.url + DELIVERIES)
-    choose(page, "redeliver", "Given up")
-    expect(page.get_by_text("To be sent again: 1.")).to_be_visible()
-    expect(page.locator("tr", has_text="Waiting")).to_have_count(2)
+    choose(page, "redeliver", "Failed")
+    expect(page.get_by_text("Queued again: 1.")).to_be_visible()
+    expect(page.locator("tr", has_text="Pending")).to_have_count(2)
     assert faults == []
 
 
-def test_an_operator_disables_an_endpoint_and_what_waits_is_cancelled(stoa: ServedStoa, page: Page, filled: str):
+def test_an_operator_disables_an_endpoint_and_cancels_its_deliveries(stoa: RunningServer, page: Page, endpoint_id: str):
     page.goto(stoa.url + ENDPOINTS)
-    expect(page.locator("tr", has_text=filled)).to_contain_text("Enabled")
-    choose(page, "disable", filled)
+    expect(page.locator("tr", has_text=endpoint_id)).to_contain_text("Enabled")
+    choose(page, "disable", endpoint_id)
 
-    expect(page.locator("tr", has_text=filled)).to_contain_text("An operator")
-    told = httpx2.get(f"{stoa.url}/webhooks/{filled}", headers=stoa.headers("STORE_OWNER"), timeout=60).json()
-    assert (told["enabled"], told["disabled_by"]) == (False, "operator")
+    expect(page.locator("tr", has_text=endpoint_id)).to_contain_text("Operator")
+    endpoint = httpx2.get(f"{stoa.url}/webhooks/{endpoint_id}", headers=stoa.headers("STORE_OWNER"), timeout=60).json()
+    assert (endpoint["enabled"], endpoint["disabled_by"]) == (False, "operator")
     page.goto(stoa.url + DELIVERIES)
     expect(page.locator("tr", has_text="Cancelled")).to_have_count(1)
-    page.goto(f"{stoa.url}{ENDPOINTS}?q={filled}")
-    choose(page, "enable", filled)
-    expect(page.locator("tr", has_text=filled)).to_contain_text("Enabled")
+    page.goto(f"{stoa.url}{ENDPOINTS}?q={endpoint_id}")
+    choose(page, "enable", endpoint_id)
+    expect(page.locator("tr", has_text=endpoint_id)).to_contain_text("Enabled")
 
 
-def test_no_page_shows_a_secret_or_lets_anything_be_written(stoa: ServedStoa, page: Page, filled: str):
+def test_admin_pages_are_read_only_and_show_no_secret(stoa: RunningServer, page: Page, endpoint_id: str):
     page.goto(stoa.url + ENDPOINTS)
-    page.locator("tr", has_text=filled).locator("a").first.click()
+    page.locator("tr", has_text=endpoint_id).locator("a").first.click()
 
     expect(page.locator("body")).to_contain_text(f"{PUBLIC}/hook")
     for text in ("whsec_", "gAAAA"):

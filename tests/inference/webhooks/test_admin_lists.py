@@ -1,4 +1,4 @@
-"""Actions on whole lists of webhooks and deliveries: all that is in them is chosen, not one page."""
+"""Admin actions on all rows of a list, across pages."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ Act = Callable[[str, str], str]
 
 @pytest.fixture
 def act(db: None) -> Act:
-    """Chooses all of a list for an action, and reads the page that follows."""
+    """Return a function that runs an action on all rows of a list and returns the next page."""
     root = create_user(email="root@example.com", name="R", password=None, role=Role.SUPER_ADMIN, now=NOW)
     client = Client()
     client.force_login(root)
@@ -45,7 +45,7 @@ def make_endpoints(user: User, count: int) -> list[Endpoint]:
 
 
 def make_deliveries(endpoints: list[Endpoint], count: int, state: str = "failed") -> None:
-    """In turn of each endpoint."""
+    """Create deliveries, distributed over the endpoints."""
     times = {"finished_at": NOW} if state == "failed" else {"due_at": NOW}
     Delivery.objects.bulk_create(
         Delivery(
@@ -63,7 +63,7 @@ def make_deliveries(endpoints: list[Endpoint], count: int, state: str = "failed"
     )
 
 
-def test_all_of_a_long_list_are_sent_again_in_few_queries(user: User, act: Act):
+def test_many_deliveries_are_redelivered_in_few_queries(user: User, act: Act):
     on, off, *_ = endpoints = make_endpoints(user, 20)
     make_deliveries(endpoints, MANY)
     Endpoint.objects.filter(pk=on.pk).update(url="http://93.184.216.35/new")
@@ -75,9 +75,9 @@ def test_all_of_a_long_list_are_sent_again_in_few_queries(user: User, act: Act):
 
     assert len(queries) < 300
     sent, disabled = MANY - MANY // 20 - 3, MANY // 20
-    assert f"To be sent again: {sent}." in page
+    assert f"Queued again: {sent}." in page
     assert f"enable it first: {disabled}." in page
-    assert "Being sent just now, or gone: 3." in page
+    assert "Being sent, or deleted: 3." in page
     due = Delivery.objects.filter(state="pending")
     assert due.filter(tries=0, finished_at=None, due_at__gte=NOW).count() == sent
     moved = due.filter(url="http://93.184.216.35/new", destination="93.184.216.35:80")
@@ -85,7 +85,7 @@ def test_all_of_a_long_list_are_sent_again_in_few_queries(user: User, act: Act):
     assert off.deliveries.filter(state="failed").count() == disabled
 
 
-def test_all_of_a_long_list_are_disabled_and_enabled_in_few_queries(user: User, act: Act):
+def test_many_endpoints_are_disabled_and_enabled_in_few_queries(user: User, act: Act):
     endpoints = make_endpoints(user, MANY)
     make_deliveries(endpoints, MANY, state="pending")
 
@@ -101,12 +101,12 @@ def test_all_of_a_long_list_are_disabled_and_enabled_in_few_queries(user: User, 
     assert not Endpoint.objects.exclude(is_enabled=True, disabled_by="").exists()
 
 
-def test_more_than_there_is_time_for_are_left_as_they_are(user: User, act: Act, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(admin, "MOST_AT_ONCE", 2)
+def test_an_action_on_too_many_rows_is_refused(user: User, act: Act, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(admin, "MAX_ACTION_ROWS", 2)
     endpoints = make_endpoints(user, 3)
     make_deliveries(endpoints, 3)
 
     for path, action in ((DELIVERIES, "redeliver"), (ENDPOINTS, "disable")):
-        assert "These are more than 2: choose fewer" in act(path, action)
+        assert "Select at most 2 rows" in act(path, action)
     assert set(Delivery.objects.values_list("state", flat=True)) == {"failed"}
     assert not Endpoint.objects.filter(is_enabled=False).exists()

@@ -1,4 +1,4 @@
-"""Row W1: where a webhook may go, and where it may not."""
+"""Row W1: allowed and forbidden destinations of webhooks."""
 
 import contextlib
 import json
@@ -14,43 +14,45 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.config.settings.webhook_receivers import read_webhook_receivers
 from inference.webhooks.destinations import (
-    BadDestination,
     Destination,
+    InvalidDestination,
     is_public,
-    look_up,
     parse_destination,
-    public_addresses,
-    read_allowed,
+    require_public,
+    resolve,
 )
 from tests.inference.webhooks.hostile_urls import NAMES, REFUSED_WHEN_GIVEN
+
+pytestmark = pytest.mark.no_database
 
 NOBODY: frozenset[str] = frozenset()
 UNSHARE = shutil.which("unshare")
 
 
-def test_w1_there_are_enough_of_them():
+def test_w1_there_are_enough_hostile_urls():
     assert len(set(REFUSED_WHEN_GIVEN)) + len(NAMES) > 100
 
 
 @pytest.mark.parametrize("url", REFUSED_WHEN_GIVEN)
-def test_w1_a_hostile_address_is_refused_when_it_is_given(url: str):
-    with pytest.raises(BadDestination) as refusal:
-        parse_destination(url, allowed=NOBODY)
+def test_w1_a_hostile_url_is_refused(url: str):
+    with pytest.raises(InvalidDestination) as refusal:
+        parse_destination(url, allowlist=NOBODY)
 
     assert 10 < len(str(refusal.value)) < 300
     assert str(refusal.value).endswith(".")
 
 
 @pytest.mark.parametrize(("url", "addresses"), NAMES.items())
-def test_w1_a_name_is_refused_for_a_single_address_that_is_not_public(url: str, addresses: list[str]):
-    destination = parse_destination(url, allowed=NOBODY)
+def test_w1_a_name_with_any_private_address_is_refused(url: str, addresses: list[str]):
+    destination = parse_destination(url, allowlist=NOBODY)
 
     if addresses:
-        with pytest.raises(BadDestination, match="not public"):
-            public_addresses(destination, addresses)
+        with pytest.raises(InvalidDestination, match="not public"):
+            require_public(destination, addresses)
     else:
-        assert public_addresses(destination, addresses) == []
+        assert require_public(destination, addresses) == []
 
 
 @pytest.mark.parametrize(
@@ -66,27 +68,27 @@ def test_w1_a_name_is_refused_for_a_single_address_that_is_not_public(url: str, 
         ("https://1.example.com/it's/(a)@home", "1.example.com", 443, "/it's/(a)@home", "1.example.com"),
     ],
 )
-def test_a_decent_address_is_taken_apart(url: str, host: str, port: int, target: str, host_header: str):
-    destination = parse_destination(url, allowed=NOBODY)
+def test_a_valid_url_is_parsed(url: str, host: str, port: int, target: str, host_header: str):
+    destination = parse_destination(url, allowlist=NOBODY)
 
     assert (destination.host, destination.port, destination.target) == (host, port, target)
     assert destination.host_header == host_header
     assert destination.scheme == urlsplit(url).scheme
-    assert not destination.is_exempt
+    assert not destination.is_allowlisted
 
 
-def test_what_is_connected_to_is_what_other_readers_of_addresses_see_too():
+def test_other_parsers_agree_on_the_host():
     for url in ("http://example.com:80/x", "https://hooks.example.com/?a=b", "http://[2606:2800:220:1::1]:443/"):
-        destination = parse_destination(url, allowed=NOBODY)
+        destination = parse_destination(url, allowlist=NOBODY)
         assert urlsplit(url).hostname == destination.host
 
 
 @given(st.text(alphabet="htps:/@[]\\.-#?%:127x0ae \t\uff0e\u3002\u212a", max_size=40).map("http://".__add__))
 @settings(max_examples=2000, deadline=None)
-def test_w1_no_spelling_is_read_in_two_ways(url: str):
+def test_w1_no_url_is_parsed_ambiguously(url: str):
     try:
-        destination = parse_destination(url, allowed=NOBODY)
-    except BadDestination:
+        destination = parse_destination(url, allowlist=NOBODY)
+    except InvalidDestination:
         return
     other = urlsplit(url)
     assert other.hostname is not None
@@ -103,44 +105,44 @@ def as_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "172.32.0.1", "2606:2800:220:1::1", "2a00:1450::1"])
-def test_public_addresses_are_public(address: str):
+def test_public_addresses_are_allowed(address: str):
     assert is_public(ip_address(address))
 
 
-def test_the_operator_can_name_receivers_that_may_be_anywhere():
-    allowed = read_allowed(["Shop:8000", " 127.0.0.1:9000", "[::1]:9000"])
+def test_allowlisted_receivers_may_be_private():
+    allowed = read_webhook_receivers(["Shop:8000", " 127.0.0.1:9000", "[::1]:9000"])
 
-    assert parse_destination("http://shop:8000/hook", allowed=allowed) == Destination(
-        scheme="http", host="shop", port=8000, target="/hook", is_exempt=True
+    assert parse_destination("http://shop:8000/hook", allowlist=allowed) == Destination(
+        scheme="http", host="shop", port=8000, target="/hook", is_allowlisted=True
     )
-    assert public_addresses(parse_destination("http://127.0.0.1:9000", allowed=allowed), ["127.0.0.1"]) == ["127.0.0.1"]
-    assert parse_destination("http://[::1]:9000/", allowed=allowed).authority == "[::1]:9000"
+    assert require_public(parse_destination("http://127.0.0.1:9000", allowlist=allowed), ["127.0.0.1"]) == ["127.0.0.1"]
+    assert parse_destination("http://[::1]:9000/", allowlist=allowed).authority == "[::1]:9000"
 
 
 @pytest.mark.parametrize(
     "url",
     ["http://shop/", "http://shop:8001/", "http://127.0.0.1:8000/", "http://user@shop:8000/", "http://x.shop:8000/"],
 )
-def test_only_exactly_what_the_operator_named_is_exempt(url: str):
-    with pytest.raises(BadDestination):
-        parse_destination(url, allowed=read_allowed(["shop:8000"]))
+def test_only_exactly_what_the_operator_named_is_allowlisted(url: str):
+    with pytest.raises(InvalidDestination):
+        parse_destination(url, allowlist=read_webhook_receivers(["shop:8000"]))
 
 
 @pytest.mark.parametrize("entry", ["shop", "http://shop:8000", "shop:http", "shop:8000/x", "*:80", "shop:70000", ""])
-def test_a_setting_that_names_no_receiver_is_refused_at_start(entry: str):
+def test_an_invalid_allowlist_is_refused_at_startup(entry: str):
     with pytest.raises(ImproperlyConfigured, match="host:port"):
-        read_allowed([entry])
+        read_webhook_receivers([entry])
 
 
-def test_a_host_is_looked_up_with_all_its_addresses():
-    found: Future[list[str]] = look_up("127.0.0.1", 80)
+def test_a_host_is_resolved_to_all_its_addresses():
+    future: Future[list[str]] = resolve("127.0.0.1", 80)
 
-    assert found.result(timeout=60) == ["127.0.0.1"]
+    assert future.result(timeout=60) == ["127.0.0.1"]
 
 
 @pytest.mark.skipif(UNSHARE is None, reason="no unshare on the PATH")
-def test_w1_w2_nothing_that_listens_in_a_private_network_is_ever_met():
-    """In a network of its own, where every one of these addresses has listeners, and so has one that is public."""
+def test_w1_w2_no_listener_in_a_private_network_is_ever_contacted():
+    """Run in a network namespace with listeners on all these addresses and on a public one."""
     command = [str(UNSHARE), "--net", sys.executable, "-m", "tests.inference.webhooks.private_network"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110)
     if done.returncode and "unshare" in done.stderr:

@@ -1,4 +1,4 @@
-"""What is announced to whom, and what endpoints may be."""
+"""Services of webhooks: announcements, endpoints and their limits, and concurrency."""
 
 import threading
 from collections.abc import Callable
@@ -11,74 +11,78 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from inference.webhooks import services
-from inference.webhooks.delivery import settle, take
+from inference.webhooks.deliveries import redeliver
+from inference.webhooks.delivery.outbox import claim_due, record_attempt
+from inference.webhooks.delivery.transport import AttemptOutcome
+from inference.webhooks.encryption import decrypt
 from inference.webhooks.models import Attempt, Delivery, Endpoint
-from inference.webhooks.redelivery import redeliver
-from inference.webhooks.sealing import unseal
-from inference.webhooks.transport import Outcome
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from tests.inference.webhooks.conftest import make_user
-from tests.inference.webhooks.sending import announced, endpoint_at, messages
+from tests.inference.webhooks.outbox_helpers import (
+    announce_event,
+    announce_without_default_endpoint,
+    create_endpoint_at,
+)
 
 NOW = timezone.now()
 PUBLIC = "https://93.184.216.34"
 
 
 def refused(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Status and field of the error."""
+    """Return status and field of the error."""
     with pytest.raises(ApiError) as error:
         work()
     return error.value.problem.status, (error.value.problem.details or {}).get("field")
 
 
 def change(user: User, endpoint: Endpoint, **changes: Any) -> Endpoint:
-    given = {"url": None, "events": None, "is_enabled": None} | changes
-    return services.change_endpoint(user=user, endpoint_id=endpoint.public_id, now=NOW, **given)
+    arguments = {"url": None, "events": None, "is_enabled": None} | changes
+    return services.change_endpoint(user=user, endpoint_id=endpoint.public_id, now=NOW, **arguments)
 
 
 def prepare(user: User, url: str = f"{PUBLIC}/one-off") -> str | None:
-    services.check_one_off(url=url)
-    return services.default_secret(user=user, now=NOW)
+    services.check_webhook_url(url=url)
+    return services.create_default_endpoint(user=user, now=NOW)
 
 
-def test_every_endpoint_that_wants_an_event_is_told_of_it_and_the_one_off_address(user: User):
-    first, _ = endpoint_at(user, f"{PUBLIC}/1")
-    second, _ = endpoint_at(user, f"{PUBLIC}/2")
-    deaf, _ = endpoint_at(user, f"{PUBLIC}/3")
-    off, _ = endpoint_at(user, f"{PUBLIC}/4")
-    endpoint_at(make_user("other"), f"{PUBLIC}/5")
+def test_an_event_is_delivered_to_subscribed_endpoints_and_the_webhook_url(user: User):
+    first, _ = create_endpoint_at(user, f"{PUBLIC}/1")
+    second, _ = create_endpoint_at(user, f"{PUBLIC}/2")
+    deaf, _ = create_endpoint_at(user, f"{PUBLIC}/3")
+    off, _ = create_endpoint_at(user, f"{PUBLIC}/4")
+    create_endpoint_at(make_user("other"), f"{PUBLIC}/5")
     change(user, deaf, events=[])
     change(user, off, is_enabled=False)
     prepare(user)
-    told = announced(user, f"{PUBLIC}/one-off")
+    deliveries = announce_event(user, f"{PUBLIC}/one-off")
 
     default = Endpoint.objects.get(user=user, is_default=True)
-    assert {(delivery.endpoint, delivery.url) for delivery in told} == {
+    assert {(delivery.endpoint, delivery.url) for delivery in deliveries} == {
         (first, f"{PUBLIC}/1"),
         (second, f"{PUBLIC}/2"),
         (default, f"{PUBLIC}/one-off"),
     }
-    assert {delivery.destination for delivery in told} == {"93.184.216.34:443"}
-    assert len({delivery.public_id for delivery in told}) == 3
-    assert len({delivery.body for delivery in told}) == 1
-    assert {delivery.state for delivery in told} == {"pending"}
+    assert {delivery.destination for delivery in deliveries} == {"93.184.216.34:443"}
+    assert len({delivery.public_id for delivery in deliveries}) == 3
+    assert len({delivery.body for delivery in deliveries}) == 1
+    assert {delivery.state for delivery in deliveries} == {"pending"}
 
 
-def test_what_did_not_happen_is_announced_to_nobody(user: User):
-    endpoint_at(user, f"{PUBLIC}/1")
+def test_a_rolled_back_event_creates_no_delivery(user: User):
+    create_endpoint_at(user, f"{PUBLIC}/1")
     with transaction.atomic():
-        assert len(announced(user)) == 1
+        assert len(announce_event(user)) == 1
         transaction.set_rollback(True)
 
     assert Delivery.objects.count() == 0
 
 
-def test_nobody_to_tell_is_nothing_to_write(user: User):
-    assert announced(user) == []
+def test_an_event_without_subscribers_creates_no_delivery(user: User):
+    assert announce_event(user) == []
 
 
-def test_the_default_secret_is_answered_once_and_is_kept_sealed(user: User):
+def test_the_default_secret_is_returned_once_and_stored_encrypted(user: User):
     secret = prepare(user)
 
     assert secret is not None
@@ -86,10 +90,10 @@ def test_the_default_secret_is_answered_once_and_is_kept_sealed(user: User):
     assert prepare(user, f"{PUBLIC}/another") is None
     endpoint = Endpoint.objects.get()
     assert secret.removeprefix("whsec_") not in endpoint.secret
-    assert unseal(endpoint.secret) == secret
+    assert decrypt(endpoint.secret) == secret
 
 
-def test_a_request_that_is_refused_makes_no_secret(user: User):
+def test_a_refused_request_creates_no_secret(user: User):
     with transaction.atomic():
         assert prepare(user) is not None
         transaction.set_rollback(True)
@@ -97,11 +101,11 @@ def test_a_request_that_is_refused_makes_no_secret(user: User):
     assert prepare(user) is not None
 
 
-def test_a_default_endpoint_that_was_deleted_comes_back_with_a_secret_that_is_shown_and_not_before(user: User):
+def test_a_deleted_default_endpoint_is_recreated_with_a_new_secret(user: User):
     prepare(user)
     services.delete_endpoint(user=user, endpoint_id=Endpoint.objects.get().public_id)
 
-    assert messages(user, f"{PUBLIC}/one-off") == []
+    assert announce_without_default_endpoint(user, f"{PUBLIC}/one-off") == []
     assert not Endpoint.objects.exists()
     assert prepare(user) is not None
 
@@ -109,16 +113,16 @@ def test_a_default_endpoint_that_was_deleted_comes_back_with_a_secret_that_is_sh
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1/", "http://[::1]/", "http://localhost/", "gopher://x", "", "x" * 3000]
 )
-def test_w1_an_address_that_leads_inside_is_refused_wherever_it_is_given(user: User, url: str):
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
+def test_w1_a_private_address_is_refused_on_every_route(user: User, url: str):
+    endpoint, _ = create_endpoint_at(user, f"{PUBLIC}/1")
 
     assert refused(lambda: prepare(user, url)) == (400, "webhook_url")
-    assert refused(lambda: endpoint_at(user, url)) == (400, "url")
+    assert refused(lambda: create_endpoint_at(user, url)) == (400, "url")
     assert refused(lambda: change(user, endpoint, url=url)) == (400, "url")
     assert list(Endpoint.objects.values_list("url", flat=True)) == [f"{PUBLIC}/1"]
 
 
-def test_w1_a_name_that_leads_inside_is_refused_when_it_is_given(user: User, settings: Settings):
+def test_w1_a_name_with_a_private_address_is_refused(user: User, settings: Settings):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("socket.getaddrinfo", lambda host, port, **kind: [(2, 1, 6, "", ("10.0.0.1", port))])
         assert refused(lambda: prepare(user, "https://hooks.example.com/")) == (400, "webhook_url")
@@ -126,7 +130,7 @@ def test_w1_a_name_that_leads_inside_is_refused_when_it_is_given(user: User, set
     assert prepare(user, "https://hooks.example.com/") is not None
 
 
-def test_a_name_that_nobody_knows_just_now_is_taken_and_looked_up_when_it_is_sent_to(user: User):
+def test_an_unresolvable_name_is_accepted_and_resolved_at_sending(user: User):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("socket.getaddrinfo", unknown)
         assert prepare(user, "https://hooks.example.com/") is not None
@@ -136,27 +140,27 @@ def unknown(host: str, port: int, **kind: Any) -> Any:
     raise OSError(-3, "Temporary failure in name resolution")
 
 
-def test_there_can_be_no_more_than_twenty(user: User):
-    for number in range(services.MOST_ENDPOINTS):
-        endpoint_at(user, f"{PUBLIC}/{number}")
+def test_a_user_has_at_most_twenty_endpoints(user: User):
+    for number in range(services.MAX_ENDPOINTS_PER_USER):
+        create_endpoint_at(user, f"{PUBLIC}/{number}")
     prepare(user)
 
-    assert refused(lambda: endpoint_at(user, f"{PUBLIC}/more")) == (400, "url")
+    assert refused(lambda: create_endpoint_at(user, f"{PUBLIC}/more")) == (400, "url")
     assert Endpoint.objects.filter(is_default=False).count() == 20
 
 
-def test_an_address_is_there_once(user: User):
-    endpoint_at(user, f"{PUBLIC}/1")
-    other, _ = endpoint_at(user, f"{PUBLIC}/2")
+def test_a_url_is_unique_for_each_user(user: User):
+    create_endpoint_at(user, f"{PUBLIC}/1")
+    other, _ = create_endpoint_at(user, f"{PUBLIC}/2")
 
-    assert refused(lambda: endpoint_at(user, f"{PUBLIC}/1")) == (400, "url")
+    assert refused(lambda: create_endpoint_at(user, f"{PUBLIC}/1")) == (400, "url")
     assert refused(lambda: change(user, other, url=f"{PUBLIC}/1")) == (400, "url")
-    endpoint_at(make_user("other"), f"{PUBLIC}/1")
+    create_endpoint_at(make_user("other"), f"{PUBLIC}/1")
     assert Endpoint.objects.count() == 3
 
 
-def test_another_users_endpoint_is_not_there(user: User):
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
+def test_another_users_endpoint_is_not_found(user: User):
+    endpoint, _ = create_endpoint_at(user, f"{PUBLIC}/1")
     other = make_user("other")
 
     assert refused(lambda: change(other, endpoint, is_enabled=False)) == (404, None)
@@ -166,9 +170,9 @@ def test_another_users_endpoint_is_not_there(user: User):
     assert Endpoint.objects.get().is_enabled
 
 
-def test_disabling_cancels_what_waits_and_enabling_brings_nothing_back_by_itself(user: User):
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
-    (delivery,) = announced(user)
+def test_disabling_cancels_pending_deliveries_and_enabling_restores_none(user: User):
+    endpoint, _ = create_endpoint_at(user, f"{PUBLIC}/1")
+    (delivery,) = announce_event(user)
     change(user, endpoint, is_enabled=False)
     delivery.refresh_from_db()
 
@@ -180,19 +184,19 @@ def test_disabling_cancels_what_waits_and_enabling_brings_nothing_back_by_itself
     assert redeliver(delivery=delivery, now=NOW).state == "pending"
 
 
-def test_what_an_operator_has_disabled_its_owner_cannot_enable(user: User):
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
-    services.disable_endpoint(endpoint=endpoint, by=Endpoint.DisabledBy.OPERATOR, now=NOW)
+def test_an_owner_cannot_enable_what_an_operator_disabled(user: User):
+    endpoint, _ = create_endpoint_at(user, f"{PUBLIC}/1")
+    services.disable_endpoints(endpoints=[endpoint.pk], by=Endpoint.DisabledBy.OPERATOR, now=NOW)
 
     assert refused(lambda: change(user, endpoint, is_enabled=True)) == (400, "enabled")
     services.enable_endpoints(endpoints=[endpoint.pk], now=NOW)
     assert change(user, endpoint, is_enabled=True).is_enabled
 
 
-def test_what_an_operator_has_disabled_its_owner_cannot_delete_and_make_anew(user: User):
+def test_an_owner_cannot_delete_and_recreate_what_an_operator_disabled(user: User):
     prepare(user)
     default = Endpoint.objects.get()
-    services.disable_endpoint(endpoint=default, by=Endpoint.DisabledBy.OPERATOR, now=NOW)
+    services.disable_endpoints(endpoints=[default.pk], by=Endpoint.DisabledBy.OPERATOR, now=NOW)
 
     assert refused(lambda: services.delete_endpoint(user=user, endpoint_id=default.public_id)) == (400, "id")
     services.enable_endpoints(endpoints=[default.pk], now=NOW)
@@ -200,10 +204,10 @@ def test_what_an_operator_has_disabled_its_owner_cannot_delete_and_make_anew(use
     assert not Endpoint.objects.exists()
 
 
-def test_what_is_sent_again_goes_to_the_address_that_its_endpoint_has_now(user: User):
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/old")
-    (own,) = announced(user)
-    (one_off,) = announced(user, f"{PUBLIC}/one-off")[1:]
+def test_a_redelivery_goes_to_the_endpoints_current_url(user: User):
+    endpoint, _ = create_endpoint_at(user, f"{PUBLIC}/old")
+    (own,) = announce_event(user)
+    (one_off,) = announce_event(user, f"{PUBLIC}/one-off")[1:]
     Delivery.objects.update(state="delivered", due_at=None, finished_at=NOW)
     change(user, endpoint, url="https://93.184.216.35/new")
 
@@ -212,34 +216,34 @@ def test_what_is_sent_again_goes_to_the_address_that_its_endpoint_has_now(user: 
     assert redeliver(delivery=one_off, now=NOW).url == f"{PUBLIC}/one-off"
 
 
-def test_a_delivery_that_is_gone_cannot_be_sent_again(user: User):
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
-    (delivery,) = announced(user)
+def test_a_deleted_delivery_cannot_be_redelivered(user: User):
+    endpoint, _ = create_endpoint_at(user, f"{PUBLIC}/1")
+    (delivery,) = announce_event(user)
     services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
 
     assert refused(lambda: redeliver(delivery=delivery, now=NOW)) == (404, None)
 
 
-def test_a_default_endpoint_that_is_disabled_takes_no_one_off_addresses(user: User):
+def test_a_disabled_default_endpoint_refuses_webhook_urls(user: User):
     prepare(user)
-    services.disable_endpoint(endpoint=Endpoint.objects.get(), by=Endpoint.DisabledBy.OPERATOR, now=NOW)
+    services.disable_endpoints(endpoints=[Endpoint.objects.get().pk], by=Endpoint.DisabledBy.OPERATOR, now=NOW)
 
     assert refused(lambda: prepare(user)) == (400, "webhook_url")
-    assert messages(user, f"{PUBLIC}/one-off") == []
+    assert announce_without_default_endpoint(user, f"{PUBLIC}/one-off") == []
 
 
-def test_a_rotation_keeps_the_secret_before_it_for_a_day(user: User):
-    endpoint, old = endpoint_at(user, f"{PUBLIC}/1")
+def test_a_rotation_keeps_the_previous_secret_for_a_day(user: User):
+    endpoint, old = create_endpoint_at(user, f"{PUBLIC}/1")
     new = services.rotate_secret(user=user, endpoint_id=endpoint.public_id, now=NOW).secret
     endpoint.refresh_from_db()
 
     assert new != old
-    assert (unseal(endpoint.secret), unseal(endpoint.previous_secret)) == (new, old)
+    assert (decrypt(endpoint.secret), decrypt(endpoint.previous_secret)) == (new, old)
     assert endpoint.previous_secret_until == NOW + timedelta(hours=24)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_first_one_off_addresses_at_once_one_shows_the_secret():
+def test_concurrent_first_webhook_urls_return_the_secret_once():
     user, secrets = make_user("owner"), []
 
     def ask(number: int) -> None:
@@ -252,25 +256,25 @@ def test_of_many_first_one_off_addresses_at_once_one_shows_the_secret():
 
     shown = [secret for secret in secrets if secret]
     assert len(secrets) == 8
-    assert shown == [unseal(Endpoint.objects.get().secret)]
+    assert shown == [decrypt(Endpoint.objects.get().secret)]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_new_endpoints_at_once_no_more_are_made_than_there_may_be():
+def test_concurrent_creations_respect_the_endpoint_limit():
     user = make_user("owner")
-    for number in range(services.MOST_ENDPOINTS - 2):
-        endpoint_at(user, f"{PUBLIC}/{number}")
+    for number in range(services.MAX_ENDPOINTS_PER_USER - 2):
+        create_endpoint_at(user, f"{PUBLIC}/{number}")
 
     def make(number: int) -> None:
         try:
-            endpoint_at(user, f"{PUBLIC}/new/{number}")
+            create_endpoint_at(user, f"{PUBLIC}/new/{number}")
         except ApiError:
             pass
         finally:
             connection.close()
 
     at_once([lambda number=number: make(number) for number in range(8)])
-    assert Endpoint.objects.count() == services.MOST_ENDPOINTS
+    assert Endpoint.objects.count() == services.MAX_ENDPOINTS_PER_USER
 
 
 def at_once(work: list[Callable[[], None]]) -> None:
@@ -282,7 +286,7 @@ def at_once(work: list[Callable[[], None]]) -> None:
 
 
 def beside(work: Callable[[], object], other: Callable[[], None]) -> list[BaseException]:
-    """Does `other` in a thread while what `work` has done is not committed; it may wait for that. What it raised."""
+    """Run `other` in a thread while `work` is uncommitted, and return what `other` raised."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -304,23 +308,23 @@ def beside(work: Callable[[], object], other: Callable[[], None]) -> list[BaseEx
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("url", [None, f"{PUBLIC}/one-off"])
-def test_an_endpoint_that_is_deleted_just_now_undoes_nothing_of_what_is_told(url: str | None):
+def test_a_concurrent_deletion_does_not_roll_back_an_announcement(url: str | None):
     user = make_user("owner")
-    endpoint = to_be_told(user, url)
+    endpoint = create_target(user, url)
 
     def delete() -> None:
         services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
 
-    assert beside(lambda: messages(user, url), delete) == []
+    assert beside(lambda: announce_without_default_endpoint(user, url), delete) == []
     assert not Endpoint.objects.exists()
     assert not Delivery.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("url", [None, f"{PUBLIC}/one-off"])
-def test_what_happens_while_an_endpoint_is_deleted_is_not_told_to_it_and_undone_by_nothing(url: str | None):
+def test_an_event_during_a_deletion_skips_the_deleted_endpoint(url: str | None):
     user = make_user("owner")
-    endpoint = to_be_told(user, url)
+    endpoint = create_target(user, url)
 
     def delete() -> None:
         services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
@@ -333,24 +337,24 @@ def test_what_happens_while_an_endpoint_is_deleted_is_not_told_to_it_and_undone_
     assert not Delivery.objects.exists()
 
 
-def to_be_told(user: User, url: str | None) -> Endpoint:
-    """An endpoint of the user's, or the default one where they have given an address with a request."""
+def create_target(user: User, url: str | None) -> Endpoint:
+    """Create an endpoint of the user, or the default one."""
     if url is None:
-        return endpoint_at(user, f"{PUBLIC}/1")[0]
+        return create_endpoint_at(user, f"{PUBLIC}/1")[0]
     prepare(user, url)
     return Endpoint.objects.get()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_endpoint_can_be_deleted_while_an_attempt_is_written_down():
+def test_an_endpoint_can_be_deleted_while_an_attempt_is_recorded():
     user = make_user("owner")
-    endpoint, _ = endpoint_at(user, f"{PUBLIC}/1")
-    announced(user)
-    (parcel,) = take(limit=1, now=timezone.now())
-    failed = Outcome(started_at=NOW, duration_ms=5, status=500, failure="status")
+    endpoint, _ = create_endpoint_at(user, f"{PUBLIC}/1")
+    announce_event(user)
+    (request,) = claim_due(limit=1, now=timezone.now())
+    failed = AttemptOutcome(started_at=NOW, duration_ms=5, status=500, failure="status")
 
     def delete() -> None:
         services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
 
-    assert beside(lambda: settle(parcel=parcel, outcome=failed, now=timezone.now()), delete) == []
+    assert beside(lambda: record_attempt(request=request, outcome=failed, now=timezone.now()), delete) == []
     assert not Attempt.objects.exists()

@@ -5,12 +5,12 @@ import re
 from django.core import mail
 from django.core.mail import EmailMessage
 
-from shared.accounts.letters import postbox
+from shared.accounts.email.outbox import email_outbox
 
 
 def letters() -> list[EmailMessage]:
     """All that were sent so far."""
-    postbox.wait_until_empty(timeout_s=30)
+    email_outbox.flush(timeout_s=30)
     return mail.outbox
 
 

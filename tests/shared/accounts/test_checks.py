@@ -10,7 +10,9 @@ from django.conf import settings as configured
 from django.core.checks import run_checks
 from pytest_django import Settings
 
-from shared.accounts.checks import check_jwt_key
+from shared.accounts.apps import check_jwt_key
+
+pytestmark = pytest.mark.no_database
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 WEAK = [

@@ -15,12 +15,12 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from shared.accounts import letters as letters_module
 from shared.accounts import passwords, recovery
-from shared.accounts.letters import Postbox
-from shared.accounts.links import BadLink, Purpose, link_token, read_link_token
+from shared.accounts.email import outbox
+from shared.accounts.email.links import InvalidLink, LinkPurpose, create_link_token, verify_link_token
+from shared.accounts.email.outbox import EmailOutbox
 from shared.accounts.models import User
-from shared.accounts.recovery import hash_new_password, make_staff
+from shared.accounts.recovery import create_or_promote_staff, hash_new_password
 from shared.accounts.roles import Role
 from shared.accounts.services import change_user, create_api_key, deactivate_user, sign_in
 from shared.api.errors import ApiError, ValidationFailed
@@ -40,7 +40,7 @@ def post(path: str, body: dict[str, Any], address: str = ADDRESS, token: str | N
 
 
 def reset_token(user: User) -> str:
-    return link_token(user, Purpose.RESET_PASSWORD, now=timezone.now())
+    return create_link_token(user, LinkPurpose.RESET_PASSWORD, now=timezone.now())
 
 
 class TestForgottenPassword:
@@ -88,10 +88,10 @@ class TestForgottenPassword:
 
     def test_a_link_ends_after_an_hour(self, user: User) -> None:
         now = timezone.now()
-        token = link_token(user, Purpose.RESET_PASSWORD, now=now - timedelta(minutes=59))
-        assert read_link_token(token, Purpose.RESET_PASSWORD, now=now).user_id == user.pk
-        with pytest.raises(BadLink):
-            read_link_token(token, Purpose.RESET_PASSWORD, now=now + timedelta(minutes=2))
+        token = create_link_token(user, LinkPurpose.RESET_PASSWORD, now=now - timedelta(minutes=59))
+        assert verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now).user_id == user.pk
+        with pytest.raises(InvalidLink):
+            verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now + timedelta(minutes=2))
 
     def test_a_link_ends_with_a_new_email_a_deactivation_or_another_new_password(self, user: User) -> None:
         tokens = [reset_token(user)]
@@ -103,7 +103,7 @@ class TestForgottenPassword:
             assert post("reset-password", {"token": token, "password": NEW_PASSWORD}).status_code == 422
 
     def test_a_link_for_one_purpose_is_none_for_another(self, user: User) -> None:
-        verify = link_token(user, Purpose.VERIFY_EMAIL, now=timezone.now())
+        verify = create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=timezone.now())
         assert post("reset-password", {"token": verify, "password": NEW_PASSWORD}).status_code == 422
         assert post("verify-email", {"token": reset_token(user)}).status_code == 422
 
@@ -178,7 +178,7 @@ class TestVerification:
         assert letters() == []  # this test's own transaction never ends
 
     def test_a_new_email_is_to_be_confirmed_anew(self, user: User) -> None:
-        token = link_token(user, Purpose.VERIFY_EMAIL, now=timezone.now())
+        token = create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=timezone.now())
         assert post("verify-email", {"token": token}).status_code == 200
         user.refresh_from_db()
         change_user(user=user, name="Ada", email="new@example.com", role=Role.CUSTOMER, is_active=True)
@@ -246,7 +246,7 @@ class TestPostbox:
     def test_a_letter_that_fails_is_told_and_the_next_one_goes_out(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        box, sent = Postbox(), []
+        box, sent = EmailOutbox(), []
         outcomes = iter([smtplib.SMTPServerDisconnected("secret words"), None])
 
         def send(message: EmailMessage) -> None:
@@ -256,21 +256,21 @@ class TestPostbox:
 
         monkeypatch.setattr(EmailMessage, "send", send)
         for subject in ("one", "two"):
-            box.post(EmailMessage(subject=subject, to=["private@example.com"]))
-        box.wait_until_empty(timeout_s=30)
+            box.send(EmailMessage(subject=subject, to=["private@example.com"]))
+        box.flush(timeout_s=30)
         assert sent == ["two"]
         assert "letter_lost" in caplog.text
         assert "private@example.com" not in caplog.text
         assert "secret words" not in caplog.text
 
     def test_more_letters_than_may_wait_are_lost_and_nobody_is_held_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(letters_module, "MOST_WAITING", 2)
-        box, sent, go_on = Postbox(), [], threading.Event()
+        monkeypatch.setattr(outbox, "MAX_QUEUED_EMAILS", 2)
+        box, sent, go_on = EmailOutbox(), [], threading.Event()
         monkeypatch.setattr(EmailMessage, "send", lambda message: sent.extend([message.subject] * go_on.wait(30)))
         for number in range(5):
-            box.post(EmailMessage(subject=str(number)))
+            box.send(EmailMessage(subject=str(number)))
         go_on.set()
-        box.wait_until_empty(timeout_s=30)
+        box.flush(timeout_s=30)
         assert sent == ["0", "1"]
 
 
@@ -280,14 +280,14 @@ def hashed() -> str:
 
 class TestMakingStaff:
     def test_a_newcomer_is_staff_and_confirmed(self) -> None:
-        user = make_staff(email="Bob@Example.com", name="Bob", password_hash=hashed(), now=timezone.now())
+        user = create_or_promote_staff(email="Bob@Example.com", name="Bob", password_hash=hashed(), now=timezone.now())
         user.refresh_from_db()
         assert (user.email, user.role, user.email_verified_at is not None) == ("bob@example.com", Role.STAFF, True)
         assert sign_in(email=user.email, password=NEW_PASSWORD, address=ADDRESS, now=timezone.now())
 
     def test_a_customer_becomes_staff_and_signs_in_anew(self, user: User) -> None:
         pair = signed_in(user)
-        made = make_staff(email=user.email, name="ignored", password_hash=hashed(), now=timezone.now())
+        made = create_or_promote_staff(email=user.email, name="ignored", password_hash=hashed(), now=timezone.now())
         assert (made.pk, made.role, made.name) == (user.pk, Role.STAFF, "Ada")
         assert not is_accepted(pair.access)
 
@@ -296,7 +296,7 @@ class TestMakingStaff:
         user = make_user(role)
         pair = signed_in(user)
         with pytest.raises(ApiError) as caught:
-            make_staff(email=user.email, name="A", password_hash=hashed(), now=timezone.now())
+            create_or_promote_staff(email=user.email, name="A", password_hash=hashed(), now=timezone.now())
         assert caught.value.problem.status == 409
         assert is_accepted(pair.access)
 

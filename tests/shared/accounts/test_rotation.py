@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from shared.accounts.links import BadLink, Purpose, link_token, read_link_token
+from shared.accounts.email.links import InvalidLink, LinkPurpose, create_link_token, verify_link_token
 from shared.accounts.models import User
 from shared.accounts.services import refresh_tokens
 from shared.accounts.tokens import InvalidToken, TokenKind, decode
@@ -61,13 +61,13 @@ def test_a_token_of_a_key_that_nobody_knows_is_refused_whatever_the_keys_of_befo
 
 def test_links_in_letters_outlive_a_change_of_the_secret_key(user: User, settings: Settings) -> None:
     now, before = timezone.now(), configured.SECRET_KEY
-    token = link_token(user, Purpose.RESET_PASSWORD, now=now)
+    token = create_link_token(user, LinkPurpose.RESET_PASSWORD, now=now)
     settings.SECRET_KEY = new_key()
 
-    with pytest.raises(BadLink):
-        read_link_token(token, Purpose.RESET_PASSWORD, now=now)
+    with pytest.raises(InvalidLink):
+        verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now)
     settings.SECRET_KEY_FALLBACKS = [before]
-    assert read_link_token(token, Purpose.RESET_PASSWORD, now=now).user_id == user.pk
+    assert verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now).user_id == user.pk
 
 
 def test_who_is_in_the_admin_stays_there_when_the_secret_key_changes(admin_user: User, settings: Settings) -> None:

@@ -115,7 +115,7 @@ def test_a_right_pair_costs_one_hash_too(hashes: type[CountingHasher], db: None)
 def test_a_hash_of_older_settings_is_renewed_and_ends_no_token(user: User, settings: Settings) -> None:
     pair = signed_in(user)
     assert user.password.startswith("md5$")
-    settings.PASSWORD_HASHERS = ["shared.accounts.passwords.OneCoreArgon2", *settings.PASSWORD_HASHERS]
+    settings.PASSWORD_HASHERS = ["shared.accounts.passwords.SingleCoreArgon2PasswordHasher", *settings.PASSWORD_HASHERS]
     assert is_accepted(signed_in(user).access)
     assert User.objects.get(pk=user.pk).password.startswith("argon2$argon2id$v=19$m=19456,t=2,p=1$")
     assert is_accepted(pair.access)
@@ -176,8 +176,8 @@ def test_a7_no_more_is_hashed_at_once_than_there_are_cores_and_other_routes_stay
 ) -> None:
     pair = signed_in(make_user())
     settings.LOGIN_LIMIT = 1000
-    monkeypatch.setattr("shared.accounts.passwords._cores", threading.BoundedSemaphore(2))
-    monkeypatch.setattr("shared.accounts.passwords._places", threading.BoundedSemaphore(30))
+    monkeypatch.setattr("shared.accounts.passwords._hash_slots", threading.BoundedSemaphore(2))
+    monkeypatch.setattr("shared.accounts.passwords._request_slots", threading.BoundedSemaphore(30))
     hashes.total = hashes.most = 0
     hashes.slowly = staticmethod(lambda: time.sleep(0.05))
 
@@ -202,9 +202,9 @@ def test_a7_no_more_is_hashed_at_once_than_there_are_cores_and_other_routes_stay
 @pytest.mark.django_db
 def test_a7_who_waits_too_long_for_a_core_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
-    monkeypatch.setattr("shared.accounts.passwords._cores", threading.BoundedSemaphore(1))
-    monkeypatch.setattr("shared.accounts.passwords.LONGEST_WAIT_S", 0.05)
-    with passwords._one_core():
+    monkeypatch.setattr("shared.accounts.passwords._hash_slots", threading.BoundedSemaphore(1))
+    monkeypatch.setattr("shared.accounts.passwords.MAX_WAIT_SECONDS", 0.05)
+    with passwords._hash_slot():
         answer = post(user.email, PASSWORD)
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
@@ -216,8 +216,8 @@ def test_a7_where_too_many_wait_already_the_next_is_told_to_come_back_at_once(
 ) -> None:
     user = make_user()
     hashes.total = 0
-    monkeypatch.setattr("shared.accounts.passwords._places", threading.BoundedSemaphore(1))
-    with passwords._one_core():
+    monkeypatch.setattr("shared.accounts.passwords._request_slots", threading.BoundedSemaphore(1))
+    with passwords._hash_slot():
         assert post(user.email, PASSWORD).status_code == 503
     assert hashes.total == 0
     assert post(user.email, PASSWORD).status_code == 200

@@ -4,6 +4,8 @@ import pytest
 from django.urls import URLPattern, path
 from django.views import View
 
+pytestmark = pytest.mark.no_database
+
 IDS = path("things/<id:pk>", View.as_view())
 
 

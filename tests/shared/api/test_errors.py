@@ -8,8 +8,8 @@ from django.test import AsyncClient, Client
 from pytest_django import Settings
 
 from shared.api.errors import ApiError, Problem, ValidationFailed
-from shared.api.exceptions import validation_problem
-from shared.api.middleware import is_passing_database_error
+from shared.api.exception_handler import validation_problem
+from shared.api.middleware.errors import is_transient_database_error
 from shared.observability.metrics import render
 from tests.shared.observability.scraped import Scrape, grown
 
@@ -105,8 +105,8 @@ def test_a_missing_table_is_not_taken_for_a_busy_database(client: Client) -> Non
 
 
 def test_only_passing_database_errors_are_passing() -> None:
-    assert is_passing_database_error(OperationalError("the connection is closed"))
-    assert not is_passing_database_error(ValueError("database is locked"))
+    assert is_transient_database_error(OperationalError("the connection is closed"))
+    assert not is_transient_database_error(ValueError("database is locked"))
 
 
 def test_validation_errors_are_named_by_field_with_dotted_paths(client: Client) -> None:
@@ -128,6 +128,6 @@ def test_each_project_has_its_own_status_for_validation(settings: Settings) -> N
 
 
 def test_a_status_without_a_name_takes_that_of_its_class() -> None:
-    assert Problem.of_status(418).code == "invalid_request"
-    assert Problem.of_status(507).code == "internal_error"
+    assert Problem.from_status(418).code == "invalid_request"
+    assert Problem.from_status(507).code == "internal_error"
     assert ApiError(503, "Later.").problem.code == "unavailable"

@@ -20,9 +20,9 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from shared.audit.export import ROWS_AT_ONCE
-from shared.audit.models import AppendOnly, AuditEntry
-from shared.audit.services import record
-from shared.audit.triggers import TABLE, check_triggers, make_triggers, missing_triggers, trigger_names
+from shared.audit.models import AppendOnlyError, AuditEntry
+from shared.audit.services import record_audit_entry
+from shared.audit.triggers import TABLE, check_triggers, create_triggers, missing_triggers, trigger_names
 from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +43,7 @@ def site(admin: User) -> Client:
 
 
 def entry(actor: User | None = None, target_id: int = 7, **details: Any) -> AuditEntry:
-    return record(
+    return record_audit_entry(
         action="moderation.accepted", actor=actor, target_type="Review", target_id=target_id, details=details, now=NOON
     )
 
@@ -74,7 +74,7 @@ ATTEMPTS: dict[str, Callable[[AuditEntry], Any]] = {
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_code_does_not_change_an_entry(attempt: str):
     made = entry()
-    with pytest.raises(AppendOnly):
+    with pytest.raises(AppendOnlyError):
         ATTEMPTS[attempt](made)
 
     assert AuditEntry.objects.get().action == "moderation.accepted"
@@ -123,15 +123,15 @@ def test_a_missing_trigger_is_told_and_made_anew_by_migrating(place: int):
     assert missing_triggers() == [name]
     (warning,) = check_triggers(None, databases=["default"])
     assert (warning.id, name in warning.msg) == ("audit.W001", True)
-    make_triggers()
-    make_triggers()
+    create_triggers()
+    create_triggers()
     assert missing_triggers() == []
 
 
 def test_before_its_table_is_there_nothing_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connection.introspection, "table_names", lambda: [MigrationRecorder.Migration._meta.db_table])
 
-    make_triggers()
+    create_triggers()
     assert missing_triggers() == []
 
 
@@ -156,7 +156,9 @@ def test_super_admins_read_it_and_write_nothing(site: Client, admin: User):
 @pytest.mark.parametrize("term", ["4711", "Admin@example.com ", "moderation.accepted"])
 def test_an_entry_is_found_by_what_it_was_done_to_by_whom_and_by_the_action(site: Client, admin: User, term: str):
     entry(admin, target_id=4711)
-    record(action="moderation.undone", actor=None, target_type="Review", target_id=4712, details={}, now=NOON)
+    record_audit_entry(
+        action="moderation.undone", actor=None, target_type="Review", target_id=4712, details={}, now=NOON
+    )
 
     page = site.get(LIST, {"q": term}).content.decode()
     assert "4711" in page

@@ -16,7 +16,7 @@ from celery import Celery
 from django.core.exceptions import ImproperlyConfigured
 
 from shared.observability.logging import configure_logging, logging_config
-from shared.observability.request_id import bound_request_id
+from shared.observability.request_id import bind_request_id
 
 CANARY = "canary"
 HOSTILE = 'a\r\n{"event": "forged"}\x1b[31m\x85b\u2028c\x00'
@@ -43,7 +43,7 @@ def logged(root: logging.Logger, form: str, level: str = "INFO") -> io.StringIO:
 
 def test_a_line_is_one_json_object_with_the_request_id(root: logging.Logger):
     written = logged(root, "json")
-    with bound_request_id("mine"):
+    with bind_request_id("mine"):
         structlog.get_logger("stoa.test").info("thing_done", count=3)
     line = json.loads(written.getvalue())
     assert (line["event"], line["count"], line["request_id"]) == ("thing_done", 3, "mine")

@@ -12,7 +12,7 @@ import pytest
 
 from shared.observability import metrics_store
 from shared.observability.metrics import Counter, Gauge, Histogram, render
-from shared.observability.metrics_store import Store
+from shared.observability.metrics_store import MetricsStore
 
 # A process that counts what it is told to, and answers with what it reads.
 COUNTING = """
@@ -101,7 +101,7 @@ def test_a_forked_process_counts_for_itself(start: Callable[[], Counting]) -> No
 
 
 def test_what_was_counted_before_is_shared_as_well(start: Callable[[], Counting], tmp_path: Path) -> None:
-    other, store = start(), Store()
+    other, store = start(), MetricsStore()
     other.add('{"a": 1}')
     store.add(("a", 2.0))
     assert store.read() == {"a": 2}
@@ -112,7 +112,7 @@ def test_what_was_counted_before_is_shared_as_well(start: Callable[[], Counting]
 
 def test_a_folder_that_cannot_be_written_leaves_the_process_counting_alone(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    store = Store()
+    store = MetricsStore()
     store.share(tmp_path / "file" / "folder")
     store.add(("a", 1.0))
     assert store.read() == {"a": 1}
@@ -127,7 +127,7 @@ def test_a_broken_file_of_another_process_is_passed_over(start: Callable[[], Cou
 
 def test_a_file_is_on_the_disk_in_whole_and_never_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_store, "FILE_BYTES", 65536)
-    store = Store()
+    store = MetricsStore()
     store.share(tmp_path)
     for number in range(2000):
         store.add((f"key number {number}", 1.0))

@@ -7,10 +7,10 @@ from django.test import RequestFactory
 
 from shared.observability.request_id import (
     RequestIdMiddleware,
-    bound_request_id,
+    bind_request_id,
     current_request_id,
+    is_valid_request_id,
     new_request_id,
-    sane,
 )
 
 
@@ -32,7 +32,7 @@ def answer(request: pytest.FixtureRequest):
 
 def test_the_view_and_the_client_see_the_same_id(answer):
     response = answer(RequestFactory().get("/"))
-    assert sane(response.content.decode())
+    assert is_valid_request_id(response.content.decode())
     assert response["X-Request-Id"] == response.content.decode()
     assert current_request_id() == ""
 
@@ -47,7 +47,7 @@ def test_an_id_with_a_line_break_is_not(answer):
 
 
 def test_the_id_that_the_wrapper_has_bound_is_kept(answer):
-    with bound_request_id("outer"):
+    with bind_request_id("outer"):
         response = answer(RequestFactory().get("/", headers={"X-Request-Id": "inner"}))
     assert response["X-Request-Id"] == "outer"
 
@@ -55,4 +55,4 @@ def test_the_id_that_the_wrapper_has_bound_is_kept(answer):
 def test_new_ids_are_sane_and_differ():
     made = {new_request_id() for _ in range(1000)}
     assert len(made) == 1000
-    assert all(sane(request_id) and request_id.startswith("req_") for request_id in made)
+    assert all(is_valid_request_id(request_id) and request_id.startswith("req_") for request_id in made)

@@ -14,6 +14,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.services import ignore_on_postgresql as pytest_ignore_collect  # noqa: F401  not about the database
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 

@@ -1,7 +1,7 @@
 """A small application behind the door, for tests to run as a server: `SERVED='{...}' python -m ...`.
 
 SERVED has `settings`, the arguments of `serve`, and `head_timeout_s`, `body_timeout_s`, `not_reading_s`,
-`ping_every_s`, `most_sockets` and `most_connections`.
+`ping_every_s`, `most_sockets` and `max_connections`.
 """
 
 import asyncio
@@ -15,8 +15,9 @@ from typing import Any
 from django.conf import settings
 
 from shared.observability.logging import configure_logging, logging_config
-from shared.serving import bodies, http, websockets
-from shared.serving.server import serve
+from shared.serving.asgi import bodies
+from shared.serving.server import http_protocol, websocket_protocol
+from shared.serving.server.uvicorn_server import serve
 
 left: list[str] = []
 urlpatterns: list[Any] = []  # every path is `other` in the metrics
@@ -157,17 +158,17 @@ def configure(given: dict[str, Any]) -> None:
             "PROJECT": "served",
             "VERSION": "0",
             "TRACING": False,
-            "SERVER_ROUNDS": {},
+            "SERVER_PERIODIC_TASKS": {},
             "METRICS_DIR": Path(os.environ.get("STOA_METRICS_DIR", tempfile.gettempdir())) / "stoa-served",
         }
         | given.get("settings", {})
     )
-    http.HEAD_TIMEOUT_S = given.get("head_timeout_s", http.HEAD_TIMEOUT_S)
-    http.MOST_CONNECTIONS = given.get("most_connections", http.MOST_CONNECTIONS)
-    http.NOT_READING_S = given.get("not_reading_s", http.NOT_READING_S)
-    bodies.READ_TIMEOUT_S = given.get("body_timeout_s", bodies.READ_TIMEOUT_S)
-    websockets.NOT_READING_S = given.get("not_reading_s", websockets.NOT_READING_S)
-    websockets.PING_EVERY_S = given.get("ping_every_s", websockets.PING_EVERY_S)
+    http_protocol.HEAD_TIMEOUT_SECONDS = given.get("head_timeout_s", http_protocol.HEAD_TIMEOUT_SECONDS)
+    http_protocol.MAX_CONNECTIONS = given.get("max_connections", http_protocol.MAX_CONNECTIONS)
+    http_protocol.WRITE_STALL_SECONDS = given.get("not_reading_s", http_protocol.WRITE_STALL_SECONDS)
+    bodies.READ_TIMEOUT_SECONDS = given.get("body_timeout_s", bodies.READ_TIMEOUT_SECONDS)
+    websocket_protocol.WRITE_STALL_SECONDS = given.get("not_reading_s", websocket_protocol.WRITE_STALL_SECONDS)
+    websocket_protocol.PING_INTERVAL_SECONDS = given.get("ping_every_s", websocket_protocol.PING_INTERVAL_SECONDS)
     configure_logging(logging_config(level="DEBUG", form="json"))
 
 

@@ -3,10 +3,10 @@
 import json
 import os
 
-from shared.serving.asgi import wrap
-from shared.serving.sockets import Sockets
+from shared.serving.asgi.websockets import WebSockets
+from shared.serving.asgi.wrapper import wrap
 from tests.shared.serving.served import configure, project, socket
 
 given = json.loads(os.environ["SERVED"])
 configure(given)
-application = wrap(project, sockets=Sockets({"/socket": socket}, most=given.get("most_sockets", 50)))
+application = wrap(project, websockets=WebSockets({"/socket": socket}, max_open=given.get("most_sockets", 50)))

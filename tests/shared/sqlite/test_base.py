@@ -11,7 +11,7 @@ from django.db import Error, OperationalError, connection, transaction
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
 from shared.accounts.models import User
-from shared.sqlite.base import without_waiting
+from shared.sqlite.base import fail_if_locked
 from tests.shared.accounts.conftest import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,7 +72,7 @@ def test_d2_who_waits_too_long_is_told(held_lock: threading.Event, monkeypatch: 
 def test_d2_who_does_not_wait_is_told_at_once(held_lock: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 60)
     started = time.monotonic()
-    with pytest.raises(OperationalError, match="database is locked"), without_waiting(), transaction.atomic():
+    with pytest.raises(OperationalError, match="database is locked"), fail_if_locked(), transaction.atomic():
         pass
     assert time.monotonic() - started < 30
     threading.Timer(0.3, held_lock.set).start()
@@ -105,7 +105,7 @@ def test_d2_who_waits_comes_to_his_turn_in_the_order_in_which_all_came(held_lock
 
 @pytest.fixture
 def waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.sqlite.base.SHORT_S", 60.0)
+    monkeypatch.setattr("shared.sqlite.base.MAX_YIELD_SECONDS", 60.0)
 
 
 def test_d2_others_stand_aside_for_a_short_transaction(waits_for_long: None, held_lock: threading.Event) -> None:

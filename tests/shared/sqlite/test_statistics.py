@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from shared.sqlite import holding, statistics
+from shared.sqlite import persistent_connections, statistics
 from shared.sqlite.tasks import refresh_statistics
 
 # Who has not looked takes two columns of an index for better than a part of one.
@@ -38,16 +38,16 @@ def test_c5_it_takes_the_index_that_finds_few_rows(path: Path):
     assert "by_status" in plan(path)
 
     with closing(sqlite3.connect(path)) as database:
-        statistics.look(database.execute)
+        statistics.analyze(database.execute)
 
     assert "by_code" in plan(path)
 
 
 def test_a_server_has_it_look_when_it_starts(path: Path, monkeypatch: pytest.MonkeyPatch):
     held = list[sqlite3.Connection]()
-    monkeypatch.setattr(holding, "_held", held)
+    monkeypatch.setattr(persistent_connections, "_connections", held)
 
-    holding.hold_open({"default": {"ENGINE": "shared.sqlite", "NAME": str(path)}})
+    persistent_connections.keep_connections_open({"default": {"ENGINE": "shared.sqlite", "NAME": str(path)}})
 
     assert "by_code" in plan(path)
     for one in held:
@@ -56,11 +56,11 @@ def test_a_server_has_it_look_when_it_starts(path: Path, monkeypatch: pytest.Mon
 
 def test_a_server_starts_also_while_somebody_writes(path: Path, monkeypatch: pytest.MonkeyPatch):
     held = list[sqlite3.Connection]()
-    monkeypatch.setattr(holding, "_held", held)
+    monkeypatch.setattr(persistent_connections, "_connections", held)
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA journal_mode = WAL")
         other.execute("BEGIN IMMEDIATE")
-        holding.hold_open({"default": {"ENGINE": "shared.sqlite", "NAME": str(path)}})
+        persistent_connections.keep_connections_open({"default": {"ENGINE": "shared.sqlite", "NAME": str(path)}})
 
     assert "by_status" in plan(path)
     assert len(held) == 1

@@ -1,4 +1,4 @@
-"""`collect_attachments`: clears what crashes left behind."""
+"""Management command `collect_attachments`: delete files that crashes left behind."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -11,19 +11,22 @@ from commerce.attachments import services
 
 class Command(BaseCommand):
     help = (
-        "Removes the files of uploads that never ended and of deleted attachments, and has missing sizes made. "
-        "Every worker does this every ten minutes; run it by hand after a crash, or from a timer where no worker runs."
+        "Deletes the files of unfinished uploads and of deleted attachments, and makes missing smaller copies of "
+        "images. Every worker does this every ten minutes. Run it after a crash, or from a timer where no worker runs."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--all", action="store_true", help="unfinished uploads too; only while none is running")
-        parser.add_argument("--scan", action="store_true", help="compare the whole storage with the database too")
+        parser.add_argument(
+            "--all", action="store_true", help="include unfinished uploads; use it only while no upload is running"
+        )
+        parser.add_argument("--scan", action="store_true", help="also compare the whole storage with the database")
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()
-        cleared = services.collect(now=now, also_running=options["all"])
-        self.stdout.write(f"{cleared} folders were left over.")
+        count = services.collect_garbage(now=now, include_running=options["all"])
+        self.stdout.write(f"Folders due for deletion: {count}")
         if options["scan"]:
-            found = services.scan(now=now)
-            self.stdout.write(f"{len(found.unknown)} folders were nobody's; they go with the next run in an hour.")
-            self.stdout.write(f"{len(found.missing)} attachments have no file: {', '.join(map(str, found.missing))}")
+            comparison = services.compare_storage(now=now)
+            unknown, missing = comparison.unknown_folders, comparison.missing_attachment_ids
+            self.stdout.write(f"Unknown folders, to be deleted by the next run in an hour: {len(unknown)}")
+            self.stdout.write(f"Attachments without a file: {len(missing)} (ids: {', '.join(map(str, missing))})")

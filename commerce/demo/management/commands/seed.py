@@ -1,4 +1,4 @@
-"""`manage_commerce.py seed`: a shop to look around in."""
+"""`manage_commerce.py seed`: create demo data."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -11,73 +11,71 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from commerce.demo.data import PASSWORD, USERS
+from commerce.demo.feedback import seed_feedback
+from commerce.demo.full import seed_catalog, seed_images, seed_orders
 from commerce.demo.services import seed_small
-from commerce.demo.voices import seed_voices
-from commerce.demo.whole import seed_goods, seed_orders, seed_pictures
+from commerce.demo.small_data import PASSWORD, USERS
 from shared.accounts.models import User
 from shared.sqlite.statistics import refresh_statistics
 
-MOST_ORDERS = 10_000_000
+MAX_ORDERS = 10_000_000
 
 
 class Command(BaseCommand):
     help = (
-        "Make a shop to look around in: users of every role, nine shops, two hundred products with pictures, two years "
-        "of orders, reviews, questions and reports. Safe to run again: what is there stays, what is missing is added."
+        "Create demo data: users of every role, nine shops, two hundred products with images, two years of orders, "
+        "reviews, questions and reports. Existing data stays: running it again adds what is missing."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--small", action="store_true", help="Only the users, two shops and twenty products.")
-        parser.add_argument("--orders", type=int, default=5000, help="How many orders there are to be (default 5000).")
-        parser.add_argument("--seed", type=int, default=7, help="Another number draws another shop (default 7).")
+        parser.add_argument("--small", action="store_true", help="Create only users, two shops and twenty products.")
+        parser.add_argument("--orders", type=int, default=5000, help="Total number of orders (default: 5000).")
+        parser.add_argument("--seed", type=int, default=7, help="Seed of the random data (default: 7).")
         parser.add_argument("--json", action="store_true", help="Print the users as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.SETTINGS_MODULE.endswith(".production"):
-            raise CommandError(
-                "The demo users' password is known to everybody: they are not made with production settings."
-            )
-        if not 0 <= options["orders"] <= MOST_ORDERS:
-            raise CommandError(f"--orders takes from 0 to {MOST_ORDERS}.")
+            raise CommandError("The password of the demo users is public: seed does not run with production settings.")
+        if not 0 <= options["orders"] <= MAX_ORDERS:
+            raise CommandError(f"--orders is {options['orders']}: set it to a number from 0 to {MAX_ORDERS}.")
         if options["small"]:
-            made = seed_small(now=timezone.now())
+            users = seed_small(now=timezone.now())
         else:
-            made = self._make_whole(seed=options["seed"], orders=options["orders"])
+            users = self._seed_full(seed=options["seed"], orders=options["orders"])
         refresh_statistics()
-        self._tell_users(made, as_json=options["json"])
+        self._print_users(users, as_json=options["json"])
 
-    def _make_whole(self, *, seed: int, orders: int) -> list[User]:
+    def _seed_full(self, *, seed: int, orders: int) -> list[User]:
         now = timezone.now()
-        made = seed_goods(seed=seed, now=now)
-        with _bars() as tell:
-            seed_pictures(seed=seed, now=now, tell=tell)
-            seed_orders(seed=seed, count=orders, now=now, tell=tell)
-        seed_voices(seed=seed, now=now)
-        return made
+        users = seed_catalog(seed=seed, now=now)
+        with _progress_bars() as report_progress:
+            seed_images(seed=seed, now=now, report_progress=report_progress)
+            seed_orders(seed=seed, count=orders, now=now, report_progress=report_progress)
+        seed_feedback(seed=seed, now=now)
+        return users
 
-    def _tell_users(self, made: list[User], *, as_json: bool) -> None:
-        users = [
+    def _print_users(self, users: list[User], *, as_json: bool) -> None:
+        rows = [
             {"id": user.pk, "email": demo.email, "password": PASSWORD, "role": demo.role.value}
-            for demo, user in zip(USERS, made, strict=True)
+            for demo, user in zip(USERS, users, strict=True)
         ]
         if as_json:
-            self.stdout.write(json.dumps({"users": users}))
+            self.stdout.write(json.dumps({"users": rows}))
             return
-        for user in users:
-            self.stdout.write("{role:<12} {email:<24} {password}".format(**user))
+        for row in rows:
+            self.stdout.write("{role:<12} {email:<24} {password}".format(**row))
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar for each thing that is told of, on standard error."""
+def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback that shows a progress bar for each name on standard error."""
     columns = TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     bars: dict[str, TaskID] = {}
     with Progress(*columns, console=Console(stderr=True)) as progress:
 
-        def tell(what: str, done: int, of: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(what, total=of)
-            progress.update(bars[what], completed=done, total=of)
+        def report_progress(name: str, done: int, total: int) -> None:
+            if name not in bars:
+                bars[name] = progress.add_task(name, total=total)
+            progress.update(bars[name], completed=done, total=total)
 
-        yield tell
+        yield report_progress

@@ -1,25 +1,25 @@
-// How far a bulk job is, asked every two seconds until it has ended. Without this script the page shows how far it was.
+// Polls the progress of a bulk job every two seconds until it has ended. Without this script the page is static.
 "use strict";
 
 (() => {
   const page = document.getElementById("description-job");
   const url = page?.dataset.progressUrl;
   if (!url) return;
-  const EVERY_MS = 2000;
+  const POLL_INTERVAL_MS = 2000;
 
-  async function look() {
+  async function poll() {
     try {
-      const answer = await fetch(url, { headers: { Accept: "application/json" } });
-      if (answer.ok && !answer.redirected) {
-        const told = await answer.json();
-        if (!told.is_open) return location.reload();
-        document.getElementById("job-state").textContent = told.state;
-        document.getElementById("job-told").textContent = told.told;
-        document.getElementById("job-progress").value = told.done;
+      const response = await fetch(url, { headers: { Accept: "application/json" } });
+      if (response.ok && !response.redirected) {
+        const progress = await response.json();
+        if (!progress.is_open) return location.reload();
+        document.getElementById("job-state").textContent = progress.state;
+        document.getElementById("job-counts").textContent = progress.counts;
+        document.getElementById("job-progress").value = progress.done;
       }
-    } catch { /* the next look tries again */ }
-    setTimeout(look, EVERY_MS);
+    } catch { /* the next poll tries again */ }
+    setTimeout(poll, POLL_INTERVAL_MS);
   }
 
-  setTimeout(look, EVERY_MS);
+  setTimeout(poll, POLL_INTERVAL_MS);
 })();

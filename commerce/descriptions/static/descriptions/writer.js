@@ -1,23 +1,23 @@
-// The part of the product form that has a description written, and shows it as it comes. What people and models wrote
-// is only ever set as a value or as text: nothing of it is read as HTML.
+// Description writer of the product form: requests a description and shows it as it is written. Texts of users and
+// models are only ever set as values or text content, never parsed as HTML.
 "use strict";
 
 (() => {
   const panel = document.getElementById("description-writer");
   const description = document.getElementById("id_description");
   if (!panel || !description) return;
-  const part = (name) => document.getElementById(`writer-${name}`);
+  const element = (name) => document.getElementById(`writer-${name}`);
   const [write, stop, status, result, text, use, discard] =
-    ["write", "stop", "status", "result", "text", "use", "discard"].map(part);
-  let draftId = null; // of the text that is shown, once it is complete
-  let asking = null; // an AbortController while a text is written
+    ["write", "stop", "status", "result", "text", "use", "discard"].map(element);
+  let draftId = null; // id of the shown draft, once its text is complete
+  let request = null; // an AbortController while a text is written
 
   const token = () => document.querySelector("[name=csrfmiddlewaretoken]").value;
-  const urlOf = (name, id) => panel.dataset[name].replace("/0/", `/${id}/`);
+  const buildUrl = (name, id) => panel.dataset[name].replace("/0/", `/${id}/`);
 
-  function say(words, isWrong = false) {
-    status.textContent = words;
-    status.classList.toggle("writer-wrong", isWrong);
+  function showStatus(message, isError = false) {
+    status.textContent = message;
+    status.classList.toggle("writer-wrong", isError);
   }
 
   function show({ isWriting = false, id = null } = {}) {
@@ -34,56 +34,56 @@
     return fetch(url, { method: "POST", body, signal, headers: { Accept: "application/json" } });
   }
 
-  async function refusalOf(answer) {
-    const isJson = (answer.headers.get("Content-Type") || "").startsWith("application/json");
-    return (isJson && (await answer.json()).message) || panel.dataset.failed;
+  async function errorMessage(response) {
+    const isJson = (response.headers.get("Content-Type") || "").startsWith("application/json");
+    return (isJson && (await response.json()).message) || panel.dataset.failed;
   }
 
-  async function* eventsOf(answer) {
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let waiting = "";
+  async function* readEvents(response) {
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let buffer = "";
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      const events = (waiting + value).split("\n\n");
-      waiting = events.pop();
+      const events = (buffer + value).split("\n\n");
+      buffer = events.pop();
       for (const event of events) if (event.startsWith("data: ")) yield JSON.parse(event.slice(6));
     }
   }
 
   async function start() {
-    if (asking) return;
-    asking = new AbortController();
+    if (request) return;
+    request = new AbortController();
     text.value = "";
     result.hidden = false;
     show({ isWriting: true });
     stop.focus();
-    say(panel.dataset.writing);
+    showStatus(panel.dataset.writing);
     try {
-      await read(asking.signal);
+      await read(request.signal);
     } catch {
       show();
-      say(asking.signal.aborted ? panel.dataset.stopped : panel.dataset.cut, !asking.signal.aborted);
+      showStatus(request.signal.aborted ? panel.dataset.stopped : panel.dataset.cut, !request.signal.aborted);
     }
-    asking = null;
+    request = null;
     if (draftId === null) return write.focus();
     text.focus({ preventScroll: true });
-    use.scrollIntoView({ block: "center" }); // not behind the buttons at the foot of the page
+    use.scrollIntoView({ block: "center" }); // the buttons at the bottom of the page would cover it
   }
 
   async function read(signal) {
-    const wishes = {
-      tone: part("tone").value, max_words: part("words").value,
-      language: part("language").value, keywords: part("keywords").value,
+    const options = {
+      tone: element("tone").value, max_words: element("words").value,
+      language: element("language").value, keywords: element("keywords").value,
     };
-    const answer = await post(panel.dataset.writeUrl, wishes, signal);
-    if (!answer.ok || answer.redirected) {
-      const refusal = await refusalOf(answer);
+    const response = await post(panel.dataset.writeUrl, options, signal);
+    if (!response.ok || response.redirected) {
+      const message = await errorMessage(response);
       result.hidden = true;
       show();
-      return say(refusal, true);
+      return showStatus(message, true);
     }
-    for await (const event of eventsOf(answer)) {
+    for await (const event of readEvents(response)) {
       if (event.error) break;
       if (event.done) return finish(event);
       text.value += event.text;
@@ -95,68 +95,68 @@
   function finish(event) {
     text.value = event.description;
     show({ id: event.draft_id });
-    say(panel.dataset.ready);
-    if (event.left !== null) part("left").textContent = panel.dataset.left.replace("#", event.left);
+    showStatus(panel.dataset.ready);
+    if (event.left !== null) element("left").textContent = panel.dataset.left.replace("#", event.left);
   }
 
   async function decide(url, fields) {
     use.disabled = discard.disabled = true;
     try {
-      const answer = await post(url, fields);
-      if (answer.ok && !answer.redirected) return await answer.json();
-      say(await refusalOf(answer), true);
+      const response = await post(url, fields);
+      if (response.ok && !response.redirected) return await response.json();
+      showStatus(await errorMessage(response), true);
     } catch {
-      say(panel.dataset.failed, true);
+      showStatus(panel.dataset.failed, true);
     } finally {
       use.disabled = discard.disabled = false;
     }
     return null;
   }
 
-  async function useIt() {
+  async function useDraft() {
     if (description.value !== description.defaultValue && !window.confirm(panel.dataset.replace)) return;
-    const told = await decide(urlOf("useUrl", draftId), { text: text.value });
-    if (!told) return;
-    description.value = description.defaultValue = told.description;
+    const saved = await decide(buildUrl("useUrl", draftId), { text: text.value });
+    if (!saved) return;
+    description.value = description.defaultValue = saved.description;
     close(panel.dataset.used);
     description.focus();
   }
 
-  async function discardIt() {
-    if (await decide(urlOf("discardUrl", draftId), {})) {
+  async function discardDraft() {
+    if (await decide(buildUrl("discardUrl", draftId), {})) {
       close(panel.dataset.discarded);
       write.focus();
     }
   }
 
-  function close(words) {
+  function close(message) {
     panel.querySelector(`[data-draft="${draftId}"]`)?.remove();
     result.hidden = true;
     show();
-    say(words);
+    showStatus(message);
   }
 
-  function takeUp(draft) {
-    if (asking) return;
+  function openDraft(draft) {
+    if (request) return;
     result.hidden = false;
     text.value = draft.querySelector(".writer-draft").textContent;
     show({ id: draft.dataset.draft });
-    say("");
+    showStatus("");
     text.focus();
   }
 
   write.addEventListener("click", start);
-  stop.addEventListener("click", () => asking?.abort());
-  use.addEventListener("click", useIt);
-  discard.addEventListener("click", discardIt);
+  stop.addEventListener("click", () => request?.abort());
+  use.addEventListener("click", useDraft);
+  discard.addEventListener("click", discardDraft);
   panel.addEventListener("click", (event) => {
     const draft = event.target.closest("button") && event.target.closest("[data-draft]");
-    if (draft) takeUp(draft);
+    if (draft) openDraft(draft);
   });
   panel.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && asking) asking.abort();
+    if (event.key === "Escape" && request) request.abort();
     if (event.key !== "Enter" || !event.target.matches("input, select")) return;
-    event.preventDefault(); // it would send the product's form
+    event.preventDefault(); // Enter would submit the product form
     start();
   });
 

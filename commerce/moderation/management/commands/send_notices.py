@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from commerce.moderation.notices import send_notices
+from commerce.moderation.notices.delivery import send_notices
 
 
 class Command(BaseCommand):

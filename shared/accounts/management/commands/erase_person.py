@@ -7,8 +7,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from shared.accounts.erasure import erase_person
-from shared.accounts.management.people import find_person
+from shared.accounts.management.people import get_user
+from shared.accounts.personal_data.erasure import erase_person
 from shared.api.errors import ApiError
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = find_person(options["person"])
+        user = get_user(options["person"])
         if not options["yes"] and input(f"Erase {user.email} (id {user.pk}) for good? Type yes: ") != "yes":
             raise CommandError("Nothing was erased.")
         try:

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from shared.accounts.erasure import export_person
-from shared.accounts.management.people import find_person
+from shared.accounts.management.people import get_user
+from shared.accounts.personal_data.export import export_person
 
 
 class Command(BaseCommand):
@@ -16,5 +16,5 @@ class Command(BaseCommand):
         parser.add_argument("person", help="their id or e-mail")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for piece in export_person(user=find_person(options["person"])):
+        for piece in export_person(user=get_user(options["person"])):
             self.stdout.write(piece, ending="")

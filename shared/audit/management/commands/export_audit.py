@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from shared.audit.export import CONTENT_TYPES, export
+from shared.audit.export import CONTENT_TYPES, export_entries
 from shared.audit.models import AuditEntry
 
 
@@ -17,5 +17,5 @@ class Command(BaseCommand):
         parser.add_argument("--after", type=int, default=0, help="only entries with a larger id than this")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for piece in export(AuditEntry.objects.filter(pk__gt=options["after"]), options["format"]):
+        for piece in export_entries(AuditEntry.objects.filter(pk__gt=options["after"]), options["format"]):
             self.stdout.write(piece.decode(), ending="")

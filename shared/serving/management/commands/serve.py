@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from shared.serving.server import CannotServe, serve
+from shared.serving.server.uvicorn_server import CannotServe, serve
 
 
 class Command(BaseCommand):

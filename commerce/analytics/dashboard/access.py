@@ -1,0 +1,53 @@
+"""Access to the dashboard, which has a sign-in page of its own.
+
+The admin itself stays with super admins: a session that was started here opens nothing else of it.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.views import LogoutView, redirect_to_login
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from unfold.forms import AuthenticationForm
+
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+
+ALLOWED_ROLES = frozenset({Role.SUPER_ADMIN, Role.STORE_OWNER, Role.STAFF})
+INVALID_LOGIN = "Please enter the e-mail and the password of a shop's owner or staff, or of a super admin."
+View = Callable[..., HttpResponseBase]
+
+
+class SignInForm(AuthenticationForm):  # type: ignore[misc]
+    """The sign-in form of the dashboard; customers see the same error as for a wrong password."""
+
+    def confirm_login_allowed(self, user: Any) -> None:
+        if user.role not in ALLOWED_ROLES:
+            raise self.get_invalid_login_error()
+
+    def get_invalid_login_error(self) -> ValidationError:
+        return ValidationError(INVALID_LOGIN, code="invalid_login")
+
+
+class SignOutView(LogoutView):
+    http_method_names = ["post"]
+    next_page = "dashboard_sign_in"
+
+
+def shop_users_only(view: View) -> View:
+    """Redirect anonymous users to the sign-in page, refuse customers, and forbid browsers to cache the page."""
+
+    @wraps(view)
+    def wrapper(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        user = request.user
+        if not isinstance(user, User):
+            return redirect_to_login(request.get_full_path(), reverse("dashboard_sign_in"))
+        if user.role not in ALLOWED_ROLES:
+            raise PermissionDenied
+        return view(request, **kwargs)
+
+    return never_cache(wrapper)

@@ -1,0 +1,279 @@
+"""Panels of the dashboard: its data as tiles, tables and charts for the templates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from commerce.analytics.dashboard.charts import ChartSeries, ColumnChart, column_chart
+from commerce.analytics.dashboard.data import DashboardData
+from commerce.analytics.dashboard.periods import ColumnSums, axis_label, range_label
+from commerce.analytics.reports.products import CategoryCount
+from commerce.catalog.admin_money import format_money
+from commerce.catalog.models import LOW_STOCK_QUANTITY
+from commerce.orders.models import Order
+
+MAX_ROWS = 10  # the CSV file of a table has more
+NO_VALUE = "\u2013"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    name: str
+    value: str
+    previous: str = ""
+    change: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelRow:
+    """A row of a table; `bar_width` is a CSS width for the bar beside its label."""
+
+    label: str
+    cells: Sequence[str]
+    url: str = ""
+    bar_width: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A table with its texts, and a chart above it if it covers a period. `table` names its CSV file."""
+
+    name: str
+    title: str
+    table: str
+    note: str
+    header: Sequence[str]
+    rows: Sequence[PanelRow]
+    empty: str
+    chart: ColumnChart | None = None
+    x_title: str = ""
+    y_title: str = ""
+    legend: Sequence[str] = ()
+    text_columns: Sequence[int] = ()  # the cells that are not numbers, from 1
+
+
+def tiles(data: DashboardData) -> list[Tile]:
+    current, previous, currency = data.totals, data.previous_totals, data.report.scope.currency
+    return [
+        _tile("Revenue", current.revenue, previous.revenue if previous else None, currency),
+        _tile("Orders", current.orders, previous.orders if previous else None),
+        _tile("Refunds", current.refunds, previous.refunds if previous else None, currency),
+        _tile("New customers", current.new_customers, previous.new_customers if previous else None),
+    ]
+
+
+def chart_panels(data: DashboardData) -> list[Panel]:
+    currency = data.report.scope.currency
+    return [
+        _chart_panel(data, "revenue", "Revenue", "Complete orders, by the day they were placed.", currency),
+        _chart_panel(data, "orders", "Orders", "Orders in any status, by the day they were placed."),
+        _chart_panel(data, "refunds", "Refunds", "Approved refunds, by the day of their approval.", currency),
+    ]
+
+
+def statuses_panel(data: DashboardData) -> Panel:
+    counts = data.status_rows(len(Order.Status))
+    total = sum(row.orders for row in counts)
+    names = dict(Order.Status.choices)
+    return Panel(
+        name="statuses",
+        title="Orders by status",
+        table="statuses",
+        note="Orders placed in this period, by their status now.",
+        header=["Status", "Orders", "Share"],
+        rows=[
+            PanelRow(
+                label=names[row.status],
+                cells=[f"{row.orders:,}", f"{row.orders / total:.1%}"],
+                bar_width=f"{row.orders / total:.1%}",
+            )
+            for row in counts
+            if row.orders
+        ],
+        empty="No orders in this period.",
+    )
+
+
+def shops_panel(data: DashboardData, query: str) -> Panel:
+    """Return the table of shops; each links to its own dashboard, with the rest of the query."""
+    shops, currency = data.shop_rows(MAX_ROWS), data.report.scope.currency
+    max_revenue = max((row.revenue for row in shops), default=0)
+    return Panel(
+        name="shops",
+        title="By shop",
+        table="shops",
+        note="Revenue without delivery and tax, highest first.",
+        header=["Shop", "Revenue", "Orders", "Refunds"],
+        rows=[
+            PanelRow(
+                label=row.name,
+                url=f"{reverse('dashboard')}?shop_id={row.shop_id}&{query}",
+                cells=[format_money(row.revenue, currency), f"{row.orders:,}", format_money(row.refunds, currency)],
+                bar_width=_percentage(row.revenue, max_revenue),
+            )
+            for row in shops
+        ],
+        empty="No shop sold anything in this period.",
+    )
+
+
+def category_sales_panel(data: DashboardData) -> Panel:
+    note = "Complete orders of all time. A product in two categories counts in both."
+    return Panel(
+        name="category-sales",
+        title="Units sold by category",
+        table="category-sales",
+        note=_with_language(data, note),
+        header=["Category", "Shop", "Units"],
+        text_columns=[1],
+        rows=_category_rows(data.category_sales_rows(MAX_ROWS)),
+        empty=_empty_text(data, "Nothing has been sold yet."),
+    )
+
+
+def category_products_panel(data: DashboardData) -> Panel:
+    return Panel(
+        name="category-products",
+        title="Products by category",
+        table="category-products",
+        note=_with_language(data, "Products of today, in any status."),
+        header=["Category", "Shop", "Products"],
+        text_columns=[1],
+        rows=_category_rows(data.category_product_rows(MAX_ROWS)),
+        empty=_empty_text(data, "No product is in a category yet."),
+    )
+
+
+def top_rated_panel(data: DashboardData, *, with_links: bool) -> Panel:
+    return Panel(
+        name="top-rated",
+        title="Top rated products",
+        table="top-rated",
+        note=_with_language(data, "Average of one to five stars, over all time."),
+        header=["Product", "Stars", "Reviews"],
+        rows=[
+            PanelRow(
+                label=row.name,
+                url=_product_url(row.product_id) if with_links else "",
+                cells=[f"{row.stars:.2f}", f"{row.reviews:,}"],
+            )
+            for row in data.top_rated_rows(MAX_ROWS)
+        ],
+        empty=_empty_text(data, "No reviews yet."),
+    )
+
+
+def low_stock_panel(data: DashboardData, *, with_links: bool) -> Panel:
+    return Panel(
+        name="low-stock",
+        title="Low stock",
+        table="low-stock",
+        note=_with_language(data, f"Fewer than {LOW_STOCK_QUANTITY} units left, fewest first."),
+        header=["Product", "Shop", "SKU", "Left"],
+        text_columns=[1, 2],
+        rows=[
+            PanelRow(
+                label=row.name,
+                url=_product_url(row.product_id) if with_links else "",
+                cells=[row.shop, row.sku or NO_VALUE, f"{row.left:,}"],
+            )
+            for row in data.low_stock_rows(MAX_ROWS)
+        ],
+        empty=_empty_text(data, f"Every product has {LOW_STOCK_QUANTITY} units or more."),
+    )
+
+
+def _tile(name: str, current: int, previous: int | None, currency: str = "") -> Tile:
+    value = _format_value(current, currency)
+    if previous is None:
+        return Tile(name=name, value=value)
+    if current and not previous:
+        return Tile(name=name, value=value, change="none before")
+    change = "no change" if current == previous else f"{current / previous - 1:+.1%}"
+    return Tile(name=name, value=value, previous=_format_value(previous, currency), change=change)
+
+
+def _chart_panel(data: DashboardData, measure: str, title: str, note: str, currency: str = "") -> Panel:
+    columns, previous = data.over_time, data.previous_over_time
+    has_values = any(getattr(sums, measure) for sums in [*columns, *previous])
+    unit = data.columns.unit
+    chart = column_chart(
+        [axis_label(sums.date_range, unit) for sums in columns],
+        _series(columns, measure, currency),
+        _series(previous, measure, currency),
+        currency=currency,
+    )
+    return Panel(
+        name=measure,
+        title=title,
+        table="over-time",
+        note=note,
+        header=["Day" if unit == "day" else "Days", title, *(["Previous period", title] if previous else [])],
+        text_columns=[2],
+        rows=_chart_rows(columns, previous, measure, currency),
+        empty="" if has_values else "No data in this period.",
+        chart=chart if has_values else None,
+        x_title=f"{unit}, {data.report.zone.key}",
+        y_title=f"{title} ({currency})" if currency else title,
+        legend=["this period", *(["previous period"] if previous else [])],
+    )
+
+
+def _chart_rows(
+    columns: Sequence[ColumnSums], previous: Sequence[ColumnSums], measure: str, currency: str
+) -> list[PanelRow]:
+    """Return the numbers of a chart as a table, each column beside the same one of the previous period."""
+    rows = []
+    for index, sums in enumerate(columns):
+        cells = [_format_value(getattr(sums, measure), currency)]
+        if index < len(previous):
+            earlier = previous[index]
+            cells += [range_label(earlier.date_range), _format_value(getattr(earlier, measure), currency)]
+        elif previous:
+            cells += [NO_VALUE, NO_VALUE]
+        rows.append(PanelRow(label=range_label(sums.date_range), cells=cells))
+    return rows
+
+
+def _series(columns: Sequence[ColumnSums], measure: str, currency: str) -> ChartSeries:
+    values = [getattr(sums, measure) for sums in columns]
+    texts = [
+        f"{range_label(sums.date_range)}: {_format_value(value, currency)}"
+        for sums, value in zip(columns, values, strict=True)
+    ]
+    return ChartSeries(values=values, texts=texts)
+
+
+def _with_language(data: DashboardData, note: str) -> str:
+    """Return the note with the language of the rows, if there are several languages."""
+    return f"{note} Language: {data.language}." if len(data.languages) > 1 else note
+
+
+def _empty_text(data: DashboardData, text: str) -> str:
+    """Return the text of an empty table; with several languages it may speak of the chosen one only."""
+    return "Nothing in this language." if len(data.languages) > 1 else text
+
+
+def _category_rows(counts: Sequence[CategoryCount]) -> list[PanelRow]:
+    max_count = max((row.count for row in counts), default=0)
+    return [
+        PanelRow(
+            label=row.category_name,
+            cells=[row.shop_name, f"{row.count:,}"],
+            bar_width=_percentage(row.count, max_count),
+        )
+        for row in counts
+    ]
+
+
+def _format_value(number: int, currency: str) -> str:
+    return format_money(number, currency) if currency else f"{number:,}"
+
+
+def _percentage(number: int, maximum: int) -> str:
+    return f"{max(number, 0) / maximum:.1%}" if maximum > 0 else "0%"
+
+
+def _product_url(product_id: int) -> str:
+    return reverse("admin:commerce_catalog_product_change", args=[product_id])

@@ -1,0 +1,142 @@
+"""Periods of the dashboard: presets, and the days that each chart column covers. Pure functions."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Protocol
+
+from commerce.analytics.models import PeriodRollup
+from commerce.analytics.reports.date_ranges import MIN_DATE, DateRange, last_days
+
+# Longer ranges have columns of the next unit.
+MAX_DAY_COLUMN_DAYS, MAX_WEEK_COLUMN_DAYS, MAX_MONTH_COLUMNS = 45, 190, 60
+# The first day of the next column, by unit.
+NEXT_FIRST_DAY: Mapping[str, Callable[[date], date]] = {
+    "day": lambda day: day + timedelta(days=1),
+    "week": lambda day: day + timedelta(days=7),
+    "month": lambda day: date(day.year + day.month // 12, day.month % 12 + 1, 1),
+    "year": lambda day: date(day.year + 1, 1, 1),
+}
+
+
+class PeriodSums(Protocol):
+    """Sums of the day or month that begins on `starts_on`."""
+
+    @property
+    def starts_on(self) -> date: ...
+
+    @property
+    def revenue(self) -> int: ...
+
+    @property
+    def refunds(self) -> int: ...
+
+    @property
+    def orders(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnSums:
+    """The sums of one chart column."""
+
+    date_range: DateRange
+    revenue: int = 0
+    refunds: int = 0
+    orders: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartColumns:
+    """The days of each column, its unit ("day", "week", ...), and the grain of the rollups to read for it."""
+
+    unit: str
+    grain: str
+    ranges: Sequence[DateRange]
+
+
+def presets(today: date) -> list[tuple[str, DateRange]]:
+    """Return the periods that one click selects."""
+    return [
+        ("Today", DateRange(today, today)),
+        ("7 days", last_days(7, today)),
+        ("30 days", default_range(today)),
+        ("90 days", last_days(90, today)),
+        ("This year", DateRange(today.replace(month=1, day=1), today)),
+        ("12 months", last_days(365, today)),
+        ("All time", DateRange(MIN_DATE, today)),
+    ]
+
+
+def default_range(today: date) -> DateRange:
+    return last_days(30, today)
+
+
+def comparison_range(date_range: DateRange) -> DateRange | None:
+    """Return the previous range, or None where it would begin before MIN_DATE."""
+    previous = date_range.previous()
+    return previous if previous.first >= MIN_DATE else None
+
+
+def split_into_columns(date_range: DateRange, unit: str = "") -> ChartColumns:
+    """Return columns of days, of weeks from the first day on, of months or years: as many as a chart can show.
+
+    With a `unit`, return columns of that unit, however many.
+    """
+    unit = unit or _unit_for(date_range)
+    grain = PeriodRollup.Grain.DAY if unit in ("day", "week") else PeriodRollup.Grain.MONTH
+    return ChartColumns(unit=unit, grain=grain, ranges=_split(date_range, NEXT_FIRST_DAY[unit]))
+
+
+def _unit_for(date_range: DateRange) -> str:
+    if date_range.days <= MAX_DAY_COLUMN_DAYS:
+        return "day"
+    if date_range.days <= MAX_WEEK_COLUMN_DAYS:
+        return "week"
+    return "month" if len(_split(date_range, NEXT_FIRST_DAY["month"])) <= MAX_MONTH_COLUMNS else "year"
+
+
+def sum_by_column(points: Sequence[PeriodSums], columns: ChartColumns) -> list[ColumnSums]:
+    """Return the sums of each column; a month that begins before the first column counts in the first."""
+    first_days = [date_range.first for date_range in columns.ranges]
+    sums = [[0, 0, 0] for _ in first_days]
+    for point in points:
+        column = sums[max(bisect_right(first_days, point.starts_on) - 1, 0)]
+        for index, added in enumerate((point.revenue, point.refunds, point.orders)):
+            column[index] += added
+    return [
+        ColumnSums(date_range=date_range, revenue=revenue, refunds=refunds, orders=orders)
+        for date_range, (revenue, refunds, orders) in zip(columns.ranges, sums, strict=True)
+    ]
+
+
+def trim_empty_start(points: Sequence[PeriodSums], date_range: DateRange) -> DateRange | None:
+    """Return the range from the first point with any sum on, or None without one."""
+    for point in points:
+        if point.revenue or point.refunds or point.orders:
+            return DateRange(max(point.starts_on, date_range.first), date_range.last)
+    return None
+
+
+def axis_label(date_range: DateRange, unit: str) -> str:
+    """Return a short label: "3 Mar" for a day or for the week from then on, "Mar \u201926", "2026"."""
+    if unit == "year":
+        return str(date_range.first.year)
+    if unit == "month":
+        return f"{date_range.first:%b} \u2019{date_range.first:%y}"
+    return f"{date_range.first.day} {date_range.first:%b}"
+
+
+def range_label(date_range: DateRange) -> str:
+    """Return a full label: "3 Mar 2026", or "3 Mar 2026 to 9 Mar 2026"."""
+    first, last = (f"{day.day} {day:%b} {day.year}" for day in (date_range.first, date_range.last))
+    return first if first == last else f"{first} to {last}"
+
+
+def _split(date_range: DateRange, next_first_day: Callable[[date], date]) -> list[DateRange]:
+    ranges, first = [], date_range.first
+    while first <= date_range.last:
+        following = next_first_day(first)
+        ranges.append(DateRange(first, min(following - timedelta(days=1), date_range.last)))
+        first = following
+    return ranges

@@ -1,0 +1,59 @@
+"""Results of a report. Money is in minor units of the report's currency."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from commerce.analytics.reports.date_ranges import DateRange
+
+
+@dataclass(frozen=True, kw_only=True)
+class SalesTotals:
+    """Totals of some days: orders and revenue by the day of the order, refunds by the day of their approval."""
+
+    revenue: int = 0
+    refunds: int = 0
+    orders: int = 0
+    new_customers: int = 0
+    by_status: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SalesOverview:
+    """The result of GET /analytics. `totals` are of `date_range`, or of all time without one."""
+
+    currency: str
+    currencies: Sequence[str]
+    date_range: DateRange | None
+    totals: SalesTotals
+    previous_range: DateRange | None
+    previous: SalesTotals | None
+    shops: int
+    vendors: int
+    today: SalesTotals
+    year: int
+    revenue_by_month: Sequence[int]
+    week_by_status: Mapping[str, int]
+    month_by_status: Mapping[str, int]
+    year_by_status: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesPoint:
+    """One day, or the month that starts on it, in a series over time."""
+
+    starts_on: date
+    revenue: int
+    refunds: int
+    orders: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShopTotals:
+    """Totals of one shop."""
+
+    shop_id: int
+    name: str
+    revenue: int
+    refunds: int
+    orders: int

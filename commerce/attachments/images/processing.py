@@ -1,0 +1,133 @@
+"""Re-encoding and resizing of images with Pillow.
+
+This module decodes untrusted input. It runs only in the child processes of `worker`, which have limits.
+"""
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import IO, Any
+
+from PIL import Image, ImageCms, ImageOps, ImageSequence
+
+from commerce.attachments.images.limits import MAX_FRAMES, MAX_PIXELS
+
+Image.MAX_IMAGE_PIXELS = MAX_PIXELS
+warnings.simplefilter("error", Image.DecompressionBombWarning)
+
+# Pillow has dozens of decoders, and one of them starts Ghostscript.
+_DECODERS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/gif": "GIF", "image/webp": "WEBP", "image/avif": "AVIF"}
+_STILL_OPTIONS: dict[str, dict[str, Any]] = {
+    "JPEG": {"quality": 90},
+    "PNG": {"compress_level": 4},
+    "GIF": {},
+    "WEBP": {"quality": 90, "method": 2},
+    "AVIF": {"quality": 80, "speed": 9, "max_threads": 1},
+}
+_ANIMATION_OPTIONS: dict[str, dict[str, Any]] = {
+    "PNG": {"blend": 0, "compress_level": 4},
+    "GIF": {"disposal": 2},
+    "WEBP": {"quality": 90, "method": 0},
+}
+_LOSSLESS_WEBP_OPTIONS = {"lossless": True, "quality": 50, "method": 2}
+_SMALL_COPY_OPTIONS = {"quality": 80, "method": 4}
+
+
+def rewrite(source: IO[bytes], content_type: str) -> tuple[bytes, int, int]:
+    """Return the image re-encoded in its own format, upright and without metadata, with its width and height.
+
+    Animations keep their frames, except those of AVIF. Raises what Pillow raises for an invalid image.
+    """
+    decoder = _DECODERS[content_type]
+    with Image.open(source, formats=[decoder]) as image:
+        output = io.BytesIO()
+        if decoder in _ANIMATION_OPTIONS and getattr(image, "n_frames", 1) > 1:
+            size = _save_animation(image, output, decoder)
+        else:
+            size = _save_still(image, output, decoder, is_lossless=_is_lossless_webp(source))
+        return output.getvalue(), *size
+
+
+def make_sizes(source: IO[bytes], content_type: str, sizes: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Return WebP copies of the first frame, each of exactly one of these widths and heights."""
+    with Image.open(source, formats=[_DECODERS[content_type]]) as image:
+        image.draft("RGB", max(sizes))  # lets a JPEG be decoded at about the size that is needed
+        original = _to_webp_mode(_strip(image))
+        return [_small_copy(original, size) for size in sizes]
+
+
+def _small_copy(original: Image.Image, size: tuple[int, int]) -> bytes:
+    output = io.BytesIO()
+    original.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0).save(output, "WEBP", **_SMALL_COPY_OPTIONS)
+    return output.getvalue()
+
+
+def _to_webp_mode(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16-bit grayscale
+        image = image.point(lambda value: value / 256).convert("L")
+    has_alpha = "A" in image.mode or "transparency" in image.info
+    return image.convert("RGBA" if has_alpha else "RGB")
+
+
+def _save_still(image: Image.Image, output: IO[bytes], decoder: str, *, is_lossless: bool) -> tuple[int, int]:
+    options = _STILL_OPTIONS[decoder]
+    if decoder == "JPEG" and image.mode in ("L", "RGB"):
+        # Finer quantization tables than the original's would make the file larger and no better.
+        options = {"qtables": image.quantization}  # type: ignore[attr-defined]
+    elif decoder == "WEBP" and is_lossless:
+        options = _LOSSLESS_WEBP_OPTIONS
+    stripped = _strip(image)
+    stripped.save(output, decoder, **options)
+    return stripped.size
+
+
+def _is_lossless_webp(source: IO[bytes]) -> bool:
+    """Return whether a WebP file has a lossless bitstream, which Pillow does not expose."""
+    at = source.tell()
+    source.seek(0)
+    is_lossless = b"VP8L" in source.read(64 * 1024)
+    source.seek(at)
+    return is_lossless
+
+
+def _strip(image: Image.Image) -> Image.Image:
+    """Return the image upright, in sRGB and without metadata."""
+    ImageOps.exif_transpose(image, in_place=True)
+    profile = image.info.get("icc_profile")
+    image.info = {name: value for name, value in image.info.items() if name == "transparency"}
+    if image.mode in ("RGB", "CMYK") and profile:
+        return _convert_to_srgb(image, profile)
+    return image.convert("RGB") if image.mode == "CMYK" else image
+
+
+def _convert_to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
+    """Return the image with its colors converted from this profile to sRGB. An invalid profile is ignored."""
+    try:
+        source, target = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+        converted = ImageCms.profileToProfile(image, source, target, outputMode="RGB")
+    except (ImageCms.PyCMSError, OSError, ValueError):
+        converted = None
+    result = converted or image.convert("RGB")
+    result.info.pop("icc_profile", None)
+    return result
+
+
+def _save_animation(image: Image.Image, output: IO[bytes], decoder: str) -> tuple[int, int]:
+    frames, durations = [], []
+    for number, frame in enumerate(ImageSequence.Iterator(image)):
+        if number >= MAX_FRAMES:
+            raise ValueError("more frames than the header declares")
+        frames.append(_full_frame(frame))
+        durations.append(int(frame.info.get("duration") or 0))  # known once the frame is decoded
+    options = _ANIMATION_OPTIONS[decoder] | {"save_all": True, "append_images": frames[1:], "duration": durations}
+    if "loop" in image.info:
+        options["loop"] = int(image.info["loop"])
+    frames[0].save(output, decoder, **options)
+    return frames[0].size
+
+
+def _full_frame(frame: Image.Image) -> Image.Image:
+    """Return a frame as it is displayed. The encoder computes the difference from the frame before."""
+    full_frame = frame.convert("RGBA")
+    full_frame.info = {}
+    return full_frame

@@ -1,0 +1,1 @@
+"""Serving of the stored files under /media. The project's routes include `urls`."""

@@ -1,0 +1,176 @@
+"""Checks and preparation of uploaded files: type, size, virus scan, re-encoding and smaller copies of images.
+
+Files wait in the system's temporary folder, not in memory.
+"""
+
+import contextlib
+import mmap
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+from django.conf import settings
+
+from commerce.attachments.images.headers import read_header
+from commerce.attachments.images.limits import InvalidImage
+from commerce.attachments.images.sizes import ImageSize, all_sizes
+from commerce.attachments.images.worker_client import image_worker
+from commerce.attachments.uploads import antivirus
+from commerce.attachments.uploads.documents import InvalidDocument, check_document
+from commerce.attachments.uploads.file_names import safe_name
+from commerce.attachments.uploads.file_types import (
+    EXTENSIONS,
+    IMAGE_TYPES,
+    SUPPORTED_TYPES,
+    FileType,
+    detect_type,
+    guess_type,
+)
+from shared.api.errors import ValidationFailed
+
+FIELD = "attachment[]"
+# Smaller copies of larger images are made by a worker, after the upload is answered.
+MAX_INLINE_PIXELS = 2_000_000
+_MAX_SHOWN_NAME_LENGTH = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncomingFile:
+    """A file as the client sent it: on disk, with a file descriptor, under the client's name."""
+
+    file: IO[bytes]
+    name: str
+
+
+@dataclass(kw_only=True)
+class PreparedFile:
+    """A file ready to be stored. `sizes` is None where a worker makes the smaller copies later."""
+
+    file: IO[bytes]
+    name: str
+    content_type: FileType
+    length: int
+    width: int | None = None
+    height: int | None = None
+    sizes: list[tuple[ImageSize, IO[bytes]]] | None = field(default_factory=list)
+
+
+def check_files(incoming_files: Sequence[IncomingFile]) -> list[FileType]:
+    """Return the types of these files, judged by their structure.
+
+    Raises ValidationFailed naming each invalid file, and antivirus.ScannerUnavailable.
+    """
+    if not 1 <= len(incoming_files) <= settings.MAX_UPLOAD_FILES:
+        raise ValidationFailed({FIELD: [f"Send from 1 to {settings.MAX_UPLOAD_FILES} files in this field."]})
+    types, errors = [], []
+    for incoming in incoming_files:
+        try:
+            types.append(_check_file(incoming.file))
+        except (InvalidImage, InvalidDocument) as error:
+            errors.append(_message(incoming.name, error))
+    if errors:
+        raise ValidationFailed({FIELD: errors})
+    return types
+
+
+def _check_file(file: IO[bytes]) -> FileType:
+    length = file.seek(0, 2)
+    if not length:
+        raise InvalidDocument("is empty.")
+    if length > settings.MAX_FILE_BYTES:
+        raise InvalidDocument(_too_large())
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        file_type = detect_type(content)
+        if file_type is None:
+            guess = guess_type(content)
+            hint = f" It looks like {guess}." if guess else ""
+            raise InvalidDocument(f"has an unsupported type. Send {SUPPORTED_TYPES}.{hint}")
+        _scan(file)
+        if file_type in IMAGE_TYPES:
+            read_header(content, file_type)
+        else:
+            check_document(file, content, file_type)
+    return file_type
+
+
+def _scan(file: IO[bytes]) -> None:
+    if settings.CLAMD:
+        try:
+            antivirus.scan(file, settings.CLAMD)
+        except antivirus.InfectedFile as error:
+            raise InvalidDocument(f"is infected: {error}.") from None
+
+
+def file_too_large(name: str) -> ValidationFailed:
+    """Return the error for a file whose size is known before its content is read."""
+    return ValidationFailed({FIELD: [_message(name, _too_large())]})
+
+
+def _too_large() -> str:
+    return f"is larger than {settings.MAX_FILE_BYTES // 1024**2} MiB."
+
+
+def _message(name: str, error: object) -> str:
+    shown = "".join(character for character in name if character.isprintable())[:_MAX_SHOWN_NAME_LENGTH]
+    return f"{shown or 'A file without a name'} {error}"
+
+
+@contextlib.contextmanager
+def prepare_files(
+    incoming_files: Sequence[IncomingFile], types: Sequence[FileType], *, has_worker: bool
+) -> Iterator[list[PreparedFile]]:
+    """Yield the files ready to be stored. Their temporary files are closed after the `with` block.
+
+    Raises ValidationFailed for an image that cannot be decoded, worker_client.ImageWorkerUnavailable, and OSError
+    where the disk is full.
+    """
+    with contextlib.ExitStack() as open_files:
+        prepared_files, errors = [], []
+        for incoming, file_type in zip(incoming_files, types, strict=True):
+            try:
+                prepared_files.append(_prepare_file(incoming, file_type, has_worker, open_files))
+            except InvalidImage as error:
+                errors.append(_message(incoming.name, error))
+        if errors:
+            raise ValidationFailed({FIELD: errors})
+        yield prepared_files
+
+
+def _prepare_file(
+    incoming: IncomingFile, file_type: FileType, has_worker: bool, open_files: contextlib.ExitStack
+) -> PreparedFile:
+    name = safe_name(incoming.name, EXTENSIONS[file_type])
+    if file_type not in IMAGE_TYPES:
+        length = incoming.file.seek(0, 2)
+        return PreparedFile(file=incoming.file, name=name, content_type=file_type, length=length)
+    file = open_files.enter_context(temporary_file())
+    width, height = image_worker.rewrite(incoming.file, file, file_type)
+    is_deferred = has_worker and width * height > MAX_INLINE_PIXELS
+    return PreparedFile(
+        file=file,
+        name=name,
+        content_type=file_type,
+        length=file.seek(0, 2),
+        width=width,
+        height=height,
+        sizes=None if is_deferred else make_sizes(file, file_type, width, height, open_files),
+    )
+
+
+def make_sizes(
+    file: IO[bytes], file_type: str, width: int, height: int, open_files: contextlib.ExitStack
+) -> list[tuple[ImageSize, IO[bytes]]]:
+    """Return the smaller copies of an image, in temporary files that `open_files` closes.
+
+    Raises as `prepare_files` does, and InvalidImage.
+    """
+    sizes = all_sizes(width, height)
+    targets = [open_files.enter_context(temporary_file()) for _ in sizes]
+    image_worker.make_sizes(file, targets, file_type, [(size.width, size.height) for size in sizes])
+    return list(zip(sizes, targets, strict=True))
+
+
+def temporary_file() -> IO[bytes]:
+    """Return an unnamed temporary file, which the system removes even after a crash."""
+    return tempfile.TemporaryFile()

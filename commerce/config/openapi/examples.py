@@ -1,0 +1,125 @@
+"""Examples of the OpenAPI document: bodies recorded from real requests, and from them a value of each field.
+
+`RECORD_EXAMPLES=1` with tests/commerce/config/test_schema.py records them anew. A test keeps them complete and in the
+form of today's responses.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+RECORDED = Path(__file__).with_name("examples.json")
+# Streams are not recorded.
+EVENT_STREAM = """data: {"text": "The Velmo"}
+
+data: {"text": " lamp glows."}
+
+data: {"done": true, "description": "The Velmo lamp glows."}
+
+"""
+# Fields that are empty in all recorded bodies, or that no recorded request sends.
+FIELD_EXAMPLES: dict[str, Any] = {
+    "category_id": 3,
+    "comment": "Good value and well packed.",
+    "currency": "EUR",
+    "customer_contact": "+353 21 555 0100",
+    "default": True,
+    "description": "A table lamp of oak and linen.",
+    "email": "grace@example.com",
+    "email_verified_at": "2026-01-10T10:30:00.000000Z",
+    "height": "42 cm",
+    "id": 7,
+    "in_stock": True,
+    "is_active": True,
+    "is_taxable": True,
+    "language": "en",
+    "length": "18 cm",
+    "name": "Velmo lamp",
+    "order_id": 12,
+    "original": "https://shop.example/media/attachments/9f86d081884c7d659a2feaa0c55ad015/teapot.jpg",
+    "payment_gateway": "CASH_ON_DELIVERY",
+    "quantity": 12,
+    "shop_id": 1,
+    "sku": "VL-100",
+    "slug": "velmo-lamp",
+    "sold_quantity": 3,
+    "thumbnail": "https://shop.example/media/attachments/9f86d081884c7d659a2feaa0c55ad015/sizes/thumbnail.webp",
+    "title": "Large",
+    "tracking_number": "S00F3A9C2D41B7E8650AA",
+    "type_id": 2,
+    "unit": "1 piece",
+    "valid": True,
+    "validate": True,
+    "value": "L",
+    "variation_option_id": 5,
+    "width": "18 cm",
+}
+EMPTY_VALUES: tuple[Any, ...] = (None, "", [], {})
+
+
+def add_examples(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Add the recorded bodies to operations, and their values to fields. A drf-spectacular post-processing hook."""
+    recorded: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())
+    fields = _FieldExamples(result["components"]["schemas"])
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            bodies = recorded.get(operation["operationId"], {})
+            if "sent" in bodies:
+                _add_body(operation.get("requestBody", {}), bodies["sent"], fields)
+            for status, response in operation["responses"].items():
+                if status.startswith("2") and "answered" in bodies:
+                    _add_body(response, bodies["answered"], fields)
+    for schema in result["components"]["schemas"].values():
+        _add_fallback_examples(schema)
+    return result
+
+
+def _add_body(described: dict[str, Any], value: Any, fields: "_FieldExamples") -> None:
+    for media_type, content in described.get("content", {}).items():
+        if not {"example", "examples"} & content.keys():
+            content["example"] = EVENT_STREAM if media_type == "text/event-stream" else value
+        if media_type != "text/event-stream":
+            fields.add(content["schema"], value)
+
+
+class _FieldExamples:
+    """Gives each field without an example the first value that a recorded body has for it."""
+
+    def __init__(self, components: dict[str, Any]) -> None:
+        self._components = components
+
+    def add(self, schema: dict[str, Any], value: Any) -> None:
+        if isinstance(value, list):
+            for item in value:
+                self.add(schema.get("items", {}), item)
+        if isinstance(value, dict):
+            for part in self._parts(schema):
+                for name, field in part.get("properties", {}).items():
+                    self._add_field(field, value.get(name))
+
+    def _add_field(self, field: dict[str, Any], value: Any) -> None:
+        if value in EMPTY_VALUES:
+            return
+        if _is_plain(field) or not isinstance(value, dict | list):
+            field.setdefault("example", value)
+        self.add(field, value)
+
+    def _parts(self, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the schemas with the properties of `schema`, references resolved."""
+        if "$ref" in schema:
+            yield from self._parts(self._components[schema["$ref"].rpartition("/")[2]])
+        for name in ("allOf", "oneOf", "anyOf"):
+            for part in schema.get(name, ()):
+                yield from self._parts(part)
+        yield schema
+
+
+def _is_plain(field: dict[str, Any]) -> bool:
+    return not {"$ref", "allOf", "oneOf", "anyOf", "items", "properties"} & field.keys()
+
+
+def _add_fallback_examples(schema: dict[str, Any]) -> None:
+    for name, field in schema.get("properties", {}).items():
+        if name in FIELD_EXAMPLES and _is_plain(field) and "enum" not in field:
+            field.setdefault("example", FIELD_EXAMPLES[name])

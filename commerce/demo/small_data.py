@@ -1,0 +1,89 @@
+"""Users, shops and products of the small demo store. Prices are in euro cents."""
+
+from dataclasses import dataclass
+
+from shared.accounts.roles import Role
+
+
+@dataclass(frozen=True)
+class DemoUser:
+    email: str
+    name: str
+    role: Role
+    works_at: str = ""  # the slug of a staff member's shop
+
+
+@dataclass(frozen=True)
+class DemoShop:
+    slug: str
+    name: str
+    owner: str  # an e-mail
+    description: str
+
+
+@dataclass(frozen=True)
+class DemoProduct:
+    shop: str
+    category: str
+    name: str
+    price: int
+    quantity: int
+    sale_price: int | None = None
+
+
+# The password of all demo users, printed when they are created.
+PASSWORD = "look-around-freely"  # noqa: S105
+
+USERS = (
+    DemoUser("admin@stoa.example", "Ada Marsh", Role.SUPER_ADMIN),
+    DemoUser("owner@stoa.example", "Olu Bright", Role.STORE_OWNER),
+    DemoUser("staff@stoa.example", "Sanna Field", Role.STAFF, works_at="hearth-and-table"),
+    DemoUser("customer@stoa.example", "Cato Lindqvist", Role.CUSTOMER),
+    DemoUser("owner2@stoa.example", "Petra Vale", Role.STORE_OWNER),
+    DemoUser("staff2@stoa.example", "Tomas Reed", Role.STAFF, works_at="far-trails"),
+)
+
+SHOPS = (
+    DemoShop(
+        "hearth-and-table",
+        "Hearth & Table",
+        "owner@stoa.example",
+        "Things for the kitchen, the table and the living room.",
+    ),
+    DemoShop("far-trails", "Far Trails", "owner2@stoa.example", "Gear for people who walk, ride and sleep outside."),
+)
+
+TYPES = {"home": "Home", "outdoors": "Outdoors"}
+
+# slug: (type, name)
+CATEGORIES = {
+    "kitchen": ("home", "Kitchen"),
+    "tableware": ("home", "Tableware"),
+    "lighting": ("home", "Lighting"),
+    "camping": ("outdoors", "Camping"),
+    "cycling": ("outdoors", "Cycling"),
+    "hiking": ("outdoors", "Hiking"),
+}
+
+PRODUCTS = (
+    DemoProduct("hearth-and-table", "kitchen", "Brunvale Teapot", 4900, 34),
+    DemoProduct("hearth-and-table", "kitchen", "Castor Iron Skillet", 5900, 21, sale_price=4900),
+    DemoProduct("hearth-and-table", "kitchen", "Maple Bread Board", 3200, 48),
+    DemoProduct("hearth-and-table", "kitchen", "Nordlys Pepper Mill", 2800, 60),
+    DemoProduct("hearth-and-table", "kitchen", "Quillon Chef's Knife", 8900, 15),
+    DemoProduct("hearth-and-table", "tableware", "Ostara Dinner Plate", 1600, 120),
+    DemoProduct("hearth-and-table", "tableware", "Lumi Water Carafe", 2400, 40),
+    DemoProduct("hearth-and-table", "tableware", "Fenwick Linen Napkins", 2200, 75, sale_price=1800),
+    DemoProduct("hearth-and-table", "lighting", "Oakhurst Table Lamp", 7900, 18),
+    DemoProduct("hearth-and-table", "lighting", "Solveig Candle Holder", 1900, 6),
+    DemoProduct("far-trails", "camping", "Ridgeline Two-Person Tent", 18900, 12),
+    DemoProduct("far-trails", "camping", "Ember Camp Stove", 6400, 27),
+    DemoProduct("far-trails", "camping", "Nightjar Sleeping Bag", 12900, 9, sale_price=10900),
+    DemoProduct("far-trails", "camping", "Tarn Folding Chair", 4500, 33),
+    DemoProduct("far-trails", "cycling", "Velmo Bike Light", 3400, 80),
+    DemoProduct("far-trails", "cycling", "Harrow Pannier Bag", 7200, 24),
+    DemoProduct("far-trails", "cycling", "Pico Hand Pump", 2600, 51),
+    DemoProduct("far-trails", "hiking", "Skarn Trekking Poles", 6900, 0),
+    DemoProduct("far-trails", "hiking", "Alder 28 Backpack", 11900, 16),
+    DemoProduct("far-trails", "hiking", "Merrow Steel Bottle", 2900, 95),
+)

@@ -1,0 +1,1 @@
+"""Prompts for the language model and the cleaning of its text. Pure functions, without Django."""

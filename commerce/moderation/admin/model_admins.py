@@ -1,0 +1,102 @@
+"""Moderation in the admin: the queue, what was decided, and figures. Decisions are made by the queue's own pages, and
+nothing is added, changed or deleted as a row."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_GET, require_POST
+from unfold.admin import ModelAdmin
+
+from commerce.moderation.admin import decision_views, queue_views, statistics_views
+from commerce.moderation.admin.presenters import DecisionLine
+from commerce.moderation.models import Case, Decision
+from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin
+
+SHOWN_CHARACTERS = 100
+View = Callable[..., HttpResponse]
+
+
+def moderators_only(view: View) -> View:
+    """Whoever is not signed in is asked to; whoever is, and may not moderate, is refused."""
+    guarded = admin.site.admin_view(view)
+
+    def answer(request: HttpRequest, **path_parts: Any) -> HttpResponse:
+        if request.user.is_authenticated and not admin.site.has_permission(request):
+            raise PermissionDenied
+        return guarded(request, **path_parts)
+
+    return answer
+
+
+class NothingByHand:
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Case)
+class CaseAdmin(NothingByHand, ModelAdmin):
+    def get_urls(self) -> list[URLPattern]:
+        """Pages of our own, and none of Django's."""
+        pages: list[tuple[str, str, View]] = [
+            ("", "case_changelist", queue_views.show_queue),
+            ("statistics/", "statistics", statistics_views.show_statistics),
+            ("<int:case_id>/change/", "case_change", queue_views.show_item),
+        ]
+        deeds: list[tuple[str, str, View]] = [
+            ("<int:case_id>/decide/", "decide", decision_views.decide),
+            ("<int:case_id>/claim/", "claim", decision_views.claim),
+            ("<int:case_id>/release/", "release", decision_views.release),
+            ("undo/<int:decision_id>/", "undo", decision_views.undo),
+            ("many/", "preview", decision_views.preview_many),
+            ("many/decide/", "decide_many", decision_views.decide_many),
+            ("many/undo/", "undo_many", decision_views.undo_many),
+        ]
+        return [
+            *(_route(route, name, require_GET(view)) for route, name, view in pages),
+            *(_route(route, name, require_POST(view)) for route, name, view in deeds),
+        ]
+
+
+def _route(route: str, name: str, view: View) -> URLPattern:
+    return path(route, moderators_only(view), name=f"commerce_moderation_{name}")
+
+
+@admin.register(Decision)
+class DecisionAdmin(NothingByHand, LargeTableAdmin):
+    """What was decided, each line a way to its item, where it can be undone or restored."""
+
+    list_display = ["created_at", "what", "item", "wrote", "moderator", "note", "reports_count", "undone_at"]
+    list_display_links = None
+    list_filter = ["action", ["undone_at", IndexedEmptyFieldListFilter]]
+    list_select_related = ["case", "moderator"]
+    search_fields = ["moderator__email", "author__email"]
+    search_help_text: Any = _("The beginning of the e-mail of a moderator or an author, or an id")
+
+    @admin.display(description=_("decision"))
+    def what(self, decision: Decision) -> str:
+        return str(DecisionLine(decision).text)
+
+    @admin.display(description=_("item"))
+    def item(self, decision: Decision) -> str:
+        url = reverse("admin:commerce_moderation_case_change", args=[decision.case_id])
+        return format_html(
+            '<a class="mod-link" href="{}">{} {}</a>', url, decision.case.model_type, decision.case.model_id
+        )
+
+    @admin.display(description=_("text"))
+    def wrote(self, decision: Decision) -> str:
+        content = decision.content
+        return Truncator(content.get("comment") or content.get("question") or "").chars(SHOWN_CHARACTERS)

@@ -1,0 +1,200 @@
+"""How the moderators' pages show an item of the queue: as its readers see it, and what can be done about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from commerce.attachments.models import Attachment
+from commerce.attachments.records import attachment_record
+from commerce.moderation.admin.labels import DONE, KINDS, STANDINGS, STATES
+from commerce.moderation.models import Case, Decision
+from commerce.moderation.queue.listing import CaseFile, QueueItem, ReportLine
+from commerce.moderation.trust import WHOLE
+from commerce.reviews.models import Review
+from shared.accounts.models import User
+
+Action = Decision.Action
+Text = str | Promise
+STARS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    url: str
+    full_url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Badge:
+    """`tone`: how it is coloured; the words alone say it."""
+
+    text: Text
+    tone: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Button:
+    """One thing to do, and the key that does it."""
+
+    action: str
+    text: Text
+    key: str
+    tone: str = "plain"
+
+
+@dataclass(frozen=True)
+class Row:
+    """An item of the list."""
+
+    item: QueueItem
+    viewer: User
+
+    @property
+    def case(self) -> Case:
+        return self.item.case
+
+    @property
+    def kind(self) -> Text:
+        return KINDS[self.case.model_type]
+
+    @property
+    def state(self) -> Text:
+        return STATES[self.case.state]
+
+    @cached_property
+    def text(self) -> str:
+        content = self.item.content
+        return content.comment if isinstance(content, Review) else content.question
+
+    @cached_property
+    def answer(self) -> str:
+        content = self.item.content
+        return "" if isinstance(content, Review) else content.answer
+
+    @property
+    def rating(self) -> int | None:
+        content = self.item.content
+        return content.rating if isinstance(content, Review) else None
+
+    @property
+    def stars(self) -> str:
+        return "★" * (self.rating or 0) + "☆" * (STARS - (self.rating or 0))
+
+    @cached_property
+    def product_picture(self) -> Picture | None:
+        image = self.item.content.product.image
+        return _picture(image) if image else None
+
+    @cached_property
+    def photos(self) -> list[Picture]:
+        content = self.item.content
+        return [_picture(photo) for photo in content.photos.all()] if isinstance(content, Review) else []
+
+    @property
+    def other(self) -> User | None:
+        """Another moderator who looks at it now."""
+        claimant = self.item.claimant
+        return claimant if claimant != self.viewer else None
+
+    @property
+    def badges(self) -> Sequence[Badge]:
+        case = self.case
+        shown = [
+            (case.state == Case.State.APPEALED, Badge(text=_("Appealed"), tone="info")),
+            (case.hiding == Case.Hiding.AUTOMATIC, Badge(text=_("Hidden automatically"), tone="warning")),
+            (case.hiding == Case.Hiding.MODERATOR, Badge(text=_("Hidden by a moderator"), tone="plain")),
+            (case.is_brigaded, Badge(text=_("Brigading?"), tone="danger")),
+        ]
+        return [badge for is_so, badge in shown if is_so]
+
+
+@dataclass(frozen=True)
+class ReporterLine:
+    """One report, with how reliable its reporter has been."""
+
+    line: ReportLine
+
+    @property
+    def weight(self) -> int:
+        """In percent."""
+        return self.line.reporter.weight * 100 // WHOLE
+
+    @property
+    def decided(self) -> int:
+        return self.line.reporter.agreed + self.line.reporter.disagreed
+
+    @property
+    def standing(self) -> Text:
+        return STANDINGS[self.line.report.standing]
+
+
+@dataclass(frozen=True)
+class DecisionLine:
+    """One decision before this one."""
+
+    decision: Decision
+
+    @property
+    def text(self) -> Text:
+        return DONE[self.decision.action]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """Everything about one item."""
+
+    row: Row
+    file: CaseFile
+    now: datetime
+
+    @property
+    def reports(self) -> list[ReporterLine]:
+        return [ReporterLine(line) for line in self.file.reports]
+
+    @property
+    def counted(self) -> list[ReporterLine]:
+        """Those whose reports count for hiding on their own."""
+        return [line for line in self.reports if line.line.counts]
+
+    @property
+    def decisions(self) -> list[DecisionLine]:
+        return [DecisionLine(decision) for decision in self.file.decisions]
+
+    @property
+    def is_appealed(self) -> bool:
+        return self.row.case.state == Case.State.APPEALED
+
+    @property
+    def buttons(self) -> list[Button]:
+        case = self.row.case
+        if self.is_appealed:
+            return [
+                Button(action=Action.ACCEPTED, text=_("Keep it down"), key="a", tone="danger"),
+                Button(action=Action.REJECTED, text=_("Bring it back"), key="r", tone="success"),
+            ]
+        if case.is_waiting:
+            return _open_buttons(case)
+        if case.state == Case.State.ACCEPTED and not self.file.undoable:
+            return [Button(action=Action.RESTORED, text=_("Restore"), key="r", tone="success")]
+        return []
+
+
+def _open_buttons(case: Case) -> list[Button]:
+    hide = Button(action=Action.HIDDEN, text=_("Hide for now"), key="h")
+    show = Button(action=Action.SHOWN, text=_("Show again"), key="s")
+    return [
+        Button(action=Action.ACCEPTED, text=_("Accept: take down"), key="a", tone="danger"),
+        Button(action=Action.REJECTED, text=_("Reject: keep"), key="r", tone="success"),
+        *([hide] if case.hiding != Case.Hiding.MODERATOR else []),
+        *([show] if case.hiding != Case.Hiding.NONE else []),
+        Button(action=Action.WARNED, text=_("Warn the author"), key="w"),
+    ]
+
+
+def _picture(attachment: Attachment) -> Picture:
+    record = attachment_record(attachment)
+    return Picture(url=record.get("thumbnail", record["original"]), full_url=record["original"])

@@ -1,0 +1,21 @@
+"""Models of moderation: reports, the cases they open, decisions, notices and appeals."""
+
+from commerce.moderation.models.appeals import Appeal, AppealQuerySet
+from commerce.moderation.models.cases import Case, CaseQuerySet
+from commerce.moderation.models.decisions import Decision
+from commerce.moderation.models.notices import Notice, NoticeQuerySet
+from commerce.moderation.models.reports import AbuseReport, Kind, Reporter, ReportQuerySet
+
+__all__ = [
+    "AbuseReport",
+    "Appeal",
+    "AppealQuerySet",
+    "Case",
+    "CaseQuerySet",
+    "Decision",
+    "Kind",
+    "Notice",
+    "NoticeQuerySet",
+    "ReportQuerySet",
+    "Reporter",
+]

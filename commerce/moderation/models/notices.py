@@ -1,0 +1,60 @@
+"""Notices to authors and reporters about decisions."""
+
+from datetime import datetime
+from typing import Self
+
+from django.db import models
+from django.db.models import Q
+
+from commerce.moderation.models.decisions import Decision
+from shared.accounts.models import User
+
+
+class NoticeQuerySet(models.QuerySet["Notice"]):
+    def for_user(self, user: User, now: datetime) -> Self:
+        """What this user has been told: nothing before its decision can no longer be undone."""
+        return self.filter(user=user, due_at__lte=now)
+
+    def to_send(self, now: datetime) -> Self:
+        """The letters that are due, and that nobody else is sending."""
+        return self.filter(mail_due_at__lte=now)
+
+
+class Notice(models.Model):
+    """What one user is told about one decision. It is the outbox of its own letter."""
+
+    class Kind(models.TextChoices):
+        CONTENT_REMOVED = "content_removed"
+        CONTENT_RESTORED = "content_restored"
+        WARNING = "warning"
+        REPORT_ACCEPTED = "report_accepted"
+        REPORT_REJECTED = "report_rejected"
+        APPEAL_KEPT = "appeal_kept"
+
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="notices", db_index=False)
+    decision = models.ForeignKey(Decision, on_delete=models.PROTECT, related_name="notices")
+    kind = models.CharField(max_length=24, choices=Kind.choices)
+    title = models.CharField(max_length=200)
+    text = models.TextField()
+    due_at = models.DateTimeField()
+    appeal_until = models.DateTimeField(null=True)
+    # When its letter is next to be sent: first when it is due; later while somebody sends it, or after a failure.
+    # Null: it was sent, or given up.
+    mail_due_at = models.DateTimeField(null=True)
+    mail_attempts = models.PositiveSmallIntegerField(default=0)
+    mailed_at = models.DateTimeField(null=True)
+
+    objects = NoticeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "decision", "kind"], name="commerce_notice_told_once"),
+        ]
+        indexes = [
+            models.Index(fields=["user", "-due_at", "-id"], name="commerce_notice_of_user"),
+            models.Index(fields=["mail_due_at"], condition=Q(mail_due_at__isnull=False), name="commerce_notice_mail"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} to {self.user_id}"

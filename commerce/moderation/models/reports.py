@@ -1,0 +1,84 @@
+"""Abuse reports and the accuracy of the users who made them."""
+
+from typing import Self
+
+from django.db import models
+from django.db.models import Q
+
+from shared.accounts.models import User
+
+
+class Kind(models.TextChoices):
+    """The closed list of what can be reported, and so of what a moderator can take down."""
+
+    REVIEW = "Review"
+    QUESTION = "Question"
+
+
+KIND_KNOWN = Q(model_type__in=["Review", "Question"])
+
+
+class ReportQuerySet(models.QuerySet["AbuseReport"]):
+    def for_user(self, user: User) -> Self:
+        """Those that this user made."""
+        return self.filter(user=user)
+
+    def of(self, model_type: str, model_id: int) -> Self:
+        """Those of one content."""
+        return self.filter(model_type=model_type, model_id=model_id)
+
+
+class AbuseReport(models.Model):
+    """One user's report of one piece of content."""
+
+    Kind = Kind
+
+    class Status(models.TextChoices):
+        OPEN = "open"
+        ACCEPTED = "accepted"
+        WITHDRAWN = "withdrawn", "Withdrawn: the content was taken back first"
+
+    class Standing(models.TextChoices):
+        """Whether the report counts for hiding on its own, and else why it does not; as it was when it was made."""
+
+        TRUSTED = "trusted"
+        UNRELIABLE = "unreliable", "Moderators have mostly disagreed with this reporter"
+        NEW_ACCOUNT = "new_account", "The account was new"
+        INVOLVED = "involved", "The reporter works for the shop, or wrote the content"
+
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="abuse_reports")
+    model_type = models.CharField(max_length=32, choices=Kind.choices)
+    model_id = models.BigIntegerField()
+    message = models.TextField()
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.OPEN)
+    weight = models.PositiveSmallIntegerField(default=500)  # thousandths; see trust.weight
+    standing = models.CharField(max_length=16, choices=Standing.choices, default=Standing.TRUSTED)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects = ReportQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "model_type", "model_id"], name="commerce_report_once_a_user"),
+            models.CheckConstraint(condition=KIND_KNOWN, name="commerce_report_kind_known"),
+        ]
+        indexes = [
+            models.Index(fields=["status", "-created_at", "-id"], name="commerce_report_newest"),
+            models.Index(fields=["model_type", "model_id"], name="commerce_report_of_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Report {self.pk} of {self.model_type} {self.model_id}"
+
+
+class Reporter(models.Model):
+    """How often moderators agreed with one user's reports."""
+
+    user = models.OneToOneField(User, on_delete=models.PROTECT, related_name="reporter", primary_key=True)
+    agreed = models.PositiveIntegerField(default=0)
+    disagreed = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.agreed} of {self.agreed + self.disagreed}"

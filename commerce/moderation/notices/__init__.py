@@ -1,0 +1,1 @@
+"""Notices to authors and reporters: created with a decision (`creation`), e-mailed once it is final (`delivery`)."""

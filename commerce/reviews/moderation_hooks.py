@@ -1,0 +1,27 @@
+"""Functions of moderation that reviews call.
+
+Moderation imports reviews, so reviews cannot import moderation. `ModerationConfig.ready` registers both functions here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+def _not_registered(**arguments: Any) -> None:
+    raise RuntimeError("Add commerce.moderation to INSTALLED_APPS: it registers the moderation hooks.")
+
+
+@dataclass
+class ModerationHooks:
+    """The registered functions.
+
+    `take_down` accepts the reports of a review or question (`model_type`, `model_id`, `moderator`, `now`).
+    `withdraw_case` closes the case of content that its author deleted (`model_type`, `model_id`, `now`).
+    """
+
+    take_down: Callable[..., Any] = _not_registered
+    withdraw_case: Callable[..., None] = _not_registered
+
+
+hooks = ModerationHooks()

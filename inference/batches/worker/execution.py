@@ -1,0 +1,253 @@
+"""Execution of one request of a batch: from its JSON body to its answer in the form of the batch's kind."""
+
+import asyncio
+import base64
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from inference.batches.models import Batch
+from inference.embeddings.services import embed_for_batch, read_vector
+from inference.engine import (
+    DeadlineExceeded,
+    EmbeddingRequest,
+    FinishReason,
+    GenerationOutput,
+    GenerationRequest,
+    InferenceFailed,
+    ModelNotLoaded,
+    Usage,
+)
+from inference.generation.services import new_id
+from inference.protocol.choices import GeneratedChoice
+from inference.protocol.errors import error_from_output
+from inference.protocol.native.batches import to_inference_request, with_messages
+from inference.protocol.native.inference import build_inference_choices
+from inference.protocol.openai.chat import build_chat_completion, parse_chat_request
+from inference.protocol.openai.completions import build_text_completion, parse_completion_request
+from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddingsRequest, OpenAIEmbeddingsResponse
+from inference.protocol.parsing import parse_struct
+from inference.protocol.token_usage import EmbeddingsTokenUsage, TokenUsage
+from inference.registry.engines import engine_for
+from shared.observability import tracing
+from shared.observability.request_fields import bind_fields
+
+DEFAULT_TIMEOUT_SECONDS = 3600.0
+TIMEOUT_GRACE_SECONDS = 5.0
+SPAN_INTERVAL_SECONDS = 1.0
+MODEL_UNLOADED_MESSAGE = "The model was unloaded while it generated this."
+
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class ExecutionResult:
+    """The answer of a request as JSON in the form of the batch's kind, with its token usage."""
+
+    answer: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    processing_time_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestExecutor:
+    """Executes requests of one batch, with the fields of the batch that all its requests share."""
+
+    batch_id: str
+    kind: str
+    model_id: str
+    user: str
+    parameters: dict[str, Any]
+
+    @classmethod
+    def for_batch(cls, batch: Batch) -> "RequestExecutor":
+        """Return the executor of this batch."""
+        return cls(
+            batch_id=batch.batch_id,
+            kind=batch.kind,
+            model_id=batch.model_id,
+            user=str(batch.user_id),
+            parameters=batch.parameters,
+        )
+
+    async def execute(self, body: str, request_id: str) -> ExecutionResult:
+        """Return the answer to the request. Cancelling this cancels the generation.
+
+        Raises the engine's errors, InvalidRequest for an invalid body, and ModelNotLoaded if the model is unloaded.
+        """
+        started = time.monotonic()
+        with _request_span(batch_id=self.batch_id, user_id=self.user):
+            answer, usage = await _EXECUTE_BY_KIND[self.kind](self, msgspec.json.decode(body), request_id)
+        return ExecutionResult(
+            answer=_encoder.encode(answer).decode(),
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
+            processing_time_ms=round((time.monotonic() - started) * 1000),
+        )
+
+
+async def _native(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+    body = to_inference_request(fields, model_id=executor.model_id, parameters=executor.parameters)
+    choices, usage = await _generate_all(executor, [with_messages(body.generation_request(request_id), fields)])
+    wire_choices = build_inference_choices(choices, with_logprobs=body.logprobs is True)
+    return {"choices": wire_choices, "usage": TokenUsage.of(usage)}, usage
+
+
+async def _chat(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+    body = parse_chat_request(fields)
+    choices, usage = await _generate_all(executor, [body.generation_request(request_id)])
+    answer = build_chat_completion(
+        completion_id=new_id("chatcmpl-"),
+        created=int(time.time()),
+        model=executor.model_id,
+        choices=choices,
+        usage=usage,
+        with_logprobs=body.logprobs is True,
+    )
+    return answer, usage
+
+
+async def _completion(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+    body = parse_completion_request(fields)
+    choices, usage = await _generate_all(executor, body.generation_requests(request_id))
+    answer = build_text_completion(
+        completion_id=new_id("cmpl-"),
+        created=int(time.time()),
+        model=executor.model_id,
+        choices=choices,
+        usage=usage,
+        with_logprobs=body.logprobs is not None,
+    )
+    return answer, usage
+
+
+async def _embedding(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+    body = parse_struct(fields, OpenAIEmbeddingsRequest)
+    request = EmbeddingRequest(request_id=request_id, texts=body.texts(), user=executor.user, batch=True)
+    async with _time_limit(None):
+        result = await embed_for_batch(model_id=executor.model_id, request=request, dimensions=body.dimensions)
+    is_base64 = body.encoding_format == "base64"
+    answer = OpenAIEmbeddingsResponse(
+        object="list",
+        data=[
+            OpenAIEmbedding(
+                "embedding", index, base64.b64encode(vector).decode() if is_base64 else read_vector(vector).tolist()
+            )
+            for index, vector in enumerate(result.vectors)
+        ],
+        model=executor.model_id,
+        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
+    )
+    return answer, Usage(result.prompt_tokens, 0)
+
+
+_EXECUTE_BY_KIND: dict[str, Callable[[RequestExecutor, dict[str, Any], str], Awaitable[tuple[Any, Usage]]]] = {
+    Batch.Kind.NATIVE: _native,
+    Batch.Kind.CHAT: _chat,
+    Batch.Kind.COMPLETION: _completion,
+    Batch.Kind.EMBEDDING: _embedding,
+}
+
+
+async def _generate_all(
+    executor: RequestExecutor, requests: Sequence[GenerationRequest]
+) -> tuple[list[GeneratedChoice], Usage]:
+    """Return the choices of all generations of one request. If one fails, the others are cancelled."""
+    if len(requests) == 1:
+        return await _generate(executor, requests[0])
+    tasks = [asyncio.create_task(_generate(executor, request)) for request in requests]
+    try:
+        generations = await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    choices = [choice for group, _ in generations for choice in group]
+    for index, choice in enumerate(choices):
+        choice.index = index
+    return choices, _total_usage([usage for _, usage in generations])
+
+
+async def _generate(executor: RequestExecutor, request: GenerationRequest) -> tuple[list[GeneratedChoice], Usage]:
+    """Generate with batch priority, which takes the capacity that interactive requests leave."""
+    choices = [GeneratedChoice(index) for index in range(request.n)]
+    async with _time_limit(request.timeout):
+        batch_request = replace(request, user=executor.user, batch=True, coalesce_outputs=True)
+        async with await engine_for(executor.model_id).generate(executor.model_id, batch_request) as stream:
+            while outputs := await stream.read():
+                for output in outputs:
+                    _raise_if_aborted(output)
+                    choices[output.choice].add(output)
+                if (usage := outputs[-1].usage) is not None:
+                    return choices, usage
+    raise InferenceFailed("The generation ended before it was complete.")
+
+
+def _raise_if_aborted(output: GenerationOutput) -> None:
+    if output.finish_reason is FinishReason.ERROR:
+        raise error_from_output(output)
+    if output.finish_reason is FinishReason.CANCELLED:
+        raise ModelNotLoaded(MODEL_UNLOADED_MESSAGE)
+
+
+@contextlib.asynccontextmanager
+async def _time_limit(seconds: float | None) -> AsyncIterator[None]:
+    """Raise DeadlineExceeded after the limit. The engine enforces a request's limit, but a hung engine cannot."""
+    try:
+        async with asyncio.timeout((seconds or DEFAULT_TIMEOUT_SECONDS) + TIMEOUT_GRACE_SECONDS):
+            yield
+    except TimeoutError:
+        raise DeadlineExceeded("The request took longer than its time limit.") from None
+
+
+def _total_usage(usages: Sequence[Usage]) -> Usage:
+    return Usage(
+        sum(usage.prompt_tokens for usage in usages),
+        sum(usage.completion_tokens for usage in usages),
+        sum(usage.cached_tokens for usage in usages),
+    )
+
+
+class _SpanSampler:
+    """Samples one request a second in each process: spans of all requests would evict other traces."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next_at = 0.0
+
+    def is_sampled(self) -> bool:
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next_at:
+                return False
+            self._next_at = now + SPAN_INTERVAL_SECONDS
+            return True
+
+
+_span_sampler = _SpanSampler()
+
+
+@contextlib.contextmanager
+def _request_span(*, batch_id: str, user_id: str) -> Iterator[None]:
+    """Trace one request as a span `batch.<id>`, if it is sampled."""
+    name = f"batch.{batch_id}"
+    with (
+        bind_fields(user_id=user_id),
+        tracing.trace_request(name, kind=tracing.SpanKind.CONSUMER, wanted=_span_sampler.is_sampled()) as span,
+    ):
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            tracing.annotate_span(span, {}, failed=failed)

@@ -1,0 +1,207 @@
+"""The command group `models`."""
+
+import asyncio
+import sys
+from typing import Annotated, Any, Self
+
+import msgspec
+import typer
+from django.utils import timezone
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from inference.cli.errors import EXIT_USAGE, exit_with_error
+from inference.cli.output import JsonOption, format_bytes, print_json, print_table
+from inference.downloads.services import download_model, remove_model
+from inference.engine import EngineError, HostUnavailable
+from inference.protocol.native.models import LoadModelRequest, ModelInfo, ModelList
+from inference.protocol.parsing import parse_struct
+from inference.registry import model_status, services
+from inference.registry.catalog import model_not_found, read_catalog
+from shared.api.errors import ApiError
+
+app = typer.Typer(help="Manage models.", no_args_is_help=True)
+
+ModelId = Annotated[str, typer.Argument(metavar="MODEL", help="The model's id, as `stoa models list` shows it.")]
+
+
+@app.command("list")
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as GET /models returns it.")] = False,
+) -> None:
+    """List all models and their states."""
+    models = asyncio.run(model_status.list_models())
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(ModelList(models))).decode())
+        return
+    columns = ("id", "type", "state", "capabilities", "context", "size", "error")
+    print_table(columns, map(_row, models))
+
+
+@app.command()
+def show(model: ModelId, as_json: JsonOption = False) -> None:
+    """Show all fields of a model."""
+    info = next((info for info in asyncio.run(model_status.list_models()) if info.id == model), None)
+    if info is None:
+        exit_with_error(model_not_found(model, read_catalog()))
+    fields = msgspec.to_builtins(info)
+    if as_json:
+        print_json(fields)
+    else:
+        _print_fields(fields)
+
+
+@app.command()
+def load(
+    model: ModelId,
+    gpu_layers: Annotated[int, typer.Option(help="Decoder layers on the GPU; 0: none.")] = 0,
+    context_size: Annotated[
+        int | None,
+        typer.Option(help="Prompt and completion tokens. By default the lesser of 2048 and the model's limit."),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Prompt tokens per step.")] = 512,
+    max_sequences: Annotated[int, typer.Option(help="Requests that run at once.")] = 16,
+    quantization: Annotated[str, typer.Option(help="none or int8.")] = "none",
+    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Load a model into the running server, and again after every restart."""
+    options = {
+        "gpu_layers": gpu_layers,
+        "context_size": context_size,
+        "batch_size": batch_size,
+        "max_sequences": max_sequences,
+        "quantization": quantization,
+        "dtype": dtype,
+    }
+    try:
+        body = parse_struct({name: value for name, value in options.items() if value is not None}, LoadModelRequest)
+        loading = services.load_model(model_id=model, options=body.options(), actor=None, now=timezone.now())
+        report = asyncio.run(loading)
+    except (ApiError, EngineError) as error:
+        exit_with_error(error)
+    if as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        _print_fields(msgspec.to_builtins(report) | {"memory_usage_bytes": format_bytes(report.memory_usage_bytes)})
+
+
+@app.command()
+def unload(
+    model: ModelId,
+    force: Annotated[bool, typer.Option("--force", help="Cancel running requests instead of finishing them.")] = False,
+) -> None:
+    """Unload a model from the running server, and do not load it again after a restart."""
+    try:
+        asyncio.run(services.unload_model(model_id=model, force=force, actor=None, now=timezone.now()))
+    except HostUnavailable:  # the desired state was set before
+        typer.echo(f"No model host is running. {model} will not be loaded again.", err=True)
+        return
+    except (ApiError, EngineError) as error:
+        exit_with_error(error)
+    typer.echo(f"Unloaded {model}", err=True)
+
+
+@app.command()
+def download(
+    repo_id: Annotated[str, typer.Argument(help="A repository of the Hugging Face Hub: ORGANIZATION/NAME.")],
+    revision: Annotated[str | None, typer.Option(help="A branch, a tag or a commit.")] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Download only matching weights. May be repeated.")
+    ] = None,
+    quantize: Annotated[
+        str | None, typer.Option(help="The GGUF file with this quantization, as in Q4_K_M or Q8_0.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The model's id. By default the repository's name.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Download a model: its safetensors or GGUF weights, config and tokenizer, but no code.
+
+    An interrupted download is resumed.
+    """
+    try:
+        with _ProgressBar() as bar:
+            result = download_model(
+                repo_id=repo_id, revision=revision, include=include or [], quantize=quantize, name=name, progress=bar
+            )
+    except ApiError as error:
+        exit_with_error(error)
+    if as_json:
+        print_json(
+            {
+                "id": result.model_id,
+                "path": str(result.path),
+                "repo_id": result.repo_id,
+                "commit": result.commit,
+                "size_bytes": result.size_bytes,
+                "was_there": result.was_there,
+            }
+        )
+    else:
+        verb = "Already downloaded" if result.was_there else "Downloaded"
+        typer.echo(f"{verb} {result.model_id}: {format_bytes(result.size_bytes)}")
+
+
+@app.command()
+def remove(
+    model: ModelId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Unload a model on all machines, and delete its files on this one."""
+    try:
+        path = asyncio.run(services.find_model(model)).path
+        if not yes and path is not None:
+            if not sys.stdin.isatty():
+                exit_with_error(f"Use --yes to delete {path}.", EXIT_USAGE)
+            typer.confirm(f"Delete {path}?", abort=True)
+        asyncio.run(remove_model(model_id=model, actor=None, now=timezone.now()))
+    except (ApiError, EngineError) as error:
+        exit_with_error(error)
+    typer.echo(f"Removed {model}", err=True)
+
+
+def _row(model: ModelInfo) -> tuple[object, ...]:
+    capabilities, size = ", ".join(model.capabilities), format_bytes(model.size_bytes) if model.size_bytes else ""
+    return (model.id, model.type, model.state, capabilities, model.context_size, size, model.error or "")
+
+
+def _print_fields(fields: dict[str, Any]) -> None:
+    print_table(("field", "value"), ((name, _as_text(value)) for name, value in fields.items()))
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+class _ProgressBar:
+    """A download's progress bar on stderr, shown only on a terminal."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self._progress = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def begin(self, model_id: str, total: int) -> None:
+        self._task = self._progress.add_task(model_id, total=total)
+
+    def advance(self, count: int) -> None:
+        if self._task is not None:
+            self._progress.advance(self._task, count)

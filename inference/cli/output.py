@@ -1,0 +1,44 @@
+"""Output of lists: a table on a terminal, tab-separated lines elsewhere, or JSON."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows, with the column names on a terminal only."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            typer.echo("\t".join(escape_control_characters(str(value)) for value in row))
+        return
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*(Text(escape_control_characters(str(value))) for value in row))
+    Console().print(table)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def escape_control_characters(text: str) -> str:
+    """Replace characters that control a terminal: names and messages come from files and from other servers."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def format_bytes(count: int) -> str:
+    """Return a size as text: "1.5 GB"."""
+    number, unit = float(count), "B"
+    for larger_unit in ("kB", "MB", "GB", "TB"):
+        if number < 1000:
+            break
+        number, unit = number / 1000, larger_unit
+    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

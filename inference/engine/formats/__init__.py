@@ -1,0 +1,24 @@
+"""Formats: model files on disk, checked and inspected within limits before any library reads them.
+
+Importing this package does not import torch. Modules that return tensors are imported by name: `gguf_weights`.
+"""
+
+from inference.engine.formats.gguf_header import GGUFHeader, find_gguf, read_gguf_header
+from inference.engine.formats.inspection import TEXT_GENERATION, ModelMetadata, fingerprint, inspect_model
+from inference.engine.formats.model_folder import check_digests, read_json, read_model_folder, read_objects
+from inference.engine.formats.safetensors_header import read_safetensors_header
+
+__all__ = [
+    "TEXT_GENERATION",
+    "GGUFHeader",
+    "ModelMetadata",
+    "check_digests",
+    "find_gguf",
+    "fingerprint",
+    "inspect_model",
+    "read_gguf_header",
+    "read_json",
+    "read_model_folder",
+    "read_objects",
+    "read_safetensors_header",
+]

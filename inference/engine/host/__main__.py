@@ -1,0 +1,48 @@
+"""The command line of the model host: `python -m inference.engine.host --run-dir DIR`, and what else `--help` says."""
+
+import argparse
+import logging
+import signal
+from pathlib import Path
+
+from inference.engine.host.logs import start_logging
+from inference.engine.host.model_process import die_with_parent
+from inference.engine.host.options import HostOptions
+from inference.engine.host.runner import run_host
+from inference.engine.models import build_in_background
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m inference.engine.host", description="Starts, watches and ends models."
+    )
+    parser.add_argument("--run-dir", type=Path, required=True, help="the folder of its sockets")
+    parser.add_argument(
+        "--compiled-dir", type=Path, help="where kernels compiled for this machine are kept; else none are compiled"
+    )
+    parser.add_argument(
+        "--die-with-parent", action="store_true", help="end when the process that started this one ends"
+    )
+    parser.add_argument("--memory-budget", type=int, help="bytes that weights and caches of all models may take")
+    parser.add_argument("--max-loaded", type=int, help="so many models at once")
+    parser.add_argument("--evict", action="store_true", help="unload idle models to make room for others")
+    parser.add_argument("--autoload", action="store_true", help="a request for a model that is not loaded loads it")
+    parser.add_argument("--idle-unload", type=float, help="seconds after which an unused model is unloaded")
+    arguments = parser.parse_args()
+    if arguments.die_with_parent:
+        die_with_parent(signal.SIGTERM)
+    start_logging(logging.INFO)
+    if arguments.compiled_dir:
+        build_in_background(arguments.compiled_dir)
+    policy = HostOptions(
+        memory_budget=arguments.memory_budget,
+        max_loaded=arguments.max_loaded,
+        evict=arguments.evict,
+        autoload=arguments.autoload,
+        idle_unload=arguments.idle_unload,
+    )
+    run_host(arguments.run_dir, policy=policy)
+
+
+if __name__ == "__main__":
+    main()

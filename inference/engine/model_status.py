@@ -1,0 +1,125 @@
+"""Options, reports and states of loaded models, as frozen structs."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a load. `LoadReport` has the values in effect.
+
+    gpu_layers: decoder layers on the GPU; 0 is CPU only.
+    context_size: prompt plus completion, in tokens; None is the smaller of 2,048 and the model's own limit.
+    batch_size: maximum prompt tokens per step.
+    max_sequences: maximum sequences that run at once, which is the number of cache slots.
+    max_queue: maximum requests that wait for a slot.
+    max_queue_tokens: maximum prompt tokens of all waiting requests.
+    dtype: weight type, `float32`, `bfloat16` or `auto`: on the CPU the fastest exact one, on a GPU bfloat16.
+    quantization: `none`, or `int8` on the CPU: a quarter of the memory and several times the speed, for nearly the same
+        text.
+    """
+
+    gpu_layers: int = 0
+    context_size: int | None = None
+    batch_size: int = 512
+    max_sequences: int = 16
+    max_queue: int = 256
+    max_queue_tokens: int = 262_144
+    dtype: str = "auto"
+    quantization: str = "none"
+
+
+class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a load: options in effect and measured costs.
+
+    dtype: weight type of the GPU layers, if there are any.
+    memory_usage_bytes: weights and cache as allocated.
+    load_time_ms: from the load command until the model was ready.
+    kernels: `compiled` for this machine, `torch`, or `transformers` for its modelling code.
+    warning: options that could not be followed, or None.
+    """
+
+    model_id: str
+    memory_usage_bytes: int
+    load_time_ms: int
+    gpu_layers: int
+    context_size: int
+    batch_size: int
+    max_sequences: int
+    dtype: str
+    device: str
+    quantization: str = "none"
+    kernels: str = "torch"
+    warning: str | None = None
+
+
+class ModelState(StrEnum):
+    """The states of a model in its host."""
+
+    UNLOADED = "unloaded"
+    LOADING = "loading"
+    LOADED = "loaded"
+    UNLOADING = "unloading"
+    FAILED = "failed"
+
+
+class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that the host runs, starts, stops or failed to run. Models that were never loaded are not listed.
+
+    options: the requested options; `report` has those in effect.
+    revision: see `HostClient.load`.
+    progress: of a load, 0 to 1.
+    memory_bytes: share of the memory budget; an estimate until the model is loaded.
+    resident_bytes: resident set size of its process.
+    busy: it has unfinished requests.
+    used_at: when a request last began or ended, in seconds of the monotonic clock.
+    suspended: the host unloaded it for another model or because it was idle; the next request loads it again.
+    retry_after: seconds until a failed model is tried again.
+    """
+
+    model_id: str
+    state: ModelState
+    pid: int | None = None
+    error: str | None = None
+    report: LoadReport | None = None
+    options: LoadOptions = LoadOptions()
+    revision: int = 0
+    progress: float | None = None
+    memory_bytes: int = 0
+    resident_bytes: int | None = None
+    busy: bool = False
+    used_at: float | None = None
+    suspended: bool = msgspec.field(default=False, name="resting")
+    retry_after: float | None = None
+
+
+QUEUE_TIME_BUCKETS_SECONDS = (
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+)  # fmt: skip
+
+
+class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters of one model process. The last six count from its start.
+
+    running, waiting: choices with a slot, and without one.
+    slots: maximum choices that run at once.
+    cache_tokens: positions of the KV cache that running choices fill, of `cache_capacity`.
+    prefix_cache_queries, prefix_cache_hits: prompt tokens received, and those found in the prefix cache.
+    preemptions: choices that lost their slot to another before they ended.
+    generated_tokens: sampled tokens.
+    queue_counts: requests by time until their first slot: one count per bucket of QUEUE_TIME_BUCKETS_SECONDS, and one
+        for longer times.
+    queue_seconds: the sum of these times.
+    """
+
+    running: int
+    waiting: int
+    slots: int
+    cache_tokens: int = 0
+    cache_capacity: int = 0
+    prefix_cache_queries: int = msgspec.field(default=0, name="prefix_queried")
+    prefix_cache_hits: int = msgspec.field(default=0, name="prefix_hit")
+    preemptions: int = 0
+    generated_tokens: int = 0
+    queue_counts: tuple[int, ...] = ()
+    queue_seconds: float = 0.0

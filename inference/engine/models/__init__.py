@@ -1,0 +1,27 @@
+"""Models: what computes logits and embeddings.
+
+`Decoder` is the interface of a causal model to the engine loop: it runs `Span`s of tokens in cache slots. Importing
+this package does not import torch. The loader imports the implementations from their modules: `decoders` (open_decoder
+chooses among the Llama family's native and torch decoders and transformers' modelling code) and `embedder`.
+"""
+
+from inference.engine.models.interface import Decoder, Span
+from inference.engine.models.kernel_build import (
+    FOLDER_VARIABLE,
+    build_in_background,
+    build_kernels,
+    compiled_kernels,
+    kernels_are_to_come,
+    wait_for_kernels,
+)
+
+__all__ = [
+    "FOLDER_VARIABLE",
+    "Decoder",
+    "Span",
+    "build_in_background",
+    "build_kernels",
+    "compiled_kernels",
+    "kernels_are_to_come",
+    "wait_for_kernels",
+]

@@ -1,0 +1,290 @@
+"""The Llama family's weights: what a configuration says of them, and their tensors."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import PreTrainedConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from inference.engine.errors import ModelLoadFailed
+from inference.engine.formats import read_json
+
+# Architectures whose modelling code was read: the same blocks, with these differences. What is not here runs through
+# transformers.
+FAMILIES = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "mistral",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
+ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not depend on the length
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Sizes and features of a model of the family. `frequencies` [head_dim / 2] are those of its rotary positions;
+    cosine and sine are multiplied by `rope_scale`."""
+
+    vocabulary: int
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    norm_eps: float
+    frequencies: Tensor
+    rope_scale: float
+    qkv_bias: bool
+    output_bias: bool
+    mlp_bias: bool
+    head_norms: bool
+    tied: bool
+
+    @property
+    def qkv_heads(self) -> int:
+        return self.heads + 2 * self.kv_heads
+
+    def truncated(self) -> "Architecture":
+        """One layer of it and few tokens: enough to see whether the arithmetic is right."""
+        return replace(self, layers=1, vocabulary=min(self.vocabulary, 64))
+
+
+def read_architecture(config: PreTrainedConfig) -> Architecture | None:
+    """None when there is anything in `config` that this code does not know to be the same."""
+    family = FAMILIES.get((config.architectures or [""])[0])
+    rope = config.rope_parameters if family else {}
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads if family else 0
+    known = (
+        family == config.model_type
+        and config.hidden_act == "silu"
+        and rope.get("rope_type") in ROPE_TYPES
+        and rope.get("partial_rotary_factor", 1.0) == 1.0
+        and head_dim % 2 == 0
+        and config.num_attention_heads % config.num_key_value_heads == 0
+    )
+    if not known:
+        return None
+    frequencies, rope_scale = _rope(config, head_dim)
+    bias = bool(getattr(config, "attention_bias", False)) and family in ("llama", "qwen3")
+    return Architecture(
+        vocabulary=config.vocab_size,
+        hidden=config.hidden_size,
+        intermediate=config.intermediate_size,
+        layers=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        kv_heads=config.num_key_value_heads,
+        head_dim=head_dim,
+        norm_eps=config.rms_norm_eps,
+        frequencies=frequencies,
+        rope_scale=rope_scale,
+        qkv_bias=bias or family == "qwen2",
+        output_bias=bias,
+        mlp_bias=family == "llama" and bool(config.mlp_bias),
+        head_norms=family == "qwen3",
+        tied=bool(config.tie_word_embeddings),
+    )
+
+
+def _rope(config: PreTrainedConfig, head_dim: int) -> tuple[Tensor, float]:
+    kind = config.rope_parameters["rope_type"]
+    if kind != "default":
+        frequencies, scale = ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"))
+        return frequencies, float(scale)
+    places = torch.arange(0, head_dim, 2, dtype=torch.float) / head_dim
+    return 1.0 / (config.rope_parameters["rope_theta"] ** places), 1.0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """`weight` [outputs, inputs] in the file's own type, and `bias` [outputs] in float32."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Queries, keys and values in one matrix, heads in this order; gate and up in one. Norms are float32."""
+
+    qkv: Matrix
+    output: Matrix
+    gate_up: Matrix
+    down: Matrix
+    attention_norm: Tensor
+    mlp_norm: Tensor
+    query_norm: Tensor | None
+    key_norm: Tensor | None
+
+
+class Tensors(Protocol):
+    """Where a model's tensors come from."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def shape(self, name: str) -> list[int]: ...
+
+    def tensor(self, name: str) -> Tensor: ...
+
+
+class FolderTensors:
+    """The safetensors files of a folder. They are mapped, not read: a tensor costs memory when somebody copies it."""
+
+    def __init__(self, folder: Path) -> None:
+        index = folder / "model.safetensors.index.json"
+        names = set(read_json(index)["weight_map"].values()) if index.exists() else {"model.safetensors"}
+        files = [safe_open(folder / name, framework="pt") for name in sorted(names)]
+        self._places: dict[str, Any] = {key: file for file in files for key in _names(file)}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def shape(self, name: str) -> list[int]:
+        return list(self._places[name].get_slice(name).get_shape())
+
+    def tensor(self, name: str) -> Tensor:
+        tensor: Tensor = self._places[name].get_tensor(name)
+        return tensor
+
+
+def _names(file: Any) -> list[str]:
+    names: list[str] = file.keys()
+    return names
+
+
+class HeldTensors:
+    """Tensors that are in memory already."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self._tensors = tensors
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def shape(self, name: str) -> list[int]:
+        return list(self._tensors[name].shape)
+
+    def tensor(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+
+class Checkpoint:
+    """The tensors of a model of the family.
+
+    Raises ModelLoadFailed where a tensor is missing, has another shape or is of no type that it can have.
+    """
+
+    def __init__(self, tensors: Tensors, architecture: Architecture) -> None:
+        self.architecture = architecture
+        self._tensors = tensors
+        missing = [name for name, _ in self._expected() if name not in tensors]
+        if missing:
+            raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")
+        for name, shape in self._expected():
+            held = tensors.shape(name)
+            if held != shape:
+                raise ModelLoadFailed(f"{name} has the shape {held}; the configuration says {shape}.")
+
+    def has_own_head(self) -> bool:
+        """Beside tied embeddings; which of them counts is for transformers to say."""
+        return "lm_head.weight" in self._tensors
+
+    def embedding(self) -> Tensor:
+        return self._tensor("model.embed_tokens.weight")[: self.architecture.vocabulary]
+
+    def head(self) -> Matrix:
+        if self.architecture.tied:
+            return Matrix(self.embedding())
+        return Matrix(self._tensor("lm_head.weight")[: self.architecture.vocabulary])
+
+    def norm(self) -> Tensor:
+        return self._tensor("model.norm.weight").float()
+
+    def layers(self) -> Iterator[LayerWeights]:
+        for layer in range(self.architecture.layers):
+            yield self._layer(f"model.layers.{layer}")
+
+    def truncated(self) -> "Checkpoint":
+        """The same tensors, seen as a model of one layer and few tokens."""
+        return _Truncated(self._tensors, self.architecture)
+
+    def state(self) -> dict[str, Tensor]:
+        """All tensors by transformers' names, float32."""
+        tensors = {name: self._tensor(name) for name, _ in self._expected()}
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            if name in tensors:
+                tensors[name] = tensors[name][: self.architecture.vocabulary]
+        return {name: tensor.float() for name, tensor in tensors.items()}
+
+    def _layer(self, prefix: str) -> LayerWeights:
+        attention, mlp, of = f"{prefix}.self_attn", f"{prefix}.mlp", self.architecture
+        return LayerWeights(
+            qkv=self._fused([f"{attention}.{kind}_proj" for kind in "qkv"], bias=of.qkv_bias),
+            output=self._fused([f"{attention}.o_proj"], bias=of.output_bias),
+            gate_up=self._fused([f"{mlp}.gate_proj", f"{mlp}.up_proj"], bias=of.mlp_bias),
+            down=self._fused([f"{mlp}.down_proj"], bias=of.mlp_bias),
+            attention_norm=self._tensor(f"{prefix}.input_layernorm.weight").float(),
+            mlp_norm=self._tensor(f"{prefix}.post_attention_layernorm.weight").float(),
+            query_norm=self._tensor(f"{attention}.q_norm.weight").float() if of.head_norms else None,
+            key_norm=self._tensor(f"{attention}.k_norm.weight").float() if of.head_norms else None,
+        )
+
+    def _fused(self, names: list[str], *, bias: bool) -> Matrix:
+        weights = [self._tensor(f"{name}.weight") for name in names]
+        biases = [self._tensor(f"{name}.bias").float() for name in names] if bias else []
+        return Matrix(torch.cat(weights) if len(weights) > 1 else weights[0], torch.cat(biases) if biases else None)
+
+    def _tensor(self, name: str) -> Tensor:
+        tensor = self._tensors.tensor(name)
+        if tensor.dtype not in FLOATS:
+            raise ModelLoadFailed(f"{name} is of type {tensor.dtype}. Only float32, bfloat16 and float16 are loaded.")
+        return tensor
+
+    def _expected(self) -> Iterator[tuple[str, list[int]]]:
+        """Names and shapes that the configuration asks for."""
+        of = self.architecture
+        queries, keys = of.heads * of.head_dim, of.kv_heads * of.head_dim
+        yield "model.embed_tokens.weight", [self._rows, of.hidden]
+        if not of.tied:
+            yield "lm_head.weight", [self._rows, of.hidden]
+        for layer in range(of.layers):
+            prefix = f"model.layers.{layer}"
+            for name, outputs, inputs, bias in (
+                ("self_attn.q_proj", queries, of.hidden, of.qkv_bias),
+                ("self_attn.k_proj", keys, of.hidden, of.qkv_bias),
+                ("self_attn.v_proj", keys, of.hidden, of.qkv_bias),
+                ("self_attn.o_proj", of.hidden, queries, of.output_bias),
+                ("mlp.gate_proj", of.intermediate, of.hidden, of.mlp_bias),
+                ("mlp.up_proj", of.intermediate, of.hidden, of.mlp_bias),
+                ("mlp.down_proj", of.hidden, of.intermediate, of.mlp_bias),
+            ):
+                yield f"{prefix}.{name}.weight", [outputs, inputs]
+                if bias:
+                    yield f"{prefix}.{name}.bias", [outputs]
+            if of.head_norms:
+                yield f"{prefix}.self_attn.q_norm.weight", [of.head_dim]
+                yield f"{prefix}.self_attn.k_norm.weight", [of.head_dim]
+            yield f"{prefix}.input_layernorm.weight", [of.hidden]
+            yield f"{prefix}.post_attention_layernorm.weight", [of.hidden]
+        yield "model.norm.weight", [of.hidden]
+
+    @property
+    def _rows(self) -> int:
+        """How many tokens the tensors hold."""
+        return self.architecture.vocabulary
+
+
+class _Truncated(Checkpoint):
+    def __init__(self, tensors: Tensors, whole: Architecture) -> None:
+        self._held = whole.vocabulary
+        super().__init__(tensors, whole.truncated())
+
+    @property
+    def _rows(self) -> int:
+        return self._held

@@ -1,0 +1,231 @@
+"""The Llama family through kernels.cpp: a step is one call, and a row's result never depends on its neighbours."""
+
+import ctypes
+from array import array
+from collections.abc import Iterable, Sequence
+from ctypes import c_float, c_int32, c_void_p
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, Matrix
+from inference.engine.models.interface import Span
+
+FLOAT32, BFLOAT16, INT8 = range(3)
+KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
+LEAST_SCALE = 1e-30  # of an output whose weights are all zeros
+FOUR = 4  # numbers in a word: int8 products add so many at once
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = (
+        *((name, c_int32) for name in ("kind", "outputs", "inputs", "unused")),
+        *((name, c_void_p) for name in ("packed", "bias", "scale", "offset")),
+    )
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        *((name, _Matrix) for name in ("qkv", "output", "gate", "up", "down")),
+        *((name, c_void_p) for name in ("attention_norm", "mlp_norm", "query_norm", "key_norm", "keys", "values")),
+    )
+
+
+class _Model(ctypes.Structure):
+    _fields_ = (
+        *((name, c_int32) for name in ("vocabulary", "hidden", "intermediate", "layers", "heads", "kv_heads", "dim")),
+        *((name, c_int32) for name in ("context", "threads", "embedding_packed")),
+        ("norm_eps", c_float),
+        ("embedding_kind", c_int32),
+        *((name, c_void_p) for name in ("layer", "embedding", "norm", "cosine", "sine")),
+        ("head", _Matrix),
+    )
+
+
+class _Step(ctypes.Structure):
+    _fields_ = (
+        *((name, c_int32) for name in ("rows", "groups", "wanted", "unused")),
+        *((name, c_void_p) for name in ("tokens", "slots", "positions", "group_first", "group_rows", "wanted_rows")),
+        ("logits", c_void_p),
+    )
+
+
+class NativeDecoder:
+    """A Decoder. Weights of bfloat16 files stay bfloat16 and are widened as they are read, which is exact.
+
+    dtype: torch.bfloat16 rounds those of other files; torch.int8 quantises; torch.float32 keeps what is in the file.
+    """
+
+    kernels = "compiled"
+    gpu_layers = 0
+
+    def __init__(
+        self,
+        kernels: ctypes.CDLL,
+        checkpoint: Checkpoint,
+        *,
+        dtype: torch.dtype,
+        threads: int,
+        slots: int,
+        context_size: int,
+    ) -> None:
+        self._of = checkpoint.architecture
+        self._slots = slots
+        self._kernels = _typed(kernels)
+        self._width = int(kernels.vector_width())
+        self._dtype = dtype
+        self._held: list[Tensor] = []  # what the kernels point to
+        layers = [self._layer(weights) for weights in checkpoint.layers()]
+        self._cache = [self._layer_cache(slots, context_size) for _ in layers]
+        for layer, (keys, values) in zip(layers, self._cache, strict=True):
+            layer.keys, layer.values = keys.data_ptr(), values.data_ptr()
+        self._layers = (_Layer * len(layers))(*layers)
+        self._logits = torch.empty(0, _up(self._of.vocabulary, self._width))
+        self._model = self._describe(checkpoint, context_size, threads)
+        self._runner = self._kernels.make_runner(ctypes.byref(self._model))
+        self._group_rows = max(1, int(kernels.queries_at_once()) // (self._of.heads // self._of.kv_heads))
+
+    def __del__(self) -> None:
+        if runner := getattr(self, "_runner", None):
+            self._kernels.end_runner(runner)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self._held)
+
+    @property
+    def cache_bytes(self) -> int:
+        return sum(tensor.nbytes for pair in self._cache for tensor in pair)
+
+    def run(self, spans: Sequence[Span]) -> Tensor:
+        tokens, slots, positions, firsts, counts, wanted = (array("i") for _ in range(6))
+        for span in spans:
+            row, count = len(tokens), len(span.ids)
+            tokens.extend(span.ids)
+            slots.extend([span.slot] * count)
+            positions.extend(range(span.start, span.end))
+            wanted.extend(range(row + count - span.rows, row + count))
+            for first in range(0, count, self._group_rows):
+                firsts.append(row + first)
+                counts.append(min(self._group_rows, count - first))
+        # The kernels read where they are told to.
+        if tokens and not 0 <= min(tokens) <= max(tokens) < self._of.vocabulary:
+            raise IndexError("a token that the model does not have")
+        assert all(0 <= span.slot < self._slots and span.end <= self._model.context for span in spans)
+        if len(self._logits) < len(wanted):
+            self._logits = torch.empty(len(wanted), self._logits.shape[1])
+        arrays = (tokens, slots, positions, firsts, counts, wanted)
+        pointers = [values.buffer_info()[0] for values in arrays]
+        step = _Step(len(tokens), len(firsts), len(wanted), 0, *pointers, self._logits.data_ptr())
+        self._kernels.run_step(self._runner, ctypes.byref(step))
+        return self._logits[: len(wanted), : self._of.vocabulary]
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        # What is copied with the last block beyond `length` is written over before anybody looks at it.
+        blocks = _up(length, self._width) // self._width
+        for keys, values in self._cache:
+            keys[target, :, :blocks] = keys[source, :, :blocks]
+            values[target, :, :length] = values[source, :, :length]
+
+    def clear(self, slot: int | None = None, start: int = 0) -> None:
+        # Nobody looks at what is left of a block's keys: the scores there are written over.
+        slots, block = slice(None) if slot is None else slice(slot, slot + 1), _up(start, self._width) // self._width
+        for keys, values in self._cache:
+            keys[slots, :, block:].zero_()
+            values[slots, :, start:].zero_()
+
+    def hold(self, slot: int, layers: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Puts keys and values into the first places of a slot: of each layer [length, kv_heads, head_dim]."""
+        dim, width = self._of.head_dim, self._width
+        for (keys, values), (new_keys, new_values) in zip(self._cache, layers, strict=True):
+            length = len(new_keys)
+            padded = functional.pad(new_keys, (0, 0, 0, 0, 0, _up(length, width) - length))
+            blocks = padded.reshape(-1, width, self._of.kv_heads, dim).permute(2, 0, 3, 1)
+            keys[slot, :, : blocks.shape[1]] = blocks
+            values[slot, :, :length, :dim] = new_values.transpose(0, 1)
+
+    def _layer_cache(self, slots: int, context_size: int) -> tuple[Tensor, Tensor]:
+        places, dim, width = _up(context_size, self._width), self._of.head_dim, self._width
+        keys = torch.zeros(slots, self._of.kv_heads, places // width, dim, width)
+        return keys, torch.zeros(slots, self._of.kv_heads, places, _up(dim, width))
+
+    def _layer(self, weights: LayerWeights) -> _Layer:
+        of, layer = self._of, _Layer()
+        gate, up = _halves(weights.gate_up, of)
+        for name, matrix in (
+            ("qkv", weights.qkv),
+            ("output", weights.output),
+            ("gate", gate),
+            ("up", up),
+            ("down", weights.down),
+        ):
+            setattr(layer, name, self._matrix(matrix))
+        for name in ("attention_norm", "mlp_norm", "query_norm", "key_norm"):
+            norm = getattr(weights, name)
+            setattr(layer, name, None if norm is None else self._keep(norm.clone()))
+        return layer
+
+    def _matrix(self, matrix: Matrix) -> _Matrix:
+        width, weight = self._width, matrix.weight
+        outputs, inputs = weight.shape
+        extra = _up(outputs, width) - outputs
+        scale = offset = bias = None
+        if matrix.bias is not None:
+            bias = self._keep(functional.pad(matrix.bias, (0, extra)))
+        if self._dtype == torch.int8:
+            scales = weight.float().abs().amax(1).clamp_min(LEAST_SCALE) / 127
+            weight = (weight.float() / scales[:, None]).round_().to(torch.int8)
+            scale = self._keep(functional.pad(scales, (0, extra)))
+            offset = self._keep(functional.pad(128 * weight.sum(1, dtype=torch.int32), (0, extra)))
+        elif weight.dtype != torch.bfloat16:
+            weight = weight.to(self._dtype)
+        depth = FOUR if weight.dtype == torch.int8 else 1
+        padded = functional.pad(weight, (0, _up(inputs, depth) - inputs, 0, extra))
+        blocks = padded.view(-1, width, padded.shape[1] // depth, depth).transpose(1, 2)
+        packed = self._keep(blocks.contiguous() if blocks is not weight else blocks.clone())
+        return _Matrix(KINDS[weight.dtype], outputs, inputs, 0, packed, bias, scale, offset)
+
+    def _describe(self, checkpoint: Checkpoint, context_size: int, threads: int) -> _Model:
+        of = self._of
+        angles = torch.outer(torch.arange(context_size, dtype=torch.float), of.frequencies)
+        head = self._matrix(checkpoint.head())
+        shared = of.tied and head.kind != INT8
+        if shared:
+            embedding, kind = head.packed, head.kind
+        else:
+            table = checkpoint.embedding().clone()
+            table = table if table.dtype == torch.bfloat16 else table.float()
+            embedding, kind = self._keep(table), KINDS[table.dtype]
+        model = _Model(of.vocabulary, of.hidden, of.intermediate, of.layers, of.heads, of.kv_heads, of.head_dim)
+        model.context, model.threads, model.norm_eps = context_size, threads, of.norm_eps
+        model.embedding_packed, model.embedding_kind, model.embedding = shared, kind, embedding
+        model.layer = ctypes.addressof(self._layers)
+        model.norm = self._keep(checkpoint.norm().clone())
+        model.cosine = self._keep(angles.cos() * of.rope_scale)
+        model.sine = self._keep(angles.sin() * of.rope_scale)
+        model.head = head
+        return model
+
+    def _keep(self, tensor: Tensor) -> int:
+        self._held.append(tensor)
+        return tensor.data_ptr()
+
+
+def _typed(kernels: ctypes.CDLL) -> ctypes.CDLL:
+    kernels.make_runner.restype = c_void_p
+    kernels.make_runner.argtypes = [c_void_p]
+    kernels.run_step.argtypes = [c_void_p, c_void_p]
+    kernels.run_step.restype = kernels.end_runner.restype = None
+    kernels.end_runner.argtypes = [c_void_p]
+    return kernels
+
+
+def _halves(gate_up: Matrix, of: Architecture) -> list[Matrix]:
+    parts = slice(of.intermediate), slice(of.intermediate, None)
+    bias = gate_up.bias
+    return [Matrix(gate_up.weight[part], None if bias is None else bias[part]) for part in parts]
+
+
+def _up(count: int, unit: int) -> int:
+    return (count + unit - 1) // unit * unit

@@ -1,0 +1,104 @@
+"""Results of the engine: generation outputs, token usage and embeddings, as frozen structs."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class FinishReason(StrEnum):
+    """The reason why a choice ended. Every choice ends with exactly one."""
+
+    STOP = "stop"  # an end token, a stop sequence, or a completed constraint
+    LENGTH = "length"  # max_tokens were generated, or the context is full
+    TOOL_CALLS = "tool_calls"  # the model called tools and waits for their results
+    CANCELLED = "cancelled"  # the client cancelled or disconnected
+    ERROR = "error"  # the engine failed while the request ran
+
+
+class RequestTimings(msgspec.Struct, frozen=True, array_like=True):
+    """Times of a request's stages: arrival, first slot, prompt computed, end. Seconds of the monotonic clock.
+
+    A stage that was never reached is None.
+    """
+
+    arrived_at: float
+    scheduled_at: float | None
+    prefilled_at: float | None
+    finished_at: float
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Token counts of a request. `completion_tokens` counts sampled tokens of all choices, end tokens included.
+
+    cached_tokens: prompt tokens that the prefix cache held.
+    timings: stage times, once a traced request has ended.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    timings: RequestTimings | None = msgspec.field(default=None, name="stages")
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
+    """A token with its natural log probability, before penalties and temperature, and the best tokens at its position.
+
+    `text` decodes the token alone; `data` holds its bytes, as a part of a character has no text. `top` is best first.
+    """
+
+    token: int
+    text: str
+    data: bytes
+    logprob: float | None  # None for the first prompt token, which nothing predicts
+    top: tuple["TokenLogprob", ...] = ()
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of tool call number `index`. The first piece has id and name; later ones add to `arguments`."""
+
+    index: int
+    id: str | None
+    name: str | None
+    arguments: str
+
+
+class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The output of one engine step for one choice: one sampled token, or several if outputs are coalesced.
+
+    choice: index of the choice, below `n`.
+    index: position of this output's first token within the choice, from 0. Outputs come in order.
+    tokens: number of tokens; 1 as well in the last output of a cancelled or failed choice, which has none.
+    text: text that these tokens release; "" while a part of a character or of a stop sequence is held back.
+    logprobs: of the tokens whose text this output releases, if requested.
+    tool_calls: pieces of tool calls; they are not part of `text`.
+    finish_reason: set on the last output of each choice. A cancelled or failed choice ends with an output without text,
+        whose `index` is the number of tokens so far; coalesced tokens not yet sent are lost but count in `usage`.
+    usage: of the whole request, set on its very last output.
+    error: a message for people, set with finish_reason `error`.
+    error_code: `TIMEOUT` or `EngineDied` where one of them was the cause.
+    """
+
+    request_id: str
+    index: int
+    text: str
+    choice: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+    error: str | None = None
+    error_code: str | None = None
+    tokens: int = 1
+
+
+class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Embeddings in the order of the request's texts: L2-normalized float32, each packed little-endian."""
+
+    request_id: str
+    dimensions: int
+    vectors: tuple[bytes, ...]
+    prompt_tokens: int

@@ -1,0 +1,106 @@
+"""Requests to the engine: generations and embeddings, as frozen structs that cross the socket as they are."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from inference.engine.sampling import Bounds, Declaration, Parameter, SamplingParams, declared_parameters
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A function call that the model asks for. `arguments` is the JSON text that the model wrote."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message of a chat. `role` is `system`, `user`, `assistant` or `tool`; `content` is literal text.
+
+    tool_calls: the calls of an assistant message.
+    tool_call_id: the id of the call that a `tool` message answers.
+    """
+
+    role: str
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function that the model may call. `parameters` is a JSON schema of its arguments; None means no arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A generation. Exactly one of `prompt` (raw text), `prompt_ids` and `messages` (chat template) is set.
+
+    n: each output has the index of its `choice`.
+    echo: the first output of each choice begins with the prompt's text, and with its log probabilities if requested.
+    tools: functions that the assistant may call.
+    tool_choice: `none`, `auto`, `required`, or the name of the tool to call.
+    user: the user that the scheduler shares slots between; users never share cached prefixes.
+    batch: background work, which runs on capacity that interactive requests leave.
+    default_parameters: names of sampling parameters that the client did not set. A remote server may ignore them.
+    coalesce_outputs: one output may hold many tokens, as no reader waits for single ones.
+    traceparent: the parent span of a traced request (W3C Trace Context).
+    """
+
+    request_id: str
+    prompt: str | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    messages: tuple[Message, ...] | None = None
+    sampling: SamplingParams = SamplingParams()
+    n: Annotated[
+        int,
+        Declaration(
+            description="Number of choices to generate for the same prompt.",
+            example=2,
+            bounds=Bounds(minimum=1, maximum=8),
+        ),
+    ] = 1
+    echo: bool = False
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    user: str = ""
+    batch: bool = False
+    priority: Annotated[
+        int,
+        Declaration(
+            description="Scheduling priority: the highest runs first within interactive or batch work.",
+            example=5,
+            bounds=Bounds(minimum=-10, maximum=10),
+        ),
+    ] = 0
+    timeout: Annotated[
+        float | None,
+        Declaration(
+            description="Seconds until the last token; later the generation ends with error code TIMEOUT.",
+            example=30,
+            bounds=Bounds(above=0, maximum=600),
+        ),
+    ] = None
+    default_parameters: tuple[str, ...] = msgspec.field(default=(), name="assumed")
+    coalesce_outputs: bool = msgspec.field(default=False, name="gathered")
+    traceparent: str | None = None
+
+
+REQUEST_PARAMETERS: Mapping[str, Parameter] = declared_parameters(GenerationRequest)
+
+
+class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts to embed, each within the model's context, as text or as token ids that are used unchanged.
+
+    user: users take turns.
+    batch: background work, which runs after interactive requests.
+    """
+
+    request_id: str
+    texts: tuple[str | tuple[int, ...], ...]
+    user: str = ""
+    batch: bool = False

@@ -1,0 +1,17 @@
+"""Text: tokenizer, detokenizer, chat templates and tool calls of a model. Importing it imports transformers."""
+
+from inference.engine.text.detokenizer import TextStream
+from inference.engine.text.tokenizer import Tokenizer, load_tokenizer
+from inference.engine.text.tool_calls import ToolUse, check_tools, grammar, schema_length
+from inference.engine.text.tool_parser import ToolParser
+
+__all__ = [
+    "TextStream",
+    "Tokenizer",
+    "ToolParser",
+    "ToolUse",
+    "check_tools",
+    "grammar",
+    "load_tokenizer",
+    "schema_length",
+]

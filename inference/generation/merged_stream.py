@@ -1,0 +1,51 @@
+"""Several generations read as one: what one request with several prompts becomes."""
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from inference.engine import FinishReason, GenerationOutput, GenerationStream, StepOutput, Usage
+
+
+class MergedStream:
+    """The choices of the first generation come first in number, then those of the second. The very last output has the
+    usage of all; an error ends all. `merged` bounds what is unread as any stream does; closing it cancels all."""
+
+    def __init__(self, streams: Sequence[GenerationStream], *, request_id: str, n: int) -> None:
+        self.merged = GenerationStream(request_id, self._leave)
+        self._streams = streams
+        self._n = n
+        self._usage = Usage(0, 0)
+        self._unfinished = len(streams)
+        self._tasks = {asyncio.create_task(self._read(stream, place)) for place, stream in enumerate(streams)}
+
+    async def _read(self, stream: GenerationStream, place: int) -> None:
+        async for output in stream:
+            self._take(output, place)
+
+    def _take(self, output: GenerationOutput, place: int) -> None:
+        if output.usage is not None:
+            self._usage = _sum(self._usage, output.usage)
+            self._unfinished -= 1
+        failed = output.finish_reason is FinishReason.ERROR
+        usage = self._usage if failed or not self._unfinished else None
+        choice = place * self._n + output.choice
+        self.merged.push(StepOutput.of(0, replace(output, choice=choice, usage=usage)))
+        if failed:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._tasks.add(asyncio.get_running_loop().create_task(self._close()))
+
+    async def _close(self) -> None:
+        for stream in self._streams:
+            await stream.close()
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        one.prompt_tokens + other.prompt_tokens,
+        one.completion_tokens + other.completion_tokens,
+        one.cached_tokens + other.cached_tokens,
+    )

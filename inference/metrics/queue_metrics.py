@@ -1,0 +1,48 @@
+"""What waits in the database. Every server of one database tells the same: take the greatest, not the sum."""
+
+from datetime import datetime
+
+from django.db.models import Count, Min, Sum
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from inference.batches.models import Batch
+from inference.webhooks.models import Delivery
+from shared.observability.database_metrics import database_metric_families
+
+
+def read_queue_metrics(now: datetime) -> list[Metric]:
+    """Raises DatabaseError."""
+    return [*_batches(now), *_webhooks(now), *database_metric_families()]
+
+
+def _batches(now: datetime) -> list[Metric]:
+    found = Batch.objects.filter(ended_at=None).aggregate(
+        batches=Count("pk"),
+        total=Sum("total"),
+        completed=Sum("completed"),
+        failed=Sum("failed"),
+        oldest=Min("created_at"),
+    )
+    open_requests = (found["total"] or 0) - (found["completed"] or 0) - (found["failed"] or 0)
+    return [
+        GaugeMetricFamily("stoa_batches_processing", "Batches that have not ended.", found["batches"]),
+        GaugeMetricFamily("stoa_batch_requests_open", "Their requests that have no result yet.", open_requests),
+        GaugeMetricFamily(
+            "stoa_batch_oldest_age_seconds", "The age of the oldest of them.", _age(found["oldest"], now)
+        ),
+    ]
+
+
+def _webhooks(now: datetime) -> list[Metric]:
+    waiting = Delivery.objects.unfinished().count()
+    oldest = Delivery.objects.due(now).aggregate(oldest=Min("due_at"))["oldest"]
+    return [
+        GaugeMetricFamily("stoa_webhook_deliveries_waiting", "Webhooks that have not arrived yet.", waiting),
+        GaugeMetricFamily(
+            "stoa_webhook_lag_seconds", "How long the longest due of them is overdue.", _age(oldest, now)
+        ),
+    ]
+
+
+def _age(since: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - since).total_seconds()) if since else 0.0

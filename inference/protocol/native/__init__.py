@@ -1,0 +1,1 @@
+"""Wire forms of the native routes and of /ws: one module a resource."""

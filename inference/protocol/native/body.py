@@ -1,0 +1,7 @@
+"""Base class of the native request bodies."""
+
+from msgspec import Struct
+
+
+class RequestBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Base of all request bodies."""

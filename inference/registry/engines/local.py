@@ -1,0 +1,59 @@
+"""The engine of this machine's models, which loads a model for a request, and the choice of a model's engine."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from django.conf import settings
+
+from inference.engine import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    EngineClient,
+    GenerationRequest,
+    GenerationStream,
+    ModelNotLoaded,
+)
+from inference.registry.clients import engine, remote
+from inference.registry.engines.instrumentation import InstrumentedEngine, ModelEngine
+from inference.registry.services import ensure_loaded, find_model
+
+R = TypeVar("R")
+
+# A model may be evicted between its load and the request: then it is loaded again.
+RETRY_TIMEOUT_SECONDS = 60.0
+
+
+def engine_for(model_id: str) -> ModelEngine:
+    """Return the engine for requests to a model. Whether the model exists is known once a request is made."""
+    return InstrumentedEngine(remote()) if model_id in settings.REMOTE_MODELS else _local_engine
+
+
+class LocalEngine:
+    """The models of this machine. Folders and model host are read only if a model process does not answer."""
+
+    async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream:
+        return await self._run(model_id, lambda client: client.generate(model_id, request))
+
+    async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
+        return await self._run(model_id, lambda client: client.embed(model_id, request))
+
+    async def tokenize(self, model_id: str, text: str) -> list[int]:
+        return await self._run(model_id, lambda client: client.tokenize(model_id, text))
+
+    async def detokenize(self, model_id: str, ids: list[int]) -> str:
+        return await self._run(model_id, lambda client: client.detokenize(model_id, ids))
+
+    async def _run(self, model_id: str, call: Callable[[EngineClient], Awaitable[R]]) -> R:
+        retry_until = time.monotonic() + RETRY_TIMEOUT_SECONDS
+        while True:
+            try:
+                return await call(engine())
+            except ModelNotLoaded:
+                await find_model(model_id)
+                if time.monotonic() > retry_until:
+                    raise
+                await ensure_loaded(model_id=model_id)
+
+
+_local_engine = InstrumentedEngine(LocalEngine())

@@ -1,0 +1,102 @@
+"""The store's only writer: takes what has ended once a second, in a thread of its own.
+
+Only what a known user asked is kept: else anybody could fill the store. What cannot be written now is lost.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import structlog
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
+from django.db.models import Max, Q
+from django.utils import timezone
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+
+from inference.traces.models import MAX_OPERATION_NAME_LENGTH, RETENTION, Span
+from shared.observability.tracing import REQUEST_ID, USER_ID
+
+DELETE_INTERVAL_SECONDS = 60.0
+MAX_DELETED_PER_RUN = 2000
+
+_COLUMNS = (
+    "trace_id", "span_id", "parent_span_id", "operation_name", "user_id", "request_id", "started_at", "duration_ms",
+    "status", "attributes",
+)  # fmt: skip
+# Not through models: a request has five spans, and five models would cost a fifth of it.
+_INSERT = f"INSERT INTO {Span._meta.db_table} ({', '.join(_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"  # noqa: S608  # nosec B608 names
+
+logger = structlog.get_logger(__name__)
+
+
+class DatabaseSpanExporter(SpanExporter):
+    """Keeps spans in the database."""
+
+    def __init__(self) -> None:
+        self._forgets_at = time.monotonic()
+        self._fails = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Never raises: what a database cannot take just now is not tried again."""
+        try:
+            save_spans(spans)
+            self._forget()
+        except DatabaseError as error:
+            if not self._fails:
+                logger.warning("traces_not_kept", reason=type(error).__name__)
+            self._fails = True
+            return SpanExportResult.FAILURE
+        finally:
+            if not connection.in_atomic_block:  # as it is where tests roll back what they wrote
+                connection.close()
+        self._fails = False
+        return SpanExportResult.SUCCESS
+
+    def _forget(self) -> None:
+        if time.monotonic() >= self._forgets_at:
+            self._forgets_at = time.monotonic() + DELETE_INTERVAL_SECONDS
+            while delete_old_spans(now=timezone.now()):
+                pass
+
+
+def save_spans(spans: Sequence[ReadableSpan]) -> None:
+    """Writes those that are somebody's, in one transaction."""
+    rows = [_row(span) for span in spans if (span.attributes or {}).get(USER_ID)]
+    if rows:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.executemany(_INSERT, rows)
+
+
+def delete_old_spans(*, now: datetime) -> int:
+    """Deletes some of what is older than a day, or too much. Answers how many; rows are about in the order of time."""
+    oldest = list(Span.objects.order_by("pk").values_list("pk", flat=True)[:MAX_DELETED_PER_RUN])
+    if not oldest:
+        return 0
+    newest = Span.objects.aggregate(newest=Max("pk"))["newest"]
+    is_old = Q(started_at__lte=now - RETENTION) | Q(pk__lte=newest - settings.TRACE_SPANS)
+    deleted, _ = Span.objects.filter(is_old, pk__lte=oldest[-1]).delete()
+    return deleted
+
+
+def _row(span: ReadableSpan) -> tuple[str | int | None, ...]:
+    context, attributes = span.get_span_context(), dict(span.attributes or {})
+    assert context is not None  # noqa: S101  one that has ended has its ids
+    began_ns, ended_ns = span.start_time or 0, span.end_time or 0
+    user_id, request_id = int(str(attributes.pop(USER_ID))), str(attributes.pop(REQUEST_ID, ""))
+    return (
+        format_trace_id(context.trace_id),
+        format_span_id(context.span_id),
+        format_span_id(span.parent.span_id) if span.parent else "",
+        span.name[:MAX_OPERATION_NAME_LENGTH],
+        user_id,
+        request_id,
+        connection.ops.adapt_datetimefield_value(datetime.fromtimestamp(began_ns / 1e9, UTC)),
+        max(0, round((ended_ns - began_ns) / 1e6)),
+        Span.Status.ERROR.value if span.status.status_code is StatusCode.ERROR else Span.Status.OK.value,
+        json.dumps({name: value for name, value in attributes.items() if isinstance(value, str | int | float)}),
+    )

@@ -1,0 +1,88 @@
+"""The admin's forms. They check; the services save."""
+
+from typing import Any
+
+from django import forms
+from unfold.forms import AdminPasswordChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from shared.accounts import services
+from shared.accounts.models import ApiKey, User
+from shared.accounts.roles import ROLE_PERMISSIONS, Permission, Role
+
+
+class NewUserForm(UserCreationForm):
+    usable_password = None
+
+    class Meta:
+        model = User
+        fields = ["email", "name", "role"]
+
+    def clean_email(self) -> str:
+        return User.objects.normalize_email(self.cleaned_data["email"])
+
+
+class UserForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = User
+        fields = ["email", "name", "role", "is_active", "monthly_token_limit"]
+        help_texts = {"monthly_token_limit": "Of the model server, with all their keys. Empty: its default."}
+
+    def clean_email(self) -> str:
+        return User.objects.normalize_email(self.cleaned_data["email"])
+
+    def clean_role(self) -> Role:
+        return Role(self.cleaned_data["role"])
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        role, is_active = given.get("role"), given.get("is_active", False)
+        if role and services.would_leave_no_admin(user=self.instance, role=role, is_active=is_active):
+            self.add_error("role", services.LAST_ADMIN_ERROR)
+        return given
+
+
+class PasswordForm(AdminPasswordChangeForm):
+    usable_password = None
+
+    def save(self, commit: bool = True) -> User:
+        services.set_password(user=self.user, password=self.cleaned_data["password1"])
+        user: User = self.user
+        return user
+
+
+class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
+    permissions = forms.MultipleChoiceField(
+        choices=[(permission.value, permission.value) for permission in Permission],
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        required=False,
+        help_text="None chosen: all that the user's role has, now and later.",
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ["user", "name", "permissions", "expires_at"]
+
+    def clean_permissions(self) -> list[str] | None:
+        return self.cleaned_data["permissions"] or None
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        user: User | None = given.get("user")
+        if user and not user.is_active:
+            self.add_error("user", "This user is deactivated.")
+        if user and set(given.get("permissions") or ()) - ROLE_PERMISSIONS[Role(user.role)]:
+            self.add_error("permissions", "This user's role does not have all of these.")
+        return given
+
+
+class KeyLimitsForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = ApiKey
+        fields = ["request_limit", "token_limit", "concurrency_limit", "monthly_token_limit"]
+        help_texts = {
+            "request_limit": "Of the model server. Empty: its default. A key with limits of its own counts by itself, "
+            "and not among its user's.",
+            "token_limit": "Prompt and output together.",
+            "monthly_token_limit": "Counts beside its user's own.",
+        }

@@ -1,0 +1,102 @@
+"""Django admin pages of users, who are deactivated and never deleted."""
+
+from typing import Any, cast
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group
+from django.core.handlers.asgi import ASGIRequest
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.html import format_html
+
+from shared.accounts import services
+from shared.accounts.admin.forms import NewUserForm, PasswordForm, UserForm
+from shared.accounts.models import User
+from shared.accounts.personal_data.erasure import erase_person
+from shared.accounts.personal_data.export import aexport_person, export_person
+from shared.api.admin_base import LargeTableAdmin, NoDeleteMixin
+from shared.api.errors import ApiError, ValidationFailed
+
+admin.site.unregister(Group)  # roles take the place of Django's groups
+
+
+@admin.register(User)
+class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignore[misc, type-arg]
+    form = UserForm
+    add_form = NewUserForm
+    change_password_form = PasswordForm
+    add_form_template = None
+    list_display = ["email", "name", "role", "is_active", "created_at", "last_login"]
+    list_filter = ["role", "is_active"]
+    search_fields = ["email", "name"]
+    search_help_text = "The beginning of an e-mail or of a name, or an id"  # type: ignore[misc]
+    ordering = ["email"]
+    sortable_by = ["email", "created_at", "last_login"]
+    filter_horizontal = []
+    readonly_fields = ["password_link", "email_verified_at", "created_at", "last_login"]
+    fieldsets = [
+        (None, {"fields": ["email", "name", "role", "is_active", "password_link"]}),
+        ("Limits of the model server", {"fields": ["monthly_token_limit"]}),
+        ("Dates", {"fields": ["created_at", "email_verified_at", "last_login"]}),
+    ]
+    add_fieldsets = [(None, {"fields": ["email", "name", "role", "password1", "password2"]})]
+    actions = ["deactivate", "export", "erase"]
+
+    @admin.display(description="Password")
+    def password_link(self, user: User) -> str:
+        return format_html('<a href="../password/">{}</a>', "Set a new one: every token is refused from then on")
+
+    def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:
+        given = form.cleaned_data
+        if change:
+            services.change_user(
+                user=obj, name=given["name"], email=given["email"], role=given["role"], is_active=given["is_active"]
+            )
+            services.set_monthly_token_limit(user=obj, tokens=given["monthly_token_limit"])
+            return
+        user = services.create_user(
+            email=given["email"],
+            name=given["name"],
+            password=given["password1"],
+            role=given["role"],
+            now=timezone.now(),
+        )
+        obj.pk = user.pk
+        obj.refresh_from_db()
+
+    @admin.action(description="Deactivate: refuse their tokens and keys at once")
+    def deactivate(self, request: HttpRequest, users: QuerySet[User]) -> None:
+        for user in users:
+            try:
+                services.deactivate_user(user=user)
+            except ValidationFailed as error:
+                self.message_user(request, f"{user}: {error}", messages.ERROR)
+
+    @admin.action(description="Export what is kept about one of them here, as JSON")
+    def export(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
+        user = users.first()
+        if user is None or users.count() != 1:
+            self.message_user(request, "Choose one person: each gets a file of their own.", messages.ERROR)
+            return None
+        pieces: Any = aexport_person(user=user) if isinstance(request, ASGIRequest) else export_person(user=user)
+        headers = {"Content-Disposition": f'attachment; filename="person-{user.pk}.json"'}
+        return StreamingHttpResponse(pieces, content_type="application/json", headers=headers)
+
+    @admin.action(description="Erase here: everything personal goes, for good")
+    def erase(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
+        if "confirmed" not in request.POST:
+            context = self.admin_site.each_context(request) | {"users": users, "title": "Erase people"}
+            return TemplateResponse(request, "accounts/erase.html", context)
+        for user in users:
+            try:
+                erase_person(user=user, actor=cast(User, request.user), now=timezone.now())
+            except ApiError as error:
+                self.message_user(request, f"{user}: {error}", messages.ERROR)
+            else:
+                self.message_user(request, f"User {user.pk} is erased here. The other project has its own part.")
+        return None

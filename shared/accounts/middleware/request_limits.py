@@ -1,0 +1,106 @@
+"""Rate limit of requests per user or address, before Django: `wrap(application, rate_limit=limit_request)`.
+
+The limit is `settings.REQUEST_LIMIT` a minute. Probes, static files and malformed requests do not count.
+`find_credential_owner`, `is_limited` and `client_address_key` are for projects with limits of their own.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from shared.accounts.authentication import (
+    API_KEY_PREFIX,
+    MAX_CREDENTIAL_LENGTH,
+    credential_from_headers,
+    find_api_key,
+    hash_secret,
+)
+from shared.accounts.models import ApiKey
+from shared.accounts.tokens import InvalidToken, TokenKind, decode
+from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, address_key, ahit
+from shared.serving.asgi.request_checks import get_header
+from shared.serving.asgi.types import Scope
+from shared.serving.asgi.wrapper import PROBE_PATHS
+
+CACHE_SECONDS = 60.0
+MAX_CACHED_KEYS = 10_000
+
+
+@dataclass(frozen=True)
+class CredentialOwner:
+    """Whose credential it is: a user's, by one of their keys or by a session."""
+
+    user_id: int
+    api_key: ApiKey | None = None
+
+
+async def limit_request(scope: Scope) -> RateLimitDecision | None:
+    """Counts this request for the user whom its credential names, or else for its address. None: it is not limited."""
+    if not is_limited(scope):
+        return None
+    owner = await find_credential_owner(scope)
+    key = f"user:{owner.user_id}" if owner else client_address_key(scope)
+    return await ahit("requests", RateLimitCounter(key, settings.REQUEST_LIMIT))
+
+
+def is_limited(scope: Scope) -> bool:
+    """Not so are the probes and static files."""
+    return scope["path"] not in PROBE_PATHS and not scope["path"].startswith(settings.STATIC_URL)
+
+
+def client_address_key(scope: Scope) -> str:
+    """Under which name its address is counted."""
+    client = scope.get("client")
+    return f"address:{address_key(client[0] if client else '')}"
+
+
+async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
+    """Whose credential it is, if it is one of ours. Whether it is still good is asked later, by who lets it in: a
+    made-up one counts for its address, so that making up many gains nothing."""
+    names = ("authorization", "x-api-key")
+    credential = credential_from_headers({name: get_header(scope["headers"], name.encode()).decode() for name in names})
+    if credential is None or len(credential) > MAX_CREDENTIAL_LENGTH or not credential.isascii():
+        return None
+    if credential.startswith(API_KEY_PREFIX):
+        return await _api_key_owners.find_owner(credential)
+    try:
+        return CredentialOwner(decode(credential, TokenKind.ACCESS).user_id)
+    except InvalidToken:
+        return None
+
+
+class ApiKeyOwnerCache:
+    """Whose API keys these are, asked from the database once a minute for each."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, tuple[CredentialOwner, float]] = {}
+
+    async def find_owner(self, raw: str) -> CredentialOwner | None:
+        """None for what is no key, and where the database cannot be asked just now."""
+        digest = hash_secret(raw)
+        owner, until = self._owners.get(digest, (None, 0.0))
+        if until > time.monotonic():
+            return owner
+        found = await asyncio.to_thread(_load_owner, raw)
+        if found is not None:
+            if len(self._owners) >= MAX_CACHED_KEYS:
+                self._owners.clear()
+            self._owners[digest] = (found, time.monotonic() + CACHE_SECONDS)
+        return found
+
+
+def _load_owner(raw: str) -> CredentialOwner | None:
+    try:
+        key = find_api_key(raw)
+    except DatabaseError:
+        return None
+    finally:
+        connection.close()  # this thread's own
+    return CredentialOwner(key.user_id, key) if key else None
+
+
+_api_key_owners = ApiKeyOwnerCache()

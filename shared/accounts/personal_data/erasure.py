@@ -1,0 +1,46 @@
+"""Telling a person what is kept about them, and erasing it: each project for its own tables and the accounts."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.hashers import make_password
+from django.db import transaction
+
+from shared.accounts.models import User
+from shared.accounts.services import lock_user_and_admins
+from shared.api.errors import ApiError
+from shared.audit.services import record_audit_entry
+from shared.personal_data import erasure_blockers, personal_data_rules
+
+ERASED_NAME = "Erased"
+
+
+def erase_person(*, user: User, actor: User | None, now: datetime) -> None:
+    """Takes all that is personal out of this project's tables and the account, for good. What others need, as orders
+    and the ledger of usage, stays under an id behind which nobody is left. Erasing somebody again does what is new.
+
+    Raises ApiError 409 with what has to be settled before. `actor` None: an operator, on the command line."""
+    with transaction.atomic():
+        person = lock_user_and_admins(user_id=user.pk)
+        if unsettled := erasure_blockers(person):
+            raise ApiError(409, " ".join(unsettled))
+        for rule in personal_data_rules():
+            if rule.erase:
+                rule.erase(person, now)
+        _erase_account(person)
+        record_audit_entry(
+            action="accounts.erased",
+            actor=actor,
+            target_type="User",
+            target_id=person.pk,
+            details={"project": settings.PROJECT},
+            now=now,
+        )
+    user.refresh_from_db()
+
+
+def _erase_account(person: User) -> None:
+    person.email, person.name = f"erased-{person.pk}@erased.invalid", ERASED_NAME
+    person.password, person.token_version = make_password(None), person.token_version + 1
+    person.is_active, person.email_verified_at, person.last_login = False, None, None
+    person.save()

@@ -1,0 +1,77 @@
+"""What was sent, as one digest: two requests with the same one ask for the same."""
+
+import hashlib
+import hmac
+import io
+from typing import IO, Any, cast
+
+from django.conf import settings
+from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.core.files.uploadhandler import FileUploadHandler
+from django.http import HttpRequest
+from django.http.multipartparser import MultiPartParser, MultiPartParserError
+
+
+def request_fingerprint(request: HttpRequest) -> str:
+    """A digest of query, type and body, which can be read afterwards as before. Of a form with files the parts count,
+    not the boundary between them, which a client makes anew for each try. It is kept in one of `keyed_fingerprints`."""
+    digest = hashlib.sha256()
+    for text in (request.META.get("QUERY_STRING", ""), request.content_type or ""):
+        digest.update(f"{len(text)}:{text}".encode(errors="replace"))
+    if request.content_type == "multipart/form-data":
+        digest.update(_form_digest(request))
+    else:
+        digest.update(request.body)
+    return digest.hexdigest()
+
+
+def keyed_fingerprints(digest: str) -> list[str]:
+    """A fingerprint as it is kept, and as it was kept under keys of before. They are keyed: whoever reads them could
+    else try passwords against that of a body which holds one."""
+    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    return [hmac.new(key.encode(), digest.encode(), hashlib.sha256).hexdigest() for key in keys]
+
+
+def _form_digest(request: HttpRequest) -> bytes:
+    stream = request._stream
+    if not stream.seekable():  # no file of Django's own, as with its test client
+        return _parts_digest(request, io.BytesIO(request.body))
+    try:
+        return _parts_digest(request, stream)
+    finally:
+        stream.seek(0)
+
+
+def _parts_digest(request: HttpRequest, body: IO[bytes]) -> bytes:
+    files = DigestingHandler()
+    try:
+        fields, _ = MultiPartParser(request.META, cast(Any, body), [files], request.encoding or "utf-8").parse()
+    except (
+        MultiPartParserError,
+        SuspiciousOperation,
+        BadRequest,
+        LookupError,
+    ):  # the last: of a charset that is no text
+        body.seek(0)
+        return hashlib.file_digest(body, "sha256").digest()  # type: ignore[arg-type]  # the view says what is wrong
+    values = [(name, value) for name, values in fields.lists() for value in values]
+    return hashlib.sha256(repr((values, files.seen)).encode()).digest()
+
+
+class DigestingHandler(FileUploadHandler):
+    """Keeps the digest of each file, and nothing of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str | None, str | None, str]] = []
+        self._digest = hashlib.sha256()
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        super().new_file(*args, **kwargs)
+        self._digest = hashlib.sha256()
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        self._digest.update(raw_data)
+
+    def file_complete(self, file_size: int) -> None:
+        self.seen.append((self.field_name, self.file_name, self._digest.hexdigest()))

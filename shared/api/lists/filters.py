@@ -1,0 +1,112 @@
+"""What every list may be asked: `search`, `searchJoin`, `searchFields`, `orderBy`, `sortedBy`, `with`, `language`, and
+filters of its own. Each resource says what it allows in a subclass of ListFilterSet, and nothing else is looked at.
+
+    class ProductFilters(ListFilterSet):
+        search_fields = {"name": "name", "shop_id": "shop_id", "type.slug": "type__slug"}
+        order_fields = {"created_at": "created_at", "price": "price"}
+        relations = {"type": "type", "shop": "shop", "shop.owner": "shop__owner"}
+        shop_id = IntegerFilter()
+        language = LanguageFilter()
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.validators import EMPTY_VALUES
+from django.db.models import F, QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema_field
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from shared.api.errors import ValidationFailed
+from shared.api.lists.relations import Relation, validate_relations
+from shared.api.lists.search import build_search_condition, is_nullable
+from shared.api.query_params import DEFAULT_LANGUAGE, MAX_INTEGER, MAX_LANGUAGE_LENGTH, parse_integer
+
+
+class IntegerFormField(forms.Field):
+    def to_python(self, value: Any) -> int | None:
+        if value in EMPTY_VALUES:
+            return None
+        number = parse_integer(value)
+        if number is None:
+            raise forms.ValidationError("Send a whole number.")
+        return number
+
+
+@extend_schema_field({"type": "integer", "minimum": -MAX_INTEGER, "maximum": MAX_INTEGER, "example": 7})
+class IntegerFilter(filters.NumberFilter):
+    """`name=5`: ASCII digits that fit into 64 bits, anything else is 422."""
+
+    field_class = IntegerFormField
+
+    def get_max_validator(self) -> None:
+        return None
+
+
+@extend_schema_field({"type": "string", "maxLength": MAX_LANGUAGE_LENGTH, "default": DEFAULT_LANGUAGE, "example": "de"})
+class LanguageFilter(filters.CharFilter):
+    """`language=de`: the rows in one language, English when none is named."""
+
+    def __init__(self, field_name: str = "language", **kwargs: Any) -> None:
+        super().__init__(field_name, max_length=MAX_LANGUAGE_LENGTH, help_text="Code of the language.", **kwargs)
+
+    def filter(self, qs: QuerySet[Any], value: str) -> Any:
+        return super().filter(qs, value or DEFAULT_LANGUAGE)
+
+
+class ListFilterSet(filters.FilterSet):
+    """A resource's allow-lists: what a name in the query string stands for in the model. `relations` may also be made
+    to order, by a function of who asks that answers a Prefetch."""
+
+    search_fields: ClassVar[Mapping[str, str]] = {}
+    order_fields: ClassVar[Mapping[str, str]] = {}
+    relations: ClassVar[Mapping[str, Relation]] = {}
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        queryset = super().filter_queryset(queryset)
+        queryset = queryset.filter(build_search_condition(queryset.model, self.search_fields, self.data))
+        return self._order(queryset)
+
+    def _order(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        name, direction = self.data.get("orderBy", ""), self.data.get("sortedBy", "").lower() or "asc"
+        if direction not in ("asc", "desc"):
+            raise ValidationFailed({"sortedBy": ["Send asc or desc."]})
+        if not name:
+            return queryset
+        if name not in self.order_fields:
+            known = ", ".join(self.order_fields)
+            raise ValidationFailed({"orderBy": [f"Order by one of: {known}." if known else "This list has one order."]})
+        path, is_descending = self.order_fields[name], direction == "desc"
+        # Databases disagree about where nothing stands: here it is always last.
+        nulls_last = True if is_nullable(queryset.model, path) else None
+        column = F(path).desc(nulls_last=nulls_last) if is_descending else F(path).asc(nulls_last=nulls_last)
+        return queryset.order_by(column, "-pk" if is_descending else "pk")
+
+
+class ListFilterBackend(filters.DjangoFilterBackend):
+    """Filter and order lists by the view's ListFilterSet. RelationsSerializer fetches the relations of `with`."""
+
+    filterset_base = ListFilterSet
+
+    def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
+        if getattr(view, "filterset_class", None) is None:
+            return queryset
+        validate_relations(request, view)
+        return queryset if is_detail_view(view) else self._filter(request, queryset, view)
+
+    def _filter(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
+        if request.query_params:
+            filtered: QuerySet[Any] = super().filter_queryset(request, queryset, view)
+            return filtered
+        # Nothing is asked: no form need be made to find that out, only the defaults count.
+        for default in view.filterset_class.base_filters.values():  # type: ignore[attr-defined]
+            queryset = default.filter(queryset, "")
+        return queryset
+
+
+def is_detail_view(view: Any) -> bool:
+    """Whether the view answers one thing, named in its path."""
+    return (view.lookup_url_kwarg or view.lookup_field) in view.kwargs

@@ -1,0 +1,1 @@
+"""Django middleware of both projects: `errors` returns errors as JSON, `pages` limits session work to HTML pages."""

@@ -1,0 +1,101 @@
+"""The last word on errors inside Django: outside the pages with a session of their own, every error is JSON."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.html import format_html
+
+from shared.api.errors import ApiError, Problem, problem_response
+from shared.observability.metrics import Counter
+from shared.observability.request_id import current_request_id
+
+logger = logging.getLogger("stoa.errors")
+
+DATABASE_FAILURES = Counter(
+    "stoa_database_failures_total", "Requests that were told to come again since the database could not be used."
+)
+
+# People read these in a browser; their errors stay pages.
+HTML_PAGE_PATHS = ("/admin", "/playground")
+# SQLite calls a missing table operational too: only these of its messages mean "not now".
+_TRANSIENT_SQLITE_ERRORS = ("locked", "busy", "unable to open", "disk is full", "disk i/o", "readonly")
+
+
+class JsonErrorsMiddleware:
+    """Turns Django's own HTML errors, and exceptions that nobody caught, into Problems. Stands near the top, so that
+    it sees what other middleware refuses."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
+        self.get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if self._is_async:
+            return self._answer_async(request)
+        return _as_json(request, self.get_response(request))  # type: ignore[arg-type]
+
+    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        return _as_json(request, await self.get_response(request))  # type: ignore[misc]
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answers for a view that raised. None (Django's own way) for what Django turns into a 4xx by itself."""
+        if isinstance(exception, ApiError):
+            return (_error_page if is_html_page(request) else _problem_response)(request, exception.problem)
+        if isinstance(exception, Http404 | PermissionDenied | SuspiciousOperation | BadRequest):
+            return None
+        if is_transient_database_error(exception):
+            return _problem_response(request, database_unavailable_problem(exception))
+        if is_html_page(request):
+            return None
+        logger.error("request_failed", exc_info=exception)
+        return _problem_response(request, Problem.from_status(500))
+
+
+def is_transient_database_error(exception: BaseException) -> bool:
+    """Whether the database is only busy, locked, full or away, so that the same request may work later."""
+    if not isinstance(exception, DatabaseError) or not isinstance(exception, OperationalError | InterfaceError):
+        return False
+    if type(exception.__cause__).__module__.startswith("sqlite3"):
+        return any(words in str(exception).lower() for words in _TRANSIENT_SQLITE_ERRORS)
+    return True
+
+
+def database_unavailable_problem(error: BaseException) -> Problem:
+    """What a client is told while the database cannot be used, and the operator."""
+    DATABASE_FAILURES.add(1)
+    logger.warning("database_unavailable", exc_info=error)
+    return Problem.from_status(503, headers={"Retry-After": "2"})
+
+
+def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    is_html = response.headers.get("Content-Type", "text/html").startswith("text/html")
+    if response.status_code < 400 or not is_html or is_html_page(request):
+        return response
+    kept = {name: response.headers[name] for name in ("Allow", "Retry-After") if name in response.headers}
+    return _problem_response(request, Problem.from_status(response.status_code, headers=kept))
+
+
+def is_html_page(request: HttpRequest) -> bool:
+    """Whether this is for a browser, with a session."""
+    return any(request.path == page or request.path.startswith(f"{page}/") for page in HTML_PAGE_PATHS)
+
+
+def _problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
+    return problem_response(problem, path=request.path, request_id=current_request_id())
+
+
+def _error_page(request: HttpRequest, problem: Problem) -> HttpResponse:
+    """For somebody with a browser, as who tries to sign in to the admin too often."""
+    text = format_html("<!doctype html><title>{0}</title><h1>{0}</h1><p>{1}</p>", problem.status, problem.message)
+    return HttpResponse(text, status=problem.status, headers=problem.headers)

@@ -1,0 +1,61 @@
+"""Numbers and truths in the query string: plain ASCII, checked before anything else sees them."""
+
+import re
+
+from rest_framework.request import Request
+
+from shared.api.errors import ValidationFailed
+
+MAX_LIMIT = 100
+MAX_PAGE = 10**15  # farther than any list, and an offset of a hundred rows a page still fits into 64 bits
+MAX_INTEGER = 2**63 - 1
+DEFAULT_LANGUAGE = "en"
+MAX_LANGUAGE_LENGTH = 16
+BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
+_WHOLE_NUMBER = re.compile(r"(-?)0*([0-9]{1,19})\Z", re.ASCII)
+_DIGITS = re.compile(r"[0-9]+\Z", re.ASCII)
+
+
+def parse_integer(text: str) -> int | None:
+    """The 64-bit integer that `text` writes in ASCII digits; None for anything else."""
+    match = _WHOLE_NUMBER.match(text)
+    if match is None:
+        return None
+    number = int(match[1] + match[2])
+    return number if -MAX_INTEGER <= number <= MAX_INTEGER else None
+
+
+def get_limit(request: Request, *, default: int) -> int:
+    """`limit`, of which more than 100 means 100. Raises ValidationFailed for what is no number of rows."""
+    text = request.query_params.get("limit", "")
+    if not text:
+        return default
+    if not _DIGITS.match(text) or not text.strip("0"):
+        raise ValidationFailed({"limit": [f"Send a whole number from 1 to {MAX_LIMIT}."]})
+    digits = text.lstrip("0")
+    return MAX_LIMIT if len(digits) > 3 else min(int(digits), MAX_LIMIT)
+
+
+def get_page(request: Request) -> int:
+    """`page`, from 1; what is no page is the first one."""
+    text = request.query_params.get("page", "")
+    if not _DIGITS.match(text):
+        return 1
+    digits = text.lstrip("0") or "1"
+    return MAX_PAGE if len(digits) > 15 else int(digits)
+
+
+def get_language(request: Request) -> str:
+    """`language`, English unless one is named. Raises ValidationFailed for what is no name of a language."""
+    text = request.query_params.get("language", "") or DEFAULT_LANGUAGE
+    if len(text) > MAX_LANGUAGE_LENGTH or "\x00" in text:
+        raise ValidationFailed({"language": ["Send the code of a language, as in en or pt-BR."]})
+    return text
+
+
+def get_boolean(request: Request, name: str) -> bool:
+    """Whether `name=1` or `name=true` was asked. Raises ValidationFailed for what is neither true nor false."""
+    text = request.query_params.get(name, "").lower() or "0"
+    if text not in BOOLEANS:
+        raise ValidationFailed({name: ["Send 1 or 0."]})
+    return BOOLEANS[text]

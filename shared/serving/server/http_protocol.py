@@ -1,0 +1,127 @@
+"""uvicorn's HTTP/1.1 protocol with limits that uvicorn lacks.
+
+It limits the size and the time of a request's head, the time that a client may stop reading, and the number of
+connections. Parser errors are answered as JSON.
+"""
+
+import asyncio
+import resource
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from django.conf import settings
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from shared.api.errors import Problem
+from shared.observability.request_id import bind_request_id, new_request_id
+from shared.serving.asgi.responses import problem_response_parts
+
+MAX_HEAD_BYTES = 32 * 1024
+HEAD_TIMEOUT_SECONDS = 20.0
+WRITE_STALL_SECONDS = 30.0  # without the client reading
+MAX_CONNECTIONS = 10_000
+RESERVED_FILES = 200  # of the process's open files: for databases, files and models
+
+logger = structlog.get_logger(__name__)
+
+
+def raise_connection_limit() -> int:
+    """Raise the limit of open files as far as the system allows; return the maximum number of connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + RESERVED_FILES
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(MAX_CONNECTIONS, max(soft - RESERVED_FILES, soft // 2))
+
+
+class LimitedHttpProtocol(HttpToolsProtocol):
+    """One HTTP connection.
+
+    A connection past the limit gets a 503, a head (request line and headers) past MAX_HEAD_BYTES a 400. A head that
+    takes too long, or a client that does not read, ends the connection.
+    """
+
+    max_connections = MAX_CONNECTIONS  # of this process, with those of WebSockets
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_head_timer()
+        if len(self.connections) > self.max_connections:
+            self._refuse(Problem.from_status(503, headers={"Retry-After": "1"}))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_head_timer()
+        self._cancel_stall_timer()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Start the stall timer: the transport's buffer is full, and the application waits until it drains."""
+        super().pause_writing()
+        self._stall_timer = self.loop.call_later(WRITE_STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._cancel_stall_timer()
+        super().resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        if self._head_timer:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if not self._head_timer:  # a further request on a keep-alive connection
+            self._start_head_timer()
+
+    def on_headers_complete(self) -> None:
+        self._cancel_head_timer()
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
+            raise ValueError("head too large")  # the parser reports it as its own error
+        super().on_headers_complete()
+        if self.parser.should_upgrade() and not self._should_upgrade():
+            self.cycle.keep_alive = False  # what follows is not HTTP/1.1
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer data that is not a valid request. The parser's own message is not sent to clients."""
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.close()  # in the middle of another response
+            return
+        problem = Problem(
+            status=400,
+            code="invalid_request",
+            message=f"This is not a valid HTTP/1.1 request, or its head is larger than {MAX_HEAD_BYTES} bytes.",
+        )
+        self._refuse(problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        problem = replace(problem, headers=getattr(settings, "API_HEADERS", {}) | problem.headers)
+        with bind_request_id(new_request_id()) as request_id:
+            headers, body = problem_response_parts(problem, path="", request_id=request_id)
+            logger.info("request", method="", path="", status=problem.status)
+        head = b"".join(b"%b: %b\r\n" % pair for pair in [*self.server_state.default_headers, *headers])
+        self.transport.write(STATUS_LINE[problem.status] + head + b"\r\n" + body)
+        self.transport.close()
+
+    def _cancel_stall_timer(self) -> None:
+        if self._stall_timer:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    def _start_head_timer(self) -> None:
+        self._head_bytes = 0
+        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
+
+    def _cancel_head_timer(self) -> None:
+        if self._head_timer:
+            self._head_timer.cancel()
+            self._head_timer = None

@@ -1,0 +1,106 @@
+"""Advice on addresses by the rules of their countries."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from commerce.addresses.country_rules import check_address
+from shared.accounts.models import User
+from tests.commerce.addresses.test_addresses import PARIS, body, make_address, post
+from tests.commerce.conftest import ApiClient
+
+OFFICE = {"street_address": "1600 Amphitheatre Pkwy", "city": "Mountain View", "state": "California", "zip": 94043}
+
+
+def test_a_good_address_is_valid_and_written_as_the_rules_would():
+    address = OFFICE | {"country": "usa", "door": "7"}
+
+    check = check_address(address)
+
+    assert check == {
+        "valid": True,
+        "errors": {},
+        "suggested": {
+            "street_address": "1600 Amphitheatre Pkwy",
+            "city": "MOUNTAIN VIEW",
+            "state": "CA",
+            "zip": "94043",
+            "country": "US",
+            "door": "7",
+        },
+    }
+    assert address == OFFICE | {"country": "usa", "door": "7"}
+
+
+def test_what_a_country_does_without_is_never_blanked():
+    check = check_address(
+        {"street_address": "1 Rue", "city": "Paris", "zip": "75001", "country": "France", "state": "IdF"}
+    )
+
+    assert check["suggested"] == {
+        "street_address": "1 Rue", "city": "PARIS", "zip": "75001", "country": "FR", "state": "IdF"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "errors"),
+    [
+        ({"zip": "ABC"}, {"zip": "The postal rules of this country do not know this value."}),
+        ({"zip": 10115}, {"zip": "The postal rules of this country do not know this value."}),
+        ({"zip": None}, {"zip": "Addresses in this country need this field."}),
+        ({"state": "Bavaria"}, {"state": "The postal rules of this country do not know this value."}),
+        ({"city": ["Mountain View"]}, {"city": "Addresses in this country need this field."}),
+        (
+            {"street_address": "x" * 201},
+            {"street_address": "This is too long to be checked: send at most 200 characters."},
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_by_the_fields_of_the_client(changes: dict[str, Any], errors: dict[str, str]):
+    assert check_address(OFFICE | {"country": "US"} | changes) == {"valid": False, "errors": errors, "suggested": None}
+
+
+@pytest.mark.parametrize("country", [None, "", "ZZ", "all", "AL/../US", "Atlantis", 1, True, {}, "\u0130", "x" * 5000])
+def test_a_country_that_nobody_knows_is_an_error_of_its_own(country: Any):
+    check = check_address(OFFICE | {"country": country})
+
+    assert list(check["errors"]) == ["country"]
+
+
+@pytest.mark.parametrize("country", ["CN", "BR", "JP", "KR", "AE", "HK", "CA", "AU", "IE", "VN"])
+def test_i6_every_countrys_rules_take_hostile_text(country: str):
+    for text in ("9" * 200, "A" * 200, "-" * 200, "\n" * 200, "((((" * 50):
+        assert check_address({name: text for name in OFFICE} | {"country": country})["valid"] in (True, False)
+
+
+def test_advice_is_given_when_it_is_asked_for(client_of: ApiClient, customer: User):
+    client: Client = client_of(customer)
+
+    assert "validation" not in post(client, body(customer)).json()
+    made = post(client, body(customer, validate=True))
+    assert made.json()["validation"]["valid"] is True
+    assert "validation" not in client.get("/api/addresses").json()[0]
+    listed = client.get("/api/addresses", {"validate": "1"}).json()
+    assert [row["validation"]["suggested"]["city"] for row in listed] == ["PARIS", "PARIS"]
+    assert [row["address"] for row in listed] == [PARIS, PARIS]
+    one = client.get(f"/api/addresses/{made.json()['id']}", {"validate": "true"}).json()
+    assert one["validation"]["errors"] == {}
+    assert client.get("/api/addresses", {"validate": "perhaps"}).status_code == 422
+
+
+def test_an_address_is_kept_whatever_the_advice(client_of: ApiClient, customer: User):
+    answer = post(client_of(customer), body(customer, address={"country": "Atlantis"}, validate=True))
+
+    assert answer.status_code == 201
+    assert answer.json()["validation"]["valid"] is False
+
+
+def test_a_list_with_advice_ends_at_a_hundred(client_of: ApiClient, customer: User):
+    for _ in range(101):
+        make_address(customer)
+
+    answer = client_of(customer).get("/api/addresses", {"validate": "1"})
+
+    assert len(answer.json()) == 100
+    assert answer.headers["Link"].endswith('page=2>; rel="next"')

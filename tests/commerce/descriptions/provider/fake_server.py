@@ -1,0 +1,251 @@
+"""A fake text provider on a real socket, with a choice of misbehaviors."""
+
+import asyncio
+import json
+import threading
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+Behavior = Callable[["ProviderServer", asyncio.StreamWriter], Awaitable[None]]
+PROVIDER_SECRET = "a word of the provider's own"
+
+
+class ProviderServer:
+    """An HTTP/1.1 server on 127.0.0.1. The first segment of the path names its behavior.
+
+    The segment `selected` stands for the attribute of that name. `requests` are the received bodies, and `headers` the
+    received heads.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[str] = []
+        self.selected = "good"
+        self._request_received = threading.Condition()
+        self._disconnects = threading.Semaphore(0)
+        self.texts = ["The Velmo lamp glows."]
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self) -> None:
+        self._thread.start()
+        starting = asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(10)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _end(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def url(self, behavior: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{behavior}/v1"
+
+    def wait_for_requests(self, times: int) -> None:
+        """Wait until this many requests were received in total."""
+        with self._request_received:
+            assert self._request_received.wait_for(lambda: len(self.requests) >= times, timeout=30)
+
+    async def client_disconnected(self) -> bool:
+        """Return whether another client disconnects early within ten seconds."""
+        return await asyncio.to_thread(self._disconnects.acquire, timeout=10)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            length = int(next(line for line in head.lower().split("\r\n") if line.startswith("content-length:"))[15:])
+            body = json.loads(await reader.readexactly(length))
+            self.headers.append(head)
+            with self._request_received:
+                self.requests.append(body)
+                self._request_received.notify_all()
+            name = head.split("/")[1]
+            behavior = BEHAVIORS[self.selected if name == "selected" else name]
+            working = asyncio.ensure_future(behavior(self, writer))
+            disconnect = asyncio.ensure_future(reader.read())
+            await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                self._disconnects.release()
+            working.cancel()
+            disconnect.cancel()
+            await asyncio.gather(working, disconnect, return_exceptions=True)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+def http_response(status: str, body: bytes, **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+def chunk(text: str | None, finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {} if text is None else {"content": text}, "finish_reason": finish_reason}
+    data = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+async def _pieces(text: str) -> AsyncIterator[str]:
+    for word in text.split(" "):
+        yield f" {word}"
+        await asyncio.sleep(0)
+
+
+async def good(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD)
+    async for piece in _pieces(server.texts[min(len(server.requests), len(server.texts)) - 1]):
+        writer.write(chunk(piece))
+        await writer.drain()
+    writer.write(chunk(None, "stop") + b"data: [DONE]\n\n")
+    await writer.drain()
+
+
+async def echo(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    """Answer with the last message and with the whole request."""
+    writer.write(
+        STREAM_HEAD + chunk(json.dumps(server.requests[-1])) + chunk(server.requests[-1]["messages"][-1]["content"])
+    )
+    writer.write(chunk(None, "stop") + b"data: [DONE]\n\n")
+    await writer.drain()
+
+
+async def endless_text(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD)
+    while True:
+        writer.write(chunk(" word"))
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def silent(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(60)
+
+
+async def drip(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    for byte in STREAM_HEAD + b": nothing yet\n" * 1000:
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def error_500(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    body = json.dumps({"error": {"message": PROVIDER_SECRET}}).encode()
+    writer.write(http_response("500 Oops", body, Content_Type="application/json"))
+
+
+async def refusal_400(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(http_response("400 No", b'{"error": {"message": "too long"}}', Content_Type="application/json"))
+
+
+async def flaky(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    if len(server.requests) % 2:
+        writer.write(http_response("503 Later", b"{}", Retry_After="0"))
+    else:
+        await good(server, writer)
+
+
+async def garbage(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(http_response("200 OK", b"<html>" + b"\xff\x00" * 500, Content_Type="text/html"))
+
+
+async def wrong_shapes(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD + b'data: {"choices": "none"}\n\ndata: [1, 2]\n\n')
+
+
+async def broken_json(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD + b'data: {"choices"\n\n')
+
+
+async def no_http(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+
+async def error_event(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    error = json.dumps({"error": {"message": PROVIDER_SECRET}}).encode()
+    writer.write(STREAM_HEAD + chunk(" The") + b"data: " + error + b"\n\n")
+
+
+async def truncated(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD + chunk(" The Velmo"))
+
+
+async def wordless(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD + chunk(" ") + chunk(None, "stop") + b"data: [DONE]\n\n")
+
+
+async def filtered(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD + chunk(" The Velmo") + chunk(None, "content_filter") + b"data: [DONE]\n\n")
+
+
+async def refusal_422(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(http_response("422 No", b'{"error": {"message": "not this"}}', Content_Type="application/json"))
+
+
+async def endless_line(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM_HEAD + b"data: ")
+    for _ in range(1024):
+        writer.write(b"x" * 1024 * 1024)
+        await writer.drain()
+
+
+async def compressed(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    packer = zlib.compressobj(wbits=31)
+    body = b"".join(packer.compress(b"x" * 1024 * 1024) for _ in range(200)) + packer.flush()
+    writer.write(http_response("200 OK", body, Content_Type="text/event-stream", Content_Encoding="gzip"))
+
+
+async def redirect(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(http_response("307 Over there", b"", Location=server.url("good") + "/chat/completions"))
+
+
+async def unauthorized(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(
+        http_response("401 Who", b'{"error": {"message": "bad key sk-canary"}}', Content_Type="application/json")
+    )
+
+
+BEHAVIORS: dict[str, Behavior] = {
+    function.__name__: function
+    for function in (
+        good,
+        echo,
+        endless_text,
+        silent,
+        drip,
+        error_500,
+        refusal_400,
+        flaky,
+        garbage,
+        wrong_shapes,
+        broken_json,
+        no_http,
+        error_event,
+        truncated,
+        wordless,
+        filtered,
+        refusal_422,
+        endless_line,
+        compressed,
+        redirect,
+        unauthorized,
+    )
+}

@@ -1,0 +1,228 @@
+"""Who is told what, when, and how often."""
+
+import smtplib
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import count
+
+import pytest
+from django.core import mail
+from django.core.mail import EmailMessage
+from django.core.management import call_command
+from django.core.validators import validate_email
+from pytest_django import Settings
+
+from commerce.config.celery import PERIODIC_TASKS
+from commerce.moderation import tasks
+from commerce.moderation.models import Notice
+from commerce.moderation.notices.delivery import RETRY_AFTER, SEND_WITHIN, send_notices
+from commerce.reviews.models import Question, Review
+from shared.accounts.models import User
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON, decide, report, reporter, undo
+
+pytestmark = pytest.mark.django_db
+DUE = NOON + 10 * MINUTE
+
+
+def send(at: datetime = DUE) -> int:
+    return send_notices(clock=lambda: at)
+
+
+def told(user: User, at: datetime = DUE) -> list[str]:
+    return [notice.kind for notice in Notice.objects.for_user(user, at)]
+
+
+def letters(user: User) -> list[EmailMessage]:
+    return [letter for letter in mail.outbox if letter.to == [user.email]]
+
+
+def test_the_author_is_told_what_was_removed_why_and_how_to_appeal(written: Review, customer: User, admin: User):
+    decide("accept_report", written, admin, reason="It is advertising.", note="A known one.")
+
+    notice = Notice.objects.get()
+    assert (notice.user, notice.kind, notice.title) == (customer, "content_removed", "We have removed your review")
+    assert "Velmo lamp. It is advertising." in notice.text
+    assert "Buy elsewhere." in notice.text
+    assert "you can appeal once, until 18 May 2026" in notice.text
+    assert notice.appeal_until == DUE + 14 * DAY
+    assert "A known one." not in notice.text
+    assert admin.email not in notice.text
+    send()
+    (letter,) = letters(customer)
+    assert letter.body.endswith(f"Appeal here:\n\nhttp://localhost:3000/appeal?notice={notice.pk}\n")
+
+
+def test_reporters_are_told_what_came_of_it_and_why_and_not_who_else_reported(
+    written: Review, asked: Question, admin: User
+):
+    ann, bob = reporter("ann"), reporter("bob")
+    report(written, ann)
+    report(written, bob)
+    report(asked, ann)
+    decide("accept_report", written, admin, reason="It is as it is.")
+    decide("reject_report", asked, admin, reason="It is as it is.")
+
+    assert told(ann) == ["report_rejected", "report_accepted"]
+    assert told(bob) == ["report_accepted"]
+    for notice in Notice.objects.for_user(ann, DUE):
+        assert "It is as it is." in notice.text
+        assert "bob" not in notice.text
+        assert "Buy elsewhere." not in notice.text
+
+
+def test_a_warning_goes_to_the_author_alone(written: Review, customer: User, admin: User):
+    ann = reporter("ann")
+    report(written, ann)
+    decide("warn_author", written, admin, reason="Please be polite.")
+
+    assert (told(customer), told(ann)) == (["warning"], [])
+    assert "Please be polite." in Notice.objects.get().text
+
+
+def test_hiding_for_now_tells_nobody(written: Review, admin: User):
+    report(written, reporter("ann"))
+    decide("hide_content", written, admin)
+
+    assert not Notice.objects.exists()
+
+
+def test_nobody_is_told_before_the_decision_can_no_longer_be_undone(written: Review, customer: User, admin: User):
+    decide("accept_report", written, admin)
+
+    before = DUE - timedelta(microseconds=1)
+    assert (told(customer, before), send(before)) == ([], 0)
+    assert (told(customer), send()) == (["content_removed"], 1)
+    (letter,) = letters(customer)
+    assert letter.subject == "We have removed your review"
+    assert "how" not in letter.subject
+    assert letter.extra_headers["Message-ID"] == f"<notice-{Notice.objects.get().pk}@localhost>"
+
+
+def test_nobody_is_ever_told_of_what_was_undone(written: Review, customer: User, admin: User):
+    undo(decide("accept_report", written, admin), admin)
+
+    assert (told(customer, DUE + DAY), send(DUE + DAY), mail.outbox) == ([], 0, [])
+
+
+def test_each_letter_goes_out_once(written: Review, customer: User, admin: User):
+    ann = reporter("ann")
+    report(written, ann)
+    decide("accept_report", written, admin)
+
+    assert send() == 2
+    assert send() == send(DUE + 365 * DAY) == 0
+    assert (len(letters(customer)), len(letters(ann))) == (1, 1)
+    assert set(Notice.objects.values_list("mailed_at", "mail_due_at", "mail_attempts")) == {(DUE, None, 1)}
+
+
+def test_what_a_crash_left_is_sent_after_a_while_under_the_same_message_id(
+    written: Review, customer: User, admin: User, monkeypatch: pytest.MonkeyPatch
+):
+    decide("accept_report", written, admin)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(self: EmailMessage, **options: object) -> int:
+        mail.outbox.append(self)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmailMessage, "send", killed)
+        with pytest.raises(Killed):
+            send()
+    assert send(DUE + SEND_WITHIN - timedelta(seconds=1)) == 0
+    assert send(DUE + SEND_WITHIN) == 1
+    first, second = letters(customer)
+    assert first.extra_headers["Message-ID"] == second.extra_headers["Message-ID"]
+
+
+@pytest.mark.parametrize("error", [smtplib.SMTPServerDisconnected, ConnectionRefusedError, TimeoutError])
+def test_a_mail_server_that_fails_is_tried_again_later_and_less_often_and_then_no_more(
+    written: Review, customer: User, admin: User, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+):
+    decide("accept_report", written, admin)
+
+    def fail(self: EmailMessage, **options: object) -> int:
+        raise error
+
+    monkeypatch.setattr(EmailMessage, "send", fail)
+    at = DUE
+    for pause in RETRY_AFTER:
+        assert send(at) == 0
+        assert Notice.objects.get().mail_due_at == at + pause
+        at += pause
+    assert send(at) == 0
+    notice = Notice.objects.get()
+    assert (notice.mail_due_at, notice.mailed_at, notice.mail_attempts) == (None, None, len(RETRY_AFTER) + 1)
+    assert told(customer) == ["content_removed"]
+
+
+def test_an_address_that_no_letter_can_be_written_to_holds_up_no_other_letter(
+    written: Review, customer: User, admin: User, settings: Settings, capsys: pytest.CaptureFixture[str]
+):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"  # which makes the letter, as a server's
+    strange = '"a\x0bb:c"@example.com'
+    validate_email(strange)
+    User.objects.filter(pk=customer.pk).update(email=strange)
+    ann = reporter("ann")
+    report(written, ann)
+    decide("accept_report", written, admin)
+
+    assert send() == 1
+    assert f"To: {ann.email}" in capsys.readouterr().out
+    assert Notice.objects.get(user=customer).mail_due_at == DUE + RETRY_AFTER[0]
+
+
+def test_letters_that_a_slow_mail_server_keeps_waiting_are_left_to_the_next_round(written: Review, admin: User):
+    for name in ("ann", "bob", "cleo"):
+        report(written, reporter(name))
+    decide("accept_report", written, admin)
+    seconds: Iterator[int] = count(step=50)
+
+    def slow_clock() -> datetime:
+        return DUE + next(seconds) * timedelta(seconds=1)
+
+    rounds = [send_notices(clock=slow_clock) for _ in range(6)]
+    assert 0 < rounds[0] < 4
+    assert sum(rounds) == len(mail.outbox) == 4
+
+
+def test_who_is_deactivated_gets_no_letter(written: Review, customer: User, admin: User):
+    decide("accept_report", written, admin)
+    User.objects.filter(pk=customer.pk).update(is_active=False)
+
+    assert (send(), mail.outbox) == (0, [])
+    assert Notice.objects.get().mail_due_at is None
+
+
+def test_a_worker_sends_what_is_due_as_one_of_its_rounds(written: Review, customer: User, admin: User):
+    decide("accept_report", written, admin)
+    assert PERIODIC_TASKS[tasks.send_notices.name] == 30.0
+    tasks.send_notices()
+
+    assert len(letters(customer)) == 1
+
+
+def test_the_command_sends_what_is_due(written: Review, customer: User, admin: User):
+    decide("accept_report", written, admin)
+    call_command("send_notices")
+
+    assert len(letters(customer)) == 1
+
+
+def test_o3_nothing_of_what_people_wrote_is_in_the_log(
+    written: Review, admin: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fail(self: EmailMessage, **options: object) -> int:
+        raise smtplib.SMTPRecipientsRefused({self.to[0]: (550, b"no")})
+
+    monkeypatch.setattr(EmailMessage, "send", fail)
+    report(written, reporter("ann"), message="A canary sings.")
+    decide("accept_report", written, admin, reason="A secret reason.", note="A secret note.")
+    send()
+
+    logged = caplog.text
+    assert "notice_not_sent" in logged
+    for secret in ("canary", "Buy elsewhere", "secret", "example.com"):
+        assert secret not in logged

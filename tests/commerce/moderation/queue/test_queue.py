@@ -1,0 +1,270 @@
+"""What moderators read: the queue in its orders, an item with all that is known of it, and its figures."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from commerce.catalog.models import Product
+from commerce.moderation.models import Case, Decision
+from commerce.moderation.queue.bulk import MOST_AT_ONCE, decide_case, decide_cases, preview_decision
+from commerce.moderation.queue.listing import ORDERS, CaseFile, QueueFilters, file_of, queue, queue_length, queue_page
+from commerce.moderation.queue.statistics import queue_statistics
+from commerce.moderation.services import claim_case, release_case
+from commerce.reviews.models import Question, Review
+from commerce.reviews.services import delete_review
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
+from tests.commerce.orders.factories import make_goods, other_shop
+from tests.commerce.reviews.factories import make_photo, review
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def tent(db: None) -> Product:
+    """Of another shop, described in German."""
+    product = make_goods(other_shop(), "tent")
+    product.language = "de"
+    product.save()
+    return product
+
+
+@pytest.fixture
+def items(lamp: Product, tent: Product, written: Review, asked: Question) -> dict[str, Review | Question]:
+    """Three cases that differ in all that the queue can be asked for."""
+    other = review(reporter("author"), tent, 2, comment="Leaks.")
+    report(written, reporter("ann", agreed=9), at=NOON - 3 * DAY)
+    report(asked, reporter("bob"), at=NOON - DAY)
+    for number in range(5):
+        report(other, reporter(f"new{number}", age=-5 * DAY), at=NOON - 2 * DAY + number * MINUTE)
+    return {"written": written, "asked": asked, "other": other}
+
+
+def case_file(case: Case, *, now: datetime = NOON) -> CaseFile:
+    (item,) = queue_page(Case.objects.filter(pk=case.pk), now=now)
+    return file_of(item, now=now)
+
+
+def names(items: dict[str, Review | Question], filters: QueueFilters, order: str = "newest") -> list[str]:
+    page = queue_page(queue(filters, order=order, now=NOON), now=NOON)
+    return [name for item in page for name, content in items.items() if content == item.content]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("newest", ["asked", "other", "written"]),
+        ("oldest", ["written", "other", "asked"]),
+        ("most_reported", ["other", "asked", "written"]),
+        ("most_trusted", ["other", "written", "asked"]),
+    ],
+)
+def test_the_queue_has_four_orders(items: dict[str, Review | Question], order: str, expected: list[str]):
+    assert names(items, QueueFilters(), order) == expected
+    assert set(ORDERS) == {"newest", "oldest", "most_reported", "most_trusted"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (QueueFilters(kind="Question"), {"asked"}),
+        (QueueFilters(kind="Review"), {"written", "other"}),
+        (QueueFilters(language="de"), {"other"}),
+        (QueueFilters(language="en"), {"written", "asked"}),
+        (QueueFilters(older_than=2 * DAY), {"written", "other"}),
+        (QueueFilters(newer_than=2 * DAY), {"asked", "other"}),
+        (QueueFilters(is_brigaded=True), {"other"}),
+        (QueueFilters(is_brigaded=False), {"written", "asked"}),
+        (QueueFilters(hiding=""), {"written", "other"}),
+        (QueueFilters(hiding="moderator"), {"asked"}),
+        (QueueFilters(hiding="automatic"), set()),
+        (QueueFilters(state="open"), {"written", "asked", "other"}),
+        (QueueFilters(state="appealed"), set()),
+        (QueueFilters(kind="Review", language="en"), {"written"}),
+    ],
+)
+def test_the_queue_is_filtered(
+    items: dict[str, Review | Question], admin: User, filters: QueueFilters, expected: set[str]
+):
+    decide("hide_content", items["asked"], admin)
+
+    assert set(names(items, filters)) == expected
+    assert queue_length(queue(filters, now=NOON)) == len(expected)
+
+
+def test_the_queue_of_one_shop(items: dict[str, Review | Question], tent: Product):
+    assert names(items, QueueFilters(shop_id=tent.shop_id)) == ["other"]
+    assert names(items, QueueFilters(shop_id=2**62)) == []
+
+
+def test_what_is_decided_is_no_longer_in_the_queue(items: dict[str, Review | Question], admin: User):
+    decide("accept_report", items["written"], admin)
+    decide("reject_report", items["asked"], admin)
+    delete_review(review_id=items["other"].pk, actor=items["other"].user, now=NOON)
+
+    assert names(items, QueueFilters()) == []
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_a_page_and_an_item_take_less_than_twenty_queries_whatever_their_size(
+    lamp: Product, admin: User, asked: Question, count: int, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    for number in range(count):
+        author = reporter(f"author{number}")
+        written = review(author, lamp, 3, photo_ids=[make_photo(author).pk])
+        for name in ("ann", "bob"):
+            report(written, reporter(f"{name}{number}"))
+        claim_case(case_id=case_of(written).pk, moderator=admin, now=NOON)
+    report(asked, reporter("cleo"))
+    first = case_of(asked)
+    with django_assert_max_num_queries(17):
+        cases = queue(QueueFilters(), now=NOON)
+        for item in queue_page(cases[:50], now=NOON):
+            content = item.content
+            assert content.user.name
+            assert content.product.name
+            assert content.shop.name
+            assert isinstance(content, Question) or len(content.photos.all()) == 1
+            assert item.claimant is not None or isinstance(content, Question)
+        assert queue_length(cases) == count + 1
+        opened = case_file(first)
+        assert [line.report.user.name for line in opened.reports]
+
+
+def test_an_item_comes_with_its_author_its_reports_and_what_was_decided(
+    lamp: Product, tent: Product, written: Review, customer: User, admin: User
+):
+    earlier = review(customer, tent, 1)
+    decide("warn_author", earlier, admin, at=NOON - 5 * DAY)
+    decide("accept_report", earlier, admin, at=NOON - 4 * DAY)
+    undo(decide("warn_author", written, admin, at=NOON - 3 * DAY), admin, at=NOON - 3 * DAY)
+    report(written, reporter("ann", agreed=1, disagreed=2), message="Rude.")
+    hidden = decide("hide_content", written, admin)
+
+    opened = case_file(case_of(written))
+    assert (opened.item.content, opened.item.content.user) == (written, customer)
+    history = opened.author
+    assert (history.written, history.taken_down, history.warned) == (2, 1, 1)
+    assert history.last_taken_down_at == NOON - 4 * DAY
+    (line,) = opened.reports
+    assert (line.report.message, line.counts, line.reporter.agreed, line.reporter.disagreed) == ("Rude.", False, 1, 2)
+    assert line.reporter.weight == 429
+    assert [made.action for made in opened.decisions] == ["hidden", "warned"]
+    assert (opened.undoable, opened.appeal) == (hidden, None)
+    assert case_file(case_of(written), now=NOON + DAY).undoable is None
+
+
+def test_a_second_moderator_is_told_who_looks_at_it(written: Review, admin: User, colleague: User):
+    report(written, reporter("ann"))
+    case_id = case_of(written).pk
+
+    mine = claim_case(case_id=case_id, moderator=admin, now=NOON)
+    theirs = claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE)
+    assert (mine.moderator, theirs.moderator) == (admin, admin)
+    assert theirs.until == mine.until == NOON + 5 * MINUTE
+    assert claim_case(case_id=case_id, moderator=admin, now=NOON + MINUTE).until == NOON + 6 * MINUTE
+    assert queue_page(queue(QueueFilters(), now=NOON), now=NOON)[0].claimant == admin
+    assert queue_page(queue(QueueFilters(), now=NOON), now=NOON + DAY)[0].claimant is None
+
+    release_case(case_id=case_id, moderator=colleague)
+    assert claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE).moderator == admin
+    release_case(case_id=case_id, moderator=admin)
+    assert claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE).moderator == colleague
+    assert claim_case(case_id=case_id, moderator=admin, now=NOON + 6 * MINUTE).moderator == admin
+    with pytest.raises(ApiError) as refusal:
+        claim_case(case_id=2**62, moderator=admin, now=NOON)
+    assert refusal.value.problem.status == 404
+
+
+def test_a_claim_ends_with_the_decision(written: Review, admin: User, colleague: User):
+    report(written, reporter("ann"))
+    claim_case(case_id=case_of(written).pk, moderator=admin, now=NOON)
+    decide("accept_report", written, colleague)
+
+    assert case_of(written).claimant(NOON) is None
+
+
+def test_many_are_decided_at_once_and_one_that_cannot_stops_none(
+    items: dict[str, Review | Question], admin: User, colleague: User
+):
+    cases = {name: case_of(content).pk for name, content in items.items()}
+    decide("reject_report", items["asked"], colleague)
+    ids = [*cases.values(), 2**62]
+
+    preview = preview_decision(case_ids=ids, action="accepted")
+    assert (preview.items, preview.reports, preview.brigaded, preview.authors_told, preview.hidden) == (2, 6, 1, 2, 0)
+    assert preview.refused == {
+        cases["asked"]: "This has been decided already.",
+        2**62: "There is no such case.",
+    }
+    assert Case.objects.waiting().count() == 2
+
+    outcomes = decide_cases(case_ids=ids, action="accepted", moderator=admin, now=NOON)
+    done = {outcome.case_id: outcome.decision.action for outcome in outcomes if outcome.decision}
+    assert done == {cases["written"]: "accepted", cases["other"]: "accepted"}
+    refused = {outcome.case_id: outcome.refusal for outcome in outcomes if not outcome.decision}
+    assert set(refused) == {cases["asked"], 2**62}
+    assert all(refused.values())
+    assert not Case.objects.waiting().exists()
+
+
+def test_a_preview_tells_what_cannot_be_done(items: dict[str, Review | Question], admin: User):
+    decide("hide_content", items["asked"], admin)
+    ids = [case_of(content).pk for content in items.values()]
+
+    hiding, showing = preview_decision(case_ids=ids, action="hidden"), preview_decision(case_ids=ids, action="shown")
+    assert (hiding.items, list(hiding.refused.values())) == (2, ["A moderator has hidden this already."])
+    assert (showing.items, showing.hidden, len(showing.refused)) == (1, 1, 2)
+
+
+def test_no_more_than_two_hundred_are_decided_at_once(admin: User):
+    with pytest.raises(ValueError, match="200"):
+        decide_cases(case_ids=range(MOST_AT_ONCE + 1), action="accepted", moderator=admin, now=NOON)
+
+
+def test_an_item_that_was_decided_meanwhile_is_not_decided_again(written: Review, admin: User, colleague: User):
+    report(written, reporter("ann"))
+    case_id = case_of(written).pk
+    decide_case(case_id=case_id, action="rejected", moderator=admin, now=NOON)
+    before = rows(Decision)
+
+    for later in (MINUTE, 30 * DAY):
+        with pytest.raises(ApiError) as refusal:
+            decide_case(case_id=case_id, action="accepted", moderator=colleague, now=NOON + later)
+        assert refusal.value.problem.status == 409
+    assert rows(Decision) == before
+
+
+def test_the_figures_of_the_queue(items: dict[str, Review | Question], lamp: Product, admin: User):
+    figures = queue_statistics(now=NOON)
+    assert (figures.length, figures.hidden, figures.brigaded, figures.appealed) == (3, 0, 1, 0)
+    assert figures.oldest_age == 3 * DAY
+
+    decide("hide_content", items["asked"], admin)
+    decide("accept_report", items["other"], admin, at=datetime(2026, 5, 3, 23, 59, tzinfo=UTC))
+    decide("reject_report", items["written"], admin, at=datetime(2026, 5, 4, 0, 0, tzinfo=UTC))
+    decide("reject_report", items["asked"], admin)
+
+    figures = queue_statistics(now=NOON, days=3)
+    assert (figures.length, figures.hidden, figures.oldest_age) == (0, 0, None)
+    days = [(day.day, day.accepted, day.rejected, day.decisions, day.agreement) for day in figures.days]
+    assert days == [
+        (date(2026, 5, 2), 0, 0, 0, None),
+        (date(2026, 5, 3), 1, 0, 1, 1.0),
+        (date(2026, 5, 4), 0, 2, 2, 0.0),
+    ]
+    assert queue_statistics(now=NOON, days=1).days[0].rejected == 2
+
+
+def test_the_share_of_reports_that_moderators_agreed_with(lamp: Product, admin: User):
+    for number, (reports, action) in enumerate([(3, "accept_report"), (1, "reject_report"), (2, "accept_report")]):
+        written = review(reporter(f"author{number}"), lamp, 3)
+        for one in range(reports):
+            report(written, reporter(f"r{number}-{one}"))
+        decision = decide(action, written, admin)
+    undo(decision, admin)
+
+    (today,) = queue_statistics(now=NOON + timedelta(hours=1), days=1).days
+    assert (today.decisions, today.reports_accepted, today.reports_rejected, today.agreement) == (2, 3, 1, 0.75)

@@ -1,0 +1,137 @@
+"""Hiding without a moderator: by people who were right before, and not by crowds."""
+
+import pytest
+from pytest_django import Settings
+
+from commerce.catalog.models import Product
+from commerce.moderation.models import AbuseReport, Decision
+from commerce.moderation.queue.listing import report_lines
+from commerce.reviews.models import Review
+from commerce.reviews.services import delete_review
+from shared.accounts.models import User
+from shared.audit.models import AuditEntry
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def three_are_enough(settings: Settings) -> None:
+    settings.MODERATION_AUTO_HIDE_AFTER = 3
+
+
+def is_visible(review: Review) -> bool:
+    review.refresh_from_db()
+    return review.is_visible
+
+
+def test_three_trusted_reporters_hide_a_review_until_a_moderator_looks(lamp: Product, written: Review):
+    for number in range(3):
+        assert is_visible(written)
+        report(written, reporter(f"r{number}"))
+
+    assert not is_visible(written)
+    lamp.refresh_from_db()
+    assert lamp.rating_count == 0
+    case, decision = case_of(written), Decision.objects.get()
+    assert (case.state, case.hiding, case.is_waiting, case.trusted_count) == ("open", "automatic", True, 3)
+    assert (decision.action, decision.moderator, decision.reports_count) == ("hidden", None, 3)
+    assert {kept["standing"] for kept in decision.reports} == {"trusted"}
+    assert (AuditEntry.objects.get().action, AuditEntry.objects.get().actor) == ("moderation.hidden", None)
+
+
+def test_the_moderator_sees_who_counted_with_what_weight_and_who_did_not_and_why(
+    written: Review, owner: User, staff: User, customer: User
+):
+    report(written, reporter("good", agreed=6))
+    report(written, reporter("bad", disagreed=6))
+    report(written, reporter("new", age=DAY))
+    for involved in (owner, staff, customer):
+        report(written, involved)
+
+    lines = [(line.report.standing, line.report.weight, line.counts) for line in report_lines(case_of(written))]
+    assert lines[::-1] == [
+        ("trusted", 800, True),
+        ("unreliable", 200, False),
+        ("new_account", 500, False),
+        ("involved", 500, False),
+        ("involved", 500, False),
+        ("involved", 500, False),
+    ]
+    assert is_visible(written)
+    assert case_of(written).trusted_count == 1
+
+
+def test_the_reporters_record_is_shown_as_it_is_now(written: Review, admin: User):
+    ann = reporter("ann")
+    report(written, ann)
+    decide("accept_report", written, admin)
+
+    (line,) = report_lines(case_of(written))
+    assert (line.report.weight, line.reporter.weight, line.reporter.agreed, line.reporter.disagreed) == (500, 600, 1, 0)
+
+
+def test_a_crowd_of_new_accounts_is_shown_and_not_obeyed(written: Review):
+    for number in range(20):
+        report(written, reporter(f"new{number}", age=MINUTE), at=NOON + number * MINUTE)
+
+    assert is_visible(written)
+    case = case_of(written)
+    assert (case.is_brigaded, case.trusted_count, case.reports_count) == (True, 0, 20)
+
+
+def test_new_accounts_over_days_are_no_brigade(written: Review):
+    for number in range(6):
+        report(written, reporter(f"new{number}", age=-number * DAY), at=NOON + number * DAY)
+
+    assert (case_of(written).is_brigaded, is_visible(written)) == (False, True)
+
+
+def test_trusted_reporters_count_beside_a_brigade(written: Review):
+    for number in range(5):
+        report(written, reporter(f"new{number}", age=MINUTE))
+    for number in range(3):
+        report(written, reporter(f"old{number}"))
+
+    assert (case_of(written).is_brigaded, is_visible(written)) == (True, False)
+
+
+def test_no_number_of_reports_hides_anything_where_it_is_off(written: Review, settings: Settings):
+    settings.MODERATION_AUTO_HIDE_AFTER = 0
+    for number in range(6):
+        report(written, reporter(f"r{number}"))
+
+    assert is_visible(written)
+
+
+@pytest.mark.parametrize("action", ["show_content", "reject_report"])
+def test_what_a_moderator_cleared_is_not_hidden_on_its_own_again(written: Review, admin: User, action: str):
+    for number in range(3):
+        report(written, reporter(f"r{number}"))
+    decide(action, written, admin)
+    assert is_visible(written)
+    for number in range(3, 9):
+        report(written, reporter(f"r{number}"), at=NOON + MINUTE)
+
+    assert is_visible(written)
+    assert case_of(written).is_cleared
+
+
+def test_a_moderator_confirms_what_was_hidden_on_its_own_and_can_take_that_back(written: Review, admin: User):
+    for number in range(3):
+        report(written, reporter(f"r{number}"))
+    before = rows(Review)
+    decision = decide("hide_content", written, admin)
+
+    assert (case_of(written).hiding, rows(Review)) == ("moderator", before)
+    undo(decision, admin)
+    assert (case_of(written).hiding, is_visible(written)) == ("automatic", False)
+
+
+def test_the_author_may_take_back_what_is_hidden(written: Review, customer: User):
+    for number in range(3):
+        report(written, reporter(f"r{number}"))
+    delete_review(review_id=written.pk, actor=customer, now=NOON)
+
+    assert (case_of(written).state, case_of(written).hiding) == ("closed", "")
+    assert set(AbuseReport.objects.values_list("status", flat=True)) == {"withdrawn"}

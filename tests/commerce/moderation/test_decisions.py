@@ -1,0 +1,279 @@
+"""Accepting, rejecting, hiding, warning, restoring, and what each leaves behind."""
+
+from datetime import timedelta
+
+import pytest
+from pytest_django import Settings
+
+from commerce.catalog.models import Product
+from commerce.moderation.models import AbuseReport, Case, Decision, Reporter
+from commerce.moderation.services import delete_report
+from commerce.reviews.models import Question, Review
+from commerce.reviews.services import delete_review
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+from shared.audit.models import AuditEntry
+from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, undo
+from tests.commerce.reviews.factories import review
+
+pytestmark = pytest.mark.django_db
+
+
+def rating_of(product: Product) -> tuple[int, int]:
+    product.refresh_from_db()
+    return product.rating_sum, product.rating_count
+
+
+def refused(action: str, content: Review | Question, moderator: User, **options: object) -> int:
+    before = Decision.objects.count(), AuditEntry.objects.count()
+    with pytest.raises(ApiError) as refusal:
+        decide(action, content, moderator, **options)  # type: ignore[arg-type]
+    assert (Decision.objects.count(), AuditEntry.objects.count()) == before
+    return refusal.value.problem.status
+
+
+def figures(user: User) -> tuple[int, int]:
+    found = Reporter.objects.filter(user=user).first()
+    return (found.agreed, found.disagreed) if found else (0, 0)
+
+
+def test_what_is_accepted_leaves_lists_and_ratings_and_its_reports_stay(lamp: Product, written: Review, admin: User):
+    ann, bob = reporter("ann"), reporter("bob")
+    reports = [report(written, ann), report(written, bob)]
+    assert rating_of(lamp) == (1, 1)
+
+    decision = decide("accept_report", written, admin, note="Seen before.", reason="It is advertising.")
+
+    assert not Review.objects.visible().exists()
+    assert rating_of(lamp) == (0, 0)
+    assert set(AbuseReport.objects.values_list("status", flat=True)) == {"accepted"}
+    assert {kept["id"] for kept in decision.reports} == {one.pk for one in reports}
+    assert (decision.content["comment"], decision.content["rating"]) == ("Buy elsewhere.", 1)
+    assert (decision.note, decision.reason, decision.moderator) == ("Seen before.", "It is advertising.", admin)
+    case = case_of(written)
+    assert (case.state, case.is_waiting, case.reports_count, case.weight) == ("accepted", False, 0, 0)
+    assert figures(ann) == figures(bob) == (1, 0)
+
+
+def test_what_is_rejected_stays_and_its_reports_go(lamp: Product, written: Review, admin: User):
+    ann = reporter("ann")
+    report(written, ann, message="I do not like it.")
+
+    decision = decide("reject_report", written, admin)
+
+    written.refresh_from_db()
+    assert (written.is_visible, written.abusive_reports_count) == (True, 0)
+    assert rating_of(lamp) == (1, 1)
+    assert not AbuseReport.objects.exists()
+    assert [kept["message"] for kept in decision.reports] == ["I do not like it."]
+    assert case_of(written).state == "rejected"
+    assert figures(ann) == (0, 1)
+
+
+def test_every_decision_is_logged_with_the_text_and_the_reports_as_they_were(written: Review, admin: User):
+    report(written, reporter("ann"), message="Rude.")
+    decide("reject_report", written, admin, note="It is not.")
+
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor, entry.at) == ("moderation.rejected", admin, NOON)
+    assert (entry.target_type, entry.target_id) == ("Review", written.pk)
+    assert entry.details["content"]["comment"] == "Buy elsewhere."
+    assert (entry.details["reports_count"], entry.details["note"]) == (1, "It is not.")
+    assert [kept["message"] for kept in entry.details["reports"]] == ["Rude."]
+
+
+def test_a_second_accept_finds_nothing(written: Review, admin: User, colleague: User):
+    report(written, reporter("ann"))
+    decide("accept_report", written, admin)
+
+    for moderator in (admin, colleague):
+        for action in ("accept_report", "reject_report", "hide_content", "warn_author"):
+            assert refused(action, written, moderator) == 404
+
+
+def test_right_after_a_rejection_nobody_decides_otherwise_and_later_they_may(
+    written: Review, admin: User, colleague: User
+):
+    report(written, reporter("ann"))
+    decide("reject_report", written, admin)
+
+    for action in ("accept_report", "reject_report"):
+        assert refused(action, written, colleague, at=NOON + 9 * MINUTE) == 409
+    decide("accept_report", written, colleague, at=NOON + 10 * MINUTE)
+    assert not Review.objects.visible().exists()
+
+
+def test_a_report_after_a_rejection_is_a_new_item_at_once(written: Review, admin: User, colleague: User):
+    report(written, reporter("ann"))
+    decide("reject_report", written, admin)
+    report(written, reporter("bob"), at=NOON + MINUTE)
+
+    assert case_of(written).state == "open"
+    assert decide("accept_report", written, colleague, at=NOON + MINUTE).reports_count == 1
+
+
+def test_a_report_after_a_rejection_can_be_rejected_at_once_too(written: Review, admin: User):
+    report(written, reporter("ann"))
+    decide("reject_report", written, admin)
+    report(written, reporter("bob"), at=NOON + MINUTE)
+
+    assert decide("reject_report", written, admin, at=NOON + MINUTE).reports_count == 1
+    assert refused("reject_report", written, admin, at=NOON + 2 * MINUTE) == 409
+
+
+def test_where_nothing_can_be_undone_a_minute_passes_before_somebody_decides_anew(
+    written: Review, admin: User, colleague: User, settings: Settings
+):
+    settings.MODERATION_UNDO_WINDOW = timedelta(0)
+    report(written, reporter("ann"))
+    decide("reject_report", written, admin)
+
+    for action in ("accept_report", "reject_report"):
+        assert refused(action, written, colleague, at=NOON + timedelta(seconds=59)) == 409
+    decide("accept_report", written, colleague, at=NOON + MINUTE)
+    assert not Review.objects.visible().exists()
+
+
+def test_c4_what_was_never_reported_or_never_was_is_decided_as_the_contract_says(
+    asked: Question, written: Review, admin: User
+):
+    assert decide("accept_report", asked, admin).reports_count == 0
+    assert not Question.objects.visible().exists()
+    written.pk = 2**62
+    for action in ("accept_report", "reject_report", "restore_content"):
+        assert refused(action, written, admin) == 404
+
+
+def test_what_is_hidden_for_now_is_off_the_lists_and_waits_on(lamp: Product, written: Review, admin: User):
+    report(written, reporter("ann"))
+    decide("hide_content", written, admin)
+
+    assert not Review.objects.visible().exists()
+    assert rating_of(lamp) == (0, 0)
+    case = case_of(written)
+    assert (case.state, case.hiding, case.is_waiting, case.reports_count) == ("open", "moderator", True, 1)
+    assert refused("hide_content", written, admin, at=NOON + DAY) == 409
+    with pytest.raises(ApiError) as refusal:
+        report(written, reporter("bob"))
+    assert refusal.value.problem.status == 404
+
+
+def test_hidden_content_is_shown_again_by_showing_or_rejecting_it(lamp: Product, written: Review, admin: User):
+    report(written, reporter("ann"))
+    decide("hide_content", written, admin)
+    decide("show_content", written, admin)
+    assert (rating_of(lamp), case_of(written).hiding, case_of(written).state) == ((1, 1), "", "open")
+    assert refused("show_content", written, admin, at=NOON + DAY) == 409
+
+    decide("hide_content", written, admin, at=NOON + DAY)
+    decide("reject_report", written, admin, at=NOON + DAY)
+    assert (rating_of(lamp), case_of(written).hiding, case_of(written).state) == ((1, 1), "", "rejected")
+
+
+def test_hidden_content_that_is_accepted_or_taken_back_counts_off_once(lamp: Product, written: Review, admin: User):
+    other = review(reporter("author"), lamp, 5)
+    for content in (written, other):
+        report(content, reporter(f"ann{content.pk}"))
+        decide("hide_content", content, admin)
+    assert rating_of(lamp) == (0, 0)
+    decide("accept_report", written, admin)
+    delete_review(review_id=other.pk, actor=other.user, now=NOON)
+
+    assert rating_of(lamp) == (0, 0)
+    assert case_of(other).hiding == case_of(written).hiding == ""
+
+
+def test_only_what_waits_is_hidden_for_now(written: Review, admin: User):
+    assert refused("hide_content", written, admin) == 409
+
+
+def test_a_warning_leaves_all_as_it_is(written: Review, admin: User, colleague: User):
+    report(written, reporter("ann"))
+    before = case_of(written).updated_at
+    decide("warn_author", written, admin, at=NOON + MINUTE)
+
+    case = case_of(written)
+    assert (case.state, case.is_waiting, case.reports_count) == ("open", True, 1)
+    assert case.updated_at > before
+    assert Review.objects.visible().get() == written
+    assert refused("warn_author", written, colleague, at=NOON + MINUTE) == 409
+    decide("accept_report", written, admin, at=NOON + MINUTE)
+
+
+def test_accepted_content_is_restored_months_later(lamp: Product, written: Review, admin: User):
+    ann = reporter("ann")
+    report(written, ann)
+    decide("accept_report", written, admin)
+    decide("restore_content", written, admin, at=NOON + 90 * DAY)
+
+    written.refresh_from_db()
+    assert (written.is_visible, written.abusive_reports_count, rating_of(lamp)) == (True, 0, (1, 1))
+    assert not AbuseReport.objects.exists()
+    assert figures(ann) == (0, 1)
+    assert refused("restore_content", written, admin, at=NOON + 99 * DAY) == 409
+
+
+def test_what_its_author_took_back_is_not_for_moderators_to_restore(written: Review, customer: User, admin: User):
+    report(written, reporter("ann"))
+    delete_review(review_id=written.pk, actor=customer, now=NOON)
+
+    assert refused("restore_content", written, admin) == 409
+
+
+def test_a_review_is_not_restored_beside_the_one_that_took_its_place(
+    lamp: Product, written: Review, customer: User, admin: User
+):
+    decision = decide("accept_report", written, admin)
+    review(customer, lamp, 4)
+
+    with pytest.raises(ApiError, match="another review") as refusal:
+        undo(decision, admin)
+    assert refusal.value.problem.status == 409
+    assert refused("restore_content", written, admin, at=NOON + DAY) == 409
+    assert rating_of(lamp) == (4, 1)
+
+
+def test_content_that_its_author_takes_back_leaves_the_queue(written: Review, customer: User):
+    made = report(written, reporter("ann"))
+    delete_review(review_id=written.pk, actor=customer, now=NOON + MINUTE)
+
+    case = case_of(written)
+    made.refresh_from_db()
+    assert (case.state, case.is_waiting, case.reports_count, made.status) == ("closed", False, 0, "withdrawn")
+
+
+def test_one_report_is_deleted_and_the_last_one_closes_the_case(written: Review, admin: User):
+    first, second = report(written, reporter("ann")), report(written, reporter("bob"), at=NOON + MINUTE)
+    delete_report(report_id=first.pk, moderator=admin, now=NOON)
+
+    written.refresh_from_db()
+    case = case_of(written)
+    assert (case.reports_count, case.weight, case.oldest_at) == (1, 500, NOON + MINUTE)
+    assert (written.abusive_reports_count, AbuseReport.objects.get()) == (1, second)
+    assert AuditEntry.objects.get().details["reports"][0]["message"] == "Spam."
+
+    decide("hide_content", written, admin)
+    delete_report(report_id=second.pk, moderator=admin, now=NOON)
+    written.refresh_from_db()
+    assert (written.is_visible, case_of(written).state, written.abusive_reports_count) == (True, "closed", 0)
+    with pytest.raises(ApiError) as refusal:
+        delete_report(report_id=second.pk, moderator=admin, now=NOON)
+    assert refusal.value.problem.status == 404
+
+
+def test_questions_are_decided_alike(asked: Question, admin: User):
+    report(asked, reporter("ann"))
+    decision = decide("accept_report", asked, admin)
+
+    assert not Question.objects.visible().exists()
+    assert (decision.content["question"], decision.content["answer"]) == ("Call me?", "")
+
+
+def test_a_case_has_one_row_however_often_it_is_reported(written: Review, lamp: Product):
+    for number in range(3):
+        report(written, reporter(f"r{number}", agreed=number), at=NOON + number * MINUTE)
+
+    case = Case.objects.get()
+    assert (case.author, case.shop, case.language) == (written.user, lamp.shop, "en")
+    assert (case.reports_count, case.weight, case.trusted_count) == (3, 500 + 600 + 667, 3)
+    assert (case.oldest_at, case.newest_at) == (NOON, NOON + 2 * MINUTE)

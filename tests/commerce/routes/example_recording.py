@@ -1,0 +1,77 @@
+"""Examples for the OpenAPI page, made from what the world's people send and are answered."""
+
+import json
+import re
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpResponse
+
+from tests.commerce.routes.route_table import TABLE, Row
+from tests.commerce.routes.scenario import IDENTITIES, World
+
+# What differs from one run to the next, and would only make noise.
+PLAIN = [
+    (r"^eyJ[\w.-]+$", "eyJhbGciOiJIUzI1NiIs..."),
+    (r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$", "2026-01-10T10:30:00.000000Z"),
+    (r"^(eyJ|Wz|\.eJ)[\w-]*:[\w-]+:[\w-]+$", "eyJ1c2VyIjo3fQ:1vHk2q:mZ4..."),
+    (r"^http://testserver", "https://shop.example"),
+    (r"[0-9a-f]{32}", "9f86d081884c7d659a2feaa0c55ad015"),
+]
+
+
+def template(path: str) -> str:
+    """A path with its parts that stand for something taken out, to find it in the schema."""
+    return re.sub(r"\{\w+\}", "{}", path)
+
+
+def operation_ids(schema: dict[str, Any]) -> dict[tuple[str, str], str]:
+    return {
+        (method.upper(), template(path)): operation["operationId"]
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    }
+
+
+def record(world: World, schema: dict[str, Any]) -> dict[str, Any]:
+    """`{operation: {sent, answered}}` of every row that somebody may do."""
+    ids = operation_ids(schema)
+    recorded = {}
+    for row in TABLE:
+        operation = ids.get((row.method, template(row.route)))
+        able = [name for name, status in zip(IDENTITIES, row.statuses, strict=True) if 200 <= status < 300]
+        if operation and able:
+            recorded[operation] = _example(world, row, able[0])
+    return recorded
+
+
+def _example(world: World, row: Row, identity: str) -> dict[str, Any]:
+    with transaction.atomic():
+        answer = world.request(identity, row.method, row.path, row.body)
+        transaction.set_rollback(True)
+    assert isinstance(answer, HttpResponse)
+    example = {"answered": _plain(_body(answer))}
+    if row.body:
+        sent = world.filled(row.body, identity)
+        example["sent"] = _plain({name: _sendable(value) for name, value in sent.items()})
+    return example
+
+
+def _body(answer: HttpResponse) -> Any:
+    is_json = answer.headers["Content-Type"].startswith("application/json")
+    return json.loads(answer.content) if is_json else answer.content.decode()
+
+
+def _sendable(value: Any) -> Any:
+    return "(a file)" if isinstance(value, bytes) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value[:2]]
+    if isinstance(value, str):
+        for pattern, stand_in in PLAIN:
+            value = re.sub(pattern, stand_in, value)
+    return value

@@ -1,0 +1,173 @@
+"""Who may do what: every route of the shop, by every method it has, asked by eight people.
+
+A row reads: the operation, then the status for nobody, the customer whose things they are, another customer, the staff
+of the shop, another shop's staff, the owner of the shop, another shop's owner, and a super admin.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation: `route` as in the URL configuration, `path` with things of the world in it."""
+
+    method: str
+    route: str
+    path: str
+    statuses: tuple[int, ...]
+    body: Any = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.route}"
+
+
+def row(operation: str, statuses: str, body: Any = None, *, path: str | None = None) -> Row:
+    """`statuses` are eight, or one for all."""
+    method, _, route = operation.partition(" ")
+    each = tuple(int(status) for status in statuses.split())
+    return Row(method, route, path or route, each * 8 if len(each) == 1 else each, body)
+
+
+PASSWORDS = {"old": "{password}", "new": "another good passphrase"}
+NEW_ADDRESS = {"title": "Home", "type": "billing", "customer_id": "{me}", "address": {"city": "Cork", "country": "IE"}}
+NEW_ORDER = {"products": [{"product_id": "{product}", "order_quantity": 1}]}
+NEW_REFUND = {"order_id": "{another_order}", "amount": 2, "reason": "Scratched"}
+NEW_PRODUCT = {"name": "Fjell lamp", "shop_id": "{shop}", "type_id": "{product_type}", "price": 19.9, "quantity": 3}
+NEW_USER = {"name": "Grace", "email": "grace@example.com", "password": "{password}"}
+REPORTED = {"model_type": "Review", "model_id": "{review}", "message": "Advertising."}
+DECIDED = {"model_type": "Question", "model_id": "{question}", "note": "Seen before.", "reason": "It is advertising."}
+VALUES = [{"value": "Oak", "meta": "wood"}]
+
+# fmt: off
+#                                             nobody cust other staff other owner other admin
+TABLE = [
+    # accounts
+    row("POST /api/token",                      "200", {"email": "{email}", "password": "{password}"}),
+    row("POST /api/token/refresh",              "200", {"refresh": "{refresh}"}),
+    row("POST /api/register",                   "201", NEW_USER),
+    row("POST /api/logout",                     "401 200 200 200 200 200 200 200", {"refresh": "{refresh}"}),
+    row("GET /api/me",                          "401 200 200 200 200 200 200 200"),
+    row("POST /api/change-password",            "401 200 200 200 200 200 200 200", PASSWORDS),
+    row("POST /api/forget-password",            "200", {"email": "{email}"}),
+    row("POST /api/reset-password",             "200", {"token": "{reset}", "password": "another good passphrase"}),
+    row("POST /api/verify-email",               "200", {"token": "{verification}"}),
+    # shops
+    row("GET /api/shops",                       "200"),
+    row("POST /api/shops",                      "401 403 403 403 403 201 201 201", {"name": "Third"}),
+    row("GET /api/shops/{shop}",                "200"),
+    row("PUT /api/shops/{shop}",                "401 403 403 403 404 200 404 200", {"description": "Lamps."}),
+    row("GET /api/shops/{shop}/staff",          "401 403 403 403 404 200 404 200"),
+    row("POST /api/shops/{shop}/staff",         "401 403 403 403 404 201 404 201", {"email": "new@example.com"}),
+    row("DELETE /api/shops/{shop}/staff/{member}", "401 403 403 403 404 200 404 200"),
+    row("GET /api/shops/{shop}/invitations",    "401 403 403 403 404 200 404 200"),
+    row("DELETE /api/shops/{shop}/invitations/{invited}", "401 403 403 403 404 200 404 200"),
+    row("POST /api/accept-invitation",          "200",
+        {"token": "{invitation}", "name": "New", "password": "{password}"}),
+    # catalog
+    row("GET /api/products",                    "200"),
+    row("POST /api/products",                   "401 403 403 201 403 201 403 201", NEW_PRODUCT),
+    row("GET /api/products/{product}",          "200"),
+    row("PUT /api/products/{product}",          "401 403 403 200 404 200 404 200", {"price": 21}),
+    row("DELETE /api/products/{product}",       "401 403 403 200 404 200 404 200"),
+    row("GET /api/categories",                  "200"),
+    row("POST /api/categories",                 "401 403 403 403 403 403 403 201",
+        {"name": "Chairs", "type_id": "{product_type}"}),
+    row("GET /api/categories/{category}",       "200"),
+    row("PUT /api/categories/{category}",       "401 403 403 403 403 403 403 200", {"name": "Lights"}),
+    row("DELETE /api/categories/{category}",    "401 403 403 403 403 403 403 200"),
+    row("GET /api/types",                       "200"),
+    row("POST /api/types",                      "401 403 403 403 403 403 403 201", {"name": "Garden"}),
+    row("GET /api/types/{product_type}",        "200"),
+    row("PUT /api/types/{product_type}",        "401 403 403 403 403 403 403 200", {"name": "House"}),
+    row("DELETE /api/types/{product_type}",     "401 403 403 403 403 403 403 200", path="/api/types/{empty_type}"),
+    # orders
+    row("GET /api/orders",                      "401 200 200 200 200 200 200 200"),
+    row("POST /api/orders",                     "401 201 201 201 201 201 201 201", NEW_ORDER),
+    row("GET /api/orders/{order}",              "401 200 404 200 404 200 404 200"),
+    row("PUT /api/orders/{order}",              "401 403 403 200 404 200 404 200", {"order_status": "processing"}),
+    row("GET /api/refunds",                     "401 200 200 200 200 200 200 200"),
+    row("POST /api/refunds",                    "401 201 404 404 404 404 404 404", NEW_REFUND),
+    row("GET /api/refunds/{refund}",            "401 200 404 200 404 200 404 200"),
+    row("PUT /api/refunds/{refund}",            "401 403 403 403 403 200 404 200", {"status": "approved"}),
+    # reviews and questions
+    row("GET /api/reviews",                     "200"),
+    row("POST /api/reviews",                    "401 409 201 201 201 201 201 201",
+        {"product_id": "{product}", "rating": 5}),
+    row("GET /api/reviews/{review}",            "200"),
+    row("DELETE /api/reviews/{review}",         "401 200 404 404 404 404 404 200"),
+    row("GET /api/questions",                   "200"),
+    row("POST /api/questions",                  "401 201 201 201 201 201 201 201",
+        {"product_id": "{product}", "question": "Is it oak?"}),
+    row("GET /api/questions/{question}",        "200"),
+    row("PUT /api/questions/{question}",        "401 403 403 200 404 200 404 200", {"answer": "It is."}),
+    row("DELETE /api/questions/{question}",     "401 200 404 404 404 404 404 200"),
+    # moderation
+    row("GET /api/abusive_reports",             "401 403 403 403 403 403 403 200"),
+    row("POST /api/abusive_reports",            "401 201 201 201 201 201 201 201", REPORTED),
+    row("GET /api/abusive_reports/{report}",    "401 403 403 403 403 403 403 200"),
+    row("DELETE /api/abusive_reports/{report}", "401 403 403 403 403 403 403 200"),
+    row("POST /api/abusive_reports/accept",     "401 403 403 403 403 403 403 200", DECIDED),
+    row("POST /api/abusive_reports/reject",     "401 403 403 403 403 403 403 200", DECIDED),
+    row("GET /api/my-reports",                  "401 200 200 200 200 200 200 200"),
+    row("GET /api/notices",                     "401 200 200 200 200 200 200 200"),
+    row("GET /api/notices/{notice}",            "401 200 404 404 404 404 404 404"),
+    row("GET /api/appeals",                     "401 200 200 200 200 200 200 200"),
+    row("POST /api/appeals",                    "401 201 404 404 404 404 404 404",
+        {"notice_id": "{notice}", "message": "I bought it there."}),
+    row("GET /api/appeals/{appeal}",            "401 200 404 404 404 404 404 404"),
+    # addresses
+    row("GET /api/addresses",                   "401 200 200 200 200 200 200 200"),
+    row("POST /api/addresses",                  "401 201 201 201 201 201 201 201", NEW_ADDRESS),
+    row("GET /api/addresses/{address}",         "401 200 404 404 404 404 404 404"),
+    row("PUT /api/addresses/{address}",         "401 200 404 404 404 404 404 404", {"title": "Work"}),
+    row("DELETE /api/addresses/{address}",      "401 200 404 404 404 404 404 404"),
+    row("DELETE /api/address/{address}",        "401 200 404 404 404 404 404 404"),
+    # attachments
+    row("GET /api/attachments",                 "200"),
+    row("POST /api/attachments",                "401 200 200 200 200 200 200 200", {"attachment[]": "{pdf}"}),
+    row("GET /api/attachments/{attachment}",    "200"),
+    row("PUT /api/attachments/{attachment}",    "200", {}),
+    row("DELETE /api/attachments/{attachment}", "401 200 404 404 404 404 404 200"),
+    row("POST /api/attachments/presign",        "401 422 422 422 422 422 422 422", {"name": "teapot.jpg"}),
+    row("POST /api/attachments/finalize",       "401 404 404 404 404 404 404 404", {"upload_id": "x"}),
+    row("GET /media/attachments/{media}",       "404"),  # this one's file is nowhere
+    # attributes
+    row("GET /api/attributes",                  "200"),
+    row("POST /api/attributes",                 "401 403 403 403 403 200 403 200",
+        {"name": "Colour", "shop_id": "{shop}", "values": VALUES}),
+    row("GET /api/attributes/{attribute}",      "200"),
+    row("PUT /api/attributes/{attribute}",      "401 403 403 403 403 200 403 200", {"name": "Wood"}),
+    row("DELETE /api/attributes/{attribute}",   "401 403 403 403 403 200 403 200"),
+    row("GET /api/export-attributes/{shop}",    "200"),
+    row("POST /api/import-attributes",          "401 403 403 403 403 200 403 200",
+        {"shop_id": "{shop}", "csv": "{csv}"}),
+    # analytics
+    row("GET /api/analytics",                   "401 403 403 200 200 200 200 200"),
+    row("GET /api/low-stock-products",          "401 403 403 200 200 200 200 200"),
+    row("GET /api/category-wise-product",       "401 403 403 200 200 200 200 200"),
+    row("GET /api/category-wise-product-sale",  "401 403 403 200 200 200 200 200"),
+    row("GET /api/top-rate-product",            "401 403 403 200 200 200 200 200"),
+    # descriptions
+    row("POST /api/generate-descriptions",      "401 403 403 200 200 200 200 403", {"product_name": "Velmo lamp"}),
+    row("GET /api/description-allowance",       "401 403 403 200 200 200 200 403"),
+    row("GET /api/description-drafts",          "401 403 403 200 200 200 200 200"),
+    row("GET /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200"),
+    row("PUT /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200", {"text": "A lamp of brass."}),
+    row("POST /api/description-drafts/{draft}/accept", "401 403 403 200 404 200 404 200", {"text": "Of brass."}),
+    row("GET /api/description-jobs",            "401 403 403 200 200 200 200 200"),
+    row("POST /api/description-jobs",           "401 403 403 201 422 201 422 201", {"product_ids": ["{product}"]}),
+    row("GET /api/description-jobs/{job}",      "401 403 403 404 404 200 404 200"),
+    row("POST /api/description-jobs/{job}/cancel", "401 403 403 404 404 200 404 200"),
+    row("POST /api/descriptions/webhook",       "400", {"data": {"batch_id": "batch_1"}}),
+    row("POST /api/description-drafts/{draft}/discard", "401 403 403 200 404 200 404 200"),
+    # about the service
+    row("GET /api/openapi.json",                "200"),
+    row("GET /api/schema",                      "200"),
+    row("GET /api/docs",                        "200"),
+    row("GET /metrics",                         "401 403 403 403 403 403 403 200"),
+    row("GET /livez",                           "200"),
+    row("GET /readyz",                          "200"),
+]
+# fmt: on

@@ -1,0 +1,141 @@
+"""What a model on disk says of itself, read without loading it, and what it will take."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from inference.engine import LoadOptions, ModelLoadFailed, fingerprint, inspect_model
+from inference.engine.formats.model_folder import check_digests
+from inference.engine.formats.safetensors_header import LARGEST_HEADER, read_safetensors_header
+from inference.engine.host.memory_estimate import estimate_memory
+from tests.inference.engine.processes import running_host, start_real_host
+from tests.inference.engine.tiny_models import CONTEXT
+
+BUILTIN = Path(__file__).parents[4] / "inference" / "builtin"
+DESCRIBER, ENCODER = BUILTIN / "stoa-describer", BUILTIN / "stoa-encoder"
+
+
+def write_header(file: Path, header: object, data: bytes = b"") -> Path:
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    file.write_bytes(len(raw).to_bytes(8, "little") + raw + data)
+    return file
+
+
+def tensor(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def test_a_header_says_how_many_numbers_of_which_type_there_are(tmp_path: Path) -> None:
+    header = {"__metadata__": {"format": "pt"}, "a": tensor([2, 3], 0, 24), "b": tensor([4], 24, 32, "BF16")}
+    found = read_safetensors_header(write_header(tmp_path / "m.safetensors", header, b"\0" * 32))
+    assert (found.parameters, found.dtypes) == (10, {"F32": 6, "BF16": 4})
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"{", "damaged"),
+        (b"[]", "damaged"),
+        (b'{"a": 1}', "damaged"),
+        (b'{"a": ' * 100_000, "damaged"),
+        (b'{"\xff": 1}', "damaged"),
+        ({"a": tensor([3], 0, 8)}, "does not hold"),
+        ({"a": tensor([2], 0, 9)}, "does not hold"),
+        ({"a": tensor([2], -8, 0)}, "does not hold"),
+        ({"a": tensor([-2, -1], 0, 8)}, "does not hold"),
+        ({"a": tensor([1] * 17 + [2], 0, 8)}, "does not hold"),
+        ({"a": tensor([2**62, 2**62], 0, 8)}, "does not hold"),
+        ({"a": tensor([1], 0, 8, "PICKLE")}, "does not hold"),
+    ],
+    ids=["open", "list", "number", "deep", "bytes", "short", "odd", "before", "negative", "many", "huge", "strange"],
+)
+def test_a_header_that_is_damaged_or_lies_is_refused(tmp_path: Path, header: object, reason: str) -> None:
+    with pytest.raises(ModelLoadFailed, match=rf"^m\.safetensors .*{reason}"):
+        read_safetensors_header(write_header(tmp_path / "m.safetensors", header, b"\0" * 8))
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 7, (9).to_bytes(8, "little") + b"{}"])
+def test_a_file_that_ends_before_its_header_is_cut_off(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "m.safetensors").write_bytes(content)
+    with pytest.raises(ModelLoadFailed, match="cut off"):
+        read_safetensors_header(tmp_path / "m.safetensors")
+
+
+def test_a_header_larger_than_any_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "m.safetensors").open("wb") as file:
+        file.write((LARGEST_HEADER + 1).to_bytes(8, "little"))
+        file.truncate(2 * LARGEST_HEADER)
+    with pytest.raises(ModelLoadFailed, match="header of 33554433 bytes"):
+        read_safetensors_header(tmp_path / "m.safetensors")
+
+
+def test_facts_of_a_model_that_writes_and_of_one_that_embeds() -> None:
+    facts = inspect_model(DESCRIBER)
+    assert (facts.format, facts.context_size, facts.capabilities) == ("safetensors", 1024, ("text-generation",))
+    assert (facts.parameters, facts.dtype, facts.quantization) == (3737856, "bfloat16", "none")
+    assert facts.size_bytes == (DESCRIBER / "model.safetensors").stat().st_size
+    assert facts.cache_values == 2 * 4 * 4 * 32
+    facts = inspect_model(ENCODER)
+    assert (facts.capabilities, facts.cache_values) == (("embeddings",), 0)
+
+
+def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(DESCRIBER, tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text()) | {"is_encoder_decoder": True}
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelLoadFailed, match="Encoder-decoder"):
+        inspect_model(tmp_path / "m")
+
+
+def test_a_fingerprint_changes_with_what_a_load_reads_and_with_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    before = fingerprint(tmp_path)
+    (tmp_path / "notes.md").write_text("hello")
+    assert fingerprint(tmp_path) == before
+    (tmp_path / "config.json").write_text("{ }")
+    assert fingerprint(tmp_path) != before
+    assert fingerprint(tmp_path / "nothing") == ()
+
+
+def test_digests_are_checked_where_a_folder_has_them(tmp_path: Path) -> None:
+    check_digests(tmp_path)
+    (tmp_path / "a").write_bytes(b"abc")
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    for line in (f"{digest}  a\n", f"{digest.upper()} *a\n"):
+        (tmp_path / "SHA256SUMS").write_text(line)
+        check_digests(tmp_path)
+    for line, reason in (
+        (f"{'0' * 64}  a", "not what"),
+        (f"{digest}  ../a", "names files"),
+        ("nonsense", "names files"),
+    ):
+        (tmp_path / "SHA256SUMS").write_text(line)
+        with pytest.raises(ModelLoadFailed, match=reason):
+            check_digests(tmp_path)
+
+
+def test_a_config_that_claims_more_than_any_memory_is_estimated_at_what_a_frame_carries(tmp_path: Path) -> None:
+    claims = {"num_hidden_layers": 2**30, "num_attention_heads": 2**30, "head_dim": 2**30}
+    config = {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 2**30} | claims
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    header = json.dumps({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+
+    assert estimate_memory(tmp_path, LoadOptions()) == 2**63 - 1
+
+
+async def test_what_a_load_takes_is_estimated_about_right(causal_folders: dict[str, Path]) -> None:
+    """For the budget it is enough to be near: what it came to is known afterwards."""
+    cases = [
+        (folder, options)
+        for folder in (*causal_folders.values(), DESCRIBER)
+        for options in (LoadOptions(), LoadOptions(max_sequences=2, context_size=CONTEXT // 2))
+    ]
+    cases += [(DESCRIBER, LoadOptions(quantization="int8")), (ENCODER, LoadOptions())]
+    with running_host(start_real_host) as host:
+        for number, (folder, options) in enumerate(cases):
+            report = await host.commands.load(str(number), folder, options)
+            assert 0.5 < estimate_memory(folder, options) / report.memory_usage_bytes < 2, (folder, options)
+            await host.commands.unload(str(number))

@@ -1,0 +1,40 @@
+"""The last words of a process that crashed, as they are told to whoever lists models."""
+
+import asyncio
+import socket
+
+import pytest
+
+from inference.engine.host.launcher import LastWords
+
+
+async def heard(text: str) -> str:
+    ours, theirs = socket.socketpair()
+    words = LastWords(ours)
+    with theirs:
+        theirs.sendall(text.encode())
+    await asyncio.sleep(0)
+    return words.finish()
+
+
+async def test_last_words_are_the_last_lines_that_are_not_blank() -> None:
+    assert await heard("one\ntwo\n\nthree\n  four  \n\n") == "two | three | four"
+    assert await heard("") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("no such file: /home/ann/.secrets/key.pem", "no such file: key.pem"),
+        ("cannot open '/srv/models/m/model.safetensors'", "cannot open 'model.safetensors'"),
+        ('File "/usr/lib/python3/a.py", line 3', 'File "a.py", line 3'),
+        ("~/models/m is missing", "m is missing"),
+        ("3/4 of it, and/or https://example.com/x", "3/4 of it, and/or https:/x"),
+    ],
+)
+async def test_last_words_name_no_folders(said: str, told: str) -> None:
+    assert await heard(said) == told
+
+
+async def test_last_words_are_short_however_much_was_said() -> None:
+    assert await heard("x" * 50_000) == "x" * 500

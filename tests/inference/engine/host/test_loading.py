@@ -1,0 +1,193 @@
+"""What is loaded, with which options, and what is refused."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BloomConfig, GPTNeoConfig, MambaConfig, PreTrainedConfig
+
+from inference.engine.errors import InvalidRequest, ModelLoadFailed
+from inference.engine.host.loading import LoadedModel, load_model
+from inference.engine.model_status import LoadOptions
+from tests.inference.engine.tiny_models import CONTEXT, byte_tokenizer, save_config
+
+
+def load(folder: Path, **options: int) -> LoadedModel:
+    return load_model("tiny", folder, LoadOptions(**options), lambda outputs: None)
+
+
+def test_the_report_tells_options_in_effect_and_true_costs(causal_folders: dict[str, Path]) -> None:
+    loaded = load(causal_folders["llama"], context_size=100, batch_size=32, max_sequences=4)
+    weights = sum(4 * tensor.numel() for tensor in load_file(causal_folders["llama"] / "model.safetensors").values())
+    cache = 2 * 2 * 4 * 2 * 100 * 8 * 4  # keys and values, layers, slots, heads, context, dim, bytes
+    turns = 100 * 4 * 8  # places, frequencies, bytes of a complex number
+    report = loaded.report
+    assert loaded.engine is not None
+    assert loaded.embedder is None
+    assert report.memory_usage_bytes == weights + cache + turns
+    assert (report.context_size, report.batch_size, report.max_sequences) == (100, 32, 4)
+    assert (report.dtype, report.device, report.gpu_layers, report.warning) == ("float32", "cpu", 0, None)
+
+
+def test_layers_that_cannot_go_to_a_gpu_are_told(causal_folders: dict[str, Path]) -> None:
+    report = load(causal_folders["llama"], gpu_layers=20).report
+    assert report.gpu_layers == 0
+    assert report.warning is not None
+
+
+def test_the_context_is_at_most_the_models_own(causal_folders: dict[str, Path]) -> None:
+    assert load(causal_folders["gpt2"]).report.context_size == CONTEXT
+    with pytest.raises(InvalidRequest, match=f"limit is {CONTEXT}"):
+        load(causal_folders["gpt2"], context_size=CONTEXT + 1)
+
+
+def test_the_context_is_2048_unless_asked_otherwise(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: config.update(max_position_embeddings=9000))
+    assert load(folder, max_sequences=1).report.context_size == 2048
+    assert load(folder, max_sequences=1, context_size=5000).report.context_size == 5000
+
+
+def test_a_sliding_window_bounds_the_context(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    def slide(config: dict[str, object]) -> None:
+        config.update(use_sliding_window=True, sliding_window=48, max_window_layers=1, layer_types=None)
+
+    assert load(changed(causal_folders["qwen2"], tmp_path, slide)).report.context_size == 48
+
+
+def test_local_attention_bounds_the_context(tmp_path: Path) -> None:
+    kinds: dict[str, Any] = {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "window_size": 48}
+    config = GPTNeoConfig(vocab_size=320, hidden_size=32, num_heads=4, max_position_embeddings=128, **kinds)
+    assert load(save_config(tmp_path, config, byte_tokenizer())).report.context_size == 48
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BloomConfig(vocab_size=320, hidden_size=32, n_layer=1, n_head=4),
+        MambaConfig(vocab_size=320, hidden_size=32, num_hidden_layers=1),
+    ],
+    ids=["positions as a bias", "no keys and values"],
+)
+def test_an_architecture_that_does_not_run_on_slots_is_refused(tmp_path: Path, config: PreTrainedConfig) -> None:
+    with pytest.raises(ModelLoadFailed, match=r"does not run on this engine|not supported"):
+        load(save_config(tmp_path, config, byte_tokenizer()))
+
+
+@pytest.mark.parametrize("option", ["context_size", "batch_size", "max_sequences"])
+def test_options_below_one_are_refused(causal_folders: dict[str, Path], option: str) -> None:
+    with pytest.raises(InvalidRequest, match=option):
+        load(causal_folders["llama"], **{option: 0})
+
+
+def changed(source: Path, target: Path, change: Callable[[dict[str, object]], None], name: str = "config.json") -> Path:
+    """A copy of a model folder with one JSON file changed."""
+    folder = target / "changed"
+    shutil.copytree(source, folder)
+    content = json.loads((folder / name).read_text())
+    change(content)
+    (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "generation_config.json"])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"auto_map": {"AutoModelForCausalLM": "evil.Model"}},
+        {"nested": [{"auto_map": {}}]},
+        {"_attn_implementation_internal": "evil/kernel"},
+        {"attn_implementation": "evil/kernel"},
+        {"_experts_implementation_internal": "eager"},
+        {"quantization_config": {"quant_method": "gptq"}},
+    ],
+    ids=lambda extra: next(iter(extra)),
+)
+def test_m2_keys_that_would_run_code_are_refused(
+    causal_folders: dict[str, Path], tmp_path: Path, extra: dict[str, object], name: str
+) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: config.update(extra), name)
+    with pytest.raises(ModelLoadFailed, match="not supported"):
+        load(folder)
+
+
+def test_m2_a_folder_with_code_is_refused(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
+    (folder / "modeling_evil.py").write_text("raise SystemExit")
+    with pytest.raises(ModelLoadFailed, match=r"modeling_evil\.py"):
+        load(folder)
+
+
+def test_m2_pickled_weights_are_never_read(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
+    (folder / "model.safetensors").unlink()
+    canary = tmp_path / "canary"
+    pickled = f"cos\nsystem\n(S'touch {canary}'\ntR.".encode()
+    for name in ("pytorch_model.bin", "model.safetensors.bin"):
+        (folder / name).write_bytes(pickled)
+    with pytest.raises(ModelLoadFailed, match=r"no model\.safetensors"):
+        load(folder)
+    (folder / "model.safetensors").write_bytes(pickled)
+    with pytest.raises(ModelLoadFailed):
+        load(folder)
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    "header", [b"", b"\xff" * 8, (2**40).to_bytes(8, "little") + b"{}", b"\x02" + b"\0" * 7 + b"[]"]
+)
+def test_m2_a_lying_weights_header_is_refused(causal_folders: dict[str, Path], tmp_path: Path, header: bytes) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
+    (folder / "model.safetensors").write_bytes(header)
+    with pytest.raises(ModelLoadFailed, match="tiny"):
+        load(folder)
+
+
+def test_m2_an_index_that_leads_out_of_the_folder_is_refused(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
+    shutil.move(folder / "model.safetensors", tmp_path / "outside.safetensors")
+    index = {"metadata": {}, "weight_map": {"model.norm.weight": "../outside.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelLoadFailed, match="not in the folder"):
+        load(folder)
+
+
+def test_missing_weights_are_not_made_up(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelLoadFailed, match=r"model\.norm\.weight"):
+        load(folder)
+
+
+def test_weights_of_other_shapes_are_refused(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadFailed):
+        load(changed(causal_folders["llama"], tmp_path, lambda config: config.update(intermediate_size=64)))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"model_type": "nobody-knows-it", "architectures": ["X"]}', "{}"])
+def test_a_config_that_is_none_is_refused(causal_folders: dict[str, Path], tmp_path: Path, content: str) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
+    (folder / "config.json").write_text(content)
+    with pytest.raises(ModelLoadFailed):
+        load(folder)
+
+
+def test_a_failure_does_not_tell_where_the_models_lie(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelLoadFailed) as failed:
+        load(folder)
+    assert str(tmp_path) not in failed.value.message
+    with pytest.raises(ModelLoadFailed, match="does not exist"):
+        load(tmp_path / "nowhere")
+
+
+def test_loading_leaves_at_most_two_threads(causal_folders: dict[str, Path]) -> None:
+    load(causal_folders["llama"])
+    assert torch.get_num_threads() <= 2

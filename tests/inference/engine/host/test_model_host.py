@@ -1,0 +1,354 @@
+"""The model host with real processes and real signals."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from inference.engine import (
+    ContextLengthExceeded,
+    EngineClient,
+    EngineDied,
+    EngineError,
+    FinishReason,
+    HostClient,
+    HostUnavailable,
+    InvalidRequest,
+    LoadOptions,
+    ModelLoadFailed,
+    ModelNotLoaded,
+    ModelState,
+    ModelStatus,
+    run_host,
+)
+from tests.inference.engine.processes import (
+    RunningHost,
+    descendants,
+    eventually,
+    eventually_in_state,
+    parent_of,
+    process_exists,
+    read,
+    request,
+    running_host,
+    start_host,
+    start_program,
+    start_real_host,
+    status_of,
+)
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[RunningHost]:
+    with running_host() as host:
+        yield host
+        await host.engine.close()
+
+
+def loads(path: Path) -> int:
+    return len((path / "loads").read_text().splitlines())
+
+
+def test_the_door_imports_neither_torch_nor_what_comes_with_it() -> None:
+    heavy = "{'torch', 'transformers', 'tokenizers', 'numpy', 'safetensors'}"
+    program = f"import sys, inference.engine; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+async def test_where_no_host_runs_every_command_says_so(tmp_path: Path) -> None:
+    with pytest.raises(HostUnavailable, match=str(tmp_path)):
+        await HostClient(tmp_path).models()
+    with pytest.raises(HostUnavailable):
+        await EngineClient(tmp_path).generate("m", request())
+
+
+async def test_the_run_folder_and_its_sockets_are_the_owners_alone(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    sockets = list(host.run_dir.glob("*.sock"))
+    assert len(sockets) == 2
+    assert host.run_dir.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in sockets} == {0o600}
+
+
+async def test_a_second_host_of_one_folder_says_so_and_leaves_the_first_alone(host: RunningHost) -> None:
+    with start_host(host.run_dir) as second:
+        said, _ = second.communicate(timeout=20)
+    assert second.returncode == 0
+    assert "runs already" in said
+    assert await host.commands.models() == []
+
+
+async def test_m5_fifty_concurrent_loads_load_once(host: RunningHost) -> None:
+    folder = host.folder("slow")
+    reports = await asyncio.gather(*(host.commands.load("m", folder) for _ in range(50)))
+    assert loads(folder) == 1
+    assert all(report == reports[0] for report in reports)
+    assert reports[0].load_time_ms >= 1000
+
+
+async def test_loading_the_loaded_again_changes_nothing(host: RunningHost) -> None:
+    folder = host.folder("m")
+    first = await host.commands.load("m", folder)
+    pid = await host.pid("m")
+    assert await host.commands.load("m", folder) == first
+    assert await host.pid("m") == pid
+
+
+async def test_a_load_with_other_options_drains_the_model_and_loads_it_anew(host: RunningHost) -> None:
+    folder = host.folder("m")
+    await host.commands.load("m", folder)
+    stream = await host.engine.generate("m", request(max_tokens=50))
+    report = await host.commands.load("m", folder, LoadOptions(context_size=32))
+    assert report.context_size == 32
+    assert [output.index for output in await read(stream)] == list(range(50))
+    assert loads(folder) == 2
+
+
+async def test_a_load_with_impossible_options_is_refused_and_the_model_stays_as_it_was(host: RunningHost) -> None:
+    impossible = LoadOptions(context_size=0)
+    with pytest.raises(InvalidRequest) as refused:
+        await host.commands.load("m", host.folder("m"), impossible)
+    assert refused.value.details == {"parameter": "context_size"}
+    assert await host.commands.models() == []
+    await host.commands.load("m", host.folder("m"), LoadOptions(context_size=32))
+    with pytest.raises(InvalidRequest):
+        await host.commands.load("m", host.folder("m"), impossible)
+    status = await eventually_in_state(host.commands, "m", ModelState.LOADED)
+    assert status.report is not None
+    assert status.report.context_size == 32
+
+
+async def test_a_load_continues_when_its_client_disconnects(host: RunningHost) -> None:
+    asking = asyncio.create_task(host.commands.load("m", host.folder("slow")))
+    await eventually_in_state(host.commands, "m", ModelState.LOADING)
+    asking.cancel()
+    assert (await eventually_in_state(host.commands, "m", ModelState.LOADED)).report is not None
+
+
+async def test_while_it_loads_a_model_is_named_as_loading(host: RunningHost) -> None:
+    asking = asyncio.create_task(host.commands.load("m", host.folder("slow")))
+    await eventually_in_state(host.commands, "m", ModelState.LOADING)
+    with pytest.raises(ModelNotLoaded) as refused:
+        await host.engine.generate("m", request())
+    assert refused.value.details["state"] == "loading"
+    assert refused.value.details["retry_after"] >= 1
+    await asking
+
+
+async def test_a_model_that_was_never_loaded_is_unloaded(host: RunningHost) -> None:
+    with pytest.raises(ModelNotLoaded) as refused:
+        await host.engine.generate("m", request())
+    assert refused.value.details == {"state": "unloaded"}
+    with pytest.raises(ModelNotLoaded):
+        await host.commands.unload("m")
+
+
+async def test_a_refused_load_tells_the_reason_and_others_are_served(host: RunningHost) -> None:
+    await host.commands.load("good", host.folder("good"))
+    with pytest.raises(ModelLoadFailed, match=r"The weights are missing\."):
+        await host.commands.load("bad", host.folder("broken"))
+    assert await status_of(host.commands, "bad") == ModelStatus(
+        model_id="bad", state=ModelState.FAILED, error="The weights are missing."
+    )
+    assert len(await read(await host.engine.generate("good", request()))) == 5
+    with pytest.raises(ModelNotLoaded, match="weights are missing") as refused:
+        await host.engine.generate("bad", request())
+    assert refused.value.details["state"] == "failed"
+
+
+async def test_m5_a_process_that_dies_at_load_is_a_failed_load_with_its_last_words(host: RunningHost) -> None:
+    folder = host.folder("crashing")
+    with pytest.raises(ModelLoadFailed, match="SIGABRT: out of everything"):
+        await host.commands.load("m", folder)
+    assert loads(folder) == 1
+    assert (await host.commands.load("m", host.folder("m"))).model_id == "m"
+
+
+async def test_m5_unload_waits_for_running_requests_and_refuses_new_ones(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    pid = await host.pid("m")
+    stream = await host.engine.generate("m", request(max_tokens=60))
+    unloading = asyncio.create_task(host.commands.unload("m"))
+    await eventually_in_state(host.commands, "m", ModelState.UNLOADING)
+    with pytest.raises(ModelNotLoaded) as refused:
+        await host.engine.generate("m", request())
+    assert refused.value.details["state"] == "unloading"
+    assert not unloading.done()
+    assert (await read(stream))[-1].index == 59
+    await unloading
+    assert not process_exists(pid)
+    assert await host.commands.models() == []
+    assert [path.name for path in host.run_dir.glob("*.sock")] == ["host.sock"]
+
+
+async def test_what_is_too_long_for_a_model_that_leaves_may_fit_the_next(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"), LoadOptions(context_size=64))
+    stream = await host.engine.generate("m", request(max_tokens=10_000_000))
+    with pytest.raises(ContextLengthExceeded):
+        await host.engine.generate("m", request(prompt="x" * 65))
+    loading = asyncio.create_task(host.commands.load("m", host.folder("m"), LoadOptions(context_size=128)))
+    refused: EngineError = ContextLengthExceeded("")
+    async with asyncio.timeout(10):
+        while isinstance(refused, ContextLengthExceeded):  # until it is told that the model leaves
+            await asyncio.sleep(0.01)
+            with pytest.raises(EngineError) as caught:
+                await host.engine.generate("m", request(prompt="x" * 65))
+            refused = caught.value
+    assert isinstance(refused, ModelNotLoaded)
+    assert refused.details["retry_after"] > 0
+    await stream.close()
+    await loading
+    assert len(await read(await host.engine.generate("m", request(prompt="x" * 65)))) == 5
+
+
+async def test_a_forced_unload_cancels_running_requests(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    pid = await host.pid("m")
+    stream = await host.engine.generate("m", request(max_tokens=100_000))
+    waiting = asyncio.create_task(host.commands.unload("m"))
+    await eventually_in_state(host.commands, "m", ModelState.UNLOADING)
+    await host.commands.unload("m", force=True)
+    assert not process_exists(pid)
+    assert (await read(stream))[-1].finish_reason is FinishReason.CANCELLED
+    await waiting
+
+
+async def test_a_model_that_still_loads_can_be_unloaded(host: RunningHost) -> None:
+    loading = asyncio.create_task(host.commands.load("m", host.folder("slow")))
+    await eventually_in_state(host.commands, "m", ModelState.LOADING)
+    await host.commands.unload("m")
+    with pytest.raises(ModelLoadFailed, match="unloaded"):
+        await loading
+    assert await host.commands.models() == []
+
+
+async def test_m6_a_killed_model_process_errs_its_streams_and_the_next_request_works(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    pid = await host.pid("m")
+    streams = [await host.engine.generate("m", request(max_tokens=100_000)) for _ in range(3)]
+    await asyncio.gather(*(anext(stream) for stream in streams))
+    os.kill(pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        for stream in streams:
+            last = (await read(stream))[-1]
+            assert last.finish_reason is FinishReason.ERROR
+            assert last.error is not None
+            assert last.usage is not None
+            assert last.usage.completion_tokens == last.index >= 1
+        assert len(await read(await host.engine.generate("m", request()))) == 5
+    assert await host.pid("m") != pid
+
+
+async def test_m6_a_crash_loop_ends_in_failed_with_the_last_words(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    for _ in range(3):
+        with contextlib.suppress(EngineDied):  # it may die before it has said that it accepts
+            stream = await host.engine.generate("m", request(prompt="die"))
+            assert (await read(stream))[-1].finish_reason is FinishReason.ERROR
+    status = await eventually_in_state(host.commands, "m", ModelState.FAILED)
+    assert status.error is not None
+    assert "SIGSEGV: the fake was told to die" in status.error
+    with pytest.raises(ModelNotLoaded, match="SIGSEGV"):
+        await host.engine.generate("m", request())
+    await host.commands.load("m", host.folder("m"))
+    assert len(await read(await host.engine.generate("m", request()))) == 5
+
+
+async def test_m6_a_process_that_answers_no_ping_is_replaced(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    pid = await host.pid("m")
+    os.kill(pid, signal.SIGSTOP)
+    await eventually(lambda: not process_exists(pid), seconds=20)
+    assert len(await read(await host.engine.generate("m", request()))) == 5
+
+
+async def test_a_killed_fork_server_costs_only_a_restart(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    pid = await host.pid("m")
+    fork_server = parent_of(pid)
+    os.kill(fork_server, signal.SIGKILL)
+    await eventually(lambda: not process_exists(pid))
+    await eventually_in_state(host.commands, "m", ModelState.LOADED)
+    assert len(await read(await host.engine.generate("m", request()))) == 5
+
+
+async def test_a_model_for_the_gpu_is_a_fresh_process_and_serves_alike(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"), LoadOptions(gpu_layers=1))
+    assert parent_of(await host.pid("m")) == host.process.pid
+    assert len(await read(await host.engine.generate("m", request()))) == 5
+
+
+async def test_m6_a_killed_host_leaves_no_process_behind_and_another_takes_its_place(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    await host.commands.load("gpu", host.folder("gpu"), LoadOptions(gpu_layers=1))
+    stream = await host.engine.generate("m", request(max_tokens=100_000))
+    started = descendants(host.process.pid)
+    assert len(started) >= 3
+    host.process.kill()
+    await eventually(lambda: not any(map(process_exists, started)))
+    assert (await read(stream))[-1].finish_reason is FinishReason.ERROR
+    with pytest.raises(HostUnavailable):
+        await host.engine.generate("m", request())
+    with start_host(host.run_dir) as second:
+        assert second.stdout is not None
+        assert "ready" in second.stdout.readline()
+        assert await host.commands.models() == []
+        second.terminate()
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "stop"])
+async def test_the_end_of_the_host_ends_all_and_leaves_no_socket(host: RunningHost, how: str) -> None:
+    await host.commands.load("m", host.folder("m"))
+    await host.commands.load("slow", host.folder("m2"))
+    stream = await host.engine.generate("m", request(max_tokens=100_000))
+    started = descendants(host.process.pid)
+    if how == "stop":
+        await host.commands.stop()
+    else:
+        host.process.send_signal(signal.Signals[how])
+    assert await asyncio.to_thread(host.process.wait, 20) == 0
+    assert (await read(stream))[-1].finish_reason is FinishReason.CANCELLED
+    await eventually(lambda: not any(map(process_exists, started)))
+    assert list(host.run_dir.glob("*.sock")) == []
+
+
+async def test_a_host_ends_at_once_while_its_first_model_waits_for_torch() -> None:
+    with running_host(start_real_host) as host:
+        loading = asyncio.create_task(host.commands.load("m", host.folder("m")))
+        await eventually_in_state(host.commands, "m", ModelState.LOADING)
+        started = descendants(host.process.pid)
+        host.process.terminate()
+        with pytest.raises((ModelLoadFailed, HostUnavailable)):
+            await loading
+        assert await asyncio.to_thread(host.process.wait, 20) == 0
+        await eventually(lambda: not any(map(process_exists, started)))
+
+
+async def test_a_host_started_to_die_with_its_parent_does() -> None:
+    program = (
+        "import subprocess, sys, tempfile, time\n"
+        "command = [sys.executable, '-m', 'inference.engine.host', '--die-with-parent', '--run-dir', sys.argv[1]]\n"
+        "host = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)\n"
+        "assert 'ready' in host.stdout.readline()\n"
+        "print(host.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="stoa") as folder:
+        with start_program(program, folder) as parent:
+            assert parent.stdout is not None
+            pid = int(parent.stdout.readline())
+            started = [pid, *descendants(pid)]  # the fork server still imports torch
+            parent.kill()
+        await eventually(lambda: not any(map(process_exists, started)), seconds=20)
+
+
+def test_a_run_folder_with_too_long_a_path_is_refused_with_advice(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="too long a path"):
+        run_host(tmp_path / ("x" * 100))

@@ -1,0 +1,188 @@
+"""What the sockets do with peers that speak another version, or nothing that we know."""
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from inference.engine import HostClient, HostUnavailable, InvalidRequest, ModelNotLoaded, ModelState
+from inference.engine.ipc.channel import MAX_FRAME_BYTES, PROTOCOL_VERSION, Channel, connect
+from inference.engine.ipc.connection import Connection
+from inference.engine.ipc.frames import Draining, Failed, Frame, Generate, Hello, Leaving, ListModels, Models, Ping
+from tests.inference.engine.processes import RunningHost, eventually_idle, read, request, running_host
+
+NO_UNICODE = b"\x82\xa4type\xa4Find\xa8model_id\xa2\xff\xfe"
+DEEP = b"\x85\xa4type\xa6Failed\xa4call\x01\xa4code\xa1a\xa7message\xa1b\xa7details\x81\xa1k" + b"\x91" * 5000 + b"\x90"
+HOSTILE = {
+    "a length over the cap": struct.pack(">I", MAX_FRAME_BYTES + 1),
+    "bytes that are no msgpack": struct.pack(">I", 4) + b"\xc1\xc1\xc1\xc1",
+    "msgpack that is no frame": struct.pack(">I", 1) + b"\x2a",
+    "a frame of an unknown kind": struct.pack(">I", 9) + b"\x81\xa4type\xa2No",
+    "a text that is no Unicode": struct.pack(">I", len(NO_UNICODE)) + NO_UNICODE,
+    "lists in lists without end": struct.pack(">I", len(DEEP)) + DEEP,
+    "half a frame, then the end": struct.pack(">I", 100) + b"half",
+}
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[RunningHost]:
+    with running_host() as host:
+        yield host
+        await host.engine.close()
+
+
+async def open_channel(path: Path) -> Channel:
+    return Channel(*await asyncio.open_unix_connection(path))
+
+
+async def answers(path: Path, *sent: Frame) -> list[Frame]:
+    """All that the peer says to this until it closes or has answered the last."""
+    channel = await open_channel(path)
+    for frame in sent:
+        channel.send(frame)
+    said: list[Frame] = []
+    while len(said) <= len(sent) and (answer := await channel.receive()) is not None:
+        said.append(answer)
+    await channel.closed()
+    return said
+
+
+async def test_both_ends_say_hello_and_then_a_command_is_answered(host: RunningHost) -> None:
+    assert await answers(host.run_dir / "host.sock", Hello(PROTOCOL_VERSION), ListModels()) == [
+        Hello(PROTOCOL_VERSION),
+        Models(()),
+    ]
+
+
+async def test_a_client_of_another_version_is_told_which_and_what_to_do(host: RunningHost) -> None:
+    hello, refusal = await answers(host.run_dir / "host.sock", Hello(99))
+    assert hello == Hello(PROTOCOL_VERSION)
+    assert isinstance(refusal, Failed)
+    assert "99" in refusal.message
+    assert "restart the older" in refusal.message
+
+
+async def test_a_host_of_another_version_is_a_clear_error(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer)
+        channel.send(Hello(99))
+        await channel.receive()
+        await channel.closed()
+
+    async with await asyncio.start_unix_server(answer, path=tmp_path / "host.sock"):
+        with pytest.raises(HostUnavailable, match="version 99"):
+            await HostClient(tmp_path).models()
+
+
+async def test_a_client_that_says_no_hello_is_refused(host: RunningHost) -> None:
+    said = await answers(host.run_dir / "host.sock", ListModels())
+    assert not any(isinstance(frame, Models) for frame in said)
+
+
+async def test_a_command_that_belongs_elsewhere_is_refused(host: RunningHost) -> None:
+    said = await answers(host.run_dir / "host.sock", Hello(PROTOCOL_VERSION), Ping())
+    assert isinstance(said[1], Failed)
+
+
+@pytest.mark.parametrize("sent", [NO_UNICODE, DEEP], ids=["no Unicode", "deep"])
+async def test_what_cannot_be_read_is_told(host: RunningHost, sent: bytes) -> None:
+    reader, writer = await asyncio.open_unix_connection(host.run_dir / "host.sock")
+    channel = Channel(reader, writer)
+    await channel.greet()
+    writer.write(len(sent).to_bytes(4, "big") + sent)
+    refusal = await channel.receive()
+    assert isinstance(refusal, Failed)
+    assert "not a frame" in refusal.message
+    await channel.closed()
+
+
+@pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_garbage_ends_its_own_connection_and_disturbs_nobody(host: RunningHost, sent: bytes) -> None:
+    await host.commands.load("m", host.folder("m"))
+    stream = await host.engine.generate("m", request(max_tokens=30))
+    (model_socket,) = (path for path in host.run_dir.glob("*.sock") if path.name != "host.sock")
+    for path in (host.run_dir / "host.sock", model_socket):
+        for greeting in (b"", b"\x00\x00\x00\x16\x82\xa4type\xa5Hello\xa7version\x01"):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(greeting + sent)
+            writer.write_eof()
+            async with asyncio.timeout(10):
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+            writer.close()
+    assert len(await read(stream)) == 30
+    assert [model.model_id for model in await host.commands.models()] == ["m"]
+
+
+async def test_a_frame_over_the_cap_is_refused_before_it_is_sent(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    with pytest.raises(InvalidRequest, match="split it"):
+        await host.engine.generate("m", request(prompt="x" * (MAX_FRAME_BYTES + 1)))
+    assert len(await read(await host.engine.generate("m", request()))) == 5
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    (model_socket,) = (path for path in host.run_dir.glob("*.sock") if path.name != "host.sock")
+    deaf = await open_channel(model_socket)
+    deaf.send(Hello(PROTOCOL_VERSION))
+    for call in range(12):
+        deaf.send(Generate(call, request(prompt="shout", max_tokens=10_000_000)))
+    while (await host.engine.stats("m")).running < 12:
+        assert len(await read(await host.engine.generate("m", request()))) == 5
+    await eventually_idle(host.engine, "m", seconds=30)
+    deaf.abort()
+
+
+async def test_a_call_number_that_comes_twice_ends_its_connection_and_all_that_it_asked_for(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    client = await connect(await host.commands.find("m"))
+    for number in (1, 2, 1):
+        client.send(Generate(number, request(max_tokens=10_000_000)))
+    said = []
+    async with asyncio.timeout(10):
+        while (frame := await client.receive()) is not None:
+            said.append(frame)
+    assert any(isinstance(frame, Failed) and "comes again" in frame.message for frame in said)
+    await eventually_idle(host.engine, "m", seconds=10)
+    await client.closed()
+
+
+async def test_a_model_that_is_unloaded_says_so_and_stays_until_its_clients_have_heard_it(host: RunningHost) -> None:
+    await host.commands.load("m", host.folder("m"))
+    client = await connect(await host.commands.find("m"))
+    unloading = asyncio.create_task(host.commands.unload("m"))
+    assert [await client.receive() for _ in range(2)] == [Draining(), Leaving()]
+    client.send(Generate(1, request()))  # asked before it was heard: the socket is still there to take it
+    refusal = await client.receive()
+    assert isinstance(refusal, Failed)
+    assert refusal.code == "ModelNotLoaded"
+    assert not unloading.done()
+    await client.closed()
+    await unloading
+
+
+async def test_what_an_unloaded_model_has_not_begun_can_be_asked_again(tmp_path: Path) -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer)
+        await channel.greet()
+        assert isinstance(await channel.receive(), Generate)
+        channel.send(Leaving())
+        assert await channel.receive() is None
+        await channel.closed()
+        left.set()
+
+    left = asyncio.Event()
+    async with await asyncio.start_unix_server(leave, tmp_path / "model.sock"):
+        lost = asyncio.Event()
+        connection = Connection(await connect(tmp_path / "model.sock"), lost.set)
+        for _ in range(2):
+            with pytest.raises(ModelNotLoaded) as refusal:
+                await connection.generate(request())
+            assert refusal.value.details["state"] is ModelState.UNLOADING
+        assert lost.is_set()
+        await connection.close()
+        await left.wait()

@@ -1,0 +1,88 @@
+"""Places that users take in turn."""
+
+import asyncio
+
+import pytest
+
+from inference.engine.ipc.fair_semaphore import Places
+
+
+class Workers:
+    """Each writes down its name when it has a place, and leaves when it is told."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.began: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def come(self, *names: str, batch: bool = False) -> None:
+        for name in names:
+            self._ends[name] = asyncio.Event()
+            self._tasks[name] = asyncio.create_task(self._work(name, batch))
+            await asyncio.sleep(0)
+
+    async def end(self, *names: str) -> None:
+        for name in names:
+            self._ends[name].set()
+            await self._tasks[name]
+            await asyncio.sleep(0)
+
+    async def cancel(self, name: str) -> None:
+        self._tasks[name].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self._tasks[name]
+
+    async def _work(self, name: str, batch: bool) -> None:
+        async with self.places.taken(user=name[0], batch=batch):
+            self.began.append(name)
+            await self._ends[name].wait()
+
+
+async def test_users_take_turns() -> None:
+    workers = Workers(Places(1))
+    await workers.come("a1", "a2", "a3", "a4", "b1", "b2", "c1")
+    await workers.end("a1", "a2", "b1", "c1", "a3", "b2", "a4")
+    assert workers.began == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
+
+
+async def test_batches_come_after_all_others() -> None:
+    workers = Workers(Places(1))
+    await workers.come("a1", "a2", "a3", batch=True)
+    await workers.come("b1", "a4")
+    await workers.end("a1", "b1", "a4", "a2", "a3")
+    assert workers.began == ["a1", "b1", "a4", "a2", "a3"]
+
+
+async def test_as_many_work_at_once_as_there_are_places_whoever_gives_up() -> None:
+    workers = Workers(Places(2))
+    await workers.come("a1", "a2", "a3", "b1", "b2")
+    assert workers.began == ["a1", "a2"]
+    await workers.cancel("a3")
+    await workers.cancel("a1")
+    await asyncio.sleep(0)
+    assert workers.began == ["a1", "a2", "b1"]
+    await workers.end("a2", "b1", "b2")
+    await workers.come("c1", "c2", "c3")
+    assert workers.began == ["a1", "a2", "b1", "b2", "c1", "c2"]
+    await workers.end("c1", "c2", "c3")
+
+
+async def test_a_place_that_comes_to_who_leaves_at_that_moment_goes_on_to_the_next() -> None:
+    workers = Workers(Places(1))
+    await workers.come("a1", "b1", "c1")
+    workers._ends["a1"].set()
+    await asyncio.sleep(0)  # a1 has gone, and its place is b1's, who does not know it yet
+    await workers.cancel("b1")
+    await asyncio.sleep(0)
+    assert workers.began == ["a1", "c1"]
+    await workers.end("c1")
+
+
+async def test_how_long_to_wait_is_what_they_took_lately() -> None:
+    places = Places(2)
+    assert places.seconds_until_free(100) == 1
+    async with places.taken(user="a", batch=False):
+        await asyncio.sleep(0.2)
+    assert 10 <= places.seconds_until_free(100) <= 30
+    assert places.seconds_until_free(100_000) == 120

@@ -1,0 +1,118 @@
+"""Steps that are recorded and replayed give what they give when they run as they are."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
+
+from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
+from inference.engine.models.cuda_graphs import GraphRecorder, Record, Replays
+from inference.engine.models.decoders import read_config
+from inference.engine.models.interface import Span
+from inference.engine.models.linear import linear_maker
+from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
+
+SLOTS, CONTEXT = 6, 100
+IDS = torch.randint(0, 300, (90,), generator=torch.Generator().manual_seed(5)).tolist()
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+class Recorder:
+    """Records without a GPU: a step is run again, into the same place."""
+
+    def __init__(self) -> None:
+        self.recorded = self.replayed = 0
+
+    def __call__(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        self.recorded += 1
+        made = step()
+
+        def replay() -> Tensor:
+            self.replayed += 1
+            return made.copy_(step())
+
+        return replay
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen3"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sizes = {"vocab_size": 300, "hidden_size": 36, "intermediate_size": 50, "num_hidden_layers": 3, "head_dim": 8}
+    more = {"num_attention_heads": 6, "num_key_value_heads": 2, "initializer_range": 0.4}
+    config = (LlamaConfig if request.param == "llama" else Qwen3Config)(**sizes, **more)
+    torch.manual_seed(7)
+    path = tmp_path_factory.mktemp("replays")
+    AutoModelForCausalLM.from_config(config).save_pretrained(path)
+    return path
+
+
+def opened(folder: Path, record: Record | None, *, gpu_layers: int = 0) -> LlamaDecoder:
+    architecture = read_architecture(read_config(folder))
+    assert architecture is not None
+    places = [Placement(CPU, linear_maker(torch.float32, CPU))] * (3 - gpu_layers)
+    gpu = torch.device("cuda", 0)
+    places += [Placement(gpu, linear_maker(torch.float32, gpu))] * gpu_layers
+    checkpoint = Checkpoint(FolderTensors(folder), architecture)
+    return LlamaDecoder(checkpoint, places, slots=SLOTS, context_size=CONTEXT, record=record)
+
+
+def check_that_both_give_the_same(recorded: LlamaDecoder, plain: LlamaDecoder) -> None:
+    """Prompts of 3 requests, whose tokens go on in every order and number, past where one shape ends."""
+    prompts = [Span(4, 0, IDS[:60]), Span(0, 0, IDS[:9]), Span(5, 0, IDS[:2])]
+    assert torch.allclose(recorded.run(prompts), plain.run(prompts), atol=1e-4)
+    places = {4: 60, 0: 9, 5: 2}
+    for step in range(24):
+        slots = [[4], [0, 4], [5, 0, 4], [4, 5]][step % 4]
+        spans = [Span(slot, places[slot], [IDS[places[slot]]]) for slot in slots]
+        for slot in slots:
+            places[slot] += 1
+        assert torch.allclose(recorded.run(spans), plain.run(spans), atol=1e-4), step
+    # A prompt's piece beside a token is no such step, and what was replayed before is there for it.
+    mixed = [Span(4, places[4], [7]), Span(0, places[0], IDS[:5], every=True)]
+    assert torch.allclose(recorded.run(mixed), plain.run(mixed), atol=1e-4)
+
+
+def test_replayed_steps_give_what_they_give_as_they_are(folder: Path) -> None:
+    record = Recorder()
+    check_that_both_give_the_same(opened(folder, record), opened(folder, None))
+    # For 1, 2, 4 and 8 rows, and up to 64 places and up to 100.
+    assert (record.recorded, record.replayed) == (8, 24)
+
+
+@on_gpu
+@pytest.mark.parametrize("gpu_layers", [1, 3])
+def test_steps_recorded_on_the_gpu_give_what_they_give_as_they_are(folder: Path, gpu_layers: int) -> None:
+    recorder, recorded = GraphRecorder(), []
+
+    def record(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        recorded.append(recorder(step))
+        return recorded[-1]
+
+    check_that_both_give_the_same(*(opened(folder, each, gpu_layers=gpu_layers) for each in (record, None)))
+    assert len(recorded) == 8
+
+
+def test_a_step_that_cannot_be_recorded_runs_as_it_is(folder: Path) -> None:
+    asked = []
+
+    def refuse(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        asked.append(step)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    check_that_both_give_the_same(opened(folder, refuse), opened(folder, None))
+    assert len(asked) == 1
+
+
+def test_a_step_that_would_copy_much_is_not_recorded() -> None:
+    def compute(rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
+        return rows + slots[:, None] + positions[:, None]
+
+    replays = Replays(compute, Recorder(), device=CPU, most_rows=4, context=4096, hidden=8, place_bytes=2**16)
+    rows = torch.ones(3, 8)
+    got = replays.run(rows, [0, 1, 2], [5, 6, 255])
+    assert got is not None
+    assert got[:, 0].tolist() == [6, 8, 258]
+    assert replays.run(rows, [0, 1, 2], [5, 6, 256]) is None
+    assert replays.run(rows[:2], [0, 1], [5, 256]) is not None

@@ -1,0 +1,332 @@
+"""Our own decoders give what transformers gives, and a row's result does not depend on what else is in the step."""
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from inference.engine.model_status import LoadOptions
+from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
+from inference.engine.models.interface import Span
+from inference.engine.models.linear import DenseLinear, linear_maker
+from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
+from inference.engine.models.llama_family import Kernels, OwnDecoder, fastest, make, placements
+from inference.engine.models.native_decoder import NativeDecoder
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 300,
+    "hidden_size": 36,
+    "intermediate_size": 50,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.4,
+}
+SCALED = {"original_max_position_embeddings": 64, "factor": 4.0}
+CONFIGS = {
+    "llama": LlamaConfig(**SIZES),
+    "llama with biases and tied embeddings": LlamaConfig(
+        **SIZES, attention_bias=True, mlp_bias=True, tie_word_embeddings=True
+    ),
+    "llama with llama3's rope": LlamaConfig(
+        **SIZES, rope_scaling={**SCALED, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    ),
+    "llama with yarn's rope": LlamaConfig(**SIZES, rope_scaling={**SCALED, "rope_type": "yarn"}),
+    "llama with linear rope": LlamaConfig(**SIZES, rope_scaling={"rope_type": "linear", "factor": 2.0}),
+    "llama of one key head": LlamaConfig(**SIZES | {"num_key_value_heads": 1, "head_dim": 40}),
+    "mistral": MistralConfig(**SIZES),
+    "qwen2": Qwen2Config(**SIZES | {"head_dim": 6}),
+    "qwen3": Qwen3Config(**SIZES, attention_bias=True),
+}
+CONTEXT = 100
+SLOTS = 16
+EXACT = 1e-5  # of the largest logit
+IDS = torch.randint(0, 300, (60,), generator=torch.Generator().manual_seed(5)).tolist()
+OTHERS = torch.randint(0, 300, (SLOTS, 60), generator=torch.Generator().manual_seed(6)).tolist()
+VARIANTS = {
+    "float32": LoadOptions(),
+    "bfloat16": LoadOptions(dtype="bfloat16"),
+    "int8": LoadOptions(quantization="int8"),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("families")
+    for name, config in CONFIGS.items():
+        torch.manual_seed(7)
+        model = AutoModelForCausalLM.from_config(config)
+        for parameter, values in model.named_parameters():
+            if "norm" in parameter or "bias" in parameter:
+                torch.nn.init.normal_(values, 1.0, 0.3)
+        model.save_pretrained(root / name)
+    return {name: root / name for name in CONFIGS}
+
+
+@pytest.fixture(params=["torch", "compiled"])
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL | None:
+    return request.getfixturevalue("kernels") if request.param == "compiled" else None
+
+
+def opened(
+    folder: Path, library: ctypes.CDLL | None, options: LoadOptions | None = None, *, threads: int = 1
+) -> OwnDecoder:
+    return make(
+        checkpoint(folder), options or LoadOptions(), Kernels(library, threads), slots=SLOTS, context_size=CONTEXT
+    )
+
+
+def checkpoint(folder: Path) -> Checkpoint:
+    architecture = read_architecture(AutoConfig.from_pretrained(folder))
+    assert architecture is not None
+    return Checkpoint(FolderTensors(folder), architecture)
+
+
+def by_transformers(folder: Path, ids: list[int]) -> Tensor:
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.inference_mode():
+        logits: Tensor = model(torch.tensor([ids])).logits[0]
+    return logits
+
+
+def difference(got: Tensor, wanted: Tensor) -> float:
+    assert got.shape == wanted.shape
+    return float((got - wanted).abs().max() / wanted.abs().max())
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_pieces_of_prompts_beside_decodes_give_what_one_forward_gives(
+    folders: dict[str, Path], library: ctypes.CDLL | None, family: str
+) -> None:
+    decoder, wanted = opened(folders[family], library), by_transformers(folders[family], IDS)
+    assert decoder.run([Span(3, 0, IDS[:20], wanted=False), Span(9, 0, IDS[:5], every=True, wanted=False)]).numel() == 0
+    got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30], every=True)])
+    assert difference(got, wanted[[20, *range(5, 30)]]) < EXACT
+    # Slots in any order, some with a gap between them, of very different lengths.
+    got = decoder.run([Span(9, 30, IDS[30:31]), Span(15, 0, IDS[:2]), Span(3, 21, IDS[21:22]), Span(0, 0, IDS[:1])])
+    assert difference(got, wanted[[30, 1, 21, 0]]) < EXACT
+
+
+def test_the_logits_are_those_of_the_asked_precision(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
+    wanted = by_transformers(folders["llama"], IDS)
+    alike = {
+        name: float(torch.cosine_similarity(got.double(), wanted.double()).min())
+        for name, options in VARIANTS.items()
+        for got in [opened(folders["llama"], library, options).run([Span(0, 0, IDS, every=True)])]
+    }
+    assert alike["float32"] > 1 - 1e-9 > alike["bfloat16"] > 0.99
+    assert 1 - 1e-9 > alike["int8"] > 0.9
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_compiled_step_gives_a_row_the_same_to_the_last_bit_whatever_is_beside_it(
+    folders: dict[str, Path], kernels: ctypes.CDLL, family: str, variant: str
+) -> None:
+    alone = opened(folders[family], kernels, VARIANTS[variant])
+    whole = alone.run([Span(4, 0, IDS, every=True)]).clone()
+    crowded = opened(folders[family], kernels, VARIANTS[variant], threads=2)
+    rows = []
+    for start in range(0, len(IDS), 7):
+        others = [Span(slot, start, OTHERS[slot][start : start + 1 + slot % 9]) for slot in range(SLOTS) if slot != 4]
+        mine = Span(4, start, IDS[start : start + 7], every=True)
+        rows.append(crowded.run([*others[:7], mine, *others[7:]])[7 : 7 + len(mine.ids)].clone())
+    assert torch.equal(torch.cat(rows), whole)
+    assert torch.equal(alone.run([Span(4, 59, IDS[59:])])[0], whole[59])
+
+
+def test_int8_gives_the_same_tokens_alone_and_among_15_others(
+    folders: dict[str, Path], library: ctypes.CDLL | None
+) -> None:
+    def continued(decoder: OwnDecoder, others: list[list[int]]) -> list[int]:
+        prompts = [IDS[:20], *(other[:20] for other in others)]
+        spans = [Span(slot, 0, prompt) for slot, prompt in enumerate(prompts)]
+        said: list[int] = []
+        for place in range(20, 60):
+            tokens = decoder.run(spans).argmax(-1).tolist()
+            said.append(tokens[0])
+            spans = [Span(slot, place, [token]) for slot, token in enumerate(tokens)]
+        return said
+
+    options = VARIANTS["int8"]
+    alone = continued(opened(folders["llama"], library, options), [])
+    assert continued(opened(folders["llama"], library, options), OTHERS[1:]) == alone
+    assert len(set(alone)) > 10
+
+
+def test_a_copied_prefix_is_as_good_as_a_computed_one(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
+    decoder, wanted = opened(folders["qwen2"], library), by_transformers(folders["qwen2"], IDS)
+    decoder.run([Span(2, 0, IDS[:41]), Span(7, 0, OTHERS[0][:50])])
+    decoder.copy(2, 7, 37)
+    assert difference(decoder.run([Span(7, 37, IDS[37:])]), wanted[59:]) < EXACT
+    assert difference(decoder.run([Span(2, 41, IDS[41:])]), wanted[59:]) < EXACT
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("context", [CONTEXT, 96])
+def test_the_compiled_step_goes_on_from_what_torchs_left_in_the_slots(
+    folders: dict[str, Path], kernels: ctypes.CDLL, family: str, context: int
+) -> None:
+    before, after = (
+        make(checkpoint(folders[family]), LoadOptions(), Kernels(library, 1), slots=SLOTS, context_size=context)
+        for library in (None, kernels)
+    )
+    assert isinstance(before, LlamaDecoder)
+    assert isinstance(after, NativeDecoder)
+    before.run([Span(3, 0, IDS[:41]), Span(9, 0, IDS[:5])])
+    for slot, length in ((3, 41), (9, 5)):
+        after.hold(slot, before.held(slot, length))
+    wanted = by_transformers(folders[family], IDS)[[59, 9]]
+    assert difference(after.run([Span(3, 41, IDS[41:]), Span(9, 5, IDS[5:10])]), wanted) < EXACT
+
+
+def test_what_a_failed_step_left_is_forgotten(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
+    decoder = opened(folders["llama"], library)
+    decoder.run([Span(0, 0, IDS[:8])])
+    decoder.clear()
+    rows = decoder.run([Span(0, 8, IDS[8:9])]).clone()
+    assert torch.equal(rows, opened(folders["llama"], library).run([Span(0, 8, IDS[8:9])]))
+
+
+@pytest.mark.parametrize("shared", [5, 16, 21])
+def test_what_is_behind_a_shared_prefix_is_forgotten_and_nothing_else(
+    folders: dict[str, Path], library: ctypes.CDLL | None, shared: int
+) -> None:
+    decoder = opened(folders["llama"], library)
+    decoder.run([Span(3, 0, IDS[:shared] + OTHERS[0][shared:]), Span(4, 0, IDS[:40])])
+    decoder.clear(3, shared)
+    wanted = by_transformers(folders["llama"], IDS)
+    got = decoder.run([Span(3, shared, IDS[shared : shared + 1]), Span(4, 40, IDS[40:41])])
+    assert difference(got, wanted[[shared, 40]]) < EXACT
+    decoder.clear(3)
+    empty = opened(folders["llama"], library).run([Span(3, 8, IDS[8:9])]).clone()
+    assert torch.equal(decoder.run([Span(3, 8, IDS[8:9])]), empty)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_what_is_no_number_stays_none_whatever_computes(
+    folders: dict[str, Path], tmp_path: Path, library: ctypes.CDLL | None, variant: str, value: float
+) -> None:
+    """A token that looks like any other would hide that the weights are broken."""
+    weights = load_file(folders["llama"] / "model.safetensors")
+    weights["model.embed_tokens.weight"][70] = value
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    (tmp_path / "config.json").write_bytes((folders["llama"] / "config.json").read_bytes())
+    decoder = opened(tmp_path, library, VARIANTS[variant])
+    broken, after, whole = decoder.run([Span(0, 0, [5, 70]), Span(1, 0, [70, 5]), Span(2, 0, [5, 6])])
+    assert not broken.isfinite().any()
+    assert not after.isfinite().any()
+    assert whole.isfinite().all()
+
+
+@pytest.mark.parametrize("token", [300, -1, 2**31 - 1])
+def test_a_token_that_the_model_does_not_have_is_an_error(
+    folders: dict[str, Path], library: ctypes.CDLL | None, token: int
+) -> None:
+    decoder = opened(folders["llama"], library)
+    with pytest.raises(IndexError):
+        decoder.run([Span(0, 0, [5, token])])
+    assert decoder.run([Span(0, 0, [5])]).isfinite().all()
+
+
+def test_bfloat16_files_are_computed_in_float32_with_half_the_memory(
+    folders: dict[str, Path], kernels: ctypes.CDLL, tmp_path: Path
+) -> None:
+    source = folders["llama"]
+    narrow = {name: tensor.bfloat16() for name, tensor in load_file(source / "model.safetensors").items()}
+    logits, weights = {}, {}
+    for name, tensors in (("narrow", narrow), ("wide", {key: value.float() for key, value in narrow.items()})):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.json").write_bytes((source / "config.json").read_bytes())
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        decoder = opened(folder, kernels)
+        logits[name] = decoder.run([Span(0, 0, IDS, every=True)]).clone()
+        weights[name] = decoder.weight_bytes
+    assert torch.equal(logits["narrow"], logits["wide"])
+    assert weights["narrow"] < 0.6 * weights["wide"]
+
+
+def test_the_last_layers_go_to_the_gpu() -> None:
+    devices = [placement.device.type for placement in placements(4, 3, LoadOptions())]
+    assert devices == ["cpu", "cuda", "cuda", "cuda"]
+    assert [placement.device.type for placement in placements(2, 0, VARIANTS["int8"])] == ["cpu", "cpu"]
+
+
+def test_layers_may_be_held_each_in_its_own_way(folders: dict[str, Path]) -> None:
+    on_cpu = Placement(CPU, linear_maker(torch.float32, CPU))
+    elsewhere = Placement(CPU, lambda matrix: DenseLinear(matrix, torch.bfloat16, CPU))
+    decoder = LlamaDecoder(checkpoint(folders["llama"]), [on_cpu, elsewhere], slots=2, context_size=CONTEXT)
+    assert difference(decoder.run([Span(1, 0, IDS)]), by_transformers(folders["llama"], IDS)[59:]) < 0.05
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("gpu_layers", [1, 2])
+def test_a_model_split_between_cpu_and_gpu_gives_what_one_forward_gives(
+    folders: dict[str, Path], gpu_layers: int
+) -> None:
+    cpu, gpu = CPU, torch.device("cuda", 0)
+    places = [Placement(cpu, linear_maker(torch.float32, cpu))] * (2 - gpu_layers)
+    places += [Placement(gpu, linear_maker(torch.float32, gpu))] * gpu_layers
+    decoder = LlamaDecoder(checkpoint(folders["qwen3"]), places, slots=SLOTS, context_size=CONTEXT)
+    decoder.run([Span(3, 0, IDS[:20], wanted=False), Span(9, 0, IDS[:5])])
+    got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30])])
+    assert decoder.gpu_layers == gpu_layers
+    assert difference(got, by_transformers(folders["qwen3"], IDS)[[20, 29]]) < 1e-3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_act": "gelu"},
+        {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+        {"architectures": ["LlamaForSequenceClassification"]},
+        {"architectures": ["MistralForCausalLM"]},
+        {"num_attention_heads": 5},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_is_not_known_to_be_the_same_is_left_to_transformers(change: dict[str, object]) -> None:
+    assert read_architecture(changed(LlamaConfig(**SIZES, architectures=["LlamaForCausalLM"]), {})) is not None
+    assert read_architecture(changed(LlamaConfig(**SIZES, architectures=["LlamaForCausalLM"]), change)) is None
+
+
+def changed(config: PreTrainedConfig, change: dict[str, object]) -> PreTrainedConfig:
+    for name, value in change.items():
+        setattr(config, name, value)
+    return config
+
+
+def test_kernels_are_chosen_by_measuring(
+    folders: dict[str, Path], kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(run: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def slowed(*args: Any) -> Tensor:
+            return torch.stack([run(*args) for _ in range(30)])[0]
+
+        return slowed
+
+    sample = checkpoint(folders["llama"]).truncated()
+    with monkeypatch.context() as patch:
+        patch.setattr(NativeDecoder, "run", slow(NativeDecoder.run))
+        assert fastest(sample, LoadOptions()).compiled is None
+    monkeypatch.setattr(LlamaDecoder, "run", slow(LlamaDecoder.run))
+    assert fastest(sample, LoadOptions()).compiled is not None

@@ -1,0 +1,226 @@
+"""Who runs, who waits, and what a step computes; no model and no thread."""
+
+from math import inf
+
+import pytest
+
+from inference.engine.errors import EngineOverloaded
+from inference.engine.model_status import QUEUE_TIME_BUCKETS_SECONDS
+from tests.inference.engine.sequences import end, generation, names, scheduler, step
+
+
+def test_free_slots_are_filled_in_order_of_arrival() -> None:
+    one = scheduler(slots=2)
+    for name in "abc":
+        one.add(generation(name))
+    assert names(step(one).admitted) == ["a", "b"]
+    assert (one.running, one.waiting) == (2, 1)
+
+
+def test_a_slot_is_given_on_at_the_next_step() -> None:
+    one = scheduler(slots=1)
+    first, second = generation("first"), generation("second")
+    one.add(first)
+    one.add(second)
+    step(one)
+    end(one, first)
+    assert names(step(one).admitted) == ["second"]
+    assert one.find("first") is None
+
+
+def test_who_writes_gets_a_token_a_step_and_prompts_share_the_rest() -> None:
+    one = scheduler(batch_size=8)
+    one.add(generation("writes", 1))
+    step(one)
+    for name, size in [("long", 10), ("short", 5), ("last", 9)]:
+        one.add(generation(name, size))
+    shares = []
+    for _ in range(4):
+        plan = step(one)
+        shares.append((names(plan.decodes), [(c.sequence.generation.request_id, c.start, c.end) for c in plan.chunks]))
+    assert shares == [
+        (["writes"], [("long", 0, 8)]),
+        (["writes"], [("long", 8, 10), ("short", 0, 5), ("last", 0, 1)]),
+        (["writes", "long", "short"], [("last", 1, 9)]),
+        (["writes", "long", "short", "last"], []),
+    ]
+
+
+def test_decodes_stand_in_the_order_of_their_slots() -> None:
+    one = scheduler(slots=3)
+    first, second = generation("first", 1), generation("second", 1)
+    one.add(first)
+    one.add(second)
+    step(one)
+    end(one, first)
+    one.add(generation("third", 1))
+    plan = step(one)
+    assert [sequence.slot for sequence in plan.decodes] == sorted(sequence.slot for sequence in plan.decodes)
+    assert sorted(names(plan.decodes)) == ["second", "third"]
+
+
+def test_r4_a_queue_full_of_requests_refuses() -> None:
+    one = scheduler(slots=2, max_queue=3)
+    for place in range(5):
+        one.add(generation(str(place)))
+    with pytest.raises(EngineOverloaded) as refused:
+        one.add(generation("one too many"))
+    assert refused.value.details == {"retry_after": 3, "reason": "queue_full"}
+    assert one.find("one too many") is None
+    step(one)
+    with pytest.raises(EngineOverloaded):
+        one.add(generation("still one too many"))
+
+
+def test_a_queue_full_of_tokens_refuses_but_a_first_one_always_fits() -> None:
+    one = scheduler(slots=1, max_queue_tokens=100)
+    for name, size in [("runs", 90), ("waits", 90)]:
+        one.add(generation(name, size))
+    with pytest.raises(EngineOverloaded):
+        one.add(generation("too long", 11))
+    one.add(generation("fits", 10))
+    assert one.waiting == 3
+
+
+def test_r4_when_to_come_back_follows_from_how_long_requests_take() -> None:
+    one = scheduler(slots=2, max_queue=100)
+    for turn in range(60):
+        quick = generation(f"quick {turn}")
+        one.add(quick)
+        step(one, now=turn * 10.0)
+        end(one, quick, now=turn * 10.0 + 8.0)
+    for place in range(9):
+        one.add(generation(str(place)))
+    assert one.retry_after(600.0) == 40
+    for place in range(90):
+        one.add(generation(f"more {place}"))
+    assert one.retry_after(600.0) == 120
+
+
+def test_r4_the_refused_are_told_to_come_one_after_the_other() -> None:
+    one = scheduler(slots=2, max_queue=0)
+    first, second = generation("first"), generation("second")
+    for running in (first, second):
+        one.add(running)
+    step(one)
+    told = []
+    for place in range(6):
+        with pytest.raises(EngineOverloaded) as refused:
+            one.add(generation(f"refused {place}"))
+        told.append(refused.value.details["retry_after"])
+    assert told == [1, 1, 2, 2, 3, 3]
+    assert one.retry_after(2.5) == 2  # of the six, two are still to come
+
+
+def test_batch_work_fills_no_interactive_places() -> None:
+    one = scheduler(slots=2, max_queue=2)
+    for place in range(4):
+        one.add(generation(f"batch {place}", batch=True))
+    with pytest.raises(EngineOverloaded):
+        one.add(generation("batch too many", batch=True))
+    for place in range(4):
+        one.add(generation(f"interactive {place}"))
+    with pytest.raises(EngineOverloaded):
+        one.add(generation("interactive too many"))
+
+
+def test_interactive_goes_before_batch_and_higher_priority_first() -> None:
+    one = scheduler(slots=1)
+    wanted = [("urgent", 5), ("early", 0), ("late", 0), ("patient", -3)]
+    one.add(generation("batch", batch=True, priority=10))
+    for name, priority in [wanted[1], wanted[3], wanted[2], wanted[0]]:
+        one.add(generation(name, priority=priority))
+    order = []
+    while one.waiting:
+        plan = step(one)
+        order += names(plan.admitted)
+        end(one, plan.admitted[0].generation)
+    assert order == ["urgent", "early", "late", "patient", "batch"]
+
+
+def test_interactive_prompts_come_first_and_batch_prompts_take_a_quarter() -> None:
+    one = scheduler(slots=4, batch_size=64)
+    one.add(generation("batch", 100, batch=True))
+    assert [chunk.end - chunk.start for chunk in step(one).chunks] == [16]
+    one.add(generation("interactive", 60))
+    plan = step(one)
+    sizes = [(chunk.sequence.generation.request_id, chunk.end - chunk.start) for chunk in plan.chunks]
+    assert sizes == [("interactive", 60), ("batch", 4)]
+
+
+def test_a_batch_sequence_makes_room_for_an_interactive_one_and_keeps_what_it_wrote() -> None:
+    one = scheduler(slots=2)
+    for name in ("long", "short"):
+        one.add(generation(name, 20 if name == "long" else 5, batch=True))
+    step(one)
+    step(one)
+    one.add(generation("interactive"))
+    plan = step(one)
+    assert [(sequence.generation.request_id, slot) for sequence, slot in plan.parked] == [("short", 1)]
+    assert names(plan.admitted) == ["interactive"]
+    (parked,) = one.find("short").choices  # type: ignore[union-attr]
+    assert (parked.slot, parked.ids[-2:], one.waiting) == (-1, [7, 7], 1)
+    end(one, one.find("interactive"))  # type: ignore[arg-type]
+    assert names(step(one).admitted) == ["short"]
+    assert parked.computed == len(parked.ids) - 1
+    assert one.counts.preemptions == 1
+
+
+def test_batch_work_makes_no_room_for_batch_work() -> None:
+    one = scheduler(slots=1)
+    one.add(generation("first", batch=True))
+    step(one)
+    one.add(generation("second", batch=True, priority=10))
+    assert step(one).parked == []
+
+
+def test_choices_wait_for_the_first_ones_prompt_and_take_it_over() -> None:
+    one = scheduler(slots=4, batch_size=20)
+    one.add(generation("three", 30, n=3))
+    first, second, third = (step(one) for _ in range(3))
+    assert [len(plan.admitted) for plan in (first, second, third)] == [1, 0, 2]
+    assert [(copy.source, copy.target, copy.length) for copy in third.copies] == [(0, 1, 29), (0, 2, 29)]
+    assert [len(plan.chunks) for plan in (first, second, third)] == [1, 1, 0]
+    assert len(third.decodes) == 3
+
+
+def test_more_choices_than_slots_come_one_by_one() -> None:
+    one = scheduler(slots=2)
+    many = generation("many", 10, n=8)
+    one.add(many)
+    ended = 0
+    for _ in range(100):
+        for sequence in step(one).decodes:
+            if len(sequence.ids) == 14:
+                one.finish(sequence, 0.0, whole=True)
+                ended += 1
+    assert ended == 8
+    assert (one.running, one.waiting, one.find("many")) == (0, 0, None)
+
+
+def test_late_ones_are_found_whether_they_wait_or_run() -> None:
+    one = scheduler(slots=1)
+    one.add(generation("runs", deadline=5.0))
+    one.add(generation("waits", deadline=3.0))
+    one.add(generation("has time", deadline=9.0))
+    step(one)
+    assert one.expired(2.9) == []
+    assert [late.request_id for late in one.expired(3.0)] == ["waits"]
+    end(one, one.find("waits"))  # type: ignore[arg-type]
+    assert one.expired(4.9) == []
+    assert [late.request_id for late in one.expired(100.0)] == ["runs", "has time"]
+
+
+def test_waits_for_the_first_slot_are_counted_once_a_request() -> None:
+    one = scheduler(slots=1)
+    for name, arrived_at, choices in [("first", 0.0, 2), ("second", 1.0, 1)]:
+        made = generation(name, n=choices)
+        made.arrived_at = arrived_at
+        one.add(made)
+    step(one)
+    end(one, one.find("first"), now=3.0)  # type: ignore[arg-type]
+    assert names(step(one, now=3.0).admitted) == ["second"]
+    step(one, now=4.0)
+    counts = dict(zip([*QUEUE_TIME_BUCKETS_SECONDS, inf], one.counts.queue_counts, strict=True))
+    assert {bound: count for bound, count in counts.items() if count} == {0.01: 1, 2.5: 1}
+    assert one.counts.queue_seconds == 2

@@ -1,0 +1,164 @@
+"""The API over remote models: a gateway server whose models run on an upstream server."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.inference.running_server import RunningServer, run_manage, running_server
+
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def gateway(stoa: RunningServer) -> Iterator[RunningServer]:
+    """A server without local models. Its remote models run on `stoa`, and one on a server that does not exist."""
+    upstream = {"base_url": f"{stoa.url}/v1", "api_key": stoa.keys["STAFF"], "dialect": "stoa"}
+    remote = [
+        upstream | {"id": "far-talker", "model": "talker"},
+        upstream | {"id": "far-embedder", "model": "embedder", "capabilities": ["embeddings"], "context_size": 512},
+        upstream | {"id": "far-idle", "model": "idle"},
+        upstream | {"id": "plain-talker", "model": "talker", "dialect": "openai"},
+        upstream | {"id": "keyless", "model": "talker", "api_key": "stoa_wrong"},
+        upstream | {"id": "gone", "base_url": "http://127.0.0.1:9/v1"},
+    ]
+    with tempfile.TemporaryDirectory(prefix="stoa") as home:
+        run_dir = Path(stoa.environment["STOA_RUN_DIR"])  # the upstream's, so that it needs no host
+        extra = {"STOA_REMOTE_MODELS": json.dumps(remote), "STOA_LOAD": ""}
+        with running_server(Path(home), run_dir, Path(home) / "models", load=[], extra=extra) as server:
+            yield server
+
+
+def test_remote_models_are_listed_with_local_ones(gateway: RunningServer):
+    models = {model["id"]: model for model in gateway.get("/models").json()["models"]}
+
+    fields = {name: models["far-talker"][name] for name in ("type", "state", "loaded", "size_bytes", "capabilities")}
+    assert fields == {
+        "type": "remote", "state": "loaded", "loaded": True, "size_bytes": 0, "capabilities": ["text-generation"],
+    }  # fmt: skip
+    assert (models["far-embedder"]["context_size"], models["far-embedder"]["capabilities"]) == (512, ["embeddings"])
+    assert (models["gone"]["state"], models["gone"]["error"]) == ("failed", "The remote server does not answer.")
+    assert (models["keyless"]["state"], "key" in models["keyless"]["error"]) == ("failed", True)
+    assert "far-talker" in {model["id"] for model in gateway.get("/v1/models").json()["data"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/inference", {"prompt": "speak", "max_tokens": 4, "n": 2}),
+        ("/v1/chat/completions", {"messages": HELLO, "max_tokens": 3, "top_k": 7, "priority": 0}),
+        ("/v1/completions", {"prompt": ["speak", "again"], "max_tokens": 3}),
+    ],
+)
+def test_every_endpoint_returns_the_upstreams_results(
+    stoa: RunningServer, gateway: RunningServer, path: str, body: dict[str, object]
+):
+    direct = stoa.post(path, body | {"model": "talker"}).json()
+    proxied = gateway.post(path, body | {"model": "far-talker"}).json()
+
+    assert proxied["choices"] == direct["choices"]
+    assert proxied["usage"] == direct["usage"]
+
+
+def test_a_native_stream_is_forwarded(gateway: RunningServer):
+    answer = gateway.post("/inference/stream", {"model": "far-talker", "prompt": "speak", "max_tokens": 3})
+
+    events = [json.loads(event[6:]) for event in answer.text.strip().split("\n\n")]
+    assert "".join(event.get("token", "") for event in events) == "w0 w1 w2 "
+    assert events[-1] == {"done": True, "finish_reason": "length"}
+
+
+def test_embeddings_are_the_upstreams(stoa: RunningServer, gateway: RunningServer):
+    direct = stoa.post("/embeddings", {"model": "embedder", "input": ["a", "b"]}).json()
+    proxied = gateway.post("/embeddings", {"model": "far-embedder", "input": ["a", "b"]}).json()
+
+    assert (proxied["data"], proxied["usage"]) == (direct["data"], direct["usage"])
+
+
+def test_embeddings_in_openais_form_are_the_upstreams(stoa: RunningServer, gateway: RunningServer):
+    direct = stoa.post("/v1/embeddings", {"model": "embedder", "input": ["a", "b"]}).json()
+    proxied = gateway.post("/v1/embeddings", {"model": "far-embedder", "input": ["a", "b"]}).json()
+
+    assert (proxied["data"], proxied["usage"]) == (direct["data"], direct["usage"])
+
+
+def test_the_official_client_streams_a_remote_chat_with_usage(gateway: RunningServer):
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.keys["STAFF"], max_retries=0) as client:
+        stream = client.chat.completions.create(
+            model="plain-talker",
+            messages=[{"role": "user", "content": "hello"}],
+            max_tokens=3,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        chunks = list(stream)
+
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "w0 w1 w2 "
+    usage = chunks[-1].usage
+    assert usage is not None
+    assert usage.completion_tokens == 3
+
+
+async def test_a_disconnect_from_the_gateway_cancels_the_upstream_request(stoa: RunningServer, gateway: RunningServer):
+    body = {"model": "far-talker", "messages": HELLO, "max_tokens": 2000, "stream": True}
+    async with gateway.client() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        lines = answer.aiter_lines()  # kept, since a garbage-collected iterator closes the connection
+        assert "error" not in await anext(lines)
+        assert (await stoa.engine.stats("talker")).running == 1
+    async with asyncio.timeout(30):
+        while (await stoa.engine.stats("talker")).running:  # noqa: ASYNC110 another process
+            await asyncio.sleep(0.02)
+    await stoa.engine.close()
+
+
+def test_parameters_that_the_upstream_does_not_support_are_refused(gateway: RunningServer):
+    refused = gateway.post("/inference", {"model": "plain-talker", "prompt": "speak", "top_k": 40})
+    given = gateway.post("/v1/chat/completions", {"model": "plain-talker", "messages": HELLO, "min_p": 0.1})
+
+    assert (refused.status_code, refused.json()["error"]["details"]) == (400, {"field": "top_k"})
+    assert (given.status_code, given.json()["error"]["param"]) == (400, "min_p")
+
+
+def test_unsupported_default_parameters_are_not_sent_upstream(gateway: RunningServer):
+    answer = gateway.post("/inference", {"model": "plain-talker", "prompt": "speak", "max_tokens": 3})
+    ran = run_manage(gateway.environment, "run", "plain-talker", "hello", "--max-tokens", "3")
+
+    assert (answer.status_code, answer.json()["choices"][0]["text"]) == (200, "w0 w1 w2 ")
+    assert (ran.returncode, ran.stdout) == (0, "w0 w1 w2 \n"), ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "code", "retries"),
+    [
+        ("gone", 503, "INFERENCE_FAILED", True),
+        ("keyless", 503, "INFERENCE_FAILED", True),
+        ("far-idle", 400, "MODEL_NOT_LOADED", False),
+    ],
+)
+def test_upstream_failures_have_our_error_codes(
+    gateway: RunningServer, model: str, status: int, code: str, retries: bool
+):
+    answer = gateway.post("/inference", {"model": model, "prompt": "speak", "top_k": 0, "repeat_penalty": 1.0})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert ("retry-after" in answer.headers) is retries
+    assert "127.0.0.1" not in answer.text
+
+
+def test_a_context_length_error_quotes_the_upstream(gateway: RunningServer):
+    answer = gateway.post("/inference", {"model": "far-talker", "prompt": "long"})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "CONTEXT_LENGTH_EXCEEDED")
+    assert answer.json()["error"]["message"] == "Too long."
+
+
+def test_a_remote_model_cannot_be_loaded_or_unloaded(gateway: RunningServer):
+    for action in ("load", "unload"):
+        answer = gateway.post(f"/models/far-talker/{action}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+        assert "another server" in answer.json()["error"]["message"]

@@ -1,9 +1,0 @@
-"""Settings with limits that a test reaches."""
-
-from inference.config.settings.test import *  # noqa: F403
-
-ADDRESS_REQUEST_LIMIT = 20
-REQUEST_LIMIT = 25  # of pages
-USER_REQUEST_LIMIT = 400
-USER_CONCURRENCY_LIMIT = 6
-KEPT_ANSWERS_PER_USER = 300_000

@@ -1,0 +1,230 @@
+"""So many requests a minute for a user or an address, counted at the door in front of Django."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from shared.accounts.middleware import request_limits
+from shared.accounts.middleware.request_limits import limit_request
+from shared.accounts.models import User
+from shared.accounts.services import create_api_key
+from shared.accounts.tokens import Claims, TokenKind, encode
+from shared.serving.asgi.wrapper import wrap
+from tests.shared.accounts.conftest import make_user
+
+pytestmark = pytest.mark.no_database
+
+ROUNDS = 4
+
+# One process of several: in each round the same user, all at once; then how many were let through in each.
+CROWD = """
+import asyncio, json, sys
+import django
+django.setup()
+from django.conf import settings
+from tests.shared.accounts.middleware.test_request_limits import door, get, token_of
+settings.REQUEST_LIMIT = 100
+settings.API_ERROR_BODY = "tests.shared.api.wire.error_body"
+async def crowd(user_id):
+    headers = {"authorization": f"Bearer {token_of(user_id)}"}
+    answers = await asyncio.gather(*(get(door, headers=headers) for _ in range(200)))
+    return sum(answer.status == 200 for answer in answers)
+sys.stdin.readline()
+print(json.dumps([asyncio.run(crowd(user_id)) for user_id in range(1, int(sys.argv[1]) + 1)]))
+"""
+
+
+class Answered:
+    """What a client saw of an answer, and whether its body had been asked for."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = b""
+        self.body_was_read = False
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+async def project(scope: Any, receive: Any, send: Any) -> None:
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": b"true", "more_body": False})
+
+
+door = wrap(project, rate_limit=limit_request)
+
+
+async def get(
+    application: Any, path: str = "/api/me", address: str = "192.0.2.1", headers: dict[str, str] | None = None
+) -> Answered:
+    answered = Answered()
+
+    async def receive() -> dict[str, Any]:
+        answered.body_was_read = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(event: dict[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            answered.status = event["status"]
+            answered.headers = {name.decode(): value.decode() for name, value in event["headers"]}
+        answered.body += event.get("body", b"")
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+        "client": (address, 1),
+        "headers": [(b"host", b"localhost"), *((k.encode(), v.encode()) for k, v in (headers or {}).items())],
+    }
+    await application(scope, receive, send)
+    return answered
+
+
+def token_of(user_id: int, kind: TokenKind = TokenKind.ACCESS, lifetime: timedelta = timedelta(minutes=5)) -> str:
+    claims = Claims(user_id=user_id, sign_in_id=uuid.uuid4(), token_id=uuid.uuid4(), version=0)
+    return encode(claims, kind, now=timezone.now() - timedelta(minutes=1), lifetime=lifetime)
+
+
+@pytest.fixture(autouse=True)
+def _three_a_minute(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.REQUEST_LIMIT = 3
+    monkeypatch.setattr(request_limits, "_api_key_owners", request_limits.ApiKeyOwnerCache())
+
+
+async def statuses(times: int = 5, **given: Any) -> list[int]:
+    return [(await get(door, **given)).status for _ in range(times)]
+
+
+async def test_what_is_over_the_limit_is_refused_before_its_body_is_read() -> None:
+    answers = [await get(door) for _ in range(4)]
+    assert [answer.status for answer in answers] == [200, 200, 200, 429]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0", "0"]
+    refused = answers[-1]
+    assert not refused.body_was_read
+    assert refused.json()["code"] == "rate_limited"
+    assert refused.json()["details"]["retry_after"] == int(refused.headers["retry-after"])
+    assert refused.headers["x-ratelimit-reset-after"] == refused.headers["retry-after"]
+    assert refused.headers["x-ratelimit-limit"] == "3"
+    assert refused.headers["connection"] == "close"
+    assert "retry-after" not in answers[0].headers
+
+
+async def test_a_limit_of_the_route_itself_is_the_one_that_is_told() -> None:
+    async def limited(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"X-RateLimit-Limit", b"5"), (b"X-RateLimit-Remaining", b"4")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    answer = await get(wrap(limited, rate_limit=limit_request))
+    assert answer.headers["X-RateLimit-Remaining"] == "4"
+    assert "x-ratelimit-remaining" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/static/admin/css/base.css"])
+async def test_probes_and_static_files_are_never_limited(path: str) -> None:
+    answers = [await get(door, path=path) for _ in range(6)]
+    assert {answer.status for answer in answers} == {200}
+    assert "x-ratelimit-limit" not in answers[0].headers
+
+
+async def test_a_user_is_counted_whatever_the_address_and_the_token() -> None:
+    let_through = [
+        (await get(door, address=f"192.0.2.{number}", headers={"authorization": f"Bearer {token_of(7)}"})).status
+        for number in range(5)
+    ]
+    assert let_through == [200, 200, 200, 429, 429]
+    assert await statuses(1, headers={"authorization": f"Bearer {token_of(8)}"}) == [200]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_r1_made_up_credentials_and_forwarded_addresses_are_all_one_address() -> None:
+    made_up = [
+        {"authorization": "Bearer made-up"},
+        {"authorization": "Bearer stoa_aaaa_bbbb"},
+        {"x-api-key": "x" * 5000},
+        {"authorization": f"Bearer {token_of(7, TokenKind.REFRESH)}"},
+        {"authorization": f"Bearer {token_of(7, lifetime=timedelta(seconds=1))}"},
+        {"x-forwarded-for": "198.51.100.1"},
+        {"forwarded": "for=198.51.100.2"},
+        {"x-real-ip": "198.51.100.3"},
+        {"authorization": "Bearer"},
+    ]
+
+    async def call_with_all() -> list[int]:
+        return [(await get(door, headers=headers)).status for headers in made_up]
+
+    assert asyncio.run(call_with_all()) == [200] * 3 + [429] * 6
+
+
+async def test_r1_two_hundred_new_x_forwarded_for_are_one_address(settings: Settings) -> None:
+    settings.REQUEST_LIMIT = 20
+    answers = [await get(door, headers={"x-forwarded-for": f"10.0.{n // 250}.{n % 250}"}) for n in range(200)]
+    assert [answer.status for answer in answers] == [200] * 20 + [429] * 180
+
+
+async def test_r1_a_trusted_proxy_is_heard_and_what_came_before_it_is_not(settings: Settings) -> None:
+    settings.TRUSTED_PROXIES = 1
+    through = [await get(door, headers={"x-forwarded-for": f"10.0.0.{n}, 198.51.100.1"}) for n in range(5)]
+    assert [answer.status for answer in through] == [200, 200, 200, 429, 429]
+    assert await statuses(1, headers={"x-forwarded-for": "198.51.100.2"}) == [200]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_keys_of_a_user_are_counted_with_their_tokens() -> None:
+    user = make_user()
+    keys = [create_api_key(user=user, name="k", now=timezone.now())[1] for _ in range(2)]
+
+    async def call_with_all() -> list[int]:
+        headers = [{"x-api-key": keys[0]}, {"authorization": f"Bearer {keys[1]}"}, {"x-api-key": keys[0]}]
+        headers.append({"authorization": f"Bearer {token_of(user.pk)}"})
+        return [(await get(door, address=f"192.0.2.{n}", headers=sent)).status for n, sent in enumerate(headers)]
+
+    assert asyncio.run(call_with_all()) == [200, 200, 200, 429]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_key_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = make_user()
+    raw = create_api_key(user=user, name="k", now=timezone.now())[1]
+    asked: list[str] = []
+    look_up = request_limits._load_owner
+    monkeypatch.setattr(request_limits, "_load_owner", lambda key: asked.append(key) or look_up(key))
+
+    assert asyncio.run(statuses(headers={"x-api-key": raw})) == [200, 200, 200, 429, 429]
+    assert asked == [raw]
+    assert User.objects.count() == 1
+
+
+async def test_with_the_database_away_a_key_counts_for_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(raw: str) -> None:
+        raise request_limits.DatabaseError("away")
+
+    monkeypatch.setattr(request_limits, "find_api_key", away)
+    assert await statuses(headers={"x-api-key": "stoa_a_b"}) == [200, 200, 200, 429, 429]
+
+
+async def test_r3_with_the_store_down_this_process_counts(settings: Settings) -> None:
+    settings.REDIS_URL = "unix:///nowhere/requests.sock?db=0"
+    assert await statuses(address="203.0.113.3") == [200, 200, 200, 429, 429]
+
+
+def test_r2_of_four_processes_with_200_requests_each_at_once_exactly_100_are_let_through() -> None:
+    command = [sys.executable, "-c", CROWD, str(ROUNDS)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, env=os.environ, **pipes) for _ in range(4)]  # type: ignore[call-overload]
+    rounds = [json.loads(process.communicate("go\n", timeout=100)[0]) for process in processes]
+    assert [sum(counts) for counts in zip(*rounds, strict=True)] == [100] * ROUNDS

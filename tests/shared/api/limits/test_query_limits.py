@@ -1,0 +1,87 @@
+"""What happens to a list that takes too long to read."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+
+from shared.api.limits import query_limits
+from shared.api.limits.query_limits import MAX_CONCURRENT_SEARCHES, QueryTimeout, limit_query_time
+from tests.shared.api.lists.list_views import COUNTING
+from tests.shared.api.lists.test_pagination import make_users
+
+pytestmark = [pytest.mark.urls("tests.shared.api.lists.list_views"), pytest.mark.usefixtures("neutral_errors", "db")]
+
+
+def count_to(number: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(COUNTING % number)
+        return int(cursor.fetchone()[0])
+
+
+def test_the_database_ends_a_query_that_takes_too_long_and_the_connection_is_well():
+    with pytest.raises(QueryTimeout), limit_query_time(0.05):
+        count_to(10**10)
+
+    assert count_to(200_000) == 200_000
+
+
+def test_a_query_in_time_is_answered():
+    with limit_query_time(30):
+        assert count_to(200_000) == 200_000
+
+
+def test_other_errors_of_the_database_stay_what_they_are():
+    with pytest.raises(OperationalError, match="away"), limit_query_time(30):
+        raise OperationalError("the server went away")
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ({"search": "name:lamp"}, "search"),
+        ({"search": "name:lamp", "orderBy": "name"}, "search"),
+        ({"orderBy": "name"}, "orderBy"),
+        ({"page": "1000"}, "page"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/endless", "/endless-array"])
+def test_a_list_that_takes_too_long_is_refused_and_says_what_to_ask_less_of(
+    monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, Any], named: str
+):
+    monkeypatch.setattr(query_limits, "MAX_QUERY_SECONDS", 0.05)
+    make_users(3)
+
+    answer = Client().get(path, query)
+
+    assert answer.status_code == 422
+    words = "This takes more than 0.05 seconds. Ask for less: longer words, =, another filter."
+    assert answer.json()["errors"] == {named: [words]}
+
+
+def test_those_who_search_leave_connections_to_the_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(query_limits, "_MAX_WAIT_SECONDS", 0.01)
+    make_users(3)
+    search = {"search": "name:0001"}
+    with ExitStack() as others:
+        for _ in range(MAX_CONCURRENT_SEARCHES):
+            others.enter_context(query_limits._slots)
+
+        refused = Client().get("/users", search)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "2")
+        assert len(Client().get("/users").json()) == 3
+
+    assert [row["name"] for row in Client().get("/users", search).json()] == ["0001"]
+
+
+@pytest.mark.parametrize("path", ["/endless", "/users"])
+def test_a_search_gives_its_place_back(monkeypatch: pytest.MonkeyPatch, path: str):
+    monkeypatch.setattr(query_limits, "MAX_QUERY_SECONDS", 0.05)
+    monkeypatch.setattr(query_limits, "_MAX_WAIT_SECONDS", 0.01)
+    make_users(3)
+
+    statuses = {Client().get(path, {"search": "name:0"}).status_code for _ in range(MAX_CONCURRENT_SEARCHES + 1)}
+
+    assert statuses == {422 if path == "/endless" else 200}

@@ -1,0 +1,181 @@
+"""Pages and bare arrays."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.api.lists import pagination
+from shared.api.lists.pagination import visible_pages
+
+pytestmark = [pytest.mark.urls("tests.shared.api.lists.list_views"), pytest.mark.usefixtures("neutral_errors")]
+
+
+def make_users(count: int) -> None:
+    User.objects.bulk_create(
+        User(email=f"{number}@example.com", name=f"{number:04}", role=Role.CUSTOMER, created_at=timezone.now())
+        for number in range(count)
+    )
+
+
+def page(**query: Any) -> dict[str, Any]:
+    answer = Client().get("/pages", query)
+    assert answer.status_code == 200, answer.content
+    return dict(answer.json())
+
+
+def test_a_page_has_every_key_of_the_paginator(db: None):
+    make_users(5)
+
+    assert page(limit=2, page=2, search="name:00") | {"data": None} == {
+        "current_page": 2,
+        "data": None,
+        "first_page_url": "http://testserver/pages?limit=2&search=name%3A00&page=1",
+        "from": 3,
+        "last_page": 3,
+        "last_page_url": "http://testserver/pages?limit=2&search=name%3A00&page=3",
+        "links": [
+            {
+                "url": "http://testserver/pages?limit=2&search=name%3A00&page=1",
+                "label": "&laquo; Previous",
+                "active": False,
+            },
+            {"url": "http://testserver/pages?limit=2&search=name%3A00&page=1", "label": "1", "active": False},
+            {"url": "http://testserver/pages?limit=2&search=name%3A00&page=2", "label": "2", "active": True},
+            {"url": "http://testserver/pages?limit=2&search=name%3A00&page=3", "label": "3", "active": False},
+            {
+                "url": "http://testserver/pages?limit=2&search=name%3A00&page=3",
+                "label": "Next &raquo;",
+                "active": False,
+            },
+        ],
+        "next_page_url": "http://testserver/pages?limit=2&search=name%3A00&page=3",
+        "path": "http://testserver/pages",
+        "per_page": 2,
+        "prev_page_url": "http://testserver/pages?limit=2&search=name%3A00&page=1",
+        "to": 4,
+        "total": 5,
+    }
+    assert [row["name"] for row in page(limit=2, page=2)["data"]] == ["0002", "0003"]
+    assert page()["per_page"] == 15
+
+
+def test_an_empty_list_has_one_empty_page(db: None):
+    told = page()
+
+    assert (told["data"], told["from"], told["to"], told["last_page"], told["total"]) == ([], None, None, 1, 0)
+    assert (told["next_page_url"], told["prev_page_url"]) == (None, None)
+    assert [link["label"] for link in told["links"]] == ["&laquo; Previous", "1", "Next &raquo;"]
+
+
+@pytest.mark.parametrize("number", ["3", str(2**31), str(2**63), str(10**30), "9" * 5000])
+def test_i7_a_page_past_the_end_is_empty(db: None, number: str):
+    make_users(4)
+
+    told = page(limit=2, page=number)
+
+    assert (told["data"], told["from"], told["to"], told["last_page"], told["total"]) == ([], None, None, 2, 4)
+    assert told["next_page_url"] is None
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "", "1.5", "٢", "2\x00", "00"])
+def test_i7_what_is_no_page_is_the_first(db: None, number: str):
+    make_users(4)
+
+    assert page(limit=2, page=number)["current_page"] == 1
+
+
+@pytest.mark.parametrize("path", ["/pages", "/users"])
+@pytest.mark.parametrize("limit", ["0", "-1", "abc", "1e9", "1.0", "٣", "000", "1\x00"])
+def test_c7_a_limit_that_is_no_number_of_rows_is_refused(db: None, path: str, limit: str):
+    answer = Client().get(path, {"limit": limit})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == {"limit": ["Send a whole number from 1 to 100."]}
+
+
+@pytest.mark.parametrize("limit", ["100", "101", str(10**9), str(2**63), "9" * 5000])
+def test_c7_a_limit_is_capped_at_a_hundred(db: None, limit: str):
+    make_users(120)
+
+    assert (page(limit=limit)["per_page"], len(page(limit=limit)["data"])) == (100, 100)
+    assert len(Client().get("/users", {"limit": limit}).json()) == 100
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_every_row_is_on_one_page(db: None, count: int):
+    make_users(7)
+
+    pages = [page(limit=count, page=number) for number in range(1, page(limit=count)["last_page"] + 1)]
+
+    assert [row["name"] for told in pages for row in told["data"]] == [f"{number:04}" for number in range(7)]
+    assert {told["total"] for told in pages} == {7}
+    assert [told["next_page_url"] is None for told in pages] == [False] * (len(pages) - 1) + [True]
+
+
+def test_counting_stops_and_the_next_page_is_still_found(db: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pagination, "MAX_EXACT_COUNT", 5)
+    make_users(9)
+
+    totals, number, told = [], 1, page(limit=2)
+    while told["next_page_url"]:
+        totals.append(told["total"])
+        number += 1
+        told = page(limit=2, page=number)
+
+    assert totals == [6, 6, 7, 9]
+    assert (number, told["total"], len(told["data"])) == (5, 9, 1)
+
+
+def test_c7_a_page_costs_at_most_two_queries(db: None, django_assert_num_queries: Any):
+    make_users(40)
+
+    with django_assert_num_queries(2):
+        page(limit=10)
+    with django_assert_num_queries(1):
+        page(limit=10, page=4)
+
+
+@pytest.mark.parametrize(
+    ("current", "last", "shown"),
+    [
+        (1, 1, "1"),
+        (5, 13, "1 2 3 4 5 6 7 8 9 10 11 12 13"),
+        (1, 20, "1 2 3 4 5 6 7 8 9 10 ... 19 20"),
+        (7, 20, "1 2 3 4 5 6 7 8 9 10 ... 19 20"),
+        (8, 20, "1 2 ... 5 6 7 8 9 10 11 ... 19 20"),
+        (13, 20, "1 2 ... 10 11 12 13 14 15 16 ... 19 20"),
+        (14, 20, "1 2 ... 11 12 13 14 15 16 17 18 19 20"),
+        (20, 20, "1 2 ... 11 12 13 14 15 16 17 18 19 20"),
+        (99, 20, "1 2 ... 11 12 13 14 15 16 17 18 19 20"),
+    ],
+)
+def test_the_pages_to_offer(current: int, last: int, shown: str):
+    assert " ".join("..." if number is None else str(number) for number in visible_pages(current, last)) == shown
+
+
+def test_an_array_is_whole_until_it_is_long(db: None, monkeypatch: pytest.MonkeyPatch):
+    make_users(5)
+    whole = Client().get("/users")
+    assert len(whole.json()) == 5
+    assert "Link" not in whole.headers
+
+    first = Client().get("/users", {"limit": 3})
+    assert [row["name"] for row in first.json()] == ["0000", "0001", "0002"]
+    assert first.headers["Link"] == '<http://testserver/users?limit=3&page=2>; rel="next"'
+    rest = Client().get("/users", {"limit": 3, "page": 2})
+    assert [row["name"] for row in rest.json()] == ["0003", "0004"]
+    assert "Link" not in rest.headers
+
+
+def test_an_array_ends_at_a_thousand_rows_and_says_where_it_goes_on(db: None):
+    make_users(1001)
+
+    answer = Client().get("/users")
+
+    assert len(answer.json()) == 1000
+    assert answer.headers["Link"] == '<http://testserver/users?page=2>; rel="next"'
+    assert [row["name"] for row in Client().get("/users?page=2").json()] == ["1000"]

@@ -1,0 +1,16 @@
+"""What the database tells of itself."""
+
+import pytest
+from django.db import connection
+
+from shared.observability.database_metrics import database_metric_families
+
+
+@pytest.mark.django_db
+def test_postgresql_tells_how_many_connections_there_are_and_may_be() -> None:
+    told = {family.name: family.samples[0].value for family in database_metric_families()}
+
+    if connection.vendor == "sqlite":
+        assert told == {}
+    else:
+        assert 1 <= told["stoa_database_connections"] <= told["stoa_database_connections_max"]

@@ -1,0 +1,54 @@
+"""What waits on the disk while a form is read."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from shared.serving.files.upload_handler import UnnamedFileUploadHandler
+
+pytestmark = pytest.mark.no_database
+
+FULL = Path("/dev/full")  # where no write finds room
+
+
+def begun(settings: Settings, folder: Path) -> UnnamedFileUploadHandler:
+    settings.FILE_UPLOAD_TEMP_DIR = str(folder)
+    handler = UnnamedFileUploadHandler()
+    handler.new_file("file", "lines.jsonl", "application/jsonl", None)
+    handler.receive_data_chunk(b"one\n", 0)
+    return handler
+
+
+def test_a_process_that_dies_with_an_upload_leaves_nothing_on_the_disk(settings: Settings, tmp_path: Path):
+    handler = begun(settings, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    handler.receive_data_chunk(b"two\n", 4)
+    file = handler.file_complete(8)
+    assert file is not None
+    assert list(tmp_path.iterdir()) == []
+    assert (file.name, file.size, b"".join(file.chunks())) == ("lines.jsonl", 8, b"one\ntwo\n")
+    file.close()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
+def test_where_the_disk_is_full_the_earlier_files_are_let_go_too(settings: Settings, tmp_path: Path):
+    handler = begun(settings, tmp_path)
+    earlier = handler.file_complete(4)
+    handler.new_file("file", "more.jsonl", "application/jsonl", None)
+    with FULL.open("wb") as full:
+        os.dup2(full.fileno(), handler.file.fileno())
+
+    with pytest.raises(OSError, match="No space left"):
+        handler.receive_data_chunk(b"x" * 1_000_000, 0)
+
+    assert earlier.closed
+    assert handler.file.closed
+
+
+def test_an_upload_that_breaks_off_is_let_go(settings: Settings, tmp_path: Path):
+    handler = begun(settings, tmp_path)
+    handler.upload_interrupted()
+    assert handler.file.closed
+    UnnamedFileUploadHandler().upload_interrupted()

@@ -1,0 +1,96 @@
+"""The Redis-protocol child: a real server, that ends with its parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+
+from shared.serving.processes.local_redis import LocalRedis, RedisUnavailable, find_server, redis_url, socket_path
+
+CHECKOUT = Path(__file__).resolve().parents[4]
+
+pytestmark = pytest.mark.skipif(find_server() is None, reason="no Redis-protocol server for this system")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "redis"
+
+
+def test_it_answers_on_a_socket_for_its_owner_alone_and_leaves_nothing(folder: Path):
+    with LocalRedis(folder) as server, redis.Redis.from_url(server.url) as client:
+        client.set("a", "1")
+        assert client.get("a") == b"1"
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert socket_path(folder).stat().st_mode & 0o777 == 0o600
+        process = psutil.Process(client.info("server")["process_id"])
+        assert process.net_connections("tcp") == []
+    assert not process.is_running()
+    assert list(folder.iterdir()) == []
+
+
+def test_it_refuses_writes_rather_than_forget(folder: Path):
+    with LocalRedis(folder) as server, redis.Redis.from_url(server.url) as client:
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        assert int(client.config_get("maxmemory")["maxmemory"]) > 0
+        assert client.config_get("save") == {"save": ""}
+
+
+def test_it_is_found_on_the_path_before_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    in_wheel = find_server()
+    on_path = tmp_path / "valkey-server"
+    on_path.write_text("#!/bin/sh\n")
+    on_path.chmod(0o700)
+    assert in_wheel != on_path
+    assert find_server() == on_path
+
+
+def test_a_server_that_does_not_start_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    broken = tmp_path / "redis-server"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(RedisUnavailable, match="did not start"):
+        LocalRedis(folder).start()
+
+
+def test_a_folder_too_deep_for_a_socket_is_an_error_that_says_so(tmp_path: Path):
+    with pytest.raises(RedisUnavailable, match="shorter path"):
+        LocalRedis(tmp_path / ("x" * 100)).start()
+
+
+def test_it_dies_with_a_parent_that_is_killed(folder: Path):
+    script = (
+        "import pathlib, sys, time; from shared.serving.processes.local_redis import LocalRedis; "
+        f"LocalRedis(pathlib.Path({str(folder)!r})).start(); print('up', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], cwd=CHECKOUT, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == b"up\n"
+        (child,) = psutil.Process(parent.pid).children()
+        os.kill(parent.pid, signal.SIGKILL)
+    psutil.wait_procs([child], timeout=10)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_as_a_program_it_becomes_the_server(folder: Path):
+    with subprocess.Popen(
+        [sys.executable, "-m", "shared.serving.processes.local_redis", str(folder)],
+        cwd=CHECKOUT,
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        deadline = time.monotonic() + 20
+        while not socket_path(folder).exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        with redis.Redis.from_url(redis_url(folder)) as client:
+            assert client.info("server")["process_id"] == process.pid
+        process.terminate()

@@ -1,0 +1,214 @@
+"""The server's life: where it listens, how it drains, how it ends."""
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from shared.serving.server.http_protocol import raise_connection_limit
+from shared.serving.server.uvicorn_server import CannotServe, serve
+from tests.shared.serving.conftest import Served, StartServer
+
+
+@contextmanager
+def running_streams(served: Served, count: int) -> Iterator[list[socket.socket]]:
+    """Connections on which a stream of ten seconds has begun."""
+    with ExitStack() as stack:
+        streams = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60)) for _ in range(count)
+        ]
+        for stream in streams:
+            stream.sendall(b"GET /stream?100 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for stream in streams:
+            assert stream.recv(12) == b"HTTP/1.1 200"
+        yield streams
+
+
+def rest_of(stream: socket.socket) -> bytes:
+    said = b""
+    while piece := stream.recv(65536):
+        said += piece
+    return said
+
+
+def wait_until_running(served: Served, count: int) -> None:
+    """The server has this many requests in hand: each is a connection of our own to it."""
+    deadline = time.monotonic() + 60
+    while len([c for c in connections(served.process.pid) if c == "ESTABLISHED"]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def connections(pid: int) -> list[str]:
+    return [connection.status for connection in psutil.Process(pid).net_connections("tcp")]
+
+
+def test_s12_twenty_running_streams_end_whole_while_new_requests_are_told_to_wait(start_server: StartServer):
+    served = start_server()
+    with running_streams(served, 20) as streams:
+        served.process.send_signal(signal.SIGTERM)
+        served.wait_for_line("draining")
+
+        refused = served.get("/echo")
+        assert refused.status_code == 503
+        assert refused.json()["code"] == "unavailable"
+        assert int(refused.headers["retry-after"]) > 0
+        assert served.get("/readyz").status_code == 503
+        assert served.get("/livez").status_code == 200
+
+        endings = [rest_of(stream) for stream in streams]
+    assert [b"data: [DONE]\n\n\r\n0\r\n\r\n" in ending for ending in endings] == [True] * 20
+    assert served.process.wait(timeout=60) == 0
+    served.wait_for_line("stopped")
+
+
+def test_a_server_without_work_ends_at_once_with_0(start_server: StartServer):
+    served = start_server()
+    with httpx2.Client(timeout=60) as idle:
+        idle.get(f"{served.url}/echo")
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=60) == 0
+
+
+def test_s12_a_second_sigterm_ends_the_drain(start_server: StartServer):
+    served = start_server()
+    with socket.create_connection(("127.0.0.1", served.port)) as client:
+        client.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until_running(served, 1)
+        served.process.send_signal(signal.SIGTERM)
+        served.wait_for_line("draining")
+        with pytest.raises(subprocess.TimeoutExpired):
+            served.process.wait(timeout=0.5)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=60) != 0
+
+
+def test_what_does_not_end_is_cut_when_the_drain_is_over(start_server: StartServer):
+    served = start_server(serve={"drain_s": 0.5})
+    with socket.create_connection(("127.0.0.1", served.port)) as client:
+        client.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until_running(served, 1)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=60) == 0
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_server(start_server: StartServer):
+    served = start_server(serve={"drain_s": 0.2})
+    with socket.create_connection(("127.0.0.1", served.port)) as client:
+        client.sendall(b"GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until_running(served, 1)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=60) != 0
+
+
+def test_it_serves_on_a_unix_socket_that_only_its_owner_reaches(start_server: StartServer, tmp_path: Path):
+    path = tmp_path / "web.sock"
+    served = start_server(serve={"uds": str(path)})
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path)), timeout=60) as client:
+        assert client.get("http://localhost/echo").json()["client"] is None
+    assert path.stat().st_mode & 0o777 == 0o600
+    served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(timeout=60) == 0
+    assert not path.exists()
+
+
+def test_a_taken_port_is_an_error_that_says_what_to_do():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotServe, match=f"Port {port} of 127.0.0.1 is taken: choose another with --port"):
+            serve("nothing:here", port=port)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])  # noqa: S104 - must be refused
+def test_x1_a_public_address_is_refused_outside_production(host: str):
+    with pytest.raises(CannotServe, match=r"DJANGO_SETTINGS_MODULE=\w+\.config\.settings\.production"):
+        serve("nothing:here", host=host, port=0)
+
+
+def test_a_head_that_drips_is_cut_and_others_are_served_meanwhile(start_server: StartServer):
+    served = start_server(head_timeout_s=0.5)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as slow:
+        slow.sendall(b"GET /echo HTTP/1.1\r\n")
+        assert served.get("/echo").status_code == 200
+        assert slow.recv(1) == b""
+
+
+@pytest.mark.timeout(600)
+def test_r6_those_who_send_or_read_slowly_are_cut_and_nobody_else_waits_for_them(
+    start_server: StartServer, whole: bool
+):
+    heads, bodies, readers = (500, 200, 200) if whole else (50, 20, 20)
+    served = start_server(head_timeout_s=4, body_timeout_s=4, not_reading_s=4)
+    begun = [
+        *[b"GET /echo HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] * heads,
+        *[b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf"] * bodies,
+        *[b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n"] * readers,
+    ]
+    with ExitStack() as stack:
+        for said in begun:
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60))
+            slow.sendall(said)
+        for _ in range(20):
+            assert served.get("/echo").status_code == 200
+        deadline = time.monotonic() + 120
+        while "ESTABLISHED" in connections(served.process.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    assert served.get("/echo").status_code == 200
+
+
+def test_r6_a_connection_too_many_is_refused_and_there_is_room_when_another_ends(start_server: StartServer):
+    served = start_server(max_connections=3)
+    with ExitStack() as stack:
+        for _ in range(3):
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+            idle.sendall(b"GET /echo HTTP/1.1\r\n")
+        until_established(served.process.pid, 3)
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as refused:
+            said = b"".join(iter(lambda: refused.recv(4096), b""))
+        assert said.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1\r\n" in said
+        assert b"connection: close\r\n" in said
+    until_established(served.process.pid, 0)
+    assert served.get("/echo").status_code == 200
+
+
+def until_established(pid: int, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while connections(pid).count("ESTABLISHED") != count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_systems_limit_of_open_files_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch):
+    lifted: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: lifted.append(limits))
+    for limits, taken in {(1024, 65536): 10_000, (1024, 4096): 3896, (256, 256): 128, (65536, 65536): 10_000}.items():
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+        assert raise_connection_limit() == taken
+    assert lifted == [(10_200, 65536), (4096, 4096), (256, 256)]
+
+
+def test_a_changed_file_starts_the_server_anew_under_reload(start_server: StartServer):
+    served = start_server(serve={"reload": True})
+    first = served.wait_for_line("serving")["pid"]
+    deadline = time.monotonic() + 60
+    while served.lines()[-1]["event"] != "serving" or served.lines()[-1]["pid"] == first:
+        assert time.monotonic() < deadline
+        if not any(
+            line["event"] == "draining" for line in served.lines()
+        ):  # the watcher may still be looking at the files for the first time
+            os.utime(Path(__file__).parents[1] / "wrapped.py")
+        time.sleep(1)
+    assert served.get("/echo").status_code == 200
+    served.process.send_signal(signal.SIGINT)
+    assert served.process.wait(timeout=60) == 0
