@@ -148,9 +148,9 @@ def end_batch(batch: Batch, status: Batch.Status, now: datetime) -> None:
 @transaction.atomic
 def delete_batch(*, batch_pk: int) -> None:
     """Delete a batch with its requests, results and leases, each after the rows that refer to it."""
-    requests = BatchRequest.objects.filter(batch=batch_pk)
-    BatchResult.objects.filter(request__in=requests).delete()
-    requests.delete()
+    batch_requests = BatchRequest.objects.filter(batch=batch_pk)
+    BatchResult.objects.filter(request__in=batch_requests).delete()
+    batch_requests.delete()
     Lease.objects.filter(batch=batch_pk).delete()
     Batch.objects.filter(pk=batch_pk).delete()
 
