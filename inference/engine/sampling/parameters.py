@@ -292,7 +292,9 @@ def check_sampling(params: SamplingParams, *, vocabulary_size: int) -> None:
             f"`min_tokens` must be at most `max_tokens` ({params.max_tokens}), not {params.min_tokens}.",
             parameter="min_tokens",
         )
-    if not all(0 <= token < vocabulary_size for token in params.logit_bias):
-        raise InvalidRequest(
-            f"`logit_bias` must have token ids from 0 to {vocabulary_size - 1}.", parameter="logit_bias"
-        )
+    for token in params.logit_bias:
+        if not 0 <= token < vocabulary_size:
+            raise InvalidRequest(
+                f"`logit_bias` must be keyed by token ids from 0 to {vocabulary_size - 1}, not {token}.",
+                parameter="logit_bias",
+            )

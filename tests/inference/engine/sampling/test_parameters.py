@@ -90,7 +90,7 @@ def test_every_field_of_sampling_params_is_declared() -> None:
             SamplingParams(logit_bias={1: 101}),
             "`logit_bias` must be at most 1024 token ids with numbers from -100 to 100.",
         ),
-        (SamplingParams(logit_bias={320: 1}), "`logit_bias` must have token ids from 0 to 319."),
+        (SamplingParams(logit_bias={320: 1}), "`logit_bias` must be keyed by token ids from 0 to 319, not 320."),
         (SamplingParams(min_tokens=3, max_tokens=2), "`min_tokens` must be at most `max_tokens` (2), not 3."),
     ],
 )
