@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from django.apps import apps
 from django.db import models
 from django.utils.module_loading import module_has_submodule
 
-if TYPE_CHECKING:
-    from shared.accounts.models import User
-
-Erase = Callable[["User", datetime], None]
-ErasureBlocker = Callable[["User"], str]  # the message that says what to settle first; "" for nothing
+User: TypeAlias = Any  # of the accounts app, which imports this module
+Erase = Callable[[User, datetime], None]
+ErasureBlocker = Callable[[User], str]  # the message that says what to settle first; "" for nothing
 
 MODULE = "personal_data"
 
@@ -40,13 +38,13 @@ class PersonalDataRule:
     reason: str = ""
     by_email: bool = False
     excluded_fields: tuple[str, ...] = ()
-    related_rows: "Callable[[User], dict[str, models.QuerySet[Any]]] | None" = None
+    related_rows: Callable[[User], dict[str, models.QuerySet[Any]]] | None = None
 
-    def rows(self, user: "User") -> "models.QuerySet[Any]":
+    def rows(self, user: User) -> "models.QuerySet[Any]":
         value = user.email if self.by_email else user
         return self.model._base_manager.filter(**{self.field: value})
 
-    def export(self, user: "User") -> Iterator[tuple[str, Iterable[dict[str, Any]]]]:
+    def export(self, user: User) -> Iterator[tuple[str, Iterable[dict[str, Any]]]]:
         """Yield the name of each table with its rows as dictionaries."""
         yield f"{self.model._meta.label}.{self.field}", map(self._row, self.rows(user).order_by("pk").iterator())
         for name, rows in (self.related_rows(user) if self.related_rows else {}).items():
@@ -72,7 +70,7 @@ def delete_rows(
 ) -> PersonalDataRule:
     """Return a rule that deletes the rows."""
 
-    def erase(user: "User", now: datetime) -> None:
+    def erase(user: User, now: datetime) -> None:
         rule.rows(user).delete()
 
     rule = PersonalDataRule(model, field, erase, by_email=by_email, excluded_fields=excluded_fields)
@@ -82,7 +80,7 @@ def delete_rows(
 def overwrite_rows(model: type[models.Model], field: str, **values: Any) -> PersonalDataRule:
     """Return a rule that keeps the rows and overwrites their personal columns with these values."""
 
-    def erase(user: "User", now: datetime) -> None:
+    def erase(user: User, now: datetime) -> None:
         rule.rows(user).update(**values)
 
     rule = PersonalDataRule(model, field, erase)
@@ -94,7 +92,7 @@ def personal_data_rules() -> list[PersonalDataRule]:
     return [rule for module in _modules() for rule in module.RULES]
 
 
-def erasure_blockers(user: "User") -> list[str]:
+def erasure_blockers(user: User) -> list[str]:
     """Return a message for each thing that must be settled before this person can be erased."""
     messages = [blocker(user) for module in _modules() for blocker in getattr(module, "ERASURE_BLOCKERS", ())]
     return [message for message in messages if message]

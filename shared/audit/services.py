@@ -2,23 +2,28 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from django.contrib.auth.base_user import AbstractBaseUser
 
 from shared.audit.models import AuditEntry
 from shared.observability.request_id import current_request_id
 
-if TYPE_CHECKING:
-    from shared.accounts.models import User
-
 
 def record_audit_entry(
-    *, action: str, actor: "User | None", target_type: str, target_id: int, details: Mapping[str, Any], now: datetime
+    *,
+    action: str,
+    actor: AbstractBaseUser | None,
+    target_type: str,
+    target_id: int,
+    details: Mapping[str, Any],
+    now: datetime,
 ) -> AuditEntry:
     """Writes down what was done, in the caller's transaction: it is there when the deed is, and only then. `actor` is
     None for what a rule did; `details` is JSON, and has the thing as it was. Raises nothing of its own."""
     return AuditEntry.objects.create(
         at=now,
-        actor=actor,
+        actor_id=actor.pk if actor else None,
         action=action,
         target_type=target_type,
         target_id=target_id,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
@@ -20,9 +20,7 @@ from rest_framework.request import Request
 
 from shared.api.errors import ValidationFailed
 
-if TYPE_CHECKING:
-    from shared.accounts.models import User
-
+User: TypeAlias = Any  # of the accounts app, which imports this package
 Relation: TypeAlias = "str | Callable[[User | None], Prefetch[Any]]"
 
 MAX_WITH_LENGTH = 500  # characters
@@ -141,7 +139,7 @@ def _cached_fields(serializer: type[RelationsSerializer]) -> dict[str, Any]:
 
 
 def _build_lookups(
-    model: type[models.Model], asked: list[Relation], user: "User | None"
+    model: type[models.Model], asked: list[Relation], user: User | None
 ) -> "dict[str, str | Prefetch[Any]]":
     lookups: dict[str, str | Prefetch[Any]] = {}
     for relation in asked:
@@ -150,7 +148,7 @@ def _build_lookups(
     return lookups
 
 
-def _path_lookups(model: type[models.Model], path: str, user: "User | None") -> "Iterator[str | Prefetch[Any]]":
+def _path_lookups(model: type[models.Model], path: str, user: User | None) -> "Iterator[str | Prefetch[Any]]":
     """The lookups of one path, a step each: of `shop__logo` the shops that may be seen, and then their logos."""
     names = path.split("__")
     for count, name in enumerate(names, 1):
