@@ -27,7 +27,7 @@ import django
 django.setup()
 from django.utils import timezone
 from shared.accounts.models import User
-from shared.accounts.services import create_api_key, create_user, set_key_limits, set_monthly_limit
+from shared.accounts.services import create_api_key, create_user, set_key_limits, set_monthly_token_limit
 now = timezone.now()
 raw_keys = {}
 for name, spec in json.loads(sys.argv[1]).items():
@@ -39,7 +39,7 @@ for name, spec in json.loads(sys.argv[1]).items():
     if limits := spec.get("limits"):
         set_key_limits(api_key=key, requests=limits[0], tokens=limits[1], concurrency=limits[2])
     if month := spec.get("month"):
-        set_monthly_limit(user=user, tokens=month)
+        set_monthly_token_limit(user=user, tokens=month)
 print(json.dumps(raw_keys))
 """
 
