@@ -18,8 +18,8 @@ from shared.observability.metrics_store import MetricsStore
 COUNTING = """
 import json, os, sys
 from pathlib import Path
-from shared.observability.metrics_store import Store
-store = Store()
+from shared.observability.metrics_store import MetricsStore
+store = MetricsStore()
 store.share(Path(sys.argv[1]))
 for line in sys.stdin:
     if line.strip() == "fork" and (child := os.fork()):
