@@ -111,7 +111,7 @@ def test_who_waits_for_an_order_is_not_erased_until_it_is_there(customer: User, 
 def test_who_waits_for_money_is_not_erased_until_it_is_decided(customer: User, bought: Order):
     child = bought.children.get()
     request_refund(customer=customer, order_id=child.pk, amount=None, reason="it broke", now=timezone.now())
-    with pytest.raises(ApiError, match="refunds that they asked for are not decided"):
+    with pytest.raises(ApiError, match="refund requests are not decided"):
         erase(customer)
 
 

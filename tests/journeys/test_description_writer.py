@@ -37,7 +37,7 @@ def test_a_description_streams_into_the_product_form_and_becomes_the_products(st
         expect(page.locator("#writer-use")).to_be_visible()
         pieces = page.evaluate("window.seen")
         page.locator("#writer-use").press("Enter")
-        expect(page.locator("#writer-status")).to_contain_text("It is saved.")
+        expect(page.locator("#writer-status")).to_contain_text("Saved as the product's description.")
         used = page.locator("#id_description").input_value()
 
     assert pieces > 5  # it grew before the reader's eyes

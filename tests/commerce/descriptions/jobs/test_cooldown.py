@@ -130,7 +130,7 @@ def test_cancelled_or_old_job_ends_without_a_call(staff: User, product: Product,
     assert (cancelled.state, old.state, old.error) == (
         "cancelled",
         "failed",
-        "The model server did not response for a day.",
+        "The model server did not answer for a day.",
     )
     assert batch_server.requests == []
     assert QuotaUsage.objects.get().used == 0

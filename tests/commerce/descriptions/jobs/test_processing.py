@@ -271,7 +271,7 @@ def test_job_fails_after_a_day_without_a_response(staff: User, products: list[Pr
     job = make_job(staff, products)
     process(job, NOON + timedelta(hours=26))
 
-    assert (job.state, job.error) == ("failed", "The model server did not response for a day.")
+    assert (job.state, job.error) == ("failed", "The model server did not answer for a day.")
     assert states(job) == ["failed"] * 5
     assert charged_count() == 0
 
