@@ -51,7 +51,7 @@ PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check"]
 
 
 def install_torch(*, cuda: bool) -> None:
-    """First and alone: with it there, nothing pulls another build. README.md of this folder has the order."""
+    """First and alone: with it there, nothing pulls another build. docs/operator/install.md has the order."""
     if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0:
         return
     given = os.environ.get("TORCH_SPEC"), os.environ.get("TORCH_INDEX_URL")

@@ -220,7 +220,7 @@ def test_the_page_backs_up_what_compose_keeps():
     services = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
     made_again = {"postgres", "compiled", "prometheus", "grafana"}  # the first has a command of its own
     kept = {name for name, how in services["volumes"].items() if not how} - made_again
-    page = (DEPLOY / "KEEPING.md").read_text()
+    page = (DEPLOY.parent / "docs" / "operator" / "backup.md").read_text()
     loops = re.findall(r"for volume in ([\w ]+); do docker run --rm -v (\w+)_\$volume:", page)
     assert [(set(names.split()), project) for names, project in loops] == [(kept, services["name"])] * 2
 
