@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from environ import Env
+from shared.environment import Environment
 
 
-def s3_options(env: Env, bucket: str) -> dict[str, Any]:
+def s3_options(env: Environment, bucket: str) -> dict[str, Any]:
     """The OPTIONS of a storage of django-storages.
 
     Without keys of ours boto3 looks for its own: AWS_ACCESS_KEY_ID, a profile, the machine's role.

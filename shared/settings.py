@@ -5,14 +5,16 @@ place that reads the environment. They are safe and complete for one machine on 
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from corsheaders.defaults import default_headers
 
-from shared.environment import byte_count, database, env, mail_server, refuse_unknown_names, var_dir
+from shared.environment import database, env, load_env_file, mail_server, refuse_unknown_names, var_dir
 from shared.observability.collector import collector
 from shared.observability.logging import logging_config
 from shared.secret_files import read_or_make_secret
 
+load_env_file()
 refuse_unknown_names()
 
 VAR_DIR = var_dir()
@@ -76,7 +78,7 @@ TEMPLATES = [
 ]
 
 # One database for both projects unless DATABASE_URL says otherwise for one of them.
-DATABASE_URL = env.str("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'stoa.sqlite3'}"
+DATABASE_URL = env.str("DATABASE_URL") or f"sqlite:///{quote(str(VAR_DIR / 'stoa.sqlite3'))}"
 DATABASES: dict[str, Any] = {"default": database(DATABASE_URL)}
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # under ASGI a kept connection is a leaked one; PostgreSQL has its pool
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
@@ -128,14 +130,14 @@ globals().update(mail_server(env.str("STOA_EMAIL_URL") or "consolemail://"))
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM")
 # The storefront, whose pages /reset-password, /verify-email and /join take a `token` and send it to us.
-EMAIL_LINKS = env.str("STOA_EMAIL_LINKS")
+EMAIL_LINKS = env.str("STOA_STOREFRONT_URL")
 # Letters an hour to one e-mail.
-EMAIL_LIMIT = env.int("STOA_EMAIL_LIMIT")
+EMAIL_LIMIT = env.int("STOA_EMAILS_PER_HOUR")
 # Sign-ins a minute: for one address, and for one account.
-LOGIN_LIMIT = env.int("STOA_LOGIN_LIMIT")
+LOGIN_LIMIT = env.int("STOA_LOGINS_PER_MINUTE")
 # Requests a minute: of the shop, for one user, and for one address where nobody is signed in; of the model server, for
 # one address that looks at its pages.
-REQUEST_LIMIT = env.int("STOA_REQUEST_LIMIT")
+REQUEST_LIMIT = env.int("STOA_REQUESTS_PER_MINUTE")
 
 # What money is in unless its owner says otherwise: ISO 4217.
 CURRENCY = env.str("STOA_CURRENCY")
@@ -161,11 +163,11 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 }
 
 # In front of Django: body cap, and how many proxies before us may say who the client is.
-MAX_BODY_BYTES = env.int("STOA_MAX_BODY_BYTES")
+MAX_BODY_BYTES = env.bytes("STOA_MAX_BODY_BYTES")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
-TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXIES")
+TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXY_COUNT")
 # Of the answers that a repeated Idempotency-Key is given again.
-KEPT_ANSWERS_PER_USER = byte_count("STOA_KEPT_ANSWERS_PER_USER")
+KEPT_ANSWERS_PER_USER = env.bytes("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER")
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
 # Those with `x-stainless` are sent by OpenAI's clients with every request.
 CORS_ALLOW_HEADERS = [

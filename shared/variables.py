@@ -1,7 +1,7 @@
-"""Every environment variable of Stoa: what it is, what holds without it, and what it means.
+"""Declarations of every environment variable of Stoa: type, default, bounds and description.
 
-Settings read them through `shared.environment.env`, which knows these and no others. The tables in the projects' README
-files are made from here (`manage_commerce.py settings --write`), and a test compares them.
+`shared.environment.env` reads these variables and no others. `manage_commerce.py settings --write` makes
+docs/operator/settings.md from them, and a test compares the two.
 """
 
 from dataclasses import dataclass, replace
@@ -12,185 +12,186 @@ BOTH: Final = ("commerce", "inference")
 COMMERCE: Final = ("commerce",)
 INFERENCE: Final = ("inference",)
 
-
-class Kind(Enum):
-    """How a text of the environment is read; its value is what the tables call it."""
-
-    TEXT = "text"
-    SECRET = "secret"  # noqa: S105 - a word
-    SECRETS = "secrets, with commas"
-    NUMBER = "number"
-    DECIMAL = "decimal number"
-    FLAG = "`true` or `false`"
-    LIST = "list, with commas"
-    BYTES = "bytes, as in `200MiB`"
-
-    @property
-    def cast(self) -> type:
-        return _CASTS.get(self, str)
+MAX_DAYS: Final = 36_500  # a century, and within datetime's range
 
 
-_CASTS: dict[Kind, type] = {
-    Kind.SECRETS: list, Kind.LIST: list, Kind.NUMBER: int, Kind.DECIMAL: float, Kind.FLAG: bool,
-}  # fmt: skip
+class VariableType(Enum):
+    """Type of a variable; the value is its name in the documentation."""
+
+    STRING = "string"
+    SECRET = "secret"  # noqa: S105 - a type, not a secret
+    SECRET_LIST = "comma-separated secrets"  # noqa: S105 - a type, not a secret
+    INTEGER = "integer"
+    NUMBER = "decimal number"
+    BOOLEAN = "`true` or `false`"
+    LIST = "comma-separated list"
+    BYTES = "bytes"
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What a text, or each entry of a list, has to look like in whole, and one that does."""
+class Format:
+    """Regular expression that a string, or each entry of a list, must match in full, and examples that do."""
 
     pattern: str
-    example: str
+    examples: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def description(self) -> str:
+        return ", ".join(filter(None, [f"as in {' or '.join(self.examples)}", self.note]))
 
 
 _AUTHORITY = r"([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:@?#\[\]]+)(:\d{1,5})?"
-_WEB = rf"https?://{_AUTHORITY}([/?]\S*)?"
-_PAGE = Shape(_WEB, "https://name.example/path")
-_ORIGIN = Shape(rf"https?://{_AUTHORITY}", "https://shop.example")
-_COLLECTOR = Shape(_WEB, "http://collector:4318")
-_REDIS = Shape(rf"rediss?://{_AUTHORITY}([/?]\S*)?|unix://\S+", "redis://:password@host:6379/0 or unix:///path")
-_BROKER = Shape(rf"[a-z0-9+]+://({_AUTHORITY})?([/?]\S*)?", "amqp://user:password@rabbitmq/stoa")
-_SCANNER = Shape(rf"tcp://{_AUTHORITY}|unix://\S+", "tcp://host:3310 or unix:///path")
-_HOST = Shape(r"\*|\.?\w[\w.-]*|\[[0-9A-Fa-f:.]+\]", "shop.example, without a scheme, a port or a path")
-_SENDER = Shape(r"[^\r\n]*@[^\r\n]*", "Stoa <stoa@shop.example>")
-_CURRENCY = Shape(r"[A-Z]{3}", "EUR")
+_HTTP = rf"https?://{_AUTHORITY}([/?]\S*)?"
+_URL = Format(_HTTP, ("https://name.example/path",))
+_ORIGIN = Format(rf"https?://{_AUTHORITY}", ("https://shop.example",))
+_COLLECTOR = Format(_HTTP, ("http://collector:4318",))
+_REDIS = Format(rf"rediss?://{_AUTHORITY}([/?]\S*)?|unix://\S+", ("redis://:password@host:6379/0", "unix:///path"))
+_BROKER = Format(rf"[a-z0-9+]+://({_AUTHORITY})?([/?]\S*)?", ("amqp://user:password@rabbitmq/stoa",))
+_SCANNER = Format(rf"tcp://{_AUTHORITY}|unix://\S+", ("tcp://host:3310", "unix:///path"))
+_HOST = Format(r"\*|\.?\w[\w.-]*|\[[0-9A-Fa-f:.]+\]", ("shop.example",), note="without a scheme, a port or a path")
+_SENDER = Format(r"[^\r\n]*@[^\r\n]*", ("Stoa <stoa@shop.example>",))
+_CURRENCY = Format(r"[A-Z]{3}", ("EUR",))
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One of them. `shown` is what the tables say of a default that depends on the machine. Numbers are not negative."""
+    """Declaration of one environment variable."""
 
     name: str
-    kind: Kind
+    type: VariableType
     default: Any
-    meaning: str
+    description: str
     projects: tuple[str, ...] = BOTH
-    shown: str | None = None
-    shape: Shape | None = None
+    default_description: str = ""  # of a default that depends on the machine or on another variable
+    format: Format | None = None
+    choices: tuple[str, ...] = ()
+    minimum: int = 0
+    maximum: int | None = None
+    former_name: str = ""  # refused with a message that says the name
 
     @property
-    def default_shown(self) -> str:
-        if self.shown is not None:
-            return self.shown
-        if self.kind is Kind.FLAG:
+    def documented_default(self) -> str:
+        if self.default_description:
+            return self.default_description
+        if self.type is VariableType.BOOLEAN:
             return f"`{str(self.default).lower()}`"
-        said = ",".join(self.default) if isinstance(self.default, list) else self.default
-        return "none" if said == "" else f"`{said}`"
+        text = ",".join(self.default) if isinstance(self.default, list) else str(self.default)
+        return f"`{text}`" if text else "empty"
+
+    @property
+    def bounds(self) -> str:
+        """The allowed values in words, for error messages and the documentation; "" for any value."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.type in (VariableType.INTEGER, VariableType.NUMBER):
+            return f"{self.minimum} or more" if self.maximum is None else f"{self.minimum} to {self.maximum}"
+        return self.format.description if self.format else ""
 
 
-_OF_BOTH = (
-    Variable("SECRET_KEY", Kind.SECRET, "", "signs sessions and letters, seals webhooks' secrets; at least 50 random characters in production, which asks for it", shown="made once in `var/secret.key`"),
-    Variable("STOA_SECRET_KEY_FALLBACKS", Kind.SECRETS, [], "what was `SECRET_KEY` before: what it signed or sealed is still read"),
-    Variable("STOA_JWT_KEY", Kind.SECRET, "", "signs access and refresh tokens; the same in both projects; another than `SECRET_KEY`; production asks for it", shown="made once in `var/jwt.key`"),
-    Variable("STOA_JWT_KEY_FALLBACKS", Kind.SECRETS, [], "what was `STOA_JWT_KEY` before: its tokens are good until they end"),
-    Variable("STOA_ALLOWED_HOSTS", Kind.LIST, [], "host names that are served; production asks for them, without `*`", shown="`localhost,127.0.0.1,[::1]`", shape=_HOST),
-    Variable("STOA_DEBUG", Kind.FLAG, False, "Django's pages of errors, with settings and code; refused in production"),
-    Variable("DJANGO_SETTINGS_MODULE", Kind.TEXT, "", "`PROJECT.config.settings.production` for a server that others reach, or `.dev`", shown="`PROJECT.config.settings.base`"),
-    Variable("STOA_HOME", Kind.TEXT, "", "where `var/` is, and a file `.env` with any of these names", shown="where it was started"),
-    Variable("DATABASE_URL", Kind.TEXT, "", "as in `postgres://user:password@host/stoa`; production asks for it", shown="SQLite in `var/`"),
-    Variable("REDIS_URL", Kind.TEXT, "", "a Redis or Valkey, for limits over all processes and for the workers; without it each process counts for itself", shape=_REDIS),
-    Variable("STOA_BROKER_URL", Kind.TEXT, "", "another broker for the workers than that, as in `amqp://user:password@rabbitmq/stoa`", shown="`REDIS_URL`", shape=_BROKER),
-    Variable("STOA_EMAIL_URL", Kind.TEXT, "", "the mail server, as in `smtp+tls://user:password@mail.example:587`; the shop's production asks for it", shown="letters are printed"),
-    Variable("STOA_EMAIL_FROM", Kind.TEXT, "Stoa <stoa@localhost>", "who letters are from; the shop's production asks for it", shape=_SENDER),
-    Variable("STOA_EMAIL_LINKS", Kind.TEXT, "http://localhost:3000", "the storefront, to whose pages the links in letters lead; the shop's production asks for it", shape=_PAGE),
-    Variable("STOA_EMAIL_LIMIT", Kind.NUMBER, 5, "letters an hour to one e-mail"),
-    Variable("STOA_LOGIN_LIMIT", Kind.NUMBER, 10, "sign-ins a minute, of one address and of one account"),
-    Variable("STOA_REQUEST_LIMIT", Kind.NUMBER, 600, "requests a minute: of the shop, for a user or an address; of the model server, for an address that looks at its pages"),
-    Variable("STOA_CURRENCY", Kind.TEXT, "EUR", "what prices are in unless their product says otherwise: ISO 4217", shape=_CURRENCY),
-    Variable("STOA_MAX_BODY_BYTES", Kind.NUMBER, 10 * 1024 * 1024, "of one request, but uploads and batches"),
-    Variable("STOA_KEPT_ANSWERS_PER_USER", Kind.BYTES, "256MiB", "of the answers that are kept a day for one user's `Idempotency-Key`s; past it the oldest go, and their keys are refused"),
-    Variable("STOA_TRUSTED_PROXIES", Kind.NUMBER, 0, "how many proxies before us append to `X-Forwarded-For`; with 0 such headers are not heard"),
-    Variable("STOA_CORS_ORIGINS", Kind.LIST, [], "origins whose pages may call us, as in `https://shop.example`", shape=_ORIGIN),
-    Variable("STOA_METRICS_DIR", Kind.TEXT, "", "where the processes of one machine count together", shown="`var/metrics`"),
-    Variable("STOA_METRICS_PUBLIC", Kind.FLAG, False, "whether anybody may read `/metrics`"),
-    Variable("STOA_LOG_FORMAT", Kind.TEXT, "json", "`json`, a line an event; or `console`"),
-    Variable("STOA_LOG_LEVEL", Kind.TEXT, "INFO", "`DEBUG`, `INFO`, `WARNING` or `ERROR`"),
-    Variable("STOA_S3_ENDPOINT", Kind.TEXT, "", "the S3 server", shown="Amazon's", shape=_PAGE),
-    Variable("STOA_S3_REGION", Kind.TEXT, "", "its region", shown="as boto3 finds it"),
-    Variable("STOA_S3_ACCESS_KEY", Kind.SECRET, "", "who we are there", shown="as boto3 finds it, such as the machine's role"),
-    Variable("STOA_S3_SECRET_KEY", Kind.SECRET, "", "the same", shown="as boto3 finds it"),
-    Variable("OTEL_EXPORTER_OTLP_ENDPOINT", Kind.TEXT, "", "a collector of OpenTelemetry that traces are sent to", shown="traces are not sent", shape=_COLLECTOR),
-    Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", Kind.TEXT, "", "the same, for traces alone", shape=_COLLECTOR),
-    Variable("OTEL_EXPORTER_OTLP_PROTOCOL", Kind.TEXT, "", "how it is spoken to: `http/protobuf` alone"),
-    Variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", Kind.TEXT, "", "the same, for traces alone"),
-    Variable("OTEL_SERVICE_NAME", Kind.TEXT, "", "what the project is called in traces", shown="`stoa-` and the project"),
-    Variable("OTEL_SDK_DISABLED", Kind.FLAG, False, "nothing is traced"),
-    Variable("TMPDIR", Kind.TEXT, "", "where uploads wait until they are whole", shown="`/tmp`"),
+_SHARED = (
+    Variable("SECRET_KEY", VariableType.SECRET, "", "Signs sessions and e-mail links and encrypts webhook secrets. Required in production: at least 50 random characters.", default_description="generated once in `var/secret.key`"),
+    Variable("STOA_SECRET_KEY_FALLBACKS", VariableType.SECRET_LIST, [], "Former values of `SECRET_KEY`. What they signed or encrypted can still be read."),
+    Variable("STOA_JWT_KEY", VariableType.SECRET, "", "Signs access and refresh tokens. Set the same key for both projects, and a different one from `SECRET_KEY`. Required in production.", default_description="generated once in `var/jwt.key`"),
+    Variable("STOA_JWT_KEY_FALLBACKS", VariableType.SECRET_LIST, [], "Former values of `STOA_JWT_KEY`. Their tokens stay valid until they expire."),
+    Variable("STOA_ALLOWED_HOSTS", VariableType.LIST, [], "Host names that the server answers to. Required in production, without `*`.", default_description="`localhost,127.0.0.1,[::1]`", format=_HOST),
+    Variable("STOA_DEBUG", VariableType.BOOLEAN, False, "Show Django's error pages, which contain settings and code. Refused in production."),
+    Variable("DJANGO_SETTINGS_MODULE", VariableType.STRING, "", "Settings module: `PROJECT.config.settings.production` for a server that others can reach, or `PROJECT.config.settings.dev`.", default_description="`PROJECT.config.settings.base`"),
+    Variable("STOA_HOME", VariableType.STRING, "", "Folder that holds `var/` and optionally a file `.env` with any of these variables.", default_description="the working directory"),
+    Variable("DATABASE_URL", VariableType.STRING, "", "URL of the database, as in `postgres://user:password@host/stoa`. Required in production.", default_description="SQLite in `var/`"),
+    Variable("REDIS_URL", VariableType.STRING, "", "URL of a Redis or Valkey server for the task queue and for rate limits of all processes together. Without it each process counts for itself.", format=_REDIS),
+    Variable("STOA_BROKER_URL", VariableType.STRING, "", "URL of another message broker for the workers, as in `amqp://user:password@rabbitmq/stoa`.", default_description="`REDIS_URL`", format=_BROKER),
+    Variable("STOA_EMAIL_URL", VariableType.STRING, "", "URL of the mail server, as in `smtp+tls://user:password@mail.example:587`. Required in the shop's production.", default_description="e-mails are printed"),
+    Variable("STOA_EMAIL_FROM", VariableType.STRING, "Stoa <stoa@localhost>", "Sender of e-mails. Required in the shop's production.", format=_SENDER),
+    Variable("STOA_STOREFRONT_URL", VariableType.STRING, "http://localhost:3000", "URL of the storefront, to whose pages the links in e-mails lead. Required in the shop's production.", format=_URL, former_name="STOA_EMAIL_LINKS"),
+    Variable("STOA_EMAILS_PER_HOUR", VariableType.INTEGER, 5, "E-mails per hour to one address.", former_name="STOA_EMAIL_LIMIT"),
+    Variable("STOA_LOGINS_PER_MINUTE", VariableType.INTEGER, 10, "Sign-in attempts per minute, from one IP address and for one account.", former_name="STOA_LOGIN_LIMIT"),
+    Variable("STOA_REQUESTS_PER_MINUTE", VariableType.INTEGER, 600, "Requests per minute. In the shop, per user, or per IP address without a user; in the model server, per IP address that reads its pages.", former_name="STOA_REQUEST_LIMIT"),
+    Variable("STOA_CURRENCY", VariableType.STRING, "EUR", "ISO 4217 currency of prices whose product names none.", format=_CURRENCY),
+    Variable("STOA_MAX_BODY_BYTES", VariableType.BYTES, "10MiB", "Size of one request body, except uploads and batches."),
+    Variable("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER", VariableType.BYTES, "256MiB", "Size of the responses stored for one day for one user's `Idempotency-Key`s. Above it the oldest are deleted, and their keys are refused.", former_name="STOA_KEPT_ANSWERS_PER_USER"),
+    Variable("STOA_TRUSTED_PROXY_COUNT", VariableType.INTEGER, 0, "Number of proxies in front of the server that append to `X-Forwarded-For`. With 0 such headers are ignored.", former_name="STOA_TRUSTED_PROXIES"),
+    Variable("STOA_CORS_ORIGINS", VariableType.LIST, [], "Origins whose pages may call the API.", format=_ORIGIN),
+    Variable("STOA_METRICS_DIR", VariableType.STRING, "", "Folder in which the processes of one machine share their metrics.", default_description="`var/metrics`"),
+    Variable("STOA_METRICS_PUBLIC", VariableType.BOOLEAN, False, "Allow anybody to read `/metrics`."),
+    Variable("STOA_LOG_FORMAT", VariableType.STRING, "json", "Format of log lines: JSON, or readable text for a console.", choices=("json", "console")),
+    Variable("STOA_LOG_LEVEL", VariableType.STRING, "INFO", "Lowest level that is logged.", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
+    Variable("STOA_S3_ENDPOINT", VariableType.STRING, "", "URL of the S3 server.", default_description="Amazon S3", format=_URL),
+    Variable("STOA_S3_REGION", VariableType.STRING, "", "Region of the bucket.", default_description="boto3's default"),
+    Variable("STOA_S3_ACCESS_KEY", VariableType.SECRET, "", "Access key id for S3.", default_description="boto3's default, such as the machine's role"),
+    Variable("STOA_S3_SECRET_KEY", VariableType.SECRET, "", "Secret access key for S3.", default_description="boto3's default"),
+    Variable("OTEL_EXPORTER_OTLP_ENDPOINT", VariableType.STRING, "", "URL of an OpenTelemetry collector that receives traces.", default_description="traces are not sent", format=_COLLECTOR),
+    Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", VariableType.STRING, "", "URL of a collector for traces only.", default_description="`OTEL_EXPORTER_OTLP_ENDPOINT`", format=_COLLECTOR),
+    Variable("OTEL_EXPORTER_OTLP_PROTOCOL", VariableType.STRING, "", "Protocol of the collector. Only `http/protobuf` is supported.", default_description="`http/protobuf`"),
+    Variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", VariableType.STRING, "", "Protocol of the collector for traces only.", default_description="`OTEL_EXPORTER_OTLP_PROTOCOL`"),
+    Variable("OTEL_SERVICE_NAME", VariableType.STRING, "", "Name of the service in traces.", default_description="`stoa-` and the project"),
+    Variable("OTEL_SDK_DISABLED", VariableType.BOOLEAN, False, "Disable tracing."),
+    Variable("TMPDIR", VariableType.STRING, "", "Folder for uploads until they are complete.", default_description="`/tmp`"),
 )  # fmt: skip
 
-_OF_COMMERCE = (
-    Variable("STOA_TAX_RATE", Kind.NUMBER, 0, "the tax on what is taxable in an order, in hundredths of a percent: `1900` is 19 %"),
-    Variable("STOA_DELIVERY_FEE", Kind.NUMBER, 0, "what delivery costs, once an order, in minor units of the order's currency"),
-    Variable("STOA_ANALYTICS_TIME_ZONE", Kind.TEXT, "UTC", "in which zone the days of the figures begin, named by a place as in `Europe/Dublin`; a change makes them anew"),
-    Variable("STOA_CONTENT_WRITE_LIMIT", Kind.NUMBER, 5, "reviews, questions, reports and appeals a minute for a user, and invitations"),
-    Variable("STOA_UPLOAD_LIMIT", Kind.NUMBER, 10, "uploads a minute a user"),
-    Variable("STOA_DELETE_LIMIT", Kind.NUMBER, 10, "deletions of attachments a minute a user"),
-    Variable("STOA_MODERATION_AUTO_HIDE_AFTER", Kind.NUMBER, 5, "trusted reporters after whom something is hidden on its own; 0: never"),
-    Variable("STOA_MODERATION_UNDO_MINUTES", Kind.NUMBER, 10, "how long a decision can be undone, and nobody is told of it"),
-    Variable("STOA_MODERATION_APPEAL_DAYS", Kind.NUMBER, 14, "how long an author may appeal"),
-    Variable("STOA_STORAGE", Kind.TEXT, "files", "where attachments lie: `files` of this machine, or `s3`"),
-    Variable("STOA_MEDIA_ROOT", Kind.TEXT, "", "the folder of `files`; all shops and workers must see the same", shown="`var/media`"),
-    Variable("STOA_S3_BUCKET", Kind.TEXT, "", "the bucket of `s3`"),
-    Variable("STOA_S3_PUBLIC_URL", Kind.TEXT, "", "where anybody reads the bucket, such as a CDN; without it, by addresses signed for five minutes", shape=_PAGE),
-    Variable("STOA_CLAMD", Kind.TEXT, "", "`tcp://host:3310` or `unix:///path` of a ClamAV daemon; set, nothing is taken that it has not seen", shape=_SCANNER),
-    Variable("STOA_DESCRIPTIONS_BASE_URL", Kind.TEXT, "http://127.0.0.1:8001/v1", "any OpenAI-compatible server", shape=_PAGE),
-    Variable("STOA_DESCRIPTIONS_API_KEY", Kind.SECRET, "", "the key for it"),
-    Variable("STOA_DESCRIPTIONS_MODEL", Kind.TEXT, "stoa-describer", "the model there"),
-    Variable("STOA_DESCRIPTIONS_A_DAY", Kind.NUMBER, 500, "how many descriptions a shop may ask for in a day of UTC; 0: any number"),
-    Variable("STOA_DESCRIPTIONS_WEBHOOK_SECRET", Kind.SECRET, "", "the `whsec_` secret, of at least 24 bytes, with which the model server signs its word that a batch has ended; without it, it is asked every few seconds"),
+_COMMERCE = (
+    Variable("STOA_TAX_RATE_BASIS_POINTS", VariableType.INTEGER, 0, "Tax on the taxable products of an order, in hundredths of a percent: `1900` is 19 %.", former_name="STOA_TAX_RATE"),
+    Variable("STOA_DELIVERY_FEE_MINOR_UNITS", VariableType.INTEGER, 0, "Delivery fee of an order, in minor units of its currency: `490` is 4.90 EUR.", former_name="STOA_DELIVERY_FEE"),
+    Variable("STOA_ANALYTICS_TIME_ZONE", VariableType.STRING, "UTC", "Time zone in which the days of analytics begin, as in `Europe/Dublin`. A change rebuilds analytics."),
+    Variable("STOA_CONTENT_WRITES_PER_MINUTE", VariableType.INTEGER, 5, "Reviews, questions, reports, appeals and invitations per minute and user.", former_name="STOA_CONTENT_WRITE_LIMIT"),
+    Variable("STOA_UPLOADS_PER_MINUTE", VariableType.INTEGER, 10, "Uploads of attachments per minute and user.", former_name="STOA_UPLOAD_LIMIT"),
+    Variable("STOA_DELETIONS_PER_MINUTE", VariableType.INTEGER, 10, "Deletions of attachments per minute and user.", former_name="STOA_DELETE_LIMIT"),
+    Variable("STOA_MODERATION_AUTO_HIDE_AFTER", VariableType.INTEGER, 5, "Number of trusted reporters after which content is hidden automatically. 0: never."),
+    Variable("STOA_MODERATION_UNDO_MINUTES", VariableType.INTEGER, 10, "Minutes in which a decision can be undone and before which nobody is notified of it.", maximum=365 * 24 * 60),
+    Variable("STOA_MODERATION_APPEAL_DAYS", VariableType.INTEGER, 14, "Days in which an author may appeal.", maximum=MAX_DAYS),
+    Variable("STOA_STORAGE", VariableType.STRING, "files", "Storage of attachments: a folder, or an S3 bucket.", choices=("files", "s3")),
+    Variable("STOA_MEDIA_ROOT", VariableType.STRING, "", "Folder of attachments with `STOA_STORAGE=files`. All servers and workers must share it.", default_description="`var/media`"),
+    Variable("STOA_S3_BUCKET", VariableType.STRING, "", "Bucket of attachments with `STOA_STORAGE=s3`."),
+    Variable("STOA_S3_PUBLIC_URL", VariableType.STRING, "", "Public URL of the bucket, such as a CDN. Without it attachments have signed URLs that are valid for five minutes.", format=_URL),
+    Variable("STOA_CLAMD", VariableType.STRING, "", "Address of a ClamAV daemon. If set, it scans every upload before it is accepted.", format=_SCANNER),
+    Variable("STOA_DESCRIPTIONS_BASE_URL", VariableType.STRING, "http://127.0.0.1:8001/v1", "Base URL of an OpenAI-compatible server that writes product descriptions.", format=_URL),
+    Variable("STOA_DESCRIPTIONS_API_KEY", VariableType.SECRET, "", "API key for that server."),
+    Variable("STOA_DESCRIPTIONS_MODEL", VariableType.STRING, "stoa-describer", "Model on that server."),
+    Variable("STOA_DESCRIPTIONS_PER_DAY", VariableType.INTEGER, 500, "Descriptions per shop and UTC day. 0: no limit.", former_name="STOA_DESCRIPTIONS_A_DAY"),
+    Variable("STOA_DESCRIPTIONS_WEBHOOK_SECRET", VariableType.SECRET, "", "Secret, `whsec_` and base64 of at least 24 bytes, with which the model server signs webhooks about completed batches. Without it the shop polls every few seconds."),
 )  # fmt: skip
 
-_OF_INFERENCE = (
-    Variable("STOA_MODELS_DIR", Kind.LIST, [], "model folders; downloads go into the first", shown="`var/models`"),
-    Variable("STOA_LOAD", Kind.LIST, ["stoa-describer", "stoa-encoder"], "models that are wanted the first time; later only what operators said counts"),
-    Variable("STOA_REMOTE_MODELS", Kind.SECRET, "", "a JSON array of models of other servers, with their keys"),
-    Variable("STOA_MEMORY_BUDGET", Kind.BYTES, "", "what weights and caches of all loaded models may take", shown="no limit"),
-    Variable("STOA_MAX_LOADED", Kind.NUMBER, 0, "so many models at once; 0: no limit"),
-    Variable("STOA_EVICT", Kind.FLAG, False, "who needs room gets that of the idle model that was used longest ago; else the load is 503"),
-    Variable("STOA_AUTOLOAD", Kind.FLAG, False, "a request for a model that is not loaded loads it"),
-    Variable("STOA_IDLE_UNLOAD", Kind.DECIMAL, 0.0, "seconds after which a model that nobody uses is ended, and a request brings a wanted one back; 0: never"),
-    Variable("STOA_START_HOST", Kind.FLAG, True, "servers and workers start a model host where none runs; `false` where it runs apart, as in containers"),
-    Variable("STOA_RUN_DIR", Kind.TEXT, "", "where the model host's sockets are; web processes and workers of one machine share it", shown="`var/run`"),
-    Variable("STOA_COMPILED_DIR", Kind.TEXT, "", "the model host's compiled kernels, private to its user", shown="`var/compiled`"),
-    Variable("STOA_KEY_REQUEST_LIMIT", Kind.NUMBER, 600, "requests a minute of a key; the admin sets this and the next two for one key on its page"),
-    Variable("STOA_KEY_TOKEN_LIMIT", Kind.NUMBER, 200_000, "tokens a minute of a key"),
-    Variable("STOA_KEY_CONCURRENCY_LIMIT", Kind.NUMBER, 16, "requests at once of a key"),
-    Variable("STOA_USER_REQUEST_LIMIT", Kind.NUMBER, 1200, "requests a minute of all keys and sessions of a user"),
-    Variable("STOA_USER_TOKEN_LIMIT", Kind.NUMBER, 400_000, "tokens a minute of all keys and sessions of a user"),
-    Variable("STOA_USER_CONCURRENCY_LIMIT", Kind.NUMBER, 32, "requests at once of all keys and sessions of a user"),
-    Variable("STOA_KEY_MONTHLY_TOKEN_LIMIT", Kind.NUMBER, 0, "tokens a month of a key and of the batches made with it, unless its page in the admin says otherwise; 0: any number"),
-    Variable("STOA_USER_MONTHLY_TOKEN_LIMIT", Kind.NUMBER, 0, "tokens a month of all that speaks for a user, batches included, unless their page in the admin says otherwise; 0: any number"),
-    Variable("STOA_ADDRESS_REQUEST_LIMIT", Kind.NUMBER, 60, "requests a minute of an address without a key"),
-    Variable("STOA_TRACE_SPANS", Kind.NUMBER, 200_000, "at most so many spans are kept for `GET /traces`, each for a day"),
-    Variable("STOA_SOCKETS", Kind.NUMBER, 2000, "WebSockets open at once in one process"),
-    Variable("STOA_SOCKETS_PER_USER", Kind.NUMBER, 20, "the same, of one user"),
-    Variable("STOA_FILES_DIR", Kind.TEXT, "", "where files of batches lie; web servers and workers on several machines share it, or use S3", shown="`var/files`"),
-    Variable("STOA_FILES_BUCKET", Kind.TEXT, "", "an S3 bucket instead, that nobody else reads"),
-    Variable("STOA_MAX_FILE_BYTES", Kind.BYTES, "200MiB", "of one file"),
-    Variable("STOA_FILES_PER_USER", Kind.BYTES, "10GiB", "of all files of one user, what batches have written included"),
-    Variable("STOA_BATCH_REQUESTS", Kind.NUMBER, 50_000, "requests of one batch"),
-    Variable("STOA_MAX_BATCH_BYTES", Kind.BYTES, "128MiB", "of the body of one batch"),
-    Variable("STOA_BATCHES_PER_USER", Kind.BYTES, "10GiB", "of the requests and results of all batches of one user, with about 512 bytes a request beside them; past it nothing is accepted, and what is not done fails"),
-    Variable("STOA_BATCH_QUEUED_TOKENS", Kind.NUMBER, 500_000_000, "tokens that the open batches of one user may take together, prompts estimated; past it a batch is refused"),
-    Variable("STOA_BATCH_KEEP_DAYS", Kind.DECIMAL, 7.0, "days after which a batch, its results and its files go"),
-    Variable("STOA_WEBHOOK_ALLOW", Kind.LIST, [], "receivers of webhooks that may be anywhere, as `host:port`, exactly as they stand in the address; all others are public, on port 80 or 443"),
-    Variable("HF_ENDPOINT", Kind.TEXT, "https://huggingface.co", "the hub that models are downloaded from"),
-    Variable("HF_TOKEN", Kind.SECRET, "", "who we are there; it is not sent on to where the hub redirects"),
-    Variable("NO_COLOR", Kind.TEXT, "", "set to anything: the command line prints no colours"),
+_INFERENCE = (
+    Variable("STOA_MODELS_DIR", VariableType.LIST, [], "Folders of models. Downloads go into the first.", default_description="`var/models`"),
+    Variable("STOA_LOAD", VariableType.LIST, ["stoa-describer", "stoa-encoder"], "Models that are loaded on the first start. Later starts load what operators last chose."),
+    Variable("STOA_REMOTE_MODELS", VariableType.SECRET, "", "JSON array of models of other servers, with their API keys."),
+    Variable("STOA_MEMORY_BUDGET", VariableType.BYTES, "", "Memory for the weights and caches of all loaded models.", default_description="no limit"),
+    Variable("STOA_MAX_LOADED_MODELS", VariableType.INTEGER, 0, "Number of models loaded at once. 0: no limit.", former_name="STOA_MAX_LOADED"),
+    Variable("STOA_EVICT", VariableType.BOOLEAN, False, "If a load needs memory, unload the least recently used idle model. Otherwise such a load is refused with 503."),
+    Variable("STOA_AUTOLOAD", VariableType.BOOLEAN, False, "Load a model when a request names it."),
+    Variable("STOA_IDLE_UNLOAD_SECONDS", VariableType.NUMBER, 0.0, "Seconds without a request after which a model is unloaded until the next one. 0: never.", former_name="STOA_IDLE_UNLOAD"),
+    Variable("STOA_START_HOST", VariableType.BOOLEAN, True, "Servers and workers start a model host if none runs. Set `false` if it runs apart, as in containers."),
+    Variable("STOA_RUN_DIR", VariableType.STRING, "", "Folder of the model host's sockets, which web processes and workers of one machine share.", default_description="`var/run`"),
+    Variable("STOA_COMPILED_DIR", VariableType.STRING, "", "Folder of the model host's compiled kernels, private to its user.", default_description="`var/compiled`"),
+    Variable("STOA_KEY_REQUESTS_PER_MINUTE", VariableType.INTEGER, 600, "Requests per minute and API key. The admin sets this and the next two for a single key.", former_name="STOA_KEY_REQUEST_LIMIT"),
+    Variable("STOA_KEY_TOKENS_PER_MINUTE", VariableType.INTEGER, 200_000, "Tokens per minute and API key.", former_name="STOA_KEY_TOKEN_LIMIT"),
+    Variable("STOA_KEY_CONCURRENCY_LIMIT", VariableType.INTEGER, 16, "Concurrent requests per API key."),
+    Variable("STOA_USER_REQUESTS_PER_MINUTE", VariableType.INTEGER, 1200, "Requests per minute of all API keys and sessions of a user.", former_name="STOA_USER_REQUEST_LIMIT"),
+    Variable("STOA_USER_TOKENS_PER_MINUTE", VariableType.INTEGER, 400_000, "Tokens per minute of all API keys and sessions of a user.", former_name="STOA_USER_TOKEN_LIMIT"),
+    Variable("STOA_USER_CONCURRENCY_LIMIT", VariableType.INTEGER, 32, "Concurrent requests of all API keys and sessions of a user."),
+    Variable("STOA_KEY_MONTHLY_TOKEN_LIMIT", VariableType.INTEGER, 0, "Tokens per month of an API key, its batches included, unless the admin sets another limit for the key. 0: no limit."),
+    Variable("STOA_USER_MONTHLY_TOKEN_LIMIT", VariableType.INTEGER, 0, "Tokens per month of all credentials of a user, batches included, unless the admin sets another limit for the user. 0: no limit."),
+    Variable("STOA_ADDRESS_REQUESTS_PER_MINUTE", VariableType.INTEGER, 60, "Requests per minute of an IP address without a credential.", former_name="STOA_ADDRESS_REQUEST_LIMIT"),
+    Variable("STOA_MAX_TRACE_SPANS", VariableType.INTEGER, 200_000, "Spans stored for `GET /traces`, each for one day.", former_name="STOA_TRACE_SPANS"),
+    Variable("STOA_MAX_WEBSOCKETS", VariableType.INTEGER, 2000, "Open WebSockets per process.", former_name="STOA_SOCKETS"),
+    Variable("STOA_MAX_WEBSOCKETS_PER_USER", VariableType.INTEGER, 20, "Open WebSockets per process and user.", former_name="STOA_SOCKETS_PER_USER"),
+    Variable("STOA_FILES_DIR", VariableType.STRING, "", "Folder of batch files. Web servers and workers on several machines share it or use S3.", default_description="`var/files`"),
+    Variable("STOA_FILES_BUCKET", VariableType.STRING, "", "S3 bucket for batch files instead of the folder. It must be private."),
+    Variable("STOA_MAX_FILE_BYTES", VariableType.BYTES, "200MiB", "Size of one uploaded file."),
+    Variable("STOA_MAX_FILE_BYTES_PER_USER", VariableType.BYTES, "10GiB", "Size of all files of a user, batch output included.", former_name="STOA_FILES_PER_USER"),
+    Variable("STOA_MAX_BATCH_REQUESTS", VariableType.INTEGER, 50_000, "Requests in one batch.", former_name="STOA_BATCH_REQUESTS"),
+    Variable("STOA_MAX_BATCH_BYTES", VariableType.BYTES, "128MiB", "Size of the request body that creates a batch."),
+    Variable("STOA_MAX_BATCH_BYTES_PER_USER", VariableType.BYTES, "10GiB", "Size of the requests and results of all batches of a user, with about 512 bytes of overhead a request. Above it new batches are refused, and requests that have not completed fail.", former_name="STOA_BATCHES_PER_USER"),
+    Variable("STOA_MAX_QUEUED_BATCH_TOKENS_PER_USER", VariableType.INTEGER, 500_000_000, "Tokens of all open batches of a user, with prompts estimated. Above it new batches are refused.", former_name="STOA_BATCH_QUEUED_TOKENS"),
+    Variable("STOA_BATCH_RETENTION_DAYS", VariableType.NUMBER, 7.0, "Days after which a batch, its results and its files are deleted.", maximum=MAX_DAYS, former_name="STOA_BATCH_KEEP_DAYS"),
+    Variable("STOA_WEBHOOK_ALLOW", VariableType.LIST, [], "Webhook receivers on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
+    Variable("HF_ENDPOINT", VariableType.STRING, "https://huggingface.co", "URL of the hub from which models are downloaded."),
+    Variable("HF_TOKEN", VariableType.SECRET, "", "Access token for the hub. It is not sent on to hosts to which the hub redirects."),
+    Variable("NO_COLOR", VariableType.STRING, "", "If set to anything, the command line prints no colours."),
 )  # fmt: skip
 
 VARIABLES: Final = (
-    *_OF_BOTH,
-    *(replace(variable, projects=COMMERCE) for variable in _OF_COMMERCE),
-    *(replace(variable, projects=INFERENCE) for variable in _OF_INFERENCE),
+    *_SHARED,
+    *(replace(variable, projects=COMMERCE) for variable in _COMMERCE),
+    *(replace(variable, projects=INFERENCE) for variable in _INFERENCE),
 )
-
-
-def table(project: str) -> str:
-    """The variables that this project reads, as Markdown."""
-    rows = [
-        f"| `{variable.name}` | {variable.kind.value} | {variable.default_shown} | {variable.meaning} |"
-        for variable in VARIABLES
-        if project in variable.projects
-    ]
-    return "\n".join(["| variable | type | default | meaning |", "|---|---|---|---|", *rows])

@@ -1,12 +1,13 @@
 """Where OpenTelemetry's variables say that traces go."""
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
+
+from shared.environment import Environment
 
 SPOKEN = "http/protobuf"
 
 
-def collector(env: environ.Env) -> str:
+def collector(env: Environment) -> str:
     """The address of a collector, or "". ImproperlyConfigured where it is to be spoken to in another way than ours."""
     address = _of_traces(env, "ENDPOINT")
     protocol = _of_traces(env, "PROTOCOL") or SPOKEN
@@ -15,6 +16,6 @@ def collector(env: environ.Env) -> str:
     return address
 
 
-def _of_traces(env: environ.Env, name: str) -> str:
+def _of_traces(env: Environment, name: str) -> str:
     """What is said of traces, else of everything."""
     return str(env.str(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or env.str(f"OTEL_EXPORTER_OTLP_{name}"))

@@ -5,6 +5,7 @@ shop's, or on SQLite in a file of their own.
 """
 
 import json
+import os
 import statistics
 import sys
 import time
@@ -12,17 +13,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import django
-import environ
 import oscar
 from django.conf import settings
 from oscar.defaults import *  # noqa: F403 - oscar's own settings, as its manual has them
+
+from shared.environment import database
 
 PLACE = "oscar"
 
 
 def settle() -> str:
     """Configures Django for oscar. Answers how the shop's tables are reached from its own."""
-    shop: dict[str, Any] = dict(environ.Env().db("DATABASE_URL"))
+    shop: dict[str, Any] = database(os.environ["DATABASE_URL"])
     is_sqlite = shop["ENGINE"].endswith("sqlite3")
     its_own = {"NAME": f"{shop['NAME']}.{PLACE}"} if is_sqlite else {}
     if not is_sqlite:

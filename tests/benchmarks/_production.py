@@ -101,13 +101,13 @@ class Production:
             "REDIS_URL": f"redis://{broker}:6379/0",
             "STOA_START_HOST": "false",
             "STOA_RUN_DIR": str(self.run_dir),
-            "STOA_TRUSTED_PROXIES": "1",
+            "STOA_TRUSTED_PROXY_COUNT": "1",
             "STOA_FILES_DIR": str(self.disk / "files"),
-            "STOA_KEY_REQUEST_LIMIT": "1000000",
-            "STOA_KEY_TOKEN_LIMIT": "1000000000",
+            "STOA_KEY_REQUESTS_PER_MINUTE": "1000000",
+            "STOA_KEY_TOKENS_PER_MINUTE": "1000000000",
             "STOA_KEY_CONCURRENCY_LIMIT": "1000",
-            "STOA_USER_REQUEST_LIMIT": "1000000",
-            "STOA_USER_TOKEN_LIMIT": "1000000000",
+            "STOA_USER_REQUESTS_PER_MINUTE": "1000000",
+            "STOA_USER_TOKENS_PER_MINUTE": "1000000000",
             "STOA_USER_CONCURRENCY_LIMIT": "1000",
         }
 

@@ -48,8 +48,8 @@ class WholeProduction(Production):
             "DJANGO_SETTINGS_MODULE": "commerce.config.settings.production",
             "STOA_EMAIL_URL": "smtp://127.0.0.1:9",  # nobody listens there: letters wait
             "STOA_EMAIL_FROM": "shop@shop.example",
-            "STOA_EMAIL_LINKS": "https://shop.example",
-            "STOA_REQUEST_LIMIT": "100000",
+            "STOA_STOREFRONT_URL": "https://shop.example",
+            "STOA_REQUESTS_PER_MINUTE": "100000",
             "STOA_MEDIA_ROOT": str(self.disk / "media"),
         }
 

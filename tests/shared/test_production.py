@@ -19,7 +19,7 @@ SOUND = {
     "STOA_ALLOWED_HOSTS": "shop.example,www.shop.example",
     "STOA_EMAIL_URL": "smtp+tls://stoa:unused@127.0.0.1:9",
     "STOA_EMAIL_FROM": "Stoa <stoa@shop.example>",
-    "STOA_EMAIL_LINKS": "https://shop.example",
+    "STOA_STOREFRONT_URL": "https://shop.example",
 }
 
 
@@ -70,7 +70,7 @@ def test_x1_an_unsound_environment_does_not_start_and_says_which_setting(
         assert value not in checked.stdout + checked.stderr
 
 
-@pytest.mark.parametrize("name", ["STOA_EMAIL_URL", "STOA_EMAIL_FROM", "STOA_EMAIL_LINKS"])
+@pytest.mark.parametrize("name", ["STOA_EMAIL_URL", "STOA_EMAIL_FROM", "STOA_STOREFRONT_URL"])
 @pytest.mark.parametrize("value", [None, ""])
 def test_x1_a_shop_whose_letters_would_lead_nowhere_does_not_start(
     tmp_path: Path, name: str, value: str | None

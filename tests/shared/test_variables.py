@@ -1,4 +1,4 @@
-"""The environment: one list of its names, from which the settings read and the tables are made."""
+"""The environment: declared variables, their documentation and their values."""
 
 import ast
 import re
@@ -10,18 +10,20 @@ from django.conf import settings as configured
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 
-from shared.environment import KNOWN_STOA_NAMES, byte_count, env, mail_server, refuse_unknown_names
+from shared.environment import KNOWN_STOA_NAMES, database, env, load_env_file, mail_server, refuse_unknown_names
 from shared.serving.management.commands import settings as settings_command
-from shared.variables import VARIABLES, table
+from shared.serving.management.commands.settings import PAGE, settings_page
+from shared.variables import VARIABLES
 
 pytestmark = pytest.mark.no_database
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = [file for folder in ("shared", "commerce", "inference") for file in (REPOSITORY / folder).rglob("*.py")]
-OF_LIBRARIES = {"DJANGO_SETTINGS_MODULE", "TMPDIR", "HF_ENDPOINT", "HF_TOKEN", "NO_COLOR"}
+READ_BY_LIBRARIES = {"DJANGO_SETTINGS_MODULE", "TMPDIR", "HF_ENDPOINT", "HF_TOKEN", "NO_COLOR"}
 
 
-def calls_of_env() -> list[ast.Call]:
+def env_calls() -> list[ast.Call]:
+    """Return the calls of methods of `env` in the settings."""
     return [
         node
         for file in SOURCES
@@ -33,34 +35,27 @@ def calls_of_env() -> list[ast.Call]:
     ]
 
 
-def test_the_readme_of_each_project_has_the_table_of_the_code() -> None:
-    page = (REPOSITORY / configured.PROJECT / "README.md").read_text()
-    begin, end = settings_command.BEGIN, settings_command.END
-    assert page.partition(begin)[2].partition(end)[0].strip() == table(configured.PROJECT)
+def test_the_settings_page_is_the_generated_one() -> None:
+    assert PAGE.read_text() == settings_page(), "run `python manage_commerce.py settings --write`"
 
 
-def test_the_command_prints_the_table() -> None:
+def test_the_command_prints_the_variables_of_its_project() -> None:
     printed = StringIO()
     call_command("settings", stdout=printed)
-    assert printed.getvalue().strip() == table(configured.PROJECT)
+    names = re.findall(r"^\| `(\w+)`", printed.getvalue(), flags=re.MULTILINE)
+    assert names == [variable.name for variable in VARIABLES if configured.PROJECT in variable.projects]
 
 
-def test_the_command_writes_the_table_between_its_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / configured.PROJECT / "README.md"
-    page.parent.mkdir()
-    page.write_text(f"before\n{settings_command.BEGIN}old\n{settings_command.END}after\n")
-    monkeypatch.setattr(settings_command, "REPOSITORY", tmp_path)
-
+def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings_command, "PAGE", tmp_path / "settings.md")
     call_command("settings", "--write")
-
-    marks = settings_command.BEGIN, settings_command.END
-    assert page.read_text() == f"before\n{marks[0]}\n{table(configured.PROJECT)}\n\n{marks[1]}after\n"
+    assert (tmp_path / "settings.md").read_text() == settings_page()
 
 
-def test_every_variable_is_declared_once_and_says_what_it_is() -> None:
+def test_every_variable_is_declared_once_and_has_a_description() -> None:
     names = [variable.name for variable in VARIABLES]
     assert len(names) == len(set(names))
-    assert [variable.name for variable in VARIABLES if not variable.meaning or "|" in variable.meaning] == []
+    assert [variable.name for variable in VARIABLES if not variable.description or "|" in variable.description] == []
 
 
 def test_every_declared_variable_is_read_somewhere() -> None:
@@ -68,67 +63,90 @@ def test_every_declared_variable_is_read_somewhere() -> None:
     unread = {
         variable.name for variable in VARIABLES if not any(re.search(rf'"{variable.name}"', text) for text in others)
     }
-    assert {name for name in unread - OF_LIBRARIES if not name.startswith("OTEL_")} == set()
+    assert {name for name in unread - READ_BY_LIBRARIES if not name.startswith("OTEL_")} == set()
 
 
-def test_no_default_stands_beside_the_declared_ones() -> None:
-    assert len(calls_of_env()) > 50
-    assert [ast.unparse(call) for call in calls_of_env() if len(call.args) > 1 or call.keywords] == []
+def test_settings_read_variables_without_other_defaults() -> None:
+    assert len(env_calls()) > 50
+    assert [ast.unparse(call) for call in env_calls() if len(call.args) > 1 or call.keywords] == []
 
 
-def test_a_name_that_is_not_declared_cannot_be_read() -> None:
+def test_an_undeclared_name_cannot_be_read() -> None:
     with pytest.raises(LookupError, match=r"variables\.py"):
         env.str("STOA_SOMETHING_NEW")
 
 
-def test_a_misspelt_name_is_refused_with_the_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STOA_ALOWED_HOSTS", "shop.example")
-    with pytest.raises(ImproperlyConfigured, match=r"Unknown settings STOA_ALOWED_HOSTS: .* STOA_ALLOWED_HOSTS"):
+def test_a_variable_cannot_be_read_as_another_type() -> None:
+    with pytest.raises(LookupError, match="STOA_DEBUG"):
+        env.int("STOA_DEBUG")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("STOA_ALOWED_HOSTS", "STOA_ALOWED_HOSTS is not a known setting: did you mean STOA_ALLOWED_HOSTS?"),
+        ("STOA_SOCKET", "STOA_SOCKET is not a known setting: did you mean STOA_MAX_WEBSOCKETS?"),
+        ("STOA_XYZ", "STOA_XYZ is not a known setting: docs/operator/settings.md lists the known ones."),
+        ("STOA_MAX_WEBSOCKETS", "STOA_MAX_WEBSOCKETS has been renamed: set STOA_MAX_WEBSOCKETS instead."),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_one_that_was_meant(
+    monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    monkeypatch.setenv(name, "shop.example")
+    with pytest.raises(ImproperlyConfigured, match=f"^{re.escape(message)}$"):
         refuse_unknown_names()
-    assert "STOA_ALLOWED_HOSTS" in KNOWN_STOA_NAMES
+
+
+def test_a_former_name_is_not_the_name_of_another_variable() -> None:
+    former = [variable.former_name for variable in VARIABLES if variable.former_name]
+    assert len(former) == len(set(former))
+    assert KNOWN_STOA_NAMES.isdisjoint(former)
 
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("STOA_TRUSTED_PROXIES", "-1"),  # the client's own entry of X-Forwarded-For would be believed
-        ("STOA_REQUEST_LIMIT", "-5"),
-        ("STOA_REQUEST_LIMIT", ""),
-        ("STOA_BATCH_KEEP_DAYS", "nan"),
-        ("STOA_BATCH_KEEP_DAYS", "1,5"),
+        ("STOA_TRUSTED_PROXY_COUNT", "-1"),  # the client's own entry of X-Forwarded-For would be believed
+        ("STOA_REQUESTS_PER_MINUTE", "-5"),
+        ("STOA_REQUESTS_PER_MINUTE", ""),
+        ("STOA_BATCH_RETENTION_DAYS", "nan"),
+        ("STOA_BATCH_RETENTION_DAYS", "1,5"),
         ("STOA_METRICS_PUBLIC", "maybe"),
         ("REDIS_URL", "localhost:6379"),
         ("REDIS_URL", "redis://localhost:hidden"),
         ("STOA_BROKER_URL", "rabbitmq"),
-        ("STOA_EMAIL_LINKS", "www.shop.example"),
+        ("STOA_STOREFRONT_URL", "www.shop.example"),
         ("STOA_EMAIL_FROM", "nobody"),
         ("STOA_DESCRIPTIONS_BASE_URL", "models.example/v1"),
         ("STOA_S3_ENDPOINT", "minio:9000"),
         ("STOA_CLAMD", "clamd:3310"),
         ("STOA_CURRENCY", "euro"),
+        ("STOA_STORAGE", "disk"),
+        ("STOA_MODERATION_APPEAL_DAYS", "36501"),
         ("STOA_ALLOWED_HOSTS", "https://shop.example"),
         ("STOA_ALLOWED_HOSTS", "shop.example shop.test"),
         ("STOA_CORS_ORIGINS", "https://shop.example,shop.test"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_by_name_and_not_repeated(
+def test_an_invalid_value_is_refused_by_name_and_not_quoted(
     monkeypatch: pytest.MonkeyPatch, name: str, wrong: str
 ) -> None:
     monkeypatch.setenv(name, wrong)
     with pytest.raises(ImproperlyConfigured, match=f"^{name} is ") as refused:
-        env.get_value(name)
+        env.read(name)
     assert "hidden" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "read"),
+    ("name", "text", "value"),
     [
         ("STOA_ALLOWED_HOSTS", "shop.example, [::1] ,.shop.test,", ["shop.example", "[::1]", ".shop.test"]),
         ("STOA_LOAD", "", []),
         ("STOA_LOAD", "stoa-describer, stoa-encoder", ["stoa-describer", "stoa-encoder"]),
-        ("STOA_TRUSTED_PROXIES", " 2 ", 2),
-        ("STOA_BATCH_KEEP_DAYS", "1e1", 10.0),
+        ("STOA_TRUSTED_PROXY_COUNT", " 2 ", 2),
+        ("STOA_BATCH_RETENTION_DAYS", "1e1", 10.0),
         ("STOA_METRICS_PUBLIC", "Yes", True),
         ("STOA_START_HOST", "", False),
         ("STOA_EMAIL_FROM", "", "Stoa <stoa@localhost>"),
@@ -139,45 +157,141 @@ def test_a_value_that_cannot_be_is_refused_by_name_and_not_repeated(
         ("STOA_BROKER_URL", "amqp://stoa:secret@rabbitmq/stoa", "amqp://stoa:secret@rabbitmq/stoa"),
     ],
 )
-def test_a_value_is_read_as_what_it_is_declared_to_be(
-    monkeypatch: pytest.MonkeyPatch, name: str, given: str, read: object
+def test_a_value_is_read_as_its_declared_type(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, value: object
 ) -> None:
-    monkeypatch.setenv(name, given)
-    assert env.get_value(name) == read
+    monkeypatch.setenv(name, text)
+    assert env.read(name) == value
 
 
 @pytest.mark.parametrize(
-    "url", ["mail.example:587", "foo://mail.example", "smtp+tls://shop:hid/den@mail.example:587", "smtp://mail:no"]
+    "url",
+    [
+        "mail.example:587",
+        "smtp://mail.example?EMAIL_USE_TLS=1",
+        "foo://mail.example",
+        "smtp+tls://shop:hid/den@mail.example:587",
+        "smtp://mail:no",
+    ],
 )
-def test_an_address_of_no_mail_server_is_refused_and_not_repeated(url: str) -> None:
+def test_an_invalid_mail_server_url_is_refused_and_not_quoted(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="STOA_EMAIL_URL") as refused:
         mail_server(url)
     assert "hid" not in str(refused.value)
-    assert refused.value.__suppress_context__  # which tells a part of the password as a port
+    assert refused.value.__context__ is None  # urllib quotes a part of the password as a port
 
 
-def test_every_default_and_example_has_the_shape_that_is_asked_for() -> None:
-    for variable in VARIABLES:
-        given = variable.default if isinstance(variable.default, list) else [str(variable.default)]
-        if variable.shape:
-            alternatives = variable.shape.example.partition(", ")[0].split(" or ")
-            for text in (*filter(None, given), *alternatives):
-                assert re.fullmatch(variable.shape.pattern, text), (variable.name, text)
+def test_a_mail_server_url_becomes_djangos_settings() -> None:
+    assert mail_server("smtp+tls://shop%40example:p%2Fa+ss@mail.example:587") == {
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "EMAIL_HOST": "mail.example",
+        "EMAIL_PORT": 587,
+        "EMAIL_HOST_USER": "shop@example",
+        "EMAIL_HOST_PASSWORD": "p/a+ss",
+        "EMAIL_FILE_PATH": "",
+        "EMAIL_USE_TLS": True,
+        "EMAIL_USE_SSL": False,
+    }
+
+
+POSTGRESQL = {"ENGINE": "django.db.backends.postgresql"}
+SQLITE = {"ENGINE": "django.db.backends.sqlite3"}
 
 
 @pytest.mark.parametrize(
-    ("given", "read"),
+    ("url", "config"),
+    [
+        ("sqlite:////var/lib/stoa/50%25%20a+b.sqlite3", SQLITE | {"NAME": "/var/lib/stoa/50% a+b.sqlite3"}),
+        ("sqlite:///stoa.sqlite3", SQLITE | {"NAME": "stoa.sqlite3"}),
+        ("sqlite://:memory:", SQLITE | {"NAME": ":memory:"}),
+        (
+            "postgres://stoa:p%2Fa+ss@db.example:5433/shop?sslmode=require",
+            POSTGRESQL
+            | {"NAME": "shop", "USER": "stoa", "PASSWORD": "p/a+ss", "HOST": "db.example", "PORT": "5433"}
+            | {"OPTIONS": {"sslmode": "require"}},
+        ),
+        (
+            "postgresql://one:5432,two:5433/shop",
+            POSTGRESQL
+            | {"NAME": "shop", "USER": "", "PASSWORD": "", "HOST": "one,two", "PORT": "5432,5433"}
+            | {"OPTIONS": {}},
+        ),
+        (
+            "psql:///shop?host=/run/postgresql",
+            POSTGRESQL
+            | {"NAME": "shop", "USER": "", "PASSWORD": "", "HOST": "/run/postgresql", "PORT": ""}
+            | {"OPTIONS": {}},
+        ),
+    ],
+)
+def test_a_database_url_becomes_djangos_settings(url: str, config: dict[str, object]) -> None:
+    assert database(url) == config
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "nonsense", "mysql://host/stoa", "sqlite://host/stoa", "postgres://", "postgres://stoa:hid@host:port/stoa",
+        "postgres://stoa:hid/den@host/stoa", "postgres://stoa:hid%zzden@host/stoa", "postgres://host/stoa?hid=1",
+    ],
+)  # fmt: skip
+def test_an_invalid_database_url_is_refused_and_not_quoted(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL is not a database URL") as refused:
+        database(url)
+    assert "hid" not in str(refused.value)
+    assert refused.value.__context__ is None
+
+
+def test_a_variable_of_the_environment_wins_over_the_env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text(
+        "# comment\n\nSTOA_LOAD=from-file\nexport STOA_CURRENCY=USD \n"
+        'STOA_EMAIL_FROM=\'Stoa \\ <a@b>\'\nSTOA_S3_REGION="a \\"b\\" #c"\n'
+    )
+    monkeypatch.setenv("STOA_HOME", str(tmp_path))
+    for name in ("STOA_CURRENCY", "STOA_EMAIL_FROM", "STOA_S3_REGION"):
+        monkeypatch.setenv(name, "")  # restored after the test
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("STOA_LOAD", "from-environment")
+
+    load_env_file()
+
+    assert env.list("STOA_LOAD") == ["from-environment"]
+    assert env.str("STOA_CURRENCY") == "USD"
+    assert env.str("STOA_EMAIL_FROM") == "Stoa \\ <a@b>"
+    assert env.str("STOA_S3_REGION") == 'a "b" #c'
+
+
+def test_an_invalid_line_of_the_env_file_is_refused_and_not_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("\nSECRET_KEY: hidden\n")
+    monkeypatch.setenv("STOA_HOME", str(tmp_path))
+    with pytest.raises(ImproperlyConfigured, match=r"^Line 2 of .*\.env is not valid") as refused:
+        load_env_file()
+    assert "hidden" not in str(refused.value)
+
+
+def test_every_default_and_example_has_the_required_format() -> None:
+    for variable in VARIABLES:
+        defaults = variable.default if isinstance(variable.default, list) else [str(variable.default)]
+        for text in (*filter(None, defaults), *(variable.format.examples if variable.format else ())):
+            if variable.format:
+                assert re.fullmatch(variable.format.pattern, text), (variable.name, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
     [(None, 200 * 1024**2), ("2000", 2000), ("1.5kB", 1500), ("2GiB", 2 * 1024**3), ("", 0)],
 )
-def test_bytes_are_read_with_their_units(monkeypatch: pytest.MonkeyPatch, given: str | None, read: int) -> None:
-    if given is None:
+def test_sizes_are_read_with_their_units(monkeypatch: pytest.MonkeyPatch, text: str | None, size: int) -> None:
+    if text is None:
         monkeypatch.delenv("STOA_MAX_FILE_BYTES", raising=False)
     else:
-        monkeypatch.setenv("STOA_MAX_FILE_BYTES", given)
-    assert byte_count("STOA_MAX_FILE_BYTES") == read
+        monkeypatch.setenv("STOA_MAX_FILE_BYTES", text)
+    assert env.bytes("STOA_MAX_FILE_BYTES") == size
 
 
-def test_what_is_no_number_of_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOA_MAX_FILE_BYTES", "much")
-    with pytest.raises(ImproperlyConfigured, match="STOA_MAX_FILE_BYTES"):
-        byte_count("STOA_MAX_FILE_BYTES")
+    with pytest.raises(ImproperlyConfigured, match=r"^STOA_MAX_FILE_BYTES is "):
+        env.bytes("STOA_MAX_FILE_BYTES")

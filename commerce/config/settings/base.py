@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 
 from commerce.config.openapi.common_texts import INTRODUCTION
@@ -93,16 +92,16 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 
 # Sales tax of the taxable products in hundredths of a percent (1900 is 19 %), and the delivery fee of an order in minor
 # units of its currency.
-TAX_RATE = env.int("STOA_TAX_RATE")
-DELIVERY_FEE = env.int("STOA_DELIVERY_FEE")
+TAX_RATE = env.int("STOA_TAX_RATE_BASIS_POINTS")
+DELIVERY_FEE = env.int("STOA_DELIVERY_FEE_MINOR_UNITS")
 
 # Time zone of the days and months in analytics; a change starts a rebuild.
 ANALYTICS_TIME_ZONE = time_zone(env, "STOA_ANALYTICS_TIME_ZONE")
 
 # Rate limits, per minute and user.
-CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITE_LIMIT")
-UPLOAD_LIMIT = env.int("STOA_UPLOAD_LIMIT")
-DELETE_LIMIT = env.int("STOA_DELETE_LIMIT")
+CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITES_PER_MINUTE")
+UPLOAD_LIMIT = env.int("STOA_UPLOADS_PER_MINUTE")
+DELETE_LIMIT = env.int("STOA_DELETIONS_PER_MINUTE")
 
 # Number of trusted reporters after which content is hidden automatically (0: never), how long a decision can be undone,
 # and how long after its notice an author may appeal.
@@ -118,12 +117,10 @@ if STORAGE == "s3":
     S3_PUBLIC_URL = env.str("STOA_S3_PUBLIC_URL")  # public URL of the bucket, such as a CDN
     MEDIA_URL = f"{S3_PUBLIC_URL.rstrip('/')}/" if S3_PUBLIC_URL else MEDIA_URL
     STORAGES = STORAGES | {"default": s3_storage(env)}
-elif STORAGE == "files":
+else:
     # A file is overwritten only by a retry after a crash: no two attachments share a folder.
     file_options = {"allow_overwrite": True}
     STORAGES = STORAGES | {"default": STORAGES["default"] | {"OPTIONS": file_options}}
-else:
-    raise ImproperlyConfigured(f"STOA_STORAGE is {STORAGE!r}: set it to files or s3.")
 FILE_UPLOAD_HANDLERS = ["shared.serving.files.upload_handler.UnnamedFileUploadHandler"]  # never buffers files in memory
 DATA_UPLOAD_MAX_NUMBER_FILES = 50
 CLAMD = env.str("STOA_CLAMD")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl; empty: files are not scanned
@@ -159,7 +156,7 @@ DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL")
 # Maximum number of descriptions per shop and UTC day; 0: unlimited.
-DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_A_DAY")
+DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_PER_DAY")
 # Secret with which the model server signs webhooks about finished batches. Without it the shop polls every few seconds.
 DESCRIPTIONS_WEBHOOK_SECRET = webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
 

@@ -13,7 +13,7 @@ if not env.str("STOA_EMAIL_URL"):
         "without one, password links would be printed to the log."
     )
 
-for name in ("STOA_EMAIL_FROM", "STOA_EMAIL_LINKS"):
+for name in ("STOA_EMAIL_FROM", "STOA_STOREFRONT_URL"):
     if "localhost" in env.str(name):
         raise ImproperlyConfigured(f"{name} must be set in production: e-mails are sent from it or link to it.")
 

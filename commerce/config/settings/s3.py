@@ -3,12 +3,12 @@
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from environ import Env
 
+from shared.environment import Environment
 from shared.s3 import s3_options
 
 
-def s3_storage(env: Env) -> dict[str, Any]:
+def s3_storage(env: Environment) -> dict[str, Any]:
     """Return the entry of STORAGES. Raises ImproperlyConfigured without a bucket."""
     bucket = env.str("STOA_S3_BUCKET")
     if not bucket:

@@ -4,18 +4,19 @@ import base64
 import binascii
 
 from django.core.exceptions import ImproperlyConfigured
-from environ import Env
+
+from shared.environment import Environment
 
 PREFIX = "whsec_"
 MIN_SECRET_BYTES = 24  # required by Standard Webhooks
 
 
-def webhook_secret(env: Env, name: str) -> str:
+def webhook_secret(env: Environment, name: str) -> str:
     """Return a secret in the format of Standard Webhooks, or "" if the variable is empty.
 
     Raises ImproperlyConfigured for any other text, without quoting it.
     """
-    secret = str(env.str(name))
+    secret = env.str(name)
     if secret and _size(secret) < MIN_SECRET_BYTES:
         raise ImproperlyConfigured(
             f"{name} is not a webhook secret: set it to the one that the model server shows, {PREFIX} and base64 of "

@@ -32,7 +32,7 @@ def serve(
         typer.Option(help="Load a model when a request needs it.", show_default="STOA_AUTOLOAD"),
     ] = None,
     max_loaded: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of loaded models.", show_default="STOA_MAX_LOADED")
+        int | None, typer.Option(min=1, help="Maximum number of loaded models.", show_default="STOA_MAX_LOADED_MODELS")
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(LEVELS)}.", show_default="STOA_LOG_LEVEL")

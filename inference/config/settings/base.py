@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from inference.config.settings.webhook_receivers import read_webhook_receivers
 from inference.engine import HostOptions
 from inference.remote.configuration import RemoteModel, read_remote_models
-from shared.environment import byte_count, env
+from shared.environment import env
 from shared.s3 import s3_options
 from shared.serving.processes.broker import broker_url, lowest_priority_routes, queue_type, transport_options
 from shared.settings import *  # noqa: F403
@@ -57,7 +57,7 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 
 # Folders of models (downloads go into the first); what is loaded at first; where the model host's sockets are.
 BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
-MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR") or [VAR_DIR / "models"]]
+MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR") or [str(VAR_DIR / "models")]]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD")
 # Models of other servers: a JSON array. It holds keys, so that nothing prints it.
 REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS"))
@@ -68,26 +68,26 @@ START_HOST = env.bool("STOA_START_HOST")
 
 # How a model host shares this machine among models.
 MODEL_POLICY = HostOptions(
-    memory_budget=byte_count("STOA_MEMORY_BUDGET") or None,
-    max_loaded=env.int("STOA_MAX_LOADED") or None,
+    memory_budget=env.bytes("STOA_MEMORY_BUDGET") or None,
+    max_loaded=env.int("STOA_MAX_LOADED_MODELS") or None,
     evict=env.bool("STOA_EVICT"),
     autoload=env.bool("STOA_AUTOLOAD"),
-    idle_unload=env.float("STOA_IDLE_UNLOAD") or None,
+    idle_unload=env.float("STOA_IDLE_UNLOAD_SECONDS") or None,
 )
 if not START_HOST and HostOptions() != MODEL_POLICY:
     raise ImproperlyConfigured(
-        "STOA_MEMORY_BUDGET, STOA_MAX_LOADED, STOA_EVICT, STOA_AUTOLOAD and STOA_IDLE_UNLOAD are for a model host that "
-        "a server starts, and STOA_START_HOST is false: give them to the one that runs apart, as its options, such as "
-        "--memory-budget 24000000000 --evict."
+        "STOA_MEMORY_BUDGET, STOA_MAX_LOADED_MODELS, STOA_EVICT, STOA_AUTOLOAD and STOA_IDLE_UNLOAD_SECONDS configure "
+        "a model host that a server starts, and STOA_START_HOST is false: set them as options of the model host, such "
+        "as --memory-budget 24000000000 --evict."
     )
 
 # Batches, their results and their files, after the end; a file that no batch was made of, after its upload.
-BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_KEEP_DAYS"))
+BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_RETENTION_DAYS"))
 
 # Files of batches: in a folder of this machine, or in an S3 bucket that is nobody else's to read. Only the body of an
 # upload may be larger than MAX_BODY_BYTES.
-MAX_FILE_BYTES = byte_count("STOA_MAX_FILE_BYTES")
-FILES_BYTES_PER_USER = byte_count("STOA_FILES_PER_USER")
+MAX_FILE_BYTES = env.bytes("STOA_MAX_FILE_BYTES")
+FILES_BYTES_PER_USER = env.bytes("STOA_MAX_FILE_BYTES_PER_USER")
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 1024 * 1024
 MEDIA_ROOT = env.str("STOA_FILES_DIR") or VAR_DIR / "files"
 if FILES_BUCKET := env.str("STOA_FILES_BUCKET"):
@@ -101,18 +101,18 @@ FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
 
 # WebSockets open at once in one process: of all users together, and of one.
-SOCKETS = env.int("STOA_SOCKETS")
-SOCKETS_PER_USER = env.int("STOA_SOCKETS_PER_USER")
+SOCKETS = env.int("STOA_MAX_WEBSOCKETS")
+SOCKETS_PER_USER = env.int("STOA_MAX_WEBSOCKETS_PER_USER")
 
 # How large a batch may be. Its body may be larger than MAX_BODY_BYTES, from who is signed in.
-BATCH_MOST_REQUESTS = env.int("STOA_BATCH_REQUESTS")
-BATCHES_BYTES_PER_USER = byte_count("STOA_BATCHES_PER_USER")
-BATCH_QUEUED_TOKENS_PER_USER = env.int("STOA_BATCH_QUEUED_TOKENS")
-MAX_BATCH_BYTES = byte_count("STOA_MAX_BATCH_BYTES")
+BATCH_MOST_REQUESTS = env.int("STOA_MAX_BATCH_REQUESTS")
+BATCHES_BYTES_PER_USER = env.bytes("STOA_MAX_BATCH_BYTES_PER_USER")
+BATCH_QUEUED_TOKENS_PER_USER = env.int("STOA_MAX_QUEUED_BATCH_TOKENS_PER_USER")
+MAX_BATCH_BYTES = env.bytes("STOA_MAX_BATCH_BYTES")
 
 # Where spans are kept for GET /traces, and at most how many; each for a day.
 TRACE_STORE = "inference.traces.span_exporter.DatabaseSpanExporter"
-TRACE_SPANS = env.int("STOA_TRACE_SPANS")
+TRACE_SPANS = env.int("STOA_MAX_TRACE_SPANS")
 
 # Celery, on the server of STOA_BROKER_URL or REDIS_URL; without one batches are accepted, and wait for a worker that
 # has one. A worker's tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from
@@ -135,15 +135,15 @@ CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 10  # seconds: nobody waits for ever for a 
 CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-inference:", max_seconds=5)
 # A minute: what one API key may do, what all that speaks for one user may do together, and what comes from one address
 # without a credential. Tokens are those of prompts and outputs. At once: requests that something is generated for.
-KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUEST_LIMIT")
-KEY_TOKEN_LIMIT = env.int("STOA_KEY_TOKEN_LIMIT")
+KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUESTS_PER_MINUTE")
+KEY_TOKEN_LIMIT = env.int("STOA_KEY_TOKENS_PER_MINUTE")
 KEY_CONCURRENCY_LIMIT = env.int("STOA_KEY_CONCURRENCY_LIMIT")
-USER_REQUEST_LIMIT = env.int("STOA_USER_REQUEST_LIMIT")
-USER_TOKEN_LIMIT = env.int("STOA_USER_TOKEN_LIMIT")
+USER_REQUEST_LIMIT = env.int("STOA_USER_REQUESTS_PER_MINUTE")
+USER_TOKEN_LIMIT = env.int("STOA_USER_TOKENS_PER_MINUTE")
 USER_CONCURRENCY_LIMIT = env.int("STOA_USER_CONCURRENCY_LIMIT")
 # Tokens a month of UTC, by the ledger of usage: of one key, and of all that speaks for a user; 0: any number.
 KEY_MONTHLY_TOKEN_LIMIT = env.int("STOA_KEY_MONTHLY_TOKEN_LIMIT")
 USER_MONTHLY_TOKEN_LIMIT = env.int("STOA_USER_MONTHLY_TOKEN_LIMIT")
-ADDRESS_REQUEST_LIMIT = env.int("STOA_ADDRESS_REQUEST_LIMIT")
+ADDRESS_REQUEST_LIMIT = env.int("STOA_ADDRESS_REQUESTS_PER_MINUTE")
 
 UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}

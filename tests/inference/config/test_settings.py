@@ -32,4 +32,4 @@ def test_what_a_model_host_that_runs_apart_would_never_hear_is_refused(
     )
     assert done.returncode == code, done.stderr
     if code:
-        assert "STOA_START_HOST is false: give them to the one that runs apart" in done.stderr.splitlines()[-1]
+        assert "STOA_START_HOST is false: set them as options of the model host" in done.stderr.splitlines()[-1]
