@@ -1,1 +1,1 @@
-"""What `deploy/run` does, a module a matter. Standard library only: it runs before anything is installed."""
+"""The commands of `deploy/run`. Standard library only: they run before anything is installed."""

@@ -1,4 +1,4 @@
-"""Small things about files, locks and ports."""
+"""Files, locks and ports."""
 
 import contextlib
 import fcntl
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from steps.terminal import Failed, say
+from steps.terminal import StepError, say
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time; the kernel lets go of it when this one ends, however it ends."""
+    """Hold an exclusive lock on the folder; the kernel releases it when this process ends."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -24,11 +24,12 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def hash_of(files: Sequence[Path]) -> str:
+def hash_files(files: Sequence[Path]) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """Return the file's JSON object; an empty one if the file is missing or incomplete."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -36,7 +37,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_private(path: Path, value: Any) -> None:
-    """Whole or not at all, and for its owner alone."""
+    """Write JSON atomically, readable only by its owner."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -44,17 +45,22 @@ def write_private(path: Path, value: Any) -> None:
     draft.replace(path)
 
 
-def choose_port(name: str, wanted: int | None, usual: int, promised: int | None = None) -> int:
-    """The wanted port, or the usual one, or, where that is taken or `promised` to another, a free one."""
-    if wanted is not None:
-        if wanted == promised or not is_free(wanted):
-            raise Failed(f"Port {wanted} is taken. Choose another with --{name}-port, or none: a free one is found.")
-        return wanted
-    if usual != promised and is_free(usual):
-        return usual
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    say(f"  Port {usual} is taken: {name} gets {port}.")
+def choose_port(name: str, requested: int | None, default: int, reserved: int | None = None) -> int:
+    """Return the requested port, else the default one, else a free one; never the port reserved for another server.
+
+    Raise StepError if the requested port is taken.
+    """
+    if requested is not None:
+        if requested == reserved or not is_free(requested):
+            raise StepError(
+                f"Port {requested} is taken. Choose another with --{name}-port, or leave it out to use a free one."
+            )
+        return requested
+    if default != reserved and is_free(default):
+        return default
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    say(f"  Port {default} is taken: {name} gets {port}.")
     return port
 
 

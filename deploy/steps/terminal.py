@@ -1,4 +1,4 @@
-"""What it says while it works: a line a step, and what failed."""
+"""Terminal output and commands: a line for each step, and the whole output of a command that failed."""
 
 import contextlib
 import shlex
@@ -9,13 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Failed(Exception):
-    """A step failed; the message says what to do."""
-
-
 IS_TERMINAL = sys.stdout.isatty()
+
+
+class StepError(Exception):
+    """Failure of a step; the message says what to do about it."""
 
 
 def say(text: str = "") -> None:
@@ -24,7 +22,7 @@ def say(text: str = "") -> None:
 
 @contextlib.contextmanager
 def step(what: str) -> Iterator[None]:
-    """One line: what is being done, and how long it took."""
+    """Print one line: the step's name, and then how long it took."""
     began = time.monotonic()
     print(f"  {what} ... ", end="", flush=True)
     try:
@@ -36,10 +34,10 @@ def step(what: str) -> Iterator[None]:
 
 
 def run(command: Sequence[str | Path], *, env: dict[str, str] | None = None, what: str) -> str:
-    """Run to the end and give the output; shown whole when it fails."""
-    done = subprocess.run(
+    """Run a command to its end and return its output. Raise StepError with the output if it fails."""
+    completed = subprocess.run(
         list(map(str, command)), cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    if done.returncode:
-        raise Failed(f"{what} failed ({shlex.join(map(str, command))}):\n\n{done.stdout}")
-    return done.stdout
+    if completed.returncode:
+        raise StepError(f"{what} failed ({shlex.join(map(str, command))}):\n\n{completed.stdout}")
+    return completed.stdout

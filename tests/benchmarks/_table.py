@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        return self.ours / self.theirs
+        return self.ours / self.theirs if self.theirs else math.inf
 
 
 def arguments(description: str) -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""`deploy/run` is a program beside the projects: its modules are found as it finds them."""
+"""Import path of the tests: the modules of `deploy/run` are imported as it imports them."""
 
 import sys
 from pathlib import Path

@@ -75,8 +75,8 @@ def test_x3_the_constraints_are_the_bill_of_materials():
     assert others == {}
 
 
-def test_x3_the_linters_of_security_are_part_of_the_check():
-    judges = (REPOSITORY / "deploy" / "steps" / "judges.py").read_text()
-    assert '"bandit", "-c", "pyproject.toml", "-q", "-ll"' in judges
+def test_x3_the_check_runs_the_security_linters():
+    checks = (REPOSITORY / "deploy" / "steps" / "checks.py").read_text()
+    assert '"bandit", "-c", "pyproject.toml", "-q", "-ll"' in checks
     configured = (REPOSITORY / "pyproject.toml").read_text()
     assert re.search(r'^select = \[.*"S".*\]$', configured, re.M)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings as configured
 
-pytestmark = pytest.mark.no_database
+pytestmark = [pytest.mark.each_project, pytest.mark.no_database]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOUND = {

@@ -9,7 +9,7 @@ import pytest
 
 from shared.secret_files import can_be_guessed, read_or_make_secret
 
-pytestmark = pytest.mark.no_database
+pytestmark = [pytest.mark.each_project, pytest.mark.no_database]
 
 
 def test_a_secret_is_made_once_and_read_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from tests.shared.serving.conftest import CHECKOUT, Served
 
-pytestmark = pytest.mark.no_database
+pytestmark = [pytest.mark.each_project, pytest.mark.no_database]
 
 
 def command(*arguments: str) -> list[str]:

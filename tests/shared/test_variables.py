@@ -15,7 +15,7 @@ from shared.serving.management.commands import settings as settings_command
 from shared.serving.management.commands.settings import PAGE, settings_page
 from shared.variables import VARIABLES
 
-pytestmark = pytest.mark.no_database
+pytestmark = [pytest.mark.each_project, pytest.mark.no_database]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = [file for folder in ("shared", "commerce", "inference") for file in (REPOSITORY / folder).rglob("*.py")]

@@ -1,0 +1,109 @@
+"""Installation of torch and of the requirement lists, with a fake Python that records the calls of pip."""
+
+from pathlib import Path
+
+import pytest
+from steps import packages
+from steps.terminal import StepError
+
+FAKE = """#!/bin/bash
+echo "$@" >> {calls}
+case "$*" in {failing}) echo "ERROR: no such thing" ; exit 1 ;; esac
+"""
+
+
+class FakePython:
+    """Fake of .venv/bin/python: it records its arguments, and fails those that match a pattern."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path, self._calls = folder / "python", folder / "calls"
+        self._calls.touch()
+        monkeypatch.setattr(packages, "PYTHON", self._path)
+        monkeypatch.setattr(packages, "PIP", [self._path, "-m", "pip"])
+        monkeypatch.setattr(packages, "has_gpu", lambda: False)
+        monkeypatch.setattr(packages.sys, "platform", "linux")
+        for name in ("TORCH_SPEC", "TORCH_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+
+    def fail_on(self, *patterns: str) -> None:
+        self._path.write_text(FAKE.format(calls=self._calls, failing=" | ".join(patterns)))
+        self._path.chmod(0o700)
+
+    def pip_installs(self) -> list[str]:
+        """Return the arguments of each `pip install`."""
+        lines = self._calls.read_text().splitlines()
+        return [line.removeprefix("-m pip install ") for line in lines if "pip install" in line]
+
+
+TORCH_IMPORT = "'-c import torch'"
+LOCAL_WHEEL = "*--no-index*"
+TORCH = packages.TORCH
+
+
+@pytest.fixture
+def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePython:
+    return FakePython(tmp_path, monkeypatch)
+
+
+def test_an_installed_torch_is_kept(python: FakePython):
+    python.fail_on("nothing")
+    packages.install_torch(cuda=False)
+    assert python.pip_installs() == []
+
+
+def test_a_local_wheel_is_preferred(python: FakePython):
+    python.fail_on(TORCH_IMPORT)
+    packages.install_torch(cuda=False)
+    assert python.pip_installs() == [f"--retries 1 --no-index --no-deps {TORCH}"]
+
+
+def test_the_cpu_build_is_installed_without_a_local_wheel_and_a_gpu(python: FakePython):
+    python.fail_on(TORCH_IMPORT, LOCAL_WHEEL)
+    packages.install_torch(cuda=False)
+    assert python.pip_installs()[1:] == [
+        f"--retries 1 --index-url https://download.pytorch.org/whl/cpu --no-deps {TORCH}"
+    ]
+
+
+def test_an_unreachable_cpu_index_fails_and_names_two_commands(python: FakePython):
+    python.fail_on(TORCH_IMPORT, LOCAL_WHEEL, "*download.pytorch.org*")
+    with pytest.raises(StepError) as failure:
+        packages.install_torch(cuda=False)
+    commands = [line.strip() for line in str(failure.value).splitlines() if "pip install" in line]
+    assert [command.partition("pip install ")[2] for command in commands] == [
+        f"{TORCH} --index-url https://download.pytorch.org/whl/cpu",
+        TORCH,
+    ]
+    assert len(python.pip_installs()) == 2
+
+
+def test_the_cuda_option_installs_from_pypi(python: FakePython):
+    python.fail_on(TORCH_IMPORT)
+    packages.install_torch(cuda=True)
+    assert python.pip_installs() == [TORCH]
+
+
+def test_a_gpu_selects_the_build_of_pypi(python: FakePython, monkeypatch: pytest.MonkeyPatch):
+    python.fail_on(TORCH_IMPORT, LOCAL_WHEEL)
+    monkeypatch.setattr(packages, "has_gpu", lambda: True)
+    packages.install_torch(cuda=False)
+    assert python.pip_installs()[1:] == [TORCH]
+
+
+def test_the_environment_overrides_the_choice_of_torch(python: FakePython, monkeypatch: pytest.MonkeyPatch):
+    python.fail_on(TORCH_IMPORT)
+    monkeypatch.setenv("TORCH_SPEC", "torch==2.12.0")
+    monkeypatch.setenv("TORCH_INDEX_URL", "https://wheels.example/simple")
+    packages.install_torch(cuda=False)
+    assert python.pip_installs() == ["--index-url https://wheels.example/simple torch==2.12.0"]
+
+
+def test_a_failure_of_pip_contains_its_output(python: FakePython):
+    python.fail_on("*")
+    with pytest.raises(StepError, match="ERROR: no such thing"):
+        packages.pip_install("Installing something", ["something"])
+
+
+def test_a_requirement_list_includes_the_lists_that_it_names():
+    assert packages.with_included("dev") >= {"dev", "test", "commerce", "inference", "base"}
+    assert packages.with_included("commerce") == {"commerce", "base"}
