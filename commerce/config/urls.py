@@ -1,11 +1,13 @@
 """Routes of the shop: the API under /api, without trailing slashes, media, the admin, metrics and health checks."""
 
+from datetime import date
+
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
-from commerce.config.openapi.views import DeprecatedSchemaView
+from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import check_database, livez, readyz
 
 api: list[URLPattern | URLResolver] = [
@@ -21,7 +23,14 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.analytics.urls")),
     path("", include("commerce.descriptions.urls")),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
-    path("schema", DeprecatedSchemaView.as_view()),
+    path(
+        "schema",
+        DeprecatedSchemaView.as_view(
+            deprecation_headers=deprecation_headers(
+                since=date(2026, 11, 24), sunset=date(2027, 6, 30), successor="/api/openapi.json"
+            )
+        ),
+    ),
     path(
         "docs", SpectacularSwaggerSplitView.as_view(url_name="openapi", http_method_names=["get", "head"]), name="docs"
     ),

@@ -15,9 +15,9 @@ from inference.batches.models import Batch, BatchRequest
 from inference.protocol.errors import ErrorCode
 from inference.protocol.native.batches import (
     BatchError,
+    BatchItemResult,
     BatchList,
     BatchListQuery,
-    BatchResult,
     BatchResultsPage,
     BatchResultsQuery,
     BatchState,
@@ -120,11 +120,11 @@ def serialize_batch(batch: Batch) -> BatchStatusResponse:
     )
 
 
-def serialize_result(request: BatchRequest) -> BatchResult:
+def serialize_result(request: BatchRequest) -> BatchItemResult:
     """Return the wire form of a finished request; its answer is passed on as stored."""
     result = request.result
     answer: dict[str, Any] = msgspec.json.decode(result.answer, type=dict[str, msgspec.Raw]) if result.answer else {}
-    return BatchResult(
+    return BatchItemResult(
         id=request.custom_id,
         index=request.index,
         status="failed" if result.error_code else "completed",

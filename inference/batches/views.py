@@ -17,9 +17,9 @@ from inference.protocol.native.batches import (
     BatchCreateRequest,
     BatchCreateResponse,
     BatchEndEvent,
+    BatchItemResult,
     BatchList,
     BatchListQuery,
-    BatchResult,
     BatchResultsPage,
     BatchResultsQuery,
     BatchStatusResponse,
@@ -77,7 +77,7 @@ async def cancel(call: OperationCall[None], batch_id: str) -> BatchStatusRespons
     permission=Permission.RUN_INFERENCE,
     query=BatchResultsQuery,
     response=BatchResultsPage,
-    events=(BatchResult, BatchEndEvent),
+    events=(BatchItemResult, BatchEndEvent),
 )
 async def results(call: OperationCall[None], batch_id: str) -> BatchResultsPage | HttpResponseBase:
     batch = await _find(call.caller.user, batch_id)

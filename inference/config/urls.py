@@ -1,11 +1,14 @@
 """Every route of the model server."""
 
+from datetime import date
+
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
 from inference.registry.services import check_model_host
+from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import check_database, livez, readyz
 
 urlpatterns = [
@@ -24,8 +27,16 @@ urlpatterns = [
     path("", include("inference.openai_batches.urls")),
     path("livez", livez),
     path("readyz", readyz(database=check_database, model_host=check_model_host)),
-    path("schema", SpectacularJSONAPIView.as_view(), name="schema"),
-    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema", http_method_names=["get", "head"])),
+    path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+    path(
+        "schema",
+        DeprecatedSchemaView.as_view(
+            deprecation_headers=deprecation_headers(
+                since=date(2026, 11, 24), sunset=date(2027, 6, 30), successor="/openapi.json"
+            )
+        ),
+    ),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi", http_method_names=["get", "head"])),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
 ]

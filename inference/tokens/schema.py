@@ -1,14 +1,30 @@
-"""OpenAPI texts and examples of the routes."""
+"""OpenAPI texts and examples of tokens."""
 
-from inference.access.docs import OperationDocs
+from inference.access.docs import TEXT_MODEL, OperationDocs
+
+_ERRORS_TEXT = """It needs the permission `run_inference`. It uses no tokens of a limit, but counts as a request. It
+    answers 404 for an unknown model, and 400 for a model that is not loaded or runs on another server."""
 
 TOKENIZE = OperationDocs(
     summary="Turn a text into tokens",
-    description="With the first and last tokens that the model's tokenizer adds by itself.",
-)
+    description=f"""
+    Returns the token ids of a text with their count, including the first and last tokens that the model's tokenizer
+    adds. Use it to count the tokens of a prompt before a request.
 
+    {_ERRORS_TEXT}
+    """,
+    request_examples={"A prompt": {"model": TEXT_MODEL, "prompt": "A lamp for every room"}},
+    response_example={"tokens": [37, 1159, 298, 466, 752], "count": 5},
+)
 
 DETOKENIZE = OperationDocs(
     summary="Turn tokens into a text",
-    description="Without control tokens; half a character becomes U+FFFD.",
+    description=f"""
+    Returns the text of token ids, without control tokens. Bytes that are no whole character become U+FFFD. An id that
+    the model's vocabulary does not have is answered with 400.
+
+    {_ERRORS_TEXT}
+    """,
+    request_examples={"Five tokens": {"model": TEXT_MODEL, "tokens": [37, 1159, 298, 466, 752]}},
+    response_example={"prompt": "A lamp for every room"},
 )

@@ -78,7 +78,7 @@ def to_minor(major: Decimal | int | float, currency: str) -> int:
     return int(minor)
 
 
-@extend_schema_field({"type": "number", "minimum": 0, "example": 12.5})
+@extend_schema_field({"type": "number", "minimum": 0, "maximum": MAX_MINOR_UNITS, "example": 12.5})
 class MoneyField(serializers.Field[int, Any, int | float, Any]):
     """A column of minor units as a number of major units. The currency is the object's own attribute `currency`, which
     `currency_source` may name otherwise (`order.currency`); of what is sent, the field `currency` beside it or at the

@@ -11,7 +11,7 @@ ELSEWHERE = ("/auth/login", "/models/{model_id}/load", "/models/{model_id}/unloa
 
 
 def test_every_example_is_answered(stoa: RunningStoa):
-    page: dict[str, Any] = httpx2.get(f"{stoa.inference_url}/schema", timeout=60).json()
+    page: dict[str, Any] = httpx2.get(f"{stoa.inference_url}/openapi.json", timeout=60).json()
     sent = 0
     with httpx2.Client(base_url=stoa.inference_url, headers=stoa.headers(), timeout=60) as client:
         for path, described in page["paths"].items():

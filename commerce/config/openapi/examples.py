@@ -5,9 +5,11 @@ form of today's responses.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from shared.api.openapi import FieldExamples
+from shared.api.openapi.field_examples import is_plain
 
 RECORDED = Path(__file__).with_name("examples.json")
 # Streams are not recorded.
@@ -55,13 +57,12 @@ FIELD_EXAMPLES: dict[str, Any] = {
     "variation_option_id": 5,
     "width": "18 cm",
 }
-EMPTY_VALUES: tuple[Any, ...] = (None, "", [], {})
 
 
 def add_examples(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Add the recorded bodies to operations, and their values to fields. A drf-spectacular post-processing hook."""
     recorded: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())
-    fields = _FieldExamples(result["components"]["schemas"])
+    fields = FieldExamples(result["components"]["schemas"])
     for operations in result["paths"].values():
         for operation in operations.values():
             bodies = recorded.get(operation["operationId"], {})
@@ -75,7 +76,7 @@ def add_examples(result: dict[str, Any], generator: Any, request: Any, public: b
     return result
 
 
-def _add_body(described: dict[str, Any], value: Any, fields: "_FieldExamples") -> None:
+def _add_body(described: dict[str, Any], value: Any, fields: FieldExamples) -> None:
     for media_type, content in described.get("content", {}).items():
         if not {"example", "examples"} & content.keys():
             content["example"] = EVENT_STREAM if media_type == "text/event-stream" else value
@@ -83,43 +84,7 @@ def _add_body(described: dict[str, Any], value: Any, fields: "_FieldExamples") -
             fields.add(content["schema"], value)
 
 
-class _FieldExamples:
-    """Gives each field without an example the first value that a recorded body has for it."""
-
-    def __init__(self, components: dict[str, Any]) -> None:
-        self._components = components
-
-    def add(self, schema: dict[str, Any], value: Any) -> None:
-        if isinstance(value, list):
-            for item in value:
-                self.add(schema.get("items", {}), item)
-        if isinstance(value, dict):
-            for part in self._parts(schema):
-                for name, field in part.get("properties", {}).items():
-                    self._add_field(field, value.get(name))
-
-    def _add_field(self, field: dict[str, Any], value: Any) -> None:
-        if value in EMPTY_VALUES:
-            return
-        if _is_plain(field) or not isinstance(value, dict | list):
-            field.setdefault("example", value)
-        self.add(field, value)
-
-    def _parts(self, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the schemas with the properties of `schema`, references resolved."""
-        if "$ref" in schema:
-            yield from self._parts(self._components[schema["$ref"].rpartition("/")[2]])
-        for name in ("allOf", "oneOf", "anyOf"):
-            for part in schema.get(name, ()):
-                yield from self._parts(part)
-        yield schema
-
-
-def _is_plain(field: dict[str, Any]) -> bool:
-    return not {"$ref", "allOf", "oneOf", "anyOf", "items", "properties"} & field.keys()
-
-
 def _add_fallback_examples(schema: dict[str, Any]) -> None:
     for name, field in schema.get("properties", {}).items():
-        if name in FIELD_EXAMPLES and _is_plain(field) and "enum" not in field:
+        if name in FIELD_EXAMPLES and is_plain(field) and "enum" not in field:
             field.setdefault("example", FIELD_EXAMPLES[name])

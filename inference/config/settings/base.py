@@ -5,6 +5,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+from inference.config.openapi.common_texts import INTRODUCTION
 from inference.config.settings.webhook_receivers import read_webhook_receivers
 from inference.engine import HostOptions
 from inference.remote.configuration import RemoteModel, read_remote_models
@@ -52,7 +53,8 @@ STATIC_ROOT = VAR_DIR / "inference-static"
 SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "TITLE": "Stoa inference",
     "VERSION": VERSION,
-    "POSTPROCESSING_HOOKS": ["inference.config.openapi.add_operations"],
+    "DESCRIPTION": INTRODUCTION,
+    "POSTPROCESSING_HOOKS": ["inference.config.openapi.operations.add_operations"],
 }
 
 # Folders of models (downloads go into the first); what is loaded at first; where the model host's sockets are.

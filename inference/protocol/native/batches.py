@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from inference.engine import GenerationRequest, InvalidRequest
 from inference.protocol.errors import ErrorCode
 from inference.protocol.messages import ChatMessage
-from inference.protocol.native.inference import InferenceChoice, InferenceRequest
+from inference.protocol.native.inference import InferenceRequest
 from inference.protocol.parameters import (
     ChoiceCount,
     MaxTokens,
@@ -26,13 +26,12 @@ from inference.protocol.parameters import (
 )
 from inference.protocol.parsing import parse_struct
 from inference.protocol.sampling import SamplingParametersWithLogprobs
-from inference.protocol.token_usage import TokenUsage
 
 MAX_REQUEST_ID_LENGTH = 256
 MAX_BODY_KEYS = 100
 MAX_URL_LENGTH = 2048
 
-BatchItemId = Annotated[str, Meta(min_length=1, max_length=MAX_REQUEST_ID_LENGTH, pattern="^[^\x00-\x1f\x7f]*$")]
+BatchItemId = Annotated[str, Meta(min_length=1, max_length=MAX_REQUEST_ID_LENGTH, pattern=r"^[^\x00-\x1f\x7f]*$")]
 WebhookCallbackUrl = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
 
 
@@ -196,18 +195,45 @@ class BatchError(Struct):
     message: str
 
 
-class BatchResult(Struct):
-    """What came of a request. `choices` and `usage` are null where it failed, and `error` where it did not. Batches
-    made under /v1 have the choices of their route; embeddings are `data`."""
+def _any_of(*structs: str) -> dict[str, Any]:
+    return {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in structs]}
 
-    id: str
-    index: int
-    status: Literal["completed", "failed"]
-    choices: list[InferenceChoice] | None
-    usage: TokenUsage | None
-    error: BatchError | None
-    processing_time_ms: int
-    data: list[Any] | UnsetType = UNSET
+
+class BatchItemResult(Struct):
+    """The result of one request of a batch. Stored answers are passed on unread, so that their types are for the docs.
+
+    The choices are in the form of the route that the batch was created for.
+    """
+
+    id: Annotated[str, Meta(description="Id of the request in its batch: its `id`, or its `custom_id` in a file.")]
+    index: Annotated[int, Meta(description="Position of the request in its batch, from 0.")]
+    status: Annotated[Literal["completed", "failed"], Meta(description="Whether the request succeeded.")]
+    choices: Annotated[
+        Annotated[
+            list[Any], Meta(extra_json_schema={"items": _any_of("InferenceChoice", "ChatChoice", "CompletionChoice")})
+        ]
+        | None,
+        Meta(
+            description="Generated choices, in the form of the route that the batch was created for. Null for a failed "
+            "request and for embeddings."
+        ),
+    ]
+    usage: Annotated[
+        Annotated[Any, Meta(extra_json_schema=_any_of("TokenUsage", "EmbeddingsTokenUsage"))] | None,
+        Meta(description="Token usage of the request. Null if it failed."),
+    ]
+    error: Annotated[BatchError | None, Meta(description="Error of a failed request, otherwise null.")]
+    processing_time_ms: Annotated[int, Meta(description="Time from start to end of the request in milliseconds.")]
+    data: (
+        Annotated[
+            list[Any],
+            Meta(
+                description="Vectors of a request to `/v1/embeddings`; otherwise absent.",
+                extra_json_schema={"items": _any_of("OpenAIEmbedding")},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class BatchResultsPage(Struct):
@@ -220,7 +246,7 @@ class BatchResultsPage(Struct):
     total: int
     completed: int
     failed: int
-    results: list[BatchResult]
+    results: list[BatchItemResult]
     next: int | None
 
 

@@ -69,7 +69,7 @@ def worker(heard: RunningServer) -> Iterator[RunningWorker]:
 
 def page_of(stoa: RunningServer) -> dict[str, Any]:
     """The OpenAPI page, whose examples are of the models that are here."""
-    text = httpx2.get(f"{stoa.url}/schema", timeout=60).text
+    text = httpx2.get(f"{stoa.url}/openapi.json", timeout=60).text
     return dict(json.loads(text.replace("stoa-describer", "talker").replace("stoa-encoder", "embedder")))
 
 

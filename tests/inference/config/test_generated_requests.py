@@ -85,7 +85,7 @@ def test_i1_every_generated_request_to_the_model_server_is_answered_as_its_page_
     real: RunningServer, role: str, tmp_path: Path
 ):
     page = tmp_path / "page.json"
-    page.write_text(json.dumps(page_for_these_models(httpx2.get(f"{real.url}/schema", timeout=60).json())))
+    page.write_text(json.dumps(page_for_these_models(httpx2.get(f"{real.url}/openapi.json", timeout=60).json())))
     options = {
         "--url": real.url,
         "--header": f"Authorization: Bearer {real.keys[role]}",

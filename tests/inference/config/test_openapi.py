@@ -1,13 +1,15 @@
-"""The OpenAPI page tells what the routes do, and needs nothing from elsewhere."""
+"""The OpenAPI document describes every route for a client developer, and its page loads nothing from other servers."""
 
 import re
 from typing import Any
 
 import httpx2
-import jsonschema
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from shared.settings import VERSION
 from tests.inference.running_server import RunningServer
+from tests.openapi_document import Document, all_operations, schema_errors, text_problems
 
 OPERATIONS = {
     ("get", "/health"),
@@ -56,66 +58,88 @@ OPERATIONS = {
 
 
 @pytest.fixture(scope="module")
-def schema(stoa: RunningServer) -> Any:
-    answer = httpx2.get(f"{stoa.url}/schema", timeout=30)
+def document(stoa: RunningServer) -> Any:
+    answer = httpx2.get(f"{stoa.url}/openapi.json", timeout=30)
     assert answer.status_code == 200
     return answer.json()
 
 
-def test_every_route_is_in_the_schema(schema: dict[str, Any]):
-    found = {(method, path) for path, methods in schema["paths"].items() for method in methods}
-
-    assert found >= OPERATIONS
-    assert schema["openapi"].startswith("3.1")
+def test_the_document_is_valid_openapi_3_1(document: Document):
+    OpenAPIV31SpecValidator(document).validate()
+    assert document["openapi"].startswith("3.1")
 
 
-def test_every_reference_leads_somewhere(schema: dict[str, Any]):
-    references = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(schema)))
-
-    assert references
-    assert references <= schema["components"]["schemas"].keys()
+def test_the_document_introduces_the_api_and_has_the_version_of_the_product(document: Document):
+    assert document["info"]["version"] == VERSION
+    assert len(document["info"]["description"].split()) > 50
 
 
-def test_bounds_and_defaults_of_a_generation_are_told(schema: dict[str, Any]):
-    fields = schema["components"]["schemas"]["InferenceRequest"]["properties"]
+def test_the_document_has_no_control_characters(stoa: RunningServer):
+    text = httpx2.get(f"{stoa.url}/openapi.json", timeout=30).text
+
+    assert re.findall("[\x00-\x09\x0b-\x1f\x7f]", text) == []
+
+
+def test_the_former_path_answers_the_same_document_and_names_its_successor(stoa: RunningServer, document: Document):
+    former = httpx2.get(f"{stoa.url}/schema", timeout=30)
+
+    assert former.json() == document
+    assert former.headers["Deprecation"] == "@1795478400"
+    assert former.headers["Sunset"] == "Wed, 30 Jun 2027 00:00:00 GMT"
+    assert former.headers["Link"] == '</openapi.json>; rel="successor-version"'
+    assert "Deprecation" not in httpx2.get(f"{stoa.url}/openapi.json", timeout=30).headers
+
+
+def test_every_route_is_in_the_document(document: Document):
+    assert {(method, path) for path, methods in document["paths"].items() for method in methods} >= OPERATIONS
+
+
+def test_every_operation_has_a_short_summary_and_a_description(document: Document):
+    assert list(text_problems(all_operations(document))) == []
+
+
+def test_a_generation_has_bounds_and_defaults(document: Document):
+    fields = document["components"]["schemas"]["InferenceRequest"]["properties"]
 
     assert fields["temperature"]["maximum"] == 2
     assert fields["max_tokens"]["default"] == 100
-    assert schema["components"]["schemas"]["InferenceRequest"]["required"] == ["model", "prompt"]
+    assert document["components"]["schemas"]["InferenceRequest"]["required"] == ["model", "prompt"]
 
 
-def test_public_routes_need_no_credential_and_others_say_which(schema: dict[str, Any]):
-    assert schema["paths"]["/health"]["get"]["security"] == [{}]
-    assert schema["paths"]["/inference"]["post"]["security"] == [{"bearer": []}, {"apiKey": []}]
+def test_public_operations_need_no_credential_and_others_name_theirs(document: Document):
+    assert document["paths"]["/health"]["get"]["security"] == [{}]
+    assert document["paths"]["/inference"]["post"]["security"] == [{"bearer": []}, {"apiKey": []}]
 
 
-def test_limits_and_keys_are_told(schema: dict[str, Any]):
-    asked = schema["paths"]["/usage"]["get"]
-    assert {parameter["name"] for parameter in asked["parameters"]} == {"from", "to", "group_by", "user"}
-    assert "429" in asked["responses"]
-    assert "X-RateLimit-Remaining" in asked["responses"]["200"]["headers"]
-    inference = schema["paths"]["/inference"]["post"]
-    assert [(one["name"], one["in"]) for one in inference["parameters"]] == [("Idempotency-Key", "header")]
+def test_operations_document_limits_and_idempotency_keys(document: Document):
+    usage = document["paths"]["/usage"]["get"]
+    assert {parameter["name"] for parameter in usage["parameters"]} == {"from", "to", "group_by", "user"}
+    assert "429" in usage["responses"]
+    assert "X-RateLimit-Remaining" in usage["responses"]["200"]["headers"]
+    inference = document["paths"]["/inference"]["post"]
+    assert [(parameter["name"], parameter["in"]) for parameter in inference["parameters"]] == [
+        ("Idempotency-Key", "header")
+    ]
     assert "409" in inference["responses"]
-    assert schema["paths"]["/inference/stream"]["post"]["parameters"] == []
-    assert "429" not in schema["paths"]["/health"]["get"]["responses"]
+    assert document["paths"]["/inference/stream"]["post"]["parameters"] == []
+    assert "429" not in document["paths"]["/health"]["get"]["responses"]
 
 
-def test_every_operation_of_ours_with_a_body_has_examples_and_what_it_answers_is_of_its_shape(schema: dict[str, Any]):
-    for method, path in OPERATIONS:
-        described = schema["paths"][path][method]
-        if "requestBody" in described:
-            content = described["requestBody"]["content"].get("application/json", {"examples": {}})
-            for example in content["examples"].values():
-                validate(example["value"], content["schema"], schema)
-        answer = described["responses"]["200"]["content"].get("application/json", {})
-        if "example" in answer:
-            validate(answer["example"], answer["schema"], schema)
-
-
-def validate(value: object, described: dict[str, Any], page: dict[str, Any]) -> None:
-    """Raises unless the value fits, where the page's components are."""
-    jsonschema.validate(value, described | {"components": page["components"]})
+def test_every_operation_with_a_body_has_examples_that_match_its_schemas(document: Document):
+    errors = []
+    for name, operation in all_operations(document):
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            examples = [example["value"] for example in content.get("examples", {}).values()]
+            assert examples or "json" not in str(operation["requestBody"]["content"].keys()), name
+            errors += [
+                f"{name}: {error}" for body in examples for error in schema_errors(document, content["schema"], body)
+            ]
+        for content in operation["responses"]["200"]["content"].values():
+            if "example" in content:
+                errors += [
+                    f"{name}: {error}" for error in schema_errors(document, content["schema"], content["example"])
+                ]
+    assert errors == []
 
 
 def test_the_page_loads_only_from_here(stoa: RunningServer):

@@ -21,6 +21,7 @@ from tests.inference.openai_batches.clients import (
     wait_until_ended,
 )
 from tests.inference.running_server import RunningServer
+from tests.openapi_document import response_errors
 
 VARYING = ("id", "created")
 
@@ -48,6 +49,10 @@ def test_a_batch_returns_the_same_answers_as_the_live_route(stoa: RunningServer,
         assert body.get("id", "").partition("-")[0] == live.get("id", "").partition("-")[0]
     native = get_status(stoa, batch["id"])
     assert (native["status"], native["completed"]) == ("completed", 20)
+    results = stoa.get(f"/batch/{batch['id']}/results").json()
+    assert len(results["results"]) == 20
+    document = stoa.get("/openapi.json").json()
+    assert response_errors(document, "get /batch/{batch_id}/results", results) == []
 
 
 def test_a_failed_request_is_in_the_error_file_with_the_live_routes_error(stoa: RunningServer, worker: RunningWorker):
