@@ -45,7 +45,7 @@ def add_operations(result: dict[str, Any], generator: Any, request: Any, public:
         component.pop("description", None)  # the docstring of its wire struct
     merge_null_types(components)
     schemas: Schemas = dict(zip(types, references, strict=True))
-    queries = {
+    queries: dict[Any, dict[str, Any]] = {
         operation.query: components.pop(operation.query.__name__) for _, operation in operations if operation.query
     }
     for path, operation in operations:
