@@ -22,7 +22,6 @@ VERSION = "0.1.0"
 
 DEBUG = env.bool("STOA_DEBUG")
 SECRET_KEY = env.str("SECRET_KEY") or read_or_make_secret(VAR_DIR / "secret.key")
-JWT_KEY = env.str("STOA_JWT_KEY") or read_or_make_secret(VAR_DIR / "jwt.key")
 # Keys that were SECRET_KEY and STOA_JWT_KEY before: what they signed or sealed is still read.
 SECRET_KEY_FALLBACKS: list[str] = env.list("STOA_SECRET_KEY_FALLBACKS")
 JWT_KEY_FALLBACKS: list[str] = env.list("STOA_JWT_KEY_FALLBACKS")
@@ -122,9 +121,17 @@ AUTH_PASSWORD_VALIDATORS = [
 AUTHENTICATION_BACKENDS = ["shared.accounts.backends.LimitedBackend"]  # Django's own sign-in, to the admin
 # The admin shows a new key in a message: a cookie of that browser's alone, never a row of the session table.
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
-JWT_ISSUER = "stoa"
-JWT_ACCESS_LIFETIME = timedelta(minutes=15)
-JWT_REFRESH_LIFETIME = timedelta(days=14)
+SIMPLE_JWT: dict[str, Any] = {
+    "SIGNING_KEY": env.str("STOA_JWT_KEY") or read_or_make_secret(VAR_DIR / "jwt.key"),
+    "ALGORITHM": "HS256",
+    "ISSUER": "stoa",
+    "AUDIENCE": "stoa",
+    "USER_ID_CLAIM": "sub",
+    "TOKEN_TYPE_CLAIM": "kind",
+    "ACCESS_TOKEN_LIFETIME": timedelta(minutes=15),
+    "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
+    "AUTH_TOKEN_CLASSES": ["shared.accounts.tokens.AccessToken"],
+}
 # Letters are printed unless this names a mail server, as in smtp+tls://user:password@mail.example:587.
 globals().update(mail_server(env.str("STOA_EMAIL_URL") or "consolemail://"))
 EMAIL_TIMEOUT = 10

@@ -22,7 +22,7 @@ class AccountsConfig(AppConfig):
 
 def check_jwt_key(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     """An error for a key that could be guessed; one of another time is as good to whoever guesses it."""
-    keys = {"STOA_JWT_KEY": [settings.JWT_KEY], "STOA_JWT_KEY_FALLBACKS": settings.JWT_KEY_FALLBACKS}
+    keys = {"STOA_JWT_KEY": [settings.SIMPLE_JWT["SIGNING_KEY"]], "STOA_JWT_KEY_FALLBACKS": settings.JWT_KEY_FALLBACKS}
     return [
         Error(
             f"{name} can be guessed, and whoever guesses it can sign in as anybody.",

@@ -10,18 +10,18 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import Error, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
-from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
+from rest_framework_simplejwt.authentication import JWTAuthentication
+from rest_framework_simplejwt.exceptions import TokenError
 
 from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
-from shared.accounts.tokens import InvalidToken, TokenKind, decode
+from shared.accounts.tokens import AccessToken
 from shared.api.errors import ApiError
 from shared.observability.request_fields import current_fields
 from shared.serving.asgi.threads import release_request_thread
@@ -108,18 +108,18 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _authenticate_access_token(token: str, now: datetime) -> Principal:
+def _authenticate_access_token(raw: str, now: datetime) -> Principal:
     try:
-        claims = decode(token, TokenKind.ACCESS)
-    except InvalidToken:
+        token = AccessToken(raw)
+    except TokenError:
         raise NotAuthenticated from None
-    sign_in = SignIn.objects.select_related("user").filter(id=claims.sign_in_id, revoked_at=None).first()
+    sign_in = SignIn.objects.select_related("user").filter(id=token.sign_in_id, revoked_at=None).first()
     if sign_in is None or sign_in.expires_at <= now:
         raise NotAuthenticated
     user = sign_in.user
-    if user.id != claims.user_id or not user.is_active or user.token_version != claims.version:
+    if user.id != token.user_id or not user.is_active or user.token_version != token.token_version:
         raise NotAuthenticated
-    return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in, expires_at=claims.expires_at)
+    return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in, expires_at=token.expires_at)
 
 
 def find_api_key(raw: str) -> ApiKey | None:
@@ -165,15 +165,15 @@ def _update_last_used_at(key: ApiKey, now: datetime) -> None:
         ApiKey.objects.filter(pk__in=free).update(last_used_at=now)
 
 
-class BearerAuthentication(BaseAuthentication):
-    """DRF's door: `request.user` is the user, `request.auth` the Principal."""
+class BearerAuthentication(JWTAuthentication):
+    """DRF authentication by an access token or an API key; `request.auth` is the Principal."""
 
-    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+    def authenticate(self, request: Request) -> tuple[User, Principal] | None:  # type: ignore[override]
         credential = credential_from_headers(request.headers)
         if credential is None:
             return None
         principal = authenticate(credential)
         return principal.user, principal
 
-    def authenticate_header(self, request: Request) -> Any:
+    def authenticate_header(self, request: Request) -> str:
         return "Bearer"

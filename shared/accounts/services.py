@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
+from rest_framework_simplejwt.exceptions import TokenError
 
 from shared.accounts.authentication import API_KEY_PREFIX, NotAuthenticated, Principal, hash_secret
 from shared.accounts.email.links import LinkPurpose, create_link_token
@@ -21,7 +22,7 @@ from shared.accounts.email.outbox import email_outbox
 from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
-from shared.accounts.tokens import Claims, InvalidToken, TokenKind, decode, encode
+from shared.accounts.tokens import AccessToken, RefreshToken
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
 
@@ -98,30 +99,30 @@ def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
     ends the sign-in for everybody.
     """
     try:
-        claims = decode(refresh, TokenKind.REFRESH)
-    except InvalidToken:
+        token = RefreshToken(refresh)
+    except TokenError:
         raise NotAuthenticated from None
-    sign_in = SignIn.objects.select_related("user").filter(id=claims.sign_in_id, revoked_at=None).first()
-    if sign_in is None or not sign_in.user.is_active or sign_in.user.token_version != claims.version:
+    sign_in = SignIn.objects.select_related("user").filter(id=token.sign_in_id, revoked_at=None).first()
+    if sign_in is None or not sign_in.user.is_active or sign_in.user.token_version != token.token_version:
         raise NotAuthenticated
-    refresh_id = uuid.uuid4()
-    won = SignIn.objects.filter(id=sign_in.id, refresh_id=claims.token_id, revoked_at=None).update(
-        refresh_id=refresh_id,
+    sign_in.refresh_id = uuid.uuid4()
+    won = SignIn.objects.filter(id=sign_in.id, refresh_id=token.token_id, revoked_at=None).update(
+        refresh_id=sign_in.refresh_id,
         refreshed_at=timezone.now(),  # not `now`: whoever came before this very moment lost a race, and copied nothing
-        expires_at=now + settings.JWT_REFRESH_LIFETIME,
+        expires_at=now + RefreshToken.lifetime,
     )
     if not won:
         SignIn.objects.filter(id=sign_in.id, revoked_at=None, refreshed_at__lt=now).update(revoked_at=now)
         raise NotAuthenticated
-    return _token_pair(sign_in, refresh_id, now)
+    return _token_pair(sign_in, now)
 
 
 def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> None:
     """Ends the sign-in that the caller's access token came from, and the one of `refresh`: all their tokens at once."""
     ended = {principal.sign_in.id} if principal.sign_in else set()
     if refresh:
-        with suppress(InvalidToken):  # what is no token needs no ending
-            ended.add(decode(refresh, TokenKind.REFRESH).sign_in_id)
+        with suppress(TokenError):  # what is no token needs no ending
+            ended.add(RefreshToken(refresh).sign_in_id)
     SignIn.objects.filter(id__in=ended, user=principal.user, revoked_at=None).update(revoked_at=now)
 
 
@@ -266,28 +267,16 @@ def _limit_sign_in(email: str, address: str) -> RateLimitDecision:
 
 def _start_sign_in(user: User, now: datetime, decision: RateLimitDecision) -> TokenPair:
     SignIn.objects.filter(user=user, expires_at__lte=now).delete()
-    sign_in = SignIn.objects.create(
-        user=user, created_at=now, refreshed_at=now, expires_at=now + settings.JWT_REFRESH_LIFETIME
-    )
-    return _token_pair(sign_in, sign_in.refresh_id, now, decision)
+    sign_in = SignIn.objects.create(user=user, created_at=now, refreshed_at=now, expires_at=now + RefreshToken.lifetime)
+    return _token_pair(sign_in, now, decision)
 
 
-def _token_pair(
-    sign_in: SignIn, refresh_id: uuid.UUID, now: datetime, decision: RateLimitDecision | None = None
-) -> TokenPair:
-    user = sign_in.user
-
-    def token(kind: TokenKind, token_id: uuid.UUID) -> str:
-        claims = Claims(user_id=user.pk, sign_in_id=sign_in.id, token_id=token_id, version=user.token_version)
-        is_access = kind == TokenKind.ACCESS
-        lifetime = settings.JWT_ACCESS_LIFETIME if is_access else settings.JWT_REFRESH_LIFETIME
-        return encode(claims, kind, now=now, lifetime=lifetime)
-
+def _token_pair(sign_in: SignIn, now: datetime, decision: RateLimitDecision | None = None) -> TokenPair:
     return TokenPair(
-        access=token(TokenKind.ACCESS, uuid.uuid4()),
-        refresh=token(TokenKind.REFRESH, refresh_id),
-        expires_at=now + settings.JWT_ACCESS_LIFETIME,
-        user=user,
+        access=str(AccessToken.for_sign_in(sign_in, now=now)),
+        refresh=str(RefreshToken.for_sign_in(sign_in, now=now)),
+        expires_at=now + AccessToken.lifetime,
+        user=sign_in.user,
         rate_limit=decision,
     )
 

@@ -1,91 +1,107 @@
-"""Access and refresh tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA-256 by this installation's key.
+"""Access and refresh tokens: JSON Web Tokens (RFC 7519) on simplejwt's classes and `settings.SIMPLE_JWT`.
 
-They are read as RFC 8725 asks: one algorithm, every claim required, one kind never taken for the other. A token that
-one of JWT_KEY_FALLBACKS has signed is as good as one of today's key, so that a change of the key signs nobody out.
+The backend adds what simplejwt lacks: every claim is required, as RFC 8725 asks, and a token that one of
+JWT_KEY_FALLBACKS signed is valid too. Without that, a change of the key would sign everybody out.
 """
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Any
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Self, cast
 
 import jwt
 from django.conf import settings
+from rest_framework_simplejwt import tokens as simplejwt
+from rest_framework_simplejwt.backends import TokenBackend
+from rest_framework_simplejwt.exceptions import TokenBackendError, TokenError
+from rest_framework_simplejwt.settings import api_settings
 
-ALGORITHM = "HS256"
-_REQUIRED = ["exp", "nbf", "iat", "iss", "aud", "sub", "jti"]
+from shared.accounts.models import SignIn
 
-
-class TokenKind(StrEnum):
-    ACCESS = "access"
-    REFRESH = "refresh"
-
-
-class InvalidToken(Exception):
-    """Not a token of ours, of this kind, or no longer in its time."""
+REQUIRED_CLAIMS = ["exp", "nbf", "iat", "iss", "aud", "sub", "jti"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claims:
-    """What a token says. `version` is the user's `token_version` when it was made; `expires_at` is known of a token
-    that was read."""
+class StrictTokenBackend(TokenBackend):
+    """Token backend that requires all claims and exactly our audience, and accepts the keys of JWT_KEY_FALLBACKS."""
+
+    def decode(self, token: Any, verify: bool = True) -> dict[str, Any]:
+        """Return the claims of a token whose signature and times are valid. Raise TokenBackendError for any other."""
+        for key in (self.prepared_signing_key, *settings.JWT_KEY_FALLBACKS):
+            try:
+                return jwt.decode(
+                    token,
+                    key,
+                    algorithms=[self.algorithm],
+                    audience=self.audience,
+                    issuer=self.issuer,
+                    options={"require": REQUIRED_CLAIMS, "strict_aud": True},
+                )
+            except jwt.InvalidSignatureError:
+                continue
+            except jwt.PyJWTError as error:
+                raise TokenBackendError("The token is not valid.") from error
+        raise TokenBackendError("The token is signed with an unknown key.")
+
+
+@cache
+def _backend(signing_key: str) -> StrictTokenBackend:
+    return StrictTokenBackend(
+        api_settings.ALGORITHM, signing_key, audience=api_settings.AUDIENCE, issuer=api_settings.ISSUER
+    )
+
+
+class SignInToken(simplejwt.Token):
+    """Token of one sign-in. `AccessToken(raw)` raises TokenError unless `raw` is a valid token of that type.
+
+    The attributes are those of a token that was read; `token_version` is the user's at the time of issue.
+    """
 
     user_id: int
     sign_in_id: uuid.UUID
     token_id: uuid.UUID
-    version: int
-    expires_at: datetime | None = None
+    token_version: int
+    expires_at: datetime
+
+    def __init__(self, token: str | None = None) -> None:
+        super().__init__(cast(Any, token))  # simplejwt's annotation says Token, its code takes a string
+
+    @classmethod
+    def for_sign_in(cls, sign_in: SignIn, *, now: datetime) -> Self:
+        """Return a new token of this sign-in, valid from `now` for the lifetime of its type."""
+        token = cls.for_user(sign_in.user)
+        token.set_iat(at_time=now)
+        token.set_iat("nbf", at_time=now)
+        token.set_exp(from_time=now)
+        token["family"] = sign_in.id.hex
+        token["version"] = sign_in.user.token_version
+        return token
+
+    def verify(self) -> None:
+        """Check the type and read the claims. Raise TokenError for a claim that is missing or malformed."""
+        try:
+            super().verify()
+            self.user_id = int(self["sub"])
+            self.sign_in_id = uuid.UUID(hex=self["family"])
+            self.token_id = uuid.UUID(hex=self["jti"])
+            self.token_version = int(self["version"])
+            self.expires_at = datetime.fromtimestamp(self["exp"], UTC)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise TokenError("The token has a malformed claim.") from error
+
+    @property
+    def token_backend(self) -> TokenBackend:
+        return _backend(settings.SIMPLE_JWT["SIGNING_KEY"])
 
 
-def encode(claims: Claims, kind: TokenKind, *, now: datetime, lifetime: timedelta) -> str:
-    """A signed token, good from `now` until `now + lifetime`."""
-    payload = {
-        "iss": settings.JWT_ISSUER,
-        "aud": settings.JWT_ISSUER,
-        "sub": str(claims.user_id),
-        "jti": claims.token_id.hex,
-        "iat": now,
-        "nbf": now,
-        "exp": now + lifetime,
-        "kind": kind,
-        "family": claims.sign_in_id.hex,
-        "version": claims.version,
-    }
-    return jwt.encode(payload, settings.JWT_KEY, algorithm=ALGORITHM)
+class AccessToken(SignInToken, simplejwt.AccessToken):
+    """Credential of requests, for minutes."""
 
 
-def decode(token: str, kind: TokenKind) -> Claims:
-    """The claims of a token of this kind. Raises InvalidToken."""
-    try:
-        payload = _payload(token, [settings.JWT_KEY, *settings.JWT_KEY_FALLBACKS])
-        if payload["kind"] != kind:
-            raise InvalidToken(f"This is no {kind} token.")
-        return Claims(
-            user_id=int(payload["sub"]),
-            sign_in_id=uuid.UUID(hex=payload["family"]),
-            token_id=uuid.UUID(hex=payload["jti"]),
-            version=int(payload["version"]),
-            expires_at=datetime.fromtimestamp(payload["exp"], UTC),
-        )
-    except (jwt.PyJWTError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidToken("This token is not valid.") from error
+class RefreshToken(SignInToken, simplejwt.RefreshToken):  # type: ignore[misc]
+    """Credential that is exchanged once for a new pair of tokens."""
 
-
-def _payload(token: str, keys: Sequence[str]) -> dict[str, Any]:
-    """What the token says, whichever of the keys has signed it."""
-    key, *others = keys
-    try:
-        return jwt.decode(
-            token,
-            key,
-            algorithms=[ALGORITHM],
-            audience=settings.JWT_ISSUER,
-            issuer=settings.JWT_ISSUER,
-            options={"require": _REQUIRED, "strict_aud": True},
-        )
-    except jwt.InvalidSignatureError:
-        if not others:
-            raise
-        return _payload(token, others)
+    @classmethod
+    def for_sign_in(cls, sign_in: SignIn, *, now: datetime) -> Self:
+        token = super().for_sign_in(sign_in, now=now)
+        token["jti"] = sign_in.refresh_id.hex
+        return token

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
+from rest_framework_simplejwt.exceptions import TokenError
 
 from shared.accounts.authentication import (
     API_KEY_PREFIX,
@@ -20,7 +21,7 @@ from shared.accounts.authentication import (
     hash_secret,
 )
 from shared.accounts.models import ApiKey
-from shared.accounts.tokens import InvalidToken, TokenKind, decode
+from shared.accounts.tokens import AccessToken
 from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, address_key, ahit
 from shared.serving.asgi.request_checks import get_header
 from shared.serving.asgi.types import Scope
@@ -68,8 +69,8 @@ async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
     if credential.startswith(API_KEY_PREFIX):
         return await _api_key_owners.find_owner(credential)
     try:
-        return CredentialOwner(decode(credential, TokenKind.ACCESS).user_id)
-    except InvalidToken:
+        return CredentialOwner(AccessToken(credential).user_id)
+    except TokenError:
         return None
 
 

@@ -1,7 +1,7 @@
 """People, and doors that need a credential."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from django.contrib.auth.hashers import MD5PasswordHasher
@@ -29,6 +29,12 @@ def make_user(role: Role = Role.CUSTOMER, email: str = "ada@example.com", passwo
 
 def signed_in(user: User) -> TokenPair:
     return sign_in(email=user.email, password=PASSWORD, address=ADDRESS, now=timezone.now())
+
+
+def set_signing_key(settings: Settings, key: str, *, fallbacks: Sequence[str] = ()) -> None:
+    """Sign and verify tokens with `key` from now on, as after a restart of the server."""
+    settings.SIMPLE_JWT = settings.SIMPLE_JWT | {"SIGNING_KEY": key}
+    settings.JWT_KEY_FALLBACKS = list(fallbacks)
 
 
 def is_accepted(credential: str) -> bool:

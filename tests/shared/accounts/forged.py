@@ -26,7 +26,7 @@ def signed(header: Header, payload: Payload | bytes, key: str | None = None, dig
     """A token signed as ours are, whatever it says."""
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     head = f"{encode(json.dumps(header).encode())}.{encode(body)}"
-    secret = settings.JWT_KEY if key is None else key
+    secret = settings.SIMPLE_JWT["SIGNING_KEY"] if key is None else key
     return f"{head}.{encode(hmac.new(secret.encode(), head.encode(), getattr(hashlib, digest)).digest())}"
 
 
@@ -78,7 +78,7 @@ def forged_tokens(access: str, refresh: str, other_users_access: str) -> dict[st
         "made in the future": having(iat=now + 600),
         "another audience": having(aud="elsewhere"),
         "no audience": without("aud"),
-        "ours among several audiences": having(aud=["elsewhere", settings.JWT_ISSUER]),
+        "ours among several audiences": having(aud=["elsewhere", settings.SIMPLE_JWT["AUDIENCE"]]),
         "another issuer": having(iss="elsewhere"),
         "no issuer": without("iss"),
         "no subject": without("sub"),

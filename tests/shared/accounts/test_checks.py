@@ -11,6 +11,7 @@ from django.core.checks import run_checks
 from pytest_django import Settings
 
 from shared.accounts.apps import check_jwt_key
+from tests.shared.accounts.conftest import set_signing_key
 
 pytestmark = pytest.mark.no_database
 
@@ -26,7 +27,7 @@ WEAK = [
 
 @pytest.mark.parametrize("key", WEAK)
 def test_a4_a_key_that_can_be_guessed_is_an_error(settings: Settings, key: str) -> None:
-    settings.JWT_KEY = key
+    set_signing_key(settings, key)
     errors = check_jwt_key(None)
     assert [error.id for error in errors] == ["accounts.E001"]
     assert key not in f"{errors[0].msg} {errors[0].hint}" or key in ("x", "secret")

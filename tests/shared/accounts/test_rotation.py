@@ -7,12 +7,13 @@ from django.conf import settings as configured
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
+from rest_framework_simplejwt.exceptions import TokenError
 
 from shared.accounts.email.links import InvalidLink, LinkPurpose, create_link_token, verify_link_token
 from shared.accounts.models import User
 from shared.accounts.services import refresh_tokens
-from shared.accounts.tokens import InvalidToken, TokenKind, decode
-from tests.shared.accounts.conftest import PASSWORD, is_accepted, signed_in
+from shared.accounts.tokens import RefreshToken
+from tests.shared.accounts.conftest import PASSWORD, is_accepted, set_signing_key, signed_in
 
 
 def new_key() -> str:
@@ -22,9 +23,9 @@ def new_key() -> str:
 def test_tokens_of_the_key_before_are_good_and_what_they_are_changed_for_is_of_todays(
     user: User, settings: Settings
 ) -> None:
-    before, today = configured.JWT_KEY, new_key()
+    before, today = configured.SIMPLE_JWT["SIGNING_KEY"], new_key()
     pair = signed_in(user)
-    settings.JWT_KEY, settings.JWT_KEY_FALLBACKS = today, [new_key(), before]
+    set_signing_key(settings, today, fallbacks=[new_key(), before])
 
     assert is_accepted(pair.access)
     fresh = refresh_tokens(refresh=pair.refresh, now=timezone.now())
@@ -37,10 +38,10 @@ def test_tokens_of_the_key_before_are_good_and_what_they_are_changed_for_is_of_t
 def test_servers_that_were_told_of_the_next_key_accept_its_tokens_before_they_use_it(
     user: User, settings: Settings
 ) -> None:
-    today, following = configured.JWT_KEY, new_key()
-    settings.JWT_KEY = following  # a server that was started again
+    today, following = configured.SIMPLE_JWT["SIGNING_KEY"], new_key()
+    set_signing_key(settings, following)  # a server that was restarted
     pair = signed_in(user)
-    settings.JWT_KEY, settings.JWT_KEY_FALLBACKS = today, [following]  # one that was not yet
+    set_signing_key(settings, today, fallbacks=[following])  # one that was not yet
 
     assert is_accepted(pair.access)
 
@@ -48,15 +49,14 @@ def test_servers_that_were_told_of_the_next_key_accept_its_tokens_before_they_us
 def test_a_token_of_a_key_that_nobody_knows_is_refused_whatever_the_keys_of_before(
     user: User, settings: Settings
 ) -> None:
-    settings.JWT_KEY_FALLBACKS = [new_key(), new_key()]
-    ours = settings.JWT_KEY
-    settings.JWT_KEY = new_key()
+    ours = settings.SIMPLE_JWT["SIGNING_KEY"]
+    set_signing_key(settings, new_key())
     pair = signed_in(user)
-    settings.JWT_KEY = ours
+    set_signing_key(settings, ours, fallbacks=[new_key(), new_key()])
 
     assert not is_accepted(pair.access)
-    with pytest.raises(InvalidToken):
-        decode(pair.refresh, TokenKind.REFRESH)
+    with pytest.raises(TokenError):
+        RefreshToken(pair.refresh)
 
 
 def test_links_in_letters_outlive_a_change_of_the_secret_key(user: User, settings: Settings) -> None:

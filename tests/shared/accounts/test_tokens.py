@@ -1,5 +1,6 @@
 """Forged, stale and foreign tokens open nothing."""
 
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from django.urls import clear_url_caches
 from django.utils import timezone
 from pytest_django import Settings
 
-from shared.accounts.models import User
+from shared.accounts.models import SignIn, User
 from shared.accounts.services import refresh_tokens
 from shared.api.errors import ApiError
 from tests.shared.accounts.conftest import is_accepted, make_user, opens, signed_in
@@ -63,6 +64,34 @@ def test_an_honest_token_made_by_hand_is_accepted(user: User) -> None:
     """So that the forgeries fail for what is wrong in them, and not for how they are made."""
     head, body, _ = signed_in(user).access.split(".")
     assert is_accepted(signed(decode(head), decode(body)))
+
+
+def test_both_tokens_have_the_claims_and_types_of_the_contract(user: User) -> None:
+    """Releases serve side by side during an update, so that the claims never change."""
+    now = timezone.now().replace(microsecond=0)
+    with time_machine.travel(now, tick=False):
+        pair = signed_in(user)
+    sign_in = SignIn.objects.get()
+    access, refresh = (token.split(".") for token in (pair.access, pair.refresh))
+    issued_at = int(now.timestamp())
+    same = {
+        "iss": "stoa",
+        "aud": "stoa",
+        "sub": str(user.pk),
+        "iat": issued_at,
+        "nbf": issued_at,
+        "family": sign_in.id.hex,
+        "version": user.token_version,
+    }
+    assert decode(access[0]) == decode(refresh[0]) == {"alg": "HS256", "typ": "JWT"}
+    claims = decode(access[1])
+    assert claims == same | {"kind": "access", "exp": issued_at + 900, "jti": claims["jti"]}
+    assert uuid.UUID(hex=claims["jti"]) != sign_in.refresh_id
+    assert decode(refresh[1]) == same | {
+        "kind": "refresh",
+        "exp": issued_at + 14 * 86_400,
+        "jti": sign_in.refresh_id.hex,
+    }
 
 
 def test_an_access_token_lives_fifteen_minutes_and_a_refresh_token_fourteen_days(user: User) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -15,9 +14,9 @@ from pytest_django import Settings
 
 from shared.accounts.middleware import request_limits
 from shared.accounts.middleware.request_limits import limit_request
-from shared.accounts.models import User
+from shared.accounts.models import SignIn, User
 from shared.accounts.services import create_api_key
-from shared.accounts.tokens import Claims, TokenKind, encode
+from shared.accounts.tokens import AccessToken, RefreshToken, SignInToken
 from shared.serving.asgi.wrapper import wrap
 from tests.shared.accounts.conftest import make_user
 
@@ -94,9 +93,8 @@ async def get(
     return answered
 
 
-def token_of(user_id: int, kind: TokenKind = TokenKind.ACCESS, lifetime: timedelta = timedelta(minutes=5)) -> str:
-    claims = Claims(user_id=user_id, sign_in_id=uuid.uuid4(), token_id=uuid.uuid4(), version=0)
-    return encode(claims, kind, now=timezone.now() - timedelta(minutes=1), lifetime=lifetime)
+def token_of(user_id: int, token_class: type[SignInToken] = AccessToken, age: timedelta = timedelta(minutes=1)) -> str:
+    return str(token_class.for_sign_in(SignIn(user=User(pk=user_id)), now=timezone.now() - age))
 
 
 @pytest.fixture(autouse=True)
@@ -156,8 +154,8 @@ def test_r1_made_up_credentials_and_forwarded_addresses_are_all_one_address() ->
         {"authorization": "Bearer made-up"},
         {"authorization": "Bearer stoa_aaaa_bbbb"},
         {"x-api-key": "x" * 5000},
-        {"authorization": f"Bearer {token_of(7, TokenKind.REFRESH)}"},
-        {"authorization": f"Bearer {token_of(7, lifetime=timedelta(seconds=1))}"},
+        {"authorization": f"Bearer {token_of(7, RefreshToken)}"},
+        {"authorization": f"Bearer {token_of(7, age=timedelta(minutes=16))}"},
         {"x-forwarded-for": "198.51.100.1"},
         {"forwarded": "for=198.51.100.2"},
         {"x-real-ip": "198.51.100.3"},
