@@ -137,7 +137,7 @@ globals().update(mail_server(env.str("STOA_EMAIL_URL") or "consolemail://"))
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM")
 # The storefront, whose pages /reset-password, /verify-email and /join take a `token` and send it to us.
-EMAIL_LINKS = env.str("STOA_STOREFRONT_URL")
+STOREFRONT_URL = env.str("STOA_STOREFRONT_URL")
 # Letters an hour to one e-mail.
 EMAIL_LIMIT = env.int("STOA_EMAILS_PER_HOUR")
 # Sign-ins a minute: for one address, and for one account.
@@ -172,9 +172,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 # In front of Django: body cap, and how many proxies before us may say who the client is.
 MAX_BODY_BYTES = env.bytes("STOA_MAX_BODY_BYTES")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
-TRUSTED_PROXIES = env.int("STOA_TRUSTED_PROXY_COUNT")
+TRUSTED_PROXY_COUNT = env.int("STOA_TRUSTED_PROXY_COUNT")
 # Of the answers that a repeated Idempotency-Key is given again.
-KEPT_ANSWERS_PER_USER = env.bytes("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER")
+MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER = env.bytes("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER")
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
 # Those with `x-stainless` are sent by OpenAI's clients with every request.
 CORS_ALLOW_HEADERS = [

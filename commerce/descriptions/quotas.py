@@ -1,4 +1,4 @@
-"""Daily quota of descriptions per shop (`DESCRIPTIONS_A_DAY`, by the UTC day).
+"""Daily quota of descriptions per shop (`DESCRIPTIONS_PER_DAY`, by the UTC day).
 
 One row counts a day's requests. A single conditional UPDATE charges it, so that concurrent requests cannot exceed the
 limit.
@@ -75,8 +75,8 @@ def charge(*, owner: QuotaOwner, now: datetime, count: int = 1) -> QuotaCharge:
     """Charge this many descriptions to the day's quota. Raise QuotaExceeded and charge none if fewer are left."""
     row, _ = QuotaUsage.objects.get_or_create(**owner.row_key(now))
     rows = QuotaUsage.objects.filter(pk=row.pk)
-    if settings.DESCRIPTIONS_A_DAY:
-        rows = rows.filter(used__lte=settings.DESCRIPTIONS_A_DAY - count)
+    if settings.DESCRIPTIONS_PER_DAY:
+        rows = rows.filter(used__lte=settings.DESCRIPTIONS_PER_DAY - count)
     if not rows.update(used=F("used") + count):
         raise QuotaExceeded(get_status(owner=owner, now=now), now)
     return QuotaCharge(usage_id=row.pk, count=count)
@@ -92,7 +92,7 @@ def get_status(*, owner: QuotaOwner, now: datetime) -> QuotaStatus:
     """Return how much of the day's quota is used and left."""
     rows = QuotaUsage.objects.filter(**owner.row_key(now))
     used = rows.values_list("used", flat=True).first() or 0
-    limit = settings.DESCRIPTIONS_A_DAY or None
+    limit = settings.DESCRIPTIONS_PER_DAY or None
     left = None if limit is None else max(0, limit - used)
     resets_at = datetime.combine(_day(now) + timedelta(days=1), datetime.min.time(), UTC)
     return QuotaStatus(limit=limit, used=used, left=left, resets_at=resets_at)

@@ -163,8 +163,8 @@ def unfinished_requests(batch: Batch) -> "QuerySet[BatchRequest]":
 
 
 def storage_exceeded_message() -> str:
-    """Return the error message for a user whose batches exceed BATCHES_BYTES_PER_USER."""
-    max_bytes, days = settings.BATCHES_BYTES_PER_USER, settings.BATCH_KEPT_FOR.total_seconds() / 86400
+    """Return the error message for a user whose batches exceed MAX_BATCH_BYTES_PER_USER."""
+    max_bytes, days = settings.MAX_BATCH_BYTES_PER_USER, settings.BATCH_RETENTION.total_seconds() / 86400
     return (
         f"Your batches and their results may take up to {max_bytes} bytes together. Wait until older batches are "
         f"deleted, {days:g} days after their end."
@@ -174,7 +174,7 @@ def storage_exceeded_message() -> str:
 def _require_storage(user: User, size: int) -> None:
     """Raise ApiError 413 if the user's batches would exceed their storage."""
     used = Batch.objects.filter(user=user).aggregate(size=Sum("size"))["size"] or 0
-    if used + size > settings.BATCHES_BYTES_PER_USER:
+    if used + size > settings.MAX_BATCH_BYTES_PER_USER:
         raise ApiError(413, storage_exceeded_message())
 
 
@@ -183,7 +183,7 @@ def _require_queue_capacity(user: User, tokens: int) -> None:
 
     The limit leaves the batches of other users a chance on the same day.
     """
-    max_tokens = settings.BATCH_QUEUED_TOKENS_PER_USER
+    max_tokens = settings.MAX_QUEUED_BATCH_TOKENS_PER_USER
     if tokens > max_tokens:
         message = f"The batch may take {tokens} tokens, and a user may have {max_tokens} queued. Split the batch."
         raise ApiError(413, message)
@@ -202,7 +202,7 @@ def _insert_requests(batch: Batch, requests: Iterable[NewRequest]) -> None:
 
     Raises ApiError 400 for a wrong count or a duplicate id.
     """
-    max_requests = settings.BATCH_MOST_REQUESTS
+    max_requests = settings.MAX_BATCH_REQUESTS
     rows = (
         BatchRequest(batch=batch, index=index, custom_id=request.custom_id, body=request.body)
         for index, request in enumerate(itertools.islice(requests, max_requests + 1))

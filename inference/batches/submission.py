@@ -55,7 +55,7 @@ def parse_batch(body: bytes) -> ParsedBatch:
     Raises InvalidRequest or ApiError 400, which name the field and the request's index.
     """
     head_json, request_jsons = split_requests(body)
-    max_requests = settings.BATCH_MOST_REQUESTS
+    max_requests = settings.MAX_BATCH_REQUESTS
     if not 0 < len(request_jsons) <= max_requests:
         message = f"`requests` must have 1 to {max_requests} items, not {len(request_jsons)}."
         raise InvalidRequest(message, field="requests")

@@ -18,7 +18,7 @@ from shared.serving.asgi.threads import ThreadReuseMiddleware  # noqa: E402
 from shared.serving.asgi.websockets import WebSockets  # noqa: E402
 from shared.serving.asgi.wrapper import wrap  # noqa: E402
 
-sockets = WebSockets(websockets, max_open=settings.SOCKETS)
+sockets = WebSockets(websockets, max_open=settings.MAX_WEBSOCKETS)
 gated = PasswordConcurrencyMiddleware(django_application, paths=["/admin/login/"])
 body_limit = authenticated_body_limits(
     {("POST", "/v1/files"): "MAX_UPLOAD_BYTES", ("POST", "/batch"): "MAX_BATCH_BYTES"}

@@ -49,7 +49,7 @@ def upload_file(
         file = _create_row(owner=owner, purpose=purpose, name=content.name or "", size=content.size, now=now)
     _require_storage(file)
     _store(file, content)
-    finish_file(file=file, expires_at=now + (retention or settings.BATCH_KEPT_FOR))
+    finish_file(file=file, expires_at=now + (retention or settings.BATCH_RETENTION))
     return file
 
 
@@ -133,10 +133,10 @@ def _require_storage(file: StoredFile) -> None:
     The row is already counted, so that concurrent uploads cannot share the same free space.
     """
     files = StoredFile.objects.filter(owner=file.owner).exclude(status=StoredFile.Status.DELETED)
-    if files.aggregate(size=Sum("size"))["size"] > settings.FILES_BYTES_PER_USER:
+    if files.aggregate(size=Sum("size"))["size"] > settings.MAX_FILE_BYTES_PER_USER:
         file.delete()
         message = (
-            f"Your files may take up to {settings.FILES_BYTES_PER_USER} bytes together. Delete some and try again."
+            f"Your files may take up to {settings.MAX_FILE_BYTES_PER_USER} bytes together. Delete some and try again."
         )
         raise ApiError(413, message, details={"field": "file"})
 

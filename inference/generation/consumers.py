@@ -58,7 +58,7 @@ DRAIN_RETRY_S = 5
 DATABASE_RETRY_S = 2
 _BROKEN = (ErrorCode.INTERNAL_ERROR, ErrorCode.INFERENCE_FAILED, ErrorCode.TIMEOUT)
 
-attendance = ConnectionRegistry(max_per_user=settings.SOCKETS_PER_USER)
+attendance = ConnectionRegistry(max_per_user=settings.MAX_WEBSOCKETS_PER_USER)
 logger = structlog.get_logger(__name__)
 
 

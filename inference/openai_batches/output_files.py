@@ -64,7 +64,7 @@ def sweep_file_batches(*, now: datetime) -> None:
 
     If the broker cannot be reached, the files are written here.
     """
-    FileBatch.objects.filter(job=None, created_at__lte=now - settings.BATCH_KEPT_FOR).delete()
+    FileBatch.objects.filter(job=None, created_at__lte=now - settings.BATCH_RETENTION).delete()
     jobs = list(FileBatch.objects.without_output_files(now).values_list("job", flat=True)[:MAX_PER_SWEEP])
     is_sent = True
     for batch_pk in filter(None, jobs):
@@ -159,7 +159,7 @@ def _finish(file_batch: FileBatch, output: StoredFile | None, errors: StoredFile
     if not finished:
         return False
     ttl_seconds = file_batch.output_ttl_seconds
-    retention = timedelta(seconds=ttl_seconds) if ttl_seconds else settings.BATCH_KEPT_FOR
+    retention = timedelta(seconds=ttl_seconds) if ttl_seconds else settings.BATCH_RETENTION
     for file in (output, errors):
         if file is not None:
             finish_file(file=file, expires_at=file.created_at + retention)

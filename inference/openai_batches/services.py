@@ -56,7 +56,7 @@ def create_file_batch(
     if not connection.in_atomic_block:
         connection.close()  # validation may take seconds: other requests need the pooled connection
     with content:
-        report = validate_file(content.chunks(), endpoint=body.endpoint, max_requests=settings.BATCH_MOST_REQUESTS)
+        report = validate_file(content.chunks(), endpoint=body.endpoint, max_requests=settings.MAX_BATCH_REQUESTS)
         _require_model(report)
         with transaction.atomic():
             file_batch = _create(caller, body, content, report, now)

@@ -78,7 +78,7 @@ def delete_old_spans(*, now: datetime) -> int:
     if not oldest:
         return 0
     newest = Span.objects.aggregate(newest=Max("pk"))["newest"]
-    is_old = Q(started_at__lte=now - RETENTION) | Q(pk__lte=newest - settings.TRACE_SPANS)
+    is_old = Q(started_at__lte=now - RETENTION) | Q(pk__lte=newest - settings.MAX_TRACE_SPANS)
     deleted, _ = Span.objects.filter(is_old, pk__lte=oldest[-1]).delete()
     return deleted
 

@@ -87,7 +87,7 @@ def test_a_variable_cannot_be_read_as_another_type() -> None:
         ("STOA_ALOWED_HOSTS", "STOA_ALOWED_HOSTS is not a known setting: did you mean STOA_ALLOWED_HOSTS?"),
         ("STOA_SOCKET", "STOA_SOCKET is not a known setting: did you mean STOA_MAX_WEBSOCKETS?"),
         ("STOA_XYZ", "STOA_XYZ is not a known setting: docs/operator/settings.md lists the known ones."),
-        ("STOA_MAX_WEBSOCKETS", "STOA_MAX_WEBSOCKETS has been renamed: set STOA_MAX_WEBSOCKETS instead."),
+        ("STOA_SOCKETS", "STOA_SOCKETS has been renamed: set STOA_MAX_WEBSOCKETS instead."),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_one_that_was_meant(

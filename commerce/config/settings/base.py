@@ -156,7 +156,7 @@ DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL")
 # Maximum number of descriptions per shop and UTC day; 0: unlimited.
-DESCRIPTIONS_A_DAY = env.int("STOA_DESCRIPTIONS_PER_DAY")
+DESCRIPTIONS_PER_DAY = env.int("STOA_DESCRIPTIONS_PER_DAY")
 # Secret with which the model server signs webhooks about finished batches. Without it the shop polls every few seconds.
 DESCRIPTIONS_WEBHOOK_SECRET = webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SECRET")
 

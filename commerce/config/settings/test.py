@@ -7,4 +7,4 @@ STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.st
 WHITENOISE_AUTOREFRESH = WHITENOISE_USE_FINDERS = True  # serve static files without collectstatic
 if DATABASES["default"]["ENGINE"] == "shared.sqlite":  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": str(VAR_DIR / "test.sqlite3")}  # noqa: F405 a file, which threads share
-REQUEST_LIMIT = CONTENT_WRITE_LIMIT = UPLOAD_LIMIT = DELETE_LIMIT = DESCRIPTIONS_A_DAY = 100_000
+REQUEST_LIMIT = CONTENT_WRITE_LIMIT = UPLOAD_LIMIT = DELETE_LIMIT = DESCRIPTIONS_PER_DAY = 100_000

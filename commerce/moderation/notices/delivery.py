@@ -74,6 +74,6 @@ def _letter(notice: Notice) -> EmailMessage:
     message_id = f"<notice-{notice.pk}@{address.rpartition('@')[2] or 'localhost'}>"
     body = f"{notice.text}\n"
     if notice.appeal_until:
-        link = f"{settings.EMAIL_LINKS.rstrip('/')}/appeal?{urlencode({'notice': notice.pk})}"
+        link = f"{settings.STOREFRONT_URL.rstrip('/')}/appeal?{urlencode({'notice': notice.pk})}"
         body += f"\nAppeal here:\n\n{link}\n"
     return EmailMessage(subject=notice.title, body=body, to=[notice.user.email], headers={"Message-ID": message_id})

@@ -76,7 +76,7 @@ def fail_batches_over_storage(*, now: datetime) -> int:
     """
     active_users = Batch.objects.filter(ended_at=None).values("user")
     used = Batch.objects.filter(user__in=active_users).order_by().values("user").annotate(used=Sum("size"))
-    users = used.filter(used__gt=settings.BATCHES_BYTES_PER_USER).values_list("user", flat=True)
+    users = used.filter(used__gt=settings.MAX_BATCH_BYTES_PER_USER).values_list("user", flat=True)
     batches = Batch.objects.filter(ended_at=None, user__in=list(users)).values_list("pk", flat=True)
     message = storage_exceeded_message()
     return sum(_fail_unfinished(pk, now, code=ErrorCode.INVALID_REQUEST, message=message) for pk in list(batches))
@@ -84,7 +84,7 @@ def fail_batches_over_storage(*, now: datetime) -> int:
 
 def delete_old_batches(*, now: datetime) -> int:
     """Delete up to MAX_DELETED_PER_RUN batches whose retention is over. Return their number."""
-    old = Batch.objects.filter(ended_at__lte=now - settings.BATCH_KEPT_FOR).order_by("ended_at")
+    old = Batch.objects.filter(ended_at__lte=now - settings.BATCH_RETENTION).order_by("ended_at")
     batches = list(old.values_list("pk", flat=True)[:MAX_DELETED_PER_RUN])
     for batch_pk in batches:
         delete_batch(batch_pk=batch_pk)

@@ -84,12 +84,12 @@ if not START_HOST and HostOptions() != MODEL_POLICY:
     )
 
 # Batches, their results and their files, after the end; a file that no batch was made of, after its upload.
-BATCH_KEPT_FOR = timedelta(days=env.float("STOA_BATCH_RETENTION_DAYS"))
+BATCH_RETENTION = timedelta(days=env.float("STOA_BATCH_RETENTION_DAYS"))
 
 # Files of batches: in a folder of this machine, or in an S3 bucket that is nobody else's to read. Only the body of an
 # upload may be larger than MAX_BODY_BYTES.
 MAX_FILE_BYTES = env.bytes("STOA_MAX_FILE_BYTES")
-FILES_BYTES_PER_USER = env.bytes("STOA_MAX_FILE_BYTES_PER_USER")
+MAX_FILE_BYTES_PER_USER = env.bytes("STOA_MAX_FILE_BYTES_PER_USER")
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 1024 * 1024
 MEDIA_ROOT = env.str("STOA_FILES_DIR") or VAR_DIR / "files"
 if FILES_BUCKET := env.str("STOA_FILES_BUCKET"):
@@ -103,18 +103,18 @@ FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
 
 # WebSockets open at once in one process: of all users together, and of one.
-SOCKETS = env.int("STOA_MAX_WEBSOCKETS")
-SOCKETS_PER_USER = env.int("STOA_MAX_WEBSOCKETS_PER_USER")
+MAX_WEBSOCKETS = env.int("STOA_MAX_WEBSOCKETS")
+MAX_WEBSOCKETS_PER_USER = env.int("STOA_MAX_WEBSOCKETS_PER_USER")
 
 # How large a batch may be. Its body may be larger than MAX_BODY_BYTES, from who is signed in.
-BATCH_MOST_REQUESTS = env.int("STOA_MAX_BATCH_REQUESTS")
-BATCHES_BYTES_PER_USER = env.bytes("STOA_MAX_BATCH_BYTES_PER_USER")
-BATCH_QUEUED_TOKENS_PER_USER = env.int("STOA_MAX_QUEUED_BATCH_TOKENS_PER_USER")
+MAX_BATCH_REQUESTS = env.int("STOA_MAX_BATCH_REQUESTS")
+MAX_BATCH_BYTES_PER_USER = env.bytes("STOA_MAX_BATCH_BYTES_PER_USER")
+MAX_QUEUED_BATCH_TOKENS_PER_USER = env.int("STOA_MAX_QUEUED_BATCH_TOKENS_PER_USER")
 MAX_BATCH_BYTES = env.bytes("STOA_MAX_BATCH_BYTES")
 
 # Where spans are kept for GET /traces, and at most how many; each for a day.
 TRACE_STORE = "inference.traces.span_exporter.DatabaseSpanExporter"
-TRACE_SPANS = env.int("STOA_MAX_TRACE_SPANS")
+MAX_TRACE_SPANS = env.int("STOA_MAX_TRACE_SPANS")
 
 # Celery, on the server of STOA_BROKER_URL or REDIS_URL; without one batches are accepted, and wait for a worker that
 # has one. A worker's tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from

@@ -125,7 +125,7 @@ def release(*, request: DeliveryRequest, now: datetime) -> None:
 
 def delete_old_deliveries(*, now: datetime) -> int:
     """Delete up to MAX_DELETED_PER_RUN deliveries whose retention is over. Return their number."""
-    old = Delivery.objects.filter(finished_at__lte=now - settings.BATCH_KEPT_FOR).order_by("finished_at")
+    old = Delivery.objects.filter(finished_at__lte=now - settings.BATCH_RETENTION).order_by("finished_at")
     keys = list(old.values_list("pk", flat=True)[:MAX_DELETED_PER_RUN])
     if keys:
         Delivery.objects.filter(pk__in=keys).delete()

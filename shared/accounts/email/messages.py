@@ -12,7 +12,7 @@ from django.core.mail import EmailMessage
 
 def link_email(*, to: str, subject: str, intro: str, page: str, token: str, footer: str) -> EmailMessage:
     """A letter with a link to a page of the storefront, and the token for those who have no such page."""
-    link = f"{settings.EMAIL_LINKS.rstrip('/')}/{page}?{urlencode({'token': token})}"
+    link = f"{settings.STOREFRONT_URL.rstrip('/')}/{page}?{urlencode({'token': token})}"
     body = f"{intro}\n\n{link}\n\nThe link works once, and not for long. Its token is:\n\n{token}\n\n{footer}\n"
     return EmailMessage(subject=subject, body=body, to=[to])
 

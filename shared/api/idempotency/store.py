@@ -119,8 +119,10 @@ def store_response(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
 
 
 def enforce_storage_limit(*, row: KeyedRequest, response: HttpResponseBase) -> None:
-    """Discard the oldest responses of the row's user past KEPT_ANSWERS_PER_USER. Their keys stay, so that nothing is
-    done twice. Call it after the transaction of `store_response`."""
+    """Discard the oldest responses of the row's user above MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER.
+
+    Their keys stay, so that nothing is done twice. Call it after the transaction of `store_response`.
+    """
     large = isinstance(response, HttpResponse) and len(response.content) >= LARGE_RESPONSE_BYTES
     if row.user_id is None or not (large or row.pk % STORAGE_CHECK_INTERVAL == 0):
         return
@@ -131,7 +133,7 @@ def enforce_storage_limit(*, row: KeyedRequest, response: HttpResponseBase) -> N
 
 
 def _discard_oldest(kept: QuerySet[KeyedRequest]) -> None:
-    surplus = kept.aggregate(total=Sum("size", default=0))["total"] - settings.KEPT_ANSWERS_PER_USER
+    surplus = kept.aggregate(total=Sum("size", default=0))["total"] - settings.MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER
     if surplus <= 0:
         return
     for created_at, size in kept.order_by("created_at").values_list("created_at", "size")[:MAX_DISCARDED_PER_RUN]:

@@ -80,7 +80,7 @@ def validate_handshake(scope: Scope) -> Scope:
     if is_draining():
         raise draining_error()
     validate_request(scope)
-    scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXIES)
+    scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
     host = get_header(scope["headers"], b"host").decode("latin-1").lower()
     if not validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
         raise ApiError(400, "This server does not answer for this Host.")

@@ -117,7 +117,7 @@ class _HttpWrapper:
         if is_draining() and scope["path"] != LIVENESS_PATH:
             raise draining_error()
         validate_request(scope)
-        scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXIES)
+        scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
         if self.rate_limit and (decision := await self.rate_limit(scope)):
             sender.headers |= rate_limit_headers(decision)
             raise_if_limited(decision)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _provider(settings: Settings, provider_server: ProviderServer) -> None:
     settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
-    settings.DESCRIPTIONS_A_DAY = 2
+    settings.DESCRIPTIONS_PER_DAY = 2
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_request_over_the_rest_charges_nothing(shop: Shop):
 
 
 def test_zero_means_no_limit(client_of: ApiClient, staff: User, settings: Settings):
-    settings.DESCRIPTIONS_A_DAY = 0
+    settings.DESCRIPTIONS_PER_DAY = 0
     assert [generate(client_of(staff)).status_code for _ in range(3)] == [200, 200, 200]
     quota = read_quota(client_of(staff))
     assert (quota["limit"], quota["used"], quota["left"]) == (None, 3, None)
@@ -140,7 +140,7 @@ def test_constraints_hold_for_one_row_per_owner_and_day(shop: Shop, owner: User)
 
 @pytest.mark.django_db(transaction=True)
 def test_twenty_concurrent_requests_get_exactly_the_quota(shop: Shop, settings: Settings):
-    settings.DESCRIPTIONS_A_DAY = 7
+    settings.DESCRIPTIONS_PER_DAY = 7
     barrier = threading.Barrier(20)
 
     def charge(_: int) -> bool:

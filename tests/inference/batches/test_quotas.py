@@ -52,7 +52,7 @@ def test_a_batch_reserves_prompt_tokens_and_max_tokens(api_user: ApiUser):
 
 
 def test_a_full_queue_refuses_batches_until_one_ends(api_user: ApiUser, settings: Settings):
-    settings.BATCH_QUEUED_TOKENS_PER_USER = 450
+    settings.MAX_QUEUED_BATCH_TOKENS_PER_USER = 450
     assert [api_user.submit("x", "y").status_code for _ in range(2)] == [200, 200]
 
     refused = api_user.submit("x")
@@ -70,7 +70,7 @@ def test_a_full_queue_refuses_batches_until_one_ends(api_user: ApiUser, settings
 
 
 def test_a_batch_larger_than_the_queue_is_refused(api_user: ApiUser, settings: Settings):
-    settings.BATCH_QUEUED_TOKENS_PER_USER = 450
+    settings.MAX_QUEUED_BATCH_TOKENS_PER_USER = 450
     refused = api_user.submit(*"abcde")
     assert refused.status_code == 413
     assert "may take 505 tokens, and a user may have 450 queued. Split the batch." in refused.json()["error"]["message"]

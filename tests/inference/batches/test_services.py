@@ -30,7 +30,7 @@ def test_a_batch_is_created_with_all_requests_or_not_at_all(user: User):
 
 
 def test_batches_of_one_user_share_a_storage_limit(user: User, settings):
-    settings.BATCHES_BYTES_PER_USER = 4 * (services.REQUEST_OVERHEAD_BYTES + 2)
+    settings.MAX_BATCH_BYTES_PER_USER = 4 * (services.REQUEST_OVERHEAD_BYTES + 2)
 
     def make(count: int) -> Batch:
         requests = [NewRequest(str(number), "{}") for number in range(count)]
@@ -59,7 +59,7 @@ def unread() -> Iterator[NewRequest]:
 
 @pytest.mark.parametrize("ids", [[], ["a", "b", "a"], ["a", "b", "c", "d"]])
 def test_an_empty_duplicate_or_oversized_batch_is_refused(user: User, settings, ids: list[str]):
-    settings.BATCH_MOST_REQUESTS = 3
+    settings.MAX_BATCH_REQUESTS = 3
     requests = [NewRequest(custom_id, "{}") for custom_id in ids]
 
     with pytest.raises(ApiError) as refused:

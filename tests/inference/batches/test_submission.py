@@ -49,12 +49,12 @@ def test_only_the_first_webhook_url_returns_the_secret(client: Client):
 
 @pytest.mark.parametrize("key", ["", "one"])
 def test_a_refused_batch_creates_no_secret(client: Client, settings: Settings, key: str):
-    limit, settings.BATCHES_BYTES_PER_USER = settings.BATCHES_BYTES_PER_USER, 100
+    limit, settings.MAX_BATCH_BYTES_PER_USER = settings.MAX_BATCH_BYTES_PER_USER, 100
     submit(client, 413, key)
     submit(client, 400, key, webhook_url="http://127.0.0.1/")
     assert not Endpoint.objects.exists()
 
-    settings.BATCHES_BYTES_PER_USER = limit
+    settings.MAX_BATCH_BYTES_PER_USER = limit
     assert submit(client, key=key)["webhook_secret"].startswith("whsec_")
 
 

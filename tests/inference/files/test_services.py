@@ -94,7 +94,7 @@ def test_u6_a_full_disk_leaves_neither_row_nor_content(owner: User, folder: Path
 
 
 def test_files_of_one_user_share_a_storage_limit(owner: User, settings: Settings, folder: Path):
-    settings.FILES_BYTES_PER_USER = 6
+    settings.MAX_FILE_BYTES_PER_USER = 6
     first, _ = uploaded(owner), uploaded(owner)
 
     with pytest.raises(ApiError, match="Delete some") as refused:

@@ -382,7 +382,7 @@ def test_the_native_route_returns_the_same_batch(api_user: ApiUser):
 
 
 def test_a_file_over_the_queue_limit_creates_no_batch(api_user: ApiUser, settings: Settings):
-    settings.BATCH_QUEUED_TOKENS_PER_USER = 5000
+    settings.MAX_QUEUED_BATCH_TOKENS_PER_USER = 5000
     api_user.make(chat_lines("a", "b", "c"))
     assert 3 * 1024 < Batch.objects.get().reserved_tokens < 3 * 1100
 

@@ -113,7 +113,7 @@ def test_what_is_a_day_old_is_neither_told_nor_kept(user: User):
 
 
 def test_there_are_never_more_than_the_operator_says(user: User, settings: Any, monkeypatch: pytest.MonkeyPatch):
-    settings.TRACE_SPANS = 3
+    settings.MAX_TRACE_SPANS = 3
     monkeypatch.setattr(span_exporter, "MAX_DELETED_PER_RUN", 4)
     spans = [span(user) for _ in range(10)]
     assert forgotten(timezone.now()) == 7

@@ -151,7 +151,7 @@ def configure(given: dict[str, Any]) -> None:
             "SETTINGS_MODULE": "tests.settings",
             "API_ERROR_BODY": "tests.shared.serving.served.error_body",
             "MAX_BODY_BYTES": 1024 * 1024,
-            "TRUSTED_PROXIES": 0,
+            "TRUSTED_PROXY_COUNT": 0,
             "ALLOWED_HOSTS": ["127.0.0.1", "localhost"],
             "CORS_ALLOWED_ORIGINS": ["https://shop.example"],
             "ROOT_URLCONF": "tests.shared.serving.served",

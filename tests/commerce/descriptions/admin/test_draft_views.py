@@ -56,7 +56,7 @@ async def test_product_form_streams_a_description_and_saves_a_draft(
     admin_client: AsyncClient, admin: User, product: Product, provider_server: ProviderServer, settings: Settings
 ):
     settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
-    settings.DESCRIPTIONS_A_DAY = 10
+    settings.DESCRIPTIONS_PER_DAY = 10
     response = await write(admin_client, product)
     events = await read_events(response)
 
@@ -89,7 +89,7 @@ async def test_exceeded_quota_gets_a_message_and_the_form_shows_the_rest(
     admin_client: AsyncClient, product: Product, settings: Settings, provider_server: ProviderServer
 ):
     settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
-    settings.DESCRIPTIONS_A_DAY = 1
+    settings.DESCRIPTIONS_PER_DAY = 1
     path = f"/admin/commerce_catalog/product/{product.pk}/change/"
     assert "1 left today" in (await admin_client.get(path)).content.decode()
     await read_events(await write(admin_client, product))

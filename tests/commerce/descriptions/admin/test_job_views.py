@@ -114,7 +114,7 @@ def test_invalid_option_gets_a_message_and_creates_no_job(
 def test_exceeded_quota_gets_a_message_and_creates_no_job(
     admin_client: Client, products: list[Product], settings: Settings
 ):
-    settings.DESCRIPTIONS_A_DAY = 2
+    settings.DESCRIPTIONS_PER_DAY = 2
     shown = admin_client.get(f"{JOBS}new/", {"product": [product.pk for product in products]}).content.decode()
     response = admin_client.post(f"{JOBS}new/", {"product": [product.pk for product in products], "max_words": "40"})
 
@@ -130,7 +130,7 @@ def test_errors_are_translated_to_german(
     job = create_job(admin_client, products)
     batch_server.failing = 401
     processing.process_job(job_id=job.pk, now=timezone.now())
-    settings.DESCRIPTIONS_A_DAY = 2
+    settings.DESCRIPTIONS_PER_DAY = 2
     data = {"product": [product.pk for product in products], "max_words": "40"}
 
     assert '<progress max="3" value="0">' in admin_client.get(JOBS).text

@@ -358,7 +358,7 @@ def test_page_that_repeats_itself_fails_the_job(staff: User, products: list[Prod
 
 
 def test_job_over_the_quota_charges_nothing(staff: User, products: list[Product], settings: Settings):
-    settings.DESCRIPTIONS_A_DAY = 4
+    settings.DESCRIPTIONS_PER_DAY = 4
     with pytest.raises(QuotaExceeded):
         make_job(staff, products)
 

@@ -62,7 +62,7 @@ def test_batches_of_a_deactivated_user_are_cancelled(make_batch: MakeBatch, user
 
 def test_a_batch_whose_results_exceed_the_storage_limit_ends(make_batch: MakeBatch, settings: Settings):
     batch, idle = make_batch(3), make_batch(1)
-    settings.BATCHES_BYTES_PER_USER = batch.size + idle.size + 9
+    settings.MAX_BATCH_BYTES_PER_USER = batch.size + idle.size + 9
     lease = acquire(batch)
     first, second, _ = claim(batch, lease)
     answers = [RequestOutcome(request=pk, answer='{"\u00e4": 1}') for pk in (first, second)]  # nine bytes
@@ -76,5 +76,5 @@ def test_a_batch_whose_results_exceed_the_storage_limit_ends(make_batch: MakeBat
     assert counts(idle) == ("failed", 0, 1, 1)
     [failed] = BatchResult.objects.filter(request__batch=batch, answer="")
     assert failed.error_code == "INVALID_REQUEST"
-    assert f"may take up to {settings.BATCHES_BYTES_PER_USER} bytes together" in failed.error_message
+    assert f"may take up to {settings.MAX_BATCH_BYTES_PER_USER} bytes together" in failed.error_message
     assert sweeper.fail_batches_over_storage(now=NOW) == 0

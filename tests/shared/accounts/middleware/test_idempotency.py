@@ -294,7 +294,7 @@ def test_past_a_users_bound_the_oldest_answers_go_and_nothing_is_done_twice(
     monkeypatch.setattr(store, "STORAGE_CHECK_INTERVAL", 1)
     other = bearer(make_user("eve@example.com"))
     first = post(key="0")
-    settings.KEPT_ANSWERS_PER_USER = 3 * len(first.content) + 2
+    settings.MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER = 3 * len(first.content) + 2
     assert [post(key="0", credential=other).status_code, *(post(key=str(key)).status_code for key in range(1, 4))] == (
         [201] * 4
     )

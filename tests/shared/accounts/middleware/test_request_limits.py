@@ -175,7 +175,7 @@ async def test_r1_two_hundred_new_x_forwarded_for_are_one_address(settings: Sett
 
 
 async def test_r1_a_trusted_proxy_is_heard_and_what_came_before_it_is_not(settings: Settings) -> None:
-    settings.TRUSTED_PROXIES = 1
+    settings.TRUSTED_PROXY_COUNT = 1
     through = [await get(door, headers={"x-forwarded-for": f"10.0.0.{n}, 198.51.100.1"}) for n in range(5)]
     assert [answer.status for answer in through] == [200, 200, 200, 429, 429]
     assert await statuses(1, headers={"x-forwarded-for": "198.51.100.2"}) == [200]

@@ -168,7 +168,7 @@ def test_i9_headers_of_proxies_are_not_believed_from_anyone(served: Served):
 
 
 def test_the_trusted_proxies_entry_of_the_chain_is_the_client(start_server: StartServer):
-    served = start_server(settings={"TRUSTED_PROXIES": 2})
+    served = start_server(settings={"TRUSTED_PROXY_COUNT": 2})
 
     def client(chain: str) -> str:
         return str(served.get("/echo", headers={"X-Forwarded-For": chain}).json()["client"][0])
