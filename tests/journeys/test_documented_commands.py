@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -26,9 +25,13 @@ def adapt_to(stoa: RunningStoa, code: str) -> str:
     home = stoa.run_dir.parent.parent
     code = code.replace("http://127.0.0.1:8000", stoa.commerce_url).replace("http://127.0.0.1:8001", stoa.inference_url)
     code = code.replace("ws://127.0.0.1:8001", stoa.inference_url.replace("http", "ws"))
-    code = code.replace("export API_KEY=stoa_...", f"export API_KEY={stoa.api_key}").replace('"stoa_..."', f'"{stoa.api_key}"')
+    code = code.replace("export API_KEY=stoa_...", f"export API_KEY={stoa.api_key}").replace(
+        '"stoa_..."', f'"{stoa.api_key}"'
+    )
     code = code.replace("var/", f"{home}/var/").replace("curl -s", "curl --fail-with-body -s")
-    return code.replace("manage_commerce.py seed\n", "manage_commerce.py seed --small\n")  # tests of `seed` make the rest
+    return code.replace(
+        "manage_commerce.py seed\n", "manage_commerce.py seed --small\n"
+    )  # tests of `seed` make the rest
 
 
 def run(stoa: RunningStoa, command: list[str], code: str) -> str:

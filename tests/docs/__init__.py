@@ -1,0 +1,1 @@
+"""Tests of the documentation: links, sizes, and facts that the code declares."""
