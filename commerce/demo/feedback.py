@@ -15,7 +15,7 @@ from commerce.demo.full_data import (
     QUESTIONS_AND_ANSWERS,
     REPORT_MESSAGES,
 )
-from commerce.moderation.models import AbuseReport
+from commerce.moderation.models import ContentKind
 from commerce.moderation.services import file_report
 from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
@@ -91,7 +91,7 @@ def _file_reports(random: Random, now: datetime) -> None:
     worst = list(Review.objects.visible().order_by("rating", "id").values_list("pk", "user_id")[:REPORT_COUNT])
     questions = list(Question.objects.visible().order_by("id").values_list("pk", "user_id")[: REPORT_COUNT // 6])
     reporters = list(User.objects.filter(reviews__isnull=False).distinct().order_by("id"))
-    kinds = [(AbuseReport.Kind.REVIEW, one) for one in worst] + [(AbuseReport.Kind.QUESTION, one) for one in questions]
+    kinds = [(ContentKind.REVIEW, one) for one in worst] + [(ContentKind.QUESTION, one) for one in questions]
     for kind, (content_id, author_id) in kinds:
         for reporter in random.sample(reporters, min(len(reporters), random.randint(1, 3))):
             if reporter.pk != author_id:

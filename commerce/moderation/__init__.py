@@ -1,1 +1,1 @@
-"""Reports of content that should not be there."""
+"""Moderation: abuse reports, the queue of cases, moderators' decisions, notices to users, and appeals."""

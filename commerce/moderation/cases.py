@@ -1,4 +1,4 @@
-"""The rows of the queue, kept in step with the reports. Whoever calls these holds the lock on the content."""
+"""Cases: the rows of the queue, updated together with the reports. Callers hold the lock on the content."""
 
 from datetime import datetime
 
@@ -6,9 +6,9 @@ from django.db.models import Count, F, Max, Min, Q, Sum
 from django.db.models.functions import Coalesce
 
 from commerce.moderation.models import AbuseReport, Appeal, Case, ReportQuerySet
-from commerce.moderation.trust import BRIGADE_WITHIN, is_brigade
+from commerce.moderation.trust import BRIGADE_WINDOW, is_brigade
 
-WAITING = (Case.State.OPEN, Case.State.APPEALED)
+WAITING_STATES = (Case.State.OPEN, Case.State.APPEALED)
 
 
 def find_case(model_type: str, model_id: int) -> Case | None:
@@ -16,14 +16,14 @@ def find_case(model_type: str, model_id: int) -> Case | None:
 
 
 def set_state(case: Case, state: str) -> None:
-    """Whether it waits follows from its state; nobody looks at what waits no longer."""
-    case.state, case.is_waiting = state, state in WAITING
+    """Set the state on the instance with what follows from it. A case that no longer waits loses its claim."""
+    case.state, case.is_waiting = state, state in WAITING_STATES
     if not case.is_waiting:
         case.claimed_by = case.claimed_until = None
 
 
-def count_report(case: Case, report: AbuseReport, *, now: datetime) -> Case:
-    """One more open report: only what it adds, whatever number there is."""
+def add_report(case: Case, report: AbuseReport, *, now: datetime) -> Case:
+    """Add one open report to the figures of a case, at the same cost for any number of reports."""
     trusted = int(report.standing == AbuseReport.Standing.TRUSTED)
     Case.objects.filter(pk=case.pk).update(
         state=Case.State.OPEN,
@@ -33,7 +33,7 @@ def count_report(case: Case, report: AbuseReport, *, now: datetime) -> Case:
         trusted_count=F("trusted_count") + trusted,
         newest_at=max(case.newest_at or report.created_at, report.created_at),
         oldest_at=min(case.oldest_at or report.created_at, report.created_at),
-        is_brigaded=case.is_brigaded or _makes_a_brigade(report),
+        is_brigaded=case.is_brigaded or _completes_brigade(report),
         updated_at=now,
     )
     case.refresh_from_db()
@@ -41,7 +41,7 @@ def count_report(case: Case, report: AbuseReport, *, now: datetime) -> Case:
 
 
 def recount(case: Case) -> None:
-    """All figures anew from the open reports, on the instance; the caller saves it."""
+    """Set all figures from the open reports on the instance; the caller saves it."""
     reports = open_reports(case)
     figures = reports.aggregate(
         count=Count("pk"),
@@ -56,12 +56,12 @@ def recount(case: Case) -> None:
     if case.state == Case.State.APPEALED:
         appeal = case.appeals.get(status=Appeal.Status.OPEN)
         case.newest_at = case.oldest_at = appeal.created_at
-    by_new = reports.filter(standing=AbuseReport.Standing.NEW_ACCOUNT).order_by()
-    case.is_brigaded = is_brigade(by_new.values_list("created_at", flat=True))
+    new_account_reports = reports.filter(standing=AbuseReport.Standing.NEW_ACCOUNT).order_by()
+    case.is_brigaded = is_brigade(new_account_reports.values_list("created_at", flat=True))
 
 
 def withdraw_case(*, model_type: str, model_id: int, now: datetime) -> None:
-    """The author took the content back: nothing is left to decide."""
+    """Close the case of content that its author has deleted."""
     case = find_case(model_type, model_id)
     if case is None:
         return
@@ -77,11 +77,11 @@ def open_reports(case: Case) -> ReportQuerySet:
     return AbuseReport.objects.of(case.model_type, case.model_id).filter(status=AbuseReport.Status.OPEN)
 
 
-def _makes_a_brigade(report: AbuseReport) -> bool:
+def _completes_brigade(report: AbuseReport) -> bool:
     if report.standing != AbuseReport.Standing.NEW_ACCOUNT:
         return False
-    around = (report.created_at - BRIGADE_WITHIN, report.created_at + BRIGADE_WITHIN)
+    window = (report.created_at - BRIGADE_WINDOW, report.created_at + BRIGADE_WINDOW)
     others = AbuseReport.objects.of(report.model_type, report.model_id).filter(
-        status=AbuseReport.Status.OPEN, standing=AbuseReport.Standing.NEW_ACCOUNT, created_at__range=around
+        status=AbuseReport.Status.OPEN, standing=AbuseReport.Standing.NEW_ACCOUNT, created_at__range=window
     )
     return is_brigade(others.order_by().values_list("created_at", flat=True))

@@ -1,41 +1,43 @@
-"""What the lists of reports, notices and appeals may be asked."""
+"""Filters of the lists of reports, notices and appeals."""
 
 from typing import Any
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema_field
 
 from commerce.moderation.models import AbuseReport, Appeal, Notice
-from commerce.moderation.reportable_content import ContentNotFound, kind_of
+from commerce.moderation.reportable_content import ContentNotFound, parse_kind
 from shared.api.lists.filters import IntegerFilter, ListFilterSet
 
 
-class KindFilter(filters.CharFilter):  # type: ignore[misc]
-    """`model_type=Review`, in either spelling; of what is no kind there are no reports."""
+@extend_schema_field({"type": "string", "maxLength": 64, "example": "Review"})
+class ContentKindFilter(filters.CharFilter):  # type: ignore[misc]
+    """A filter by the kind of the content. Any other text matches nothing."""
 
     def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
         if not value:
             return qs
         try:
-            return qs.filter(model_type=kind_of(value))
+            return qs.filter(model_type=parse_kind(value))
         except ContentNotFound:
             return qs.none()
 
 
-class OpenUnlessSaid(filters.ChoiceFilter):  # type: ignore[misc]
-    """`status=accepted`; the open ones when none is named."""
+class ReportStatusFilter(filters.ChoiceFilter):  # type: ignore[misc]
+    """A filter by the status of reports with the default `open`."""
 
     def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
-        found: QuerySet[Any] = super().filter(qs, value or AbuseReport.Status.OPEN)
-        return found
+        reports: QuerySet[Any] = super().filter(qs, value or AbuseReport.Status.OPEN)
+        return reports
 
 
 class OwnReportFilters(ListFilterSet):
     search_fields = {name: name for name in ("model_type", "model_id", "status", "message")}
     order_fields = {name: name for name in ("id", "created_at", "updated_at")}
-    model_type = KindFilter()
-    model_id = IntegerFilter()
-    status = filters.ChoiceFilter(choices=AbuseReport.Status.choices)
+    model_type = ContentKindFilter(help_text="Kind of the content: Review or Question.")
+    model_id = IntegerFilter(help_text="Id of a review or question.")
+    status = filters.ChoiceFilter(choices=AbuseReport.Status.choices, help_text="Status of the reports.")
 
     class Meta:
         model = AbuseReport
@@ -45,7 +47,7 @@ class OwnReportFilters(ListFilterSet):
 class ReportFilters(OwnReportFilters):
     search_fields = {name: name for name in ("model_type", "model_id", "status", "message", "user_id")}
     relations = {"user": "user"}
-    status = OpenUnlessSaid(choices=AbuseReport.Status.choices, help_text="Default: open.")
+    status = ReportStatusFilter(choices=AbuseReport.Status.choices, help_text="Status of the reports. Default: open.")
 
 
 class NoticeFilters(ListFilterSet):

@@ -1,43 +1,47 @@
-"""The closed list of what can be reported: each kind, and the model that it is kept in."""
+"""Kinds of content that users can report, with the model of each."""
 
 from collections.abc import Mapping
 
-from commerce.moderation.models import Case, Kind
+from commerce.moderation.models import Case, ContentKind
 from commerce.reviews.models import Question, Review
 from shared.api.errors import ApiError
 
 Reportable = Review | Question
-TARGETS: Mapping[str, type[Review] | type[Question]] = {Kind.REVIEW: Review, Kind.QUESTION: Question}
-# The shop's clients were written against a back end that says where the class is.
-LONG_SPELLING = "Marvel\\Database\\Models\\"
+CONTENT_MODELS: Mapping[str, type[Review] | type[Question]] = {
+    ContentKind.REVIEW: Review,
+    ContentKind.QUESTION: Question,
+}
+# Clients of the former back end send the name of its class.
+LEGACY_PREFIX = "Marvel\\Database\\Models\\"
 
 
 class ContentNotFound(ApiError):
-    """There is no such content, or none of that kind can be reported."""
+    """404: the content does not exist, or its kind cannot be reported."""
 
     def __init__(self) -> None:
-        super().__init__(404, "There is no such content.")
+        super().__init__(404, "There is no review or question with this model_type and model_id.")
 
 
-def kind_of(model_type: str) -> Kind:
-    """The kind that either spelling names. Raises ContentNotFound for anything else."""
-    short = model_type.removeprefix(LONG_SPELLING)
-    if short not in TARGETS:
+def parse_kind(model_type: str) -> ContentKind:
+    """Return the kind of a `model_type`, with or without LEGACY_PREFIX. Raises ContentNotFound for any other."""
+    name = model_type.removeprefix(LEGACY_PREFIX)
+    if name not in CONTENT_MODELS:
         raise ContentNotFound
-    return Kind(short)
+    return ContentKind(name)
 
 
-def read_content(case: Case) -> Reportable:
-    """What the case is about, deleted or not."""
-    content: Reportable = TARGETS[case.model_type]._default_manager.get(pk=case.model_id)
+def get_content(case: Case) -> Reportable:
+    """Return the content of a case, deleted or not."""
+    content: Reportable = CONTENT_MODELS[case.model_type]._default_manager.get(pk=case.model_id)
     return content
 
 
-def lock_content(kind: Kind, model_id: int, *, deleted: bool = False) -> Reportable:
-    """One content, locked before everything else that a decision or a report touches: so of many at once one goes
-    first, and the others see what it did. Raises ContentNotFound for what is not there; a deleted one is there when
-    `deleted` asks for it."""
-    rows = TARGETS[kind]._default_manager.select_for_update(of=("self",)).select_related("product", "shop")
+def lock_content(kind: ContentKind, model_id: int, *, deleted: bool = False) -> Reportable:
+    """Return content after locking it, before a decision or a report touches anything else.
+
+    Concurrent callers thus run one after the other. Raises ContentNotFound, and for deleted content unless `deleted`.
+    """
+    rows = CONTENT_MODELS[kind]._default_manager.select_for_update(of=("self",)).select_related("product", "shop")
     found = rows.filter(pk=model_id) if deleted else rows.filter(pk=model_id, deleted_at=None)
     content = found.first()
     if content is None:

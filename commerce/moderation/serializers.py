@@ -1,36 +1,37 @@
-"""The wire shapes of reports, decisions, notices and appeals."""
+"""Serializers of reports, decisions, notices and appeals."""
 
 from typing import Any
 
-from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers
 
-from commerce.moderation.decisions import Words
-from commerce.moderation.models import AbuseReport, Appeal, Kind, Notice
-from commerce.reviews.serializers import CONTENT_SERIALIZERS
+from commerce.moderation.decisions import DecisionMessage
+from commerce.moderation.models import AbuseReport, Appeal, ContentKind, Notice
 from shared.accounts.models import User
 from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer, UTCDateTimeField
 
-LONGEST_TEXT = 2_000
-KIND_HELP = "Review or Question; also in the long spelling, as in Marvel\\Database\\Models\\Review."
-
-# A review or a question as everybody sees it.
-CONTENT = PolymorphicProxySerializer(
-    component_name="ReportedContent", serializers=list(CONTENT_SERIALIZERS.values()), resource_type_field_name=None
-)
+MAX_TEXT_LENGTH = 2_000
+MODEL_TYPE_TEXT = "Kind of the content: Review or Question."
+MODEL_ID_TEXT = "Id of the review or question."
+MODEL_TYPE_INPUT_TEXT = f"{MODEL_TYPE_TEXT} The long form Marvel\\Database\\Models\\Review is accepted too."
 
 
 class ReportingUserSerializer(serializers.ModelSerializer[User]):
+    """The user who made a report."""
+
     class Meta:
         model = User
         fields = ["id", "name", "email"]
+        extra_kwargs = {
+            "name": {"help_text": "Name of the user."},
+            "email": {"help_text": "E-mail address of the user."},
+        }
 
 
 class ReportSerializer(RelationsSerializer):
-    """A report, as moderators and whoever made it see it."""
+    """A report, for moderators and for the user who made it."""
 
-    user = ReportingUserSerializer(read_only=True)
+    user = ReportingUserSerializer(read_only=True, help_text="User who reported. Only with `with=user`.")
 
     class Meta:
         model = AbuseReport
@@ -38,55 +39,85 @@ class ReportSerializer(RelationsSerializer):
             "id", "user_id", "model_type", "model_id", "message", "status", "created_at", "updated_at", "user",
         ]  # fmt: skip
         relations = ["user"]
+        extra_kwargs = {
+            "user_id": {"help_text": "Id of the user who reported."},
+            "model_type": {"help_text": MODEL_TYPE_TEXT},
+            "model_id": {"help_text": MODEL_ID_TEXT},
+            "message": {"help_text": "Reason that the user gave."},
+            "status": {"help_text": "`withdrawn`: the author deleted the content before a decision."},
+        }
 
 
-class TargetSerializer(serializers.Serializer[Any]):
-    """What is reported or decided about. Any text may be sent as its kind: of what is none, there is no content."""
+class ContentKeySerializer(serializers.Serializer[Any]):
+    """The key of a review or question. Any text is valid as `model_type`: another kind is 404, not 422."""
 
-    model_id = IdField()
-    model_type = serializers.CharField(trim_whitespace=False, help_text=KIND_HELP)
-
-
-class NewReportSerializer(TargetSerializer):
-    message = serializers.CharField(max_length=LONGEST_TEXT, help_text="Why it should not be there.")
+    model_id = IdField(help_text=MODEL_ID_TEXT)
+    model_type = serializers.CharField(trim_whitespace=False, help_text=MODEL_TYPE_INPUT_TEXT)
 
 
-class DecisionSerializer(TargetSerializer):
+class NewReportSerializer(ContentKeySerializer):
+    """Body of a new report."""
+
+    message = serializers.CharField(max_length=MAX_TEXT_LENGTH, help_text="Why the content should be removed.")
+
+
+class DecisionSerializer(ContentKeySerializer):
+    """Body of a decision."""
+
     note = serializers.CharField(
-        max_length=LONGEST_TEXT, required=False, allow_blank=True, help_text="For other moderators."
+        max_length=MAX_TEXT_LENGTH, required=False, allow_blank=True, help_text="Note for other moderators."
     )
     reason = serializers.CharField(
-        max_length=LONGEST_TEXT, required=False, allow_blank=True, help_text="For the author and the reporters."
+        max_length=MAX_TEXT_LENGTH, required=False, allow_blank=True, help_text="Reason for the author and reporters."
     )
 
-    def words(self) -> Words:
-        given = self.validated_data
-        return Words(note=given.get("note", ""), reason=given.get("reason", ""))
+    def decision(self) -> dict[str, Any]:
+        """Return the arguments of the services that decide."""
+        data = dict(self.validated_data)
+        message = DecisionMessage(note=data.pop("note", ""), reason=data.pop("reason", ""))
+        return data | {"message": message}
 
 
 class NoticeSerializer(RelationsSerializer):
-    """What you are told about a decision. `appeal_until`: until when you can appeal; null where you cannot."""
+    """A notice to the signed-in user."""
 
-    model_type = serializers.ChoiceField(source="decision.case.model_type", choices=Kind.choices, read_only=True)
-    model_id = serializers.IntegerField(source="decision.case.model_id", read_only=True)
-    created_at = UTCDateTimeField(source="due_at", read_only=True)
+    model_type = serializers.ChoiceField(
+        source="decision.case.model_type", choices=ContentKind.choices, read_only=True, help_text=MODEL_TYPE_TEXT
+    )
+    model_id = serializers.IntegerField(source="decision.case.model_id", read_only=True, help_text=MODEL_ID_TEXT)
+    created_at = UTCDateTimeField(source="due_at", read_only=True, help_text="When the decision became final.")
 
     class Meta:
         model = Notice
         fields = ["id", "kind", "title", "text", "model_type", "model_id", "appeal_until", "created_at"]
+        extra_kwargs = {
+            "kind": {"help_text": "What the notice is about."},
+            "title": {"help_text": "Title in English."},
+            "text": {"help_text": "Plain text in English with the reason."},
+            "appeal_until": {"help_text": "When the time to appeal ends, or null where no appeal is possible."},
+        }
 
 
 class NewAppealSerializer(serializers.Serializer[Any]):
-    notice_id = IdField(help_text="The notice that told you of the removal.")
-    message = serializers.CharField(max_length=LONGEST_TEXT, help_text="Why it should be there.")
+    """Body of a new appeal."""
+
+    notice_id = IdField(help_text="Id of the notice about the removal.")
+    message = serializers.CharField(max_length=MAX_TEXT_LENGTH, help_text="Why the content should be restored.")
 
 
 class AppealSerializer(RelationsSerializer):
-    """An appeal of yours. `decided_at` is null as long as it waits."""
+    """An appeal of the signed-in user."""
 
-    model_type = serializers.ChoiceField(source="case.model_type", choices=Kind.choices, read_only=True)
-    model_id = serializers.IntegerField(source="case.model_id", read_only=True)
+    model_type = serializers.ChoiceField(
+        source="case.model_type", choices=ContentKind.choices, read_only=True, help_text=MODEL_TYPE_TEXT
+    )
+    model_id = serializers.IntegerField(source="case.model_id", read_only=True, help_text=MODEL_ID_TEXT)
 
     class Meta:
         model = Appeal
         fields = ["id", "model_type", "model_id", "message", "status", "created_at", "decided_at"]
+        extra_kwargs = {
+            "message": {"help_text": "Reason that you gave."},
+            "status": {"help_text": "`kept`: the content stays down. `overturned`: it was restored."},
+            "decided_at": {"help_text": "When a moderator decided, or null."},
+        }

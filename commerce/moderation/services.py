@@ -1,6 +1,6 @@
-"""Every write to abuse reports and cases: reporting, deciding, hiding, undoing, claiming.
+"""Reports, decisions on cases, and claims. Each function is one transaction that locks the content first.
 
-Each is one transaction that locks the content first, so that of many decisions on it at once one counts.
+Of several concurrent decisions on the same content, one succeeds.
 """
 
 from dataclasses import dataclass
@@ -10,229 +10,245 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from commerce.moderation.cases import count_report, open_reports
+from commerce.moderation.cases import add_report, open_reports
 from commerce.moderation.decisions import (
+    NO_MESSAGE,
     Action,
     Conflict,
-    Deed,
-    Words,
-    begin,
-    case_of,
-    count_reports,
-    finish,
-    refuse_second,
-    take_back,
+    DecisionMessage,
+    PendingDecision,
+    begin_decision,
+    check_no_recent_decision,
+    finish_decision,
+    get_or_create_case,
+    update_report_count,
 )
-from commerce.moderation.models import AbuseReport, Case, Decision, Kind, Reporter
-from commerce.moderation.reportable_content import TARGETS, ContentNotFound, Reportable, kind_of, lock_content
-from commerce.moderation.trust import standing, weight
+from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter
+from commerce.moderation.reportable_content import (
+    CONTENT_MODELS,
+    ContentNotFound,
+    Reportable,
+    lock_content,
+    parse_kind,
+)
+from commerce.moderation.trust import report_standing, reporter_weight
 from commerce.reviews.services import set_visibility
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-CLAIM_FOR = timedelta(minutes=5)
-NOTHING_SAID = Words()
+CLAIM_LIFETIME = timedelta(minutes=5)
 
 
 @transaction.atomic
 def file_report(*, user: User, model_type: str, model_id: int, message: str, now: datetime) -> AbuseReport:
-    """One user's report of what others can see; with it, enough trusted reporters may hide the content. `model_type` in
-    either spelling. Raises ContentNotFound, and ApiError 409 when this user has reported it before."""
-    kind = kind_of(model_type)
+    """Create a user's report of visible content, and hide the content once enough trusted reporters reported it.
+
+    Raises ContentNotFound, and ApiError 409 if the user has reported the content before.
+    """
+    kind = parse_kind(model_type)
     content = lock_content(kind, model_id)
     if content.hidden_at:
         raise ContentNotFound
-    report = _report_by(user, content, now)
+    report = _new_report(user, content, now)
     report.model_type, report.model_id, report.message = kind, model_id, message
     try:
         with transaction.atomic():
             report.save()
     except IntegrityError:
         raise ApiError(409, "You have reported this already.") from None
-    TARGETS[kind]._default_manager.filter(pk=model_id).update(abusive_reports_count=F("abusive_reports_count") + 1)
+    reported = CONTENT_MODELS[kind]._default_manager.filter(pk=model_id)
+    reported.update(abusive_reports_count=F("abusive_reports_count") + 1)
     content.abusive_reports_count += 1
-    _hide_if_due(count_report(case_of(kind, content, now), report, now=now), content, now)
+    _hide_if_due(add_report(get_or_create_case(kind, content, now), report, now=now), content, now)
     return report
 
 
-def _report_by(user: User, content: Reportable, now: datetime) -> AbuseReport:
-    """A report by this user, with how far it is believed."""
-    known = Reporter.objects.filter(user=user).first() or Reporter(user=user)
-    weighs = weight(agreed=known.agreed, disagreed=known.disagreed)
+def _new_report(user: User, content: Reportable, now: datetime) -> AbuseReport:
+    """Return an unsaved report with the reporter's weight and its standing."""
+    reporter = Reporter.objects.filter(user=user).first() or Reporter(user=user)
+    weight = reporter_weight(agreed=reporter.agreed, disagreed=reporter.disagreed)
     is_involved = content.user_id == user.pk or Shop.objects.for_user(user).filter(pk=content.shop_id).exists()
-    stands = standing(weight=weighs, account_age=now - user.created_at, is_involved=is_involved)
-    return AbuseReport(user=user, weight=weighs, standing=stands, created_at=now, updated_at=now)
+    standing = report_standing(weight=weight, account_age=now - user.created_at, is_involved=is_involved)
+    return AbuseReport(user=user, weight=weight, standing=standing, created_at=now, updated_at=now)
 
 
 def _hide_if_due(case: Case, content: Reportable, now: datetime) -> None:
-    """Once enough trusted people have reported what no moderator has cleared. A moderator confirms or shows it."""
-    enough = settings.MODERATION_AUTO_HIDE_AFTER
-    if not enough or case.is_cleared or case.trusted_count < enough:
+    """Hide content that enough trusted reporters reported, unless a moderator has cleared it."""
+    threshold = settings.MODERATION_AUTO_HIDE_AFTER
+    if not threshold or case.is_cleared or case.trusted_count < threshold:
         return
-    counted = open_reports(case).filter(standing=AbuseReport.Standing.TRUSTED)
-    deed = begin(Action.HIDDEN, case, content, list(counted), moderator=None, words=NOTHING_SAID, now=now)
+    trusted = list(open_reports(case).filter(standing=AbuseReport.Standing.TRUSTED))
+    pending = begin_decision(Action.HIDDEN, case, content, trusted, moderator=None, message=NO_MESSAGE, now=now)
     set_visibility(content, deleted_at=None, hidden_at=now, now=now)
-    finish(deed, Case.State.OPEN, hiding=Case.Hiding.AUTOMATIC, now=now)
+    finish_decision(pending, Case.State.OPEN, hiding=Case.Hiding.AUTOMATIC, now=now)
 
 
 @transaction.atomic
 def accept_report(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, words: Words = NOTHING_SAID
+    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
 ) -> Decision:
-    """Takes the content down: it leaves lists and ratings, its reports stay as accepted. Raises ContentNotFound, also
-    for what is taken down already, and Conflict right after another decision."""
-    deed = _begin(Action.ACCEPTED, model_type, model_id, moderator, now, words)
-    set_visibility(deed.content, deleted_at=now, hidden_at=None, now=now)
-    open_reports(deed.case).update(status=AbuseReport.Status.ACCEPTED, updated_at=now)
-    return finish(deed, Case.State.ACCEPTED, now=now)
+    """Take the content down and mark its reports as accepted.
+
+    Raises ContentNotFound, also for content that is down already, and Conflict right after another decision.
+    """
+    pending = _begin(Action.ACCEPTED, model_type, model_id, moderator, now, message)
+    set_visibility(pending.content, deleted_at=now, hidden_at=None, now=now)
+    open_reports(pending.case).update(status=AbuseReport.Status.ACCEPTED, updated_at=now)
+    return finish_decision(pending, Case.State.ACCEPTED, now=now)
 
 
 @transaction.atomic
 def reject_report(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, words: Words = NOTHING_SAID
+    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
 ) -> Decision:
-    """Keeps the content, shown again where it was hidden, and deletes its reports. Raises as accept_report does."""
-    deed = _begin(Action.REJECTED, model_type, model_id, moderator, now, words)
-    _show(deed, now)
-    open_reports(deed.case).delete()
-    count_reports(deed.case, deed.content)
-    return finish(deed, Case.State.REJECTED, now=now)
+    """Keep the content, show it if it was hidden, and delete its reports. Raises the errors of `accept_report`."""
+    pending = _begin(Action.REJECTED, model_type, model_id, moderator, now, message)
+    _show(pending, now)
+    open_reports(pending.case).delete()
+    update_report_count(pending.case, pending.content)
+    return finish_decision(pending, Case.State.REJECTED, now=now)
 
 
 @transaction.atomic
 def hide_content(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, words: Words = NOTHING_SAID
+    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
 ) -> Decision:
-    """Hides reported content for now; it waits on. Of what was hidden on its own it says that a moderator agrees.
-    Raises ContentNotFound, and Conflict where a moderator hid it before, or nothing waits."""
-    deed = _begin(Action.HIDDEN, model_type, model_id, moderator, now, words)
-    if deed.case.state != Case.State.OPEN:
-        raise Conflict("Nobody has reported this, or it was decided: only what waits is hidden for now.")
-    if deed.case.hiding == Case.Hiding.MODERATOR:
+    """Hide reported content for now, or confirm that it was hidden automatically. The case waits on.
+
+    Raises ContentNotFound, and Conflict if a moderator hid it before or no report is open.
+    """
+    pending = _begin(Action.HIDDEN, model_type, model_id, moderator, now, message)
+    if pending.case.state != Case.State.OPEN:
+        raise Conflict("Only content with open reports can be hidden for now.")
+    if pending.case.hiding == Case.Hiding.MODERATOR:
         raise Conflict("A moderator has hidden this already.")
-    if deed.content.hidden_at is None:
-        set_visibility(deed.content, deleted_at=None, hidden_at=now, now=now)
-    return finish(deed, Case.State.OPEN, hiding=Case.Hiding.MODERATOR, now=now)
+    if pending.content.hidden_at is None:
+        set_visibility(pending.content, deleted_at=None, hidden_at=now, now=now)
+    return finish_decision(pending, Case.State.OPEN, hiding=Case.Hiding.MODERATOR, now=now)
 
 
 @transaction.atomic
 def show_content(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, words: Words = NOTHING_SAID
+    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
 ) -> Decision:
-    """Shows hidden content again; its reports wait on, and it is not hidden on its own any more. Raises
-    ContentNotFound, and Conflict where it is not hidden."""
-    deed = _begin(Action.SHOWN, model_type, model_id, moderator, now, words)
-    if deed.content.hidden_at is None:
+    """Show hidden content again. Its reports wait on, and it is never hidden automatically again.
+
+    Raises ContentNotFound, and Conflict if it is not hidden.
+    """
+    pending = _begin(Action.SHOWN, model_type, model_id, moderator, now, message)
+    if pending.content.hidden_at is None:
         raise Conflict("This is not hidden.")
-    _show(deed, now)
-    deed.case.is_cleared = True
-    return finish(deed, deed.case.state, now=now)
+    _show(pending, now)
+    pending.case.is_cleared = True
+    return finish_decision(pending, pending.case.state, now=now)
 
 
 @transaction.atomic
 def warn_author(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, words: Words = NOTHING_SAID
+    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
 ) -> Decision:
-    """Tells the author, by `words.reason`; the content and its reports stay as they are. Raises ContentNotFound, and
-    Conflict right after another warning."""
-    deed = _begin(Action.WARNED, model_type, model_id, moderator, now, words)
-    return finish(deed, deed.case.state, hiding=deed.case.hiding, now=now)
+    """Send `message.reason` to the author; content and reports stay as they are.
+
+    Raises ContentNotFound, and Conflict right after another warning.
+    """
+    pending = _begin(Action.WARNED, model_type, model_id, moderator, now, message)
+    return finish_decision(pending, pending.case.state, hiding=pending.case.hiding, now=now)
 
 
 @transaction.atomic
 def restore_content(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, words: Words = NOTHING_SAID
+    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
 ) -> Decision:
-    """Brings back what was taken down, however long ago, and deletes the reports that had been accepted. Raises
-    ContentNotFound, and Conflict for what no moderator took down, or where the author has written another since."""
-    kind = kind_of(model_type)
+    """Restore content that was taken down at any time, and delete its accepted reports.
+
+    Raises ContentNotFound, and Conflict if no moderator took it down or its author has written another one since.
+    """
+    kind = parse_kind(model_type)
     content = lock_content(kind, model_id, deleted=True)
-    case = case_of(kind, content, now)
+    case = get_or_create_case(kind, content, now)
     if case.state != Case.State.ACCEPTED:
-        raise Conflict("Only what a moderator took down, and nobody appealed against, can be restored.")
-    refuse_second(case, Action.RESTORED, now)
-    return restore(Action.RESTORED, case, content, moderator=moderator, words=words, now=now)
+        raise Conflict("Only content that a moderator took down and that has no open appeal can be restored.")
+    check_no_recent_decision(case, Action.RESTORED, now)
+    return restore_locked_content(Action.RESTORED, case, content, moderator=moderator, message=message, now=now)
 
 
-def restore(action: str, case: Case, content: Reportable, *, moderator: User, words: Words, now: datetime) -> Decision:
-    """The rest of `restore_content`, and of an appeal that is won. The content is locked."""
+def restore_locked_content(
+    action: str, case: Case, content: Reportable, *, moderator: User, message: DecisionMessage, now: datetime
+) -> Decision:
+    """Restore content that the caller has locked, for `restore_content` and for overturned appeals."""
     accepted = AbuseReport.objects.of(case.model_type, case.model_id).filter(status=AbuseReport.Status.ACCEPTED)
-    deed = begin(action, case, content, list(accepted), moderator=moderator, words=words, now=now)
+    pending = begin_decision(action, case, content, list(accepted), moderator=moderator, message=message, now=now)
     set_visibility(content, deleted_at=None, hidden_at=None, now=now)
     accepted.delete()
-    count_reports(case, content)
-    return finish(deed, Case.State.REJECTED, now=now)
+    update_report_count(case, content)
+    return finish_decision(pending, Case.State.REJECTED, now=now)
 
 
 @transaction.atomic
 def delete_report(*, report_id: int, moderator: User, now: datetime) -> Decision:
-    """Deletes one report. With the last open one the case leaves the queue, and what was hidden for it is shown. Raises
-    ApiError 404."""
+    """Delete one report. Deleting the last open one closes the case and shows hidden content. Raises ApiError 404."""
     found = AbuseReport.objects.filter(pk=report_id).first()
     if found is None:
         raise ApiError(404, "There is no report with this id.")
-    kind = Kind(found.model_type)
+    kind = ContentKind(found.model_type)
     content = lock_content(kind, found.model_id, deleted=True)
     report = AbuseReport.objects.filter(pk=report_id).first()
     if report is None:
         raise ApiError(404, "There is no report with this id.")
-    case = case_of(kind, content, now)
-    deed = begin(Action.REPORT_DELETED, case, content, [report], moderator=moderator, words=NOTHING_SAID, now=now)
+    case = get_or_create_case(kind, content, now)
+    pending = begin_decision(
+        Action.REPORT_DELETED, case, content, [report], moderator=moderator, message=NO_MESSAGE, now=now
+    )
     report.delete()
-    count_reports(case, content)
+    update_report_count(case, content)
     if case.state != Case.State.OPEN or open_reports(case).exists():
-        return finish(deed, case.state, hiding=case.hiding, now=now)
-    _show(deed, now)
-    return finish(deed, Case.State.CLOSED, now=now)
-
-
-@transaction.atomic
-def undo_decision(*, decision_id: int, moderator: User, now: datetime) -> Decision:
-    """Everything as it was before the decision, within STOA_MODERATION_UNDO_MINUTES of it. Raises ApiError 404, and
-    Conflict where it is too late, something was decided after it, or the author has acted since."""
-    decision = Decision.objects.select_related("case").filter(pk=decision_id).first()
-    if decision is None:
-        raise ApiError(404, "There is no decision with this id.")
-    return take_back(decision, moderator=moderator, now=now)
+        return finish_decision(pending, case.state, hiding=case.hiding, now=now)
+    _show(pending, now)
+    return finish_decision(pending, Case.State.CLOSED, now=now)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """Who looks at a case now, and until when they are taken to."""
+class CaseClaim:
+    """A moderator who has a case open, and the time when the claim expires."""
 
     moderator: User
     until: datetime
 
 
 @transaction.atomic
-def claim_case(*, case_id: int, moderator: User, now: datetime) -> Claim:
-    """Says that this moderator looks at the case, or goes on to, unless another does. Answers whose it is: a claim
-    tells, and does not keep others from deciding. Raises ApiError 404."""
+def claim_case(*, case_id: int, moderator: User, now: datetime) -> CaseClaim:
+    """Claim a case or extend the claim, unless another moderator holds it, and return the claim that is valid.
+
+    A claim informs others and does not keep them from deciding. Raises ApiError 404.
+    """
     case = Case.objects.select_for_update(of=("self",)).select_related("claimed_by").filter(pk=case_id).first()
     if case is None:
         raise ApiError(404, "There is no case with this id.")
     other = case.claimant(now)
     if other is not None and other != moderator and case.claimed_until is not None:
-        return Claim(moderator=other, until=case.claimed_until)
-    case.claimed_by, case.claimed_until = moderator, now + CLAIM_FOR
+        return CaseClaim(moderator=other, until=case.claimed_until)
+    case.claimed_by, case.claimed_until = moderator, now + CLAIM_LIFETIME
     case.save(update_fields=["claimed_by", "claimed_until"])
-    return Claim(moderator=moderator, until=case.claimed_until)
+    return CaseClaim(moderator=moderator, until=case.claimed_until)
 
 
 def release_case(*, case_id: int, moderator: User) -> None:
-    """Ends this moderator's claim, if it is theirs."""
+    """End this moderator's claim, if they hold it."""
     Case.objects.filter(pk=case_id, claimed_by=moderator).update(claimed_by=None, claimed_until=None)
 
 
-def _begin(action: str, model_type: str, model_id: int, moderator: User, now: datetime, words: Words) -> Deed:
-    kind = kind_of(model_type)
+def _begin(
+    action: str, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage
+) -> PendingDecision:
+    kind = parse_kind(model_type)
     content = lock_content(kind, model_id)
-    case = case_of(kind, content, now)
-    refuse_second(case, action, now)
-    return begin(action, case, content, list(open_reports(case)), moderator=moderator, words=words, now=now)
+    case = get_or_create_case(kind, content, now)
+    check_no_recent_decision(case, action, now)
+    reports = list(open_reports(case))
+    return begin_decision(action, case, content, reports, moderator=moderator, message=message, now=now)
 
 
-def _show(deed: Deed, now: datetime) -> None:
-    if deed.content.hidden_at:
-        set_visibility(deed.content, deleted_at=None, hidden_at=None, now=now)
+def _show(pending: PendingDecision, now: datetime) -> None:
+    if pending.content.hidden_at:
+        set_visibility(pending.content, deleted_at=None, hidden_at=None, now=now)

@@ -1,4 +1,4 @@
-"""What workers do for moderation. It is sent by name, and may run twice."""
+"""Celery tasks of moderation. They are called by name and may run twice."""
 
 from celery import shared_task
 

@@ -1,12 +1,12 @@
-"""How far a report is believed. Pure: figures in, figures out.
+"""Trust in reports: the weight of reporters, the standing of reports, and brigades. Pure functions.
 
-A reporter's weight is how often moderators agreed with them, smoothed by four imagined decisions of which two agreed
-(the mean of a beta distribution): (agreed + 2) / (agreed + disagreed + 4). Who has reported nothing yet weighs 0.5, one
-agreement makes it 0.6, one disagreement 0.4, and it takes many to come near 1 or 0.
+A reporter's weight is the share of decisions that agreed with them, as the mean of a beta distribution with a prior of
+four decisions: (agreed + 2) / (agreed + disagreed + 4). Without decisions it is 0.5, after one agreement 0.6, after one
+disagreement 0.4.
 
-A report counts for hiding on its own when its reporter weighs at least 0.5, has had the account for a week, and has no
-part in the matter. So a crowd of new accounts hides nothing; several of them within an hour are a brigade, which is
-shown to the moderator.
+A report counts for automatic hiding if its reporter weighs at least 0.5, has an account of a week or more, and neither
+wrote the content nor works for the shop. New accounts therefore hide nothing. Several of them within an hour are a
+brigade, which moderators see.
 """
 
 from collections.abc import Iterable
@@ -15,29 +15,29 @@ from datetime import datetime, timedelta
 from commerce.moderation.models import AbuseReport
 
 PRIOR_AGREED = PRIOR_DISAGREED = 2
-WHOLE = 1000  # weights are kept in thousandths
-TRUSTED_FROM = 500
-NEW_ACCOUNT = timedelta(days=7)
-BRIGADE_SIZE = 5
-BRIGADE_WITHIN = timedelta(hours=1)
+WEIGHT_SCALE = 1000  # weights are stored in thousandths
+MIN_TRUSTED_WEIGHT = 500
+NEW_ACCOUNT_AGE = timedelta(days=7)
+MIN_BRIGADE_SIZE = 5
+BRIGADE_WINDOW = timedelta(hours=1)
 
 
-def weight(*, agreed: int, disagreed: int) -> int:
-    """In thousandths, from above 0 to below 1000."""
-    return round(WHOLE * (agreed + PRIOR_AGREED) / (agreed + disagreed + PRIOR_AGREED + PRIOR_DISAGREED))
+def reporter_weight(*, agreed: int, disagreed: int) -> int:
+    """Return the weight in thousandths, above 0 and below 1000."""
+    return round(WEIGHT_SCALE * (agreed + PRIOR_AGREED) / (agreed + disagreed + PRIOR_AGREED + PRIOR_DISAGREED))
 
 
-def standing(*, weight: int, account_age: timedelta, is_involved: bool) -> AbuseReport.Standing:
-    """Whether a report counts for hiding on its own, and if not, the first reason why."""
+def report_standing(*, weight: int, account_age: timedelta, is_involved: bool) -> AbuseReport.Standing:
+    """Return whether a report counts for automatic hiding, or the first reason why it does not."""
     if is_involved:
         return AbuseReport.Standing.INVOLVED
-    if account_age < NEW_ACCOUNT:
+    if account_age < NEW_ACCOUNT_AGE:
         return AbuseReport.Standing.NEW_ACCOUNT
-    return AbuseReport.Standing.TRUSTED if weight >= TRUSTED_FROM else AbuseReport.Standing.UNRELIABLE
+    return AbuseReport.Standing.TRUSTED if weight >= MIN_TRUSTED_WEIGHT else AbuseReport.Standing.UNRELIABLE
 
 
 def is_brigade(reported_at: Iterable[datetime]) -> bool:
-    """Whether these reports by new accounts came BRIGADE_SIZE within BRIGADE_WITHIN of each other."""
+    """Return whether MIN_BRIGADE_SIZE of these reports of new accounts lie within BRIGADE_WINDOW."""
     times = sorted(reported_at)
-    groups = zip(times, times[BRIGADE_SIZE - 1 :], strict=False)
-    return any(last - first <= BRIGADE_WITHIN for first, last in groups)
+    groups = zip(times, times[MIN_BRIGADE_SIZE - 1 :], strict=False)
+    return any(last - first <= BRIGADE_WINDOW for first, last in groups)

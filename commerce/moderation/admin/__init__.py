@@ -1,4 +1,4 @@
-"""The moderators' part of the admin: the queue, its decisions and statistics. Django's autodiscovery imports it."""
+"""Moderation in the admin: the queue, the decisions and the statistics. Django's autodiscovery imports it."""
 
 from commerce.moderation.admin.model_admins import CaseAdmin, DecisionAdmin
 

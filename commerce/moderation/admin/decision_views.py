@@ -1,5 +1,4 @@
-"""What moderators do on their pages: decide, undo, and say what they look at. A form's answer is a redirect; to the
-page's script, which asks for JSON, it is a few words."""
+"""Views in which moderators decide, undo and claim. They redirect to the queue, or answer its script with JSON."""
 
 from datetime import datetime
 from functools import partial
@@ -14,14 +13,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from commerce.moderation import services
-from commerce.moderation.admin.forms import MANY, DecisionForm, ManyForm
-from commerce.moderation.admin.labels import DONE, refusal
-from commerce.moderation.admin.presenters import DecisionLine, Row
-from commerce.moderation.admin.queue_views import query_of, user_of
-from commerce.moderation.decisions import Action, Words
+from commerce.moderation.admin.forms import BULK_ACTIONS, BulkDecisionForm, DecisionForm
+from commerce.moderation.admin.labels import ACTIONS, translate_error
+from commerce.moderation.admin.presenters import DecisionLine, QueueRow
+from commerce.moderation.admin.queue_views import get_moderator, list_query
+from commerce.moderation.decisions import Action, DecisionMessage
 from commerce.moderation.models import Case, Decision
 from commerce.moderation.queue.bulk import decide_case, decide_cases, preview_decision
 from commerce.moderation.queue.listing import queue_page
+from commerce.moderation.undo import undo_decision
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.api.query_params import parse_integer
@@ -30,71 +30,72 @@ QUEUE = "admin:commerce_moderation_case_changelist"
 
 
 def decide(request: HttpRequest, case_id: int) -> HttpResponse:
-    """One decision about one item. 409 where it did not count, with who was first."""
+    """Decide about one case. Answers 409 with the earlier decision if another moderator was first."""
     form = DecisionForm(request.POST)
     if not form.is_valid():
-        return _refused(request, case_id, _("Choose one of the buttons, and keep your words short."), 422)
-    action, now, moderator = form.cleaned_data["action"], timezone.now(), user_of(request)
+        return _refused(request, case_id, _("Choose one of the buttons, and write at most 2000 characters."), 422)
+    action, now, moderator = form.cleaned_data["action"], timezone.now(), get_moderator(request)
     make = _restore if action == Action.RESTORED else partial(decide_case, action=action)
     try:
-        decision = make(case_id=case_id, moderator=moderator, words=form.words(), now=now)
+        decision = make(case_id=case_id, moderator=moderator, message=form.message(), now=now)
     except ApiError as error:
-        return _refused(request, case_id, _why_not(case_id, moderator, error), error.problem.status)
+        return _refused(request, case_id, _explain_refusal(case_id, moderator, error), error.problem.status)
     return _decided(request, decision)
 
 
 def undo(request: HttpRequest, decision_id: int) -> HttpResponse:
-    """Takes one decision back."""
+    """Undo one decision."""
     try:
-        decision = services.undo_decision(decision_id=decision_id, moderator=user_of(request), now=timezone.now())
+        decision = undo_decision(decision_id=decision_id, moderator=get_moderator(request), now=timezone.now())
     except ApiError as error:
-        return _answer(request, {"outcome": refusal(error), "refused": True}, error.problem.status)
-    words = {"outcome": _("Undone: %(what)s") % {"what": DONE[decision.action]}, "case": decision.case_id}
-    return _answer(request, words, item=decision.case_id)
+        return _answer(request, {"outcome": translate_error(error), "refused": True}, error.problem.status)
+    result = {"outcome": _("Undone: %(what)s") % {"what": ACTIONS[decision.action]}, "case": decision.case_id}
+    return _answer(request, result, item=decision.case_id)
 
 
 def claim(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Says that this moderator looks at an item. Answers who else does, and whether it is decided by now."""
+    """Claim a case. The answer says who else has it open, or who has decided it since."""
     try:
-        held = services.claim_case(case_id=case_id, moderator=user_of(request), now=timezone.now())
+        held = services.claim_case(case_id=case_id, moderator=get_moderator(request), now=timezone.now())
     except ApiError as error:
-        return _answer(request, {"outcome": refusal(error), "refused": True}, error.problem.status)
+        return _answer(request, {"outcome": translate_error(error), "refused": True}, error.problem.status)
     other = held.moderator if held.moderator != request.user else None
-    told = _("%(name)s is looking at this now.") % {"name": other.name} if other else ""
+    notice = _("%(name)s is looking at this now.") % {"name": other.name} if other else ""
     is_waiting = Case.objects.waiting().filter(pk=case_id).exists()
     if not is_waiting:
-        told = _last_word(case_id, user_of(request))
-    return JsonResponse({"told": told, "is_waiting": is_waiting})
+        notice = _describe_last_decision(case_id, get_moderator(request))
+    return JsonResponse({"told": notice, "is_waiting": is_waiting})
 
 
 def release(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Ends it."""
-    services.release_case(case_id=case_id, moderator=user_of(request))
+    """End the moderator's claim of a case."""
+    services.release_case(case_id=case_id, moderator=get_moderator(request))
     return HttpResponse(status=204)
 
 
 def preview_many(request: HttpRequest) -> HttpResponse:
-    """What one decision about all chosen items would do."""
-    form = ManyForm(request.POST)
+    """Show what one decision about all selected cases would do."""
+    form = BulkDecisionForm(request.POST)
     if not form.is_valid():
         messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
         return _to_queue(request)
     action, case_ids = form.cleaned_data["action"], form.cleaned_data["case"]
     preview = preview_decision(case_ids=case_ids, action=action)
+    rows = _rows(case_ids, get_moderator(request))
     context = {
         "title": _("Decide about many"),
         "preview": preview,
-        "action": MANY[action],
-        "words": form.words(),
-        "lines": [(row, refusal(preview.refused.get(row.case.pk, ""))) for row in _rows(case_ids, user_of(request))],
-        "query": _asked_query(request),
+        "action": BULK_ACTIONS[action],
+        "message": form.message(),
+        "lines": [(row, translate_error(preview.refused.get(row.case.pk, ""))) for row in rows],
+        "query": _posted_query(request),
     }
     return render(request, "moderation/preview.html", admin.site.each_context(request) | context)
 
 
 def decide_many(request: HttpRequest) -> HttpResponse:
-    """The same about each of them; what came of it is shown, and can be undone."""
-    form = ManyForm(request.POST)
+    """Make the same decision about the selected cases and show the results, which can be undone."""
+    form = BulkDecisionForm(request.POST)
     if not form.is_valid():
         messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
         return _to_queue(request)
@@ -102,99 +103,100 @@ def decide_many(request: HttpRequest) -> HttpResponse:
     outcomes = decide_cases(
         case_ids=case_ids,
         action=form.cleaned_data["action"],
-        moderator=user_of(request),
-        words=form.words(),
+        moderator=get_moderator(request),
+        message=form.message(),
         now=timezone.now(),
     )
     by_case = {outcome.case_id: outcome for outcome in outcomes}
     lines = [
-        (row, (made := by_case[row.case.pk]).decision, refusal(made.refusal))
-        for row in _rows(case_ids, user_of(request))
+        (row, (outcome := by_case[row.case.pk]).decision, translate_error(outcome.refusal))
+        for row in _rows(case_ids, get_moderator(request))
     ]
     context = {
         "title": _("Decided about many"),
-        "action": MANY[form.cleaned_data["action"]],
+        "action": BULK_ACTIONS[form.cleaned_data["action"]],
         "lines": lines,
         "decided": [outcome.decision for outcome in outcomes if outcome.decision],
-        "query": _asked_query(request),
+        "query": _posted_query(request),
     }
     return render(request, "moderation/outcome.html", admin.site.each_context(request) | context)
 
 
 def undo_many(request: HttpRequest) -> HttpResponse:
-    """Takes back each of these decisions that still can be."""
-    moderator, undone, refusals = user_of(request), 0, []
+    """Undo each of these decisions that still can be undone."""
+    moderator, undone, errors = get_moderator(request), 0, []
     for decision_id in filter(None, map(parse_integer, request.POST.getlist("decision"))):
         try:
-            services.undo_decision(decision_id=decision_id, moderator=moderator, now=timezone.now())
+            undo_decision(decision_id=decision_id, moderator=moderator, now=timezone.now())
             undone += 1
         except ApiError as error:
-            refusals.append(refusal(error))
+            errors.append(translate_error(error))
     messages.success(request, _("Decisions undone: %(count)d") % {"count": undone})
-    for words in sorted(set(refusals)):
-        messages.error(request, f"{words} ({refusals.count(words)})")
+    for message in sorted(set(errors)):
+        messages.error(request, f"{message} ({errors.count(message)})")
     return _to_queue(request)
 
 
-def _restore(*, case_id: int, moderator: User, words: Words, now: datetime) -> Decision:
+def _restore(*, case_id: int, moderator: User, message: DecisionMessage, now: datetime) -> Decision:
     case = Case.objects.filter(pk=case_id).first()
     if case is None:
-        raise ApiError(404, "There is no such case.")
+        raise ApiError(404, "There is no case with this id.")
     return services.restore_content(
         model_type=case.model_type,
         model_id=case.model_id,
         moderator=moderator,
-        words=words,
+        message=message,
         now=now,
     )
 
 
-def _rows(case_ids: list[int], viewer: User) -> list[Row]:
+def _rows(case_ids: list[int], viewer: User) -> list[QueueRow]:
     cases: QuerySet[Case] = Case.objects.filter(pk__in=case_ids).order_by("pk")
-    return [Row(item, viewer) for item in queue_page(cases, now=timezone.now())]
+    return [QueueRow(item, viewer) for item in queue_page(cases, now=timezone.now())]
 
 
-def _why_not(case_id: int, moderator: User, error: ApiError) -> str:
-    """Why a decision did not count, beginning with whose did."""
-    told = refusal(error)
+def _explain_refusal(case_id: int, moderator: User, error: ApiError) -> str:
+    """Return why a decision was refused, with the earlier decision if there is one."""
+    reason = translate_error(error)
     if error.problem.status not in (404, 409):
-        return told
-    first = _last_word(case_id, moderator)
-    return f"{_('Your decision was not counted.')} {first or told}"
+        return reason
+    return f"{_('Your decision was not counted.')} {_describe_last_decision(case_id, moderator) or reason}"
 
 
-def _last_word(case_id: int, moderator: User) -> str:
-    """Who decided last about an item, and what. Nothing where nobody has."""
+def _describe_last_decision(case_id: int, moderator: User) -> str:
+    """Return who decided last about a case and what, or an empty string."""
     case = Case.objects.select_related("last_decision__moderator").filter(pk=case_id).first()
     last = case.last_decision if case else None
     if last is None or last.moderator is None:
         return ""
     who = _("You") if last.moderator == moderator else last.moderator.name
-    return _("%(who)s decided first: %(what)s.") % {"who": who, "what": DONE[last.action]}
+    return _("%(who)s decided first: %(what)s.") % {"who": who, "what": ACTIONS[last.action]}
 
 
 def _decided(request: HttpRequest, decision: Decision) -> HttpResponse:
     undo_url = reverse("admin:commerce_moderation_undo", args=[decision.pk])
     case = decision.case
-    words: dict[str, Any] = {
+    result: dict[str, Any] = {
         "outcome": str(DecisionLine(decision).text),
         "case": case.pk,
         "undo": undo_url,
         "is_waiting": case.is_waiting,
     }
     if wants_json(request):
-        return JsonResponse(words)
+        return JsonResponse(result)
     return _to_queue(request, done=decision.pk)
 
 
-def _refused(request: HttpRequest, case_id: int, words: str, status: int) -> HttpResponse:
-    return _answer(request, {"outcome": words, "refused": True, "case": case_id}, status, item=case_id)
+def _refused(request: HttpRequest, case_id: int, message: str, status: int) -> HttpResponse:
+    return _answer(request, {"outcome": message, "refused": True, "case": case_id}, status, item=case_id)
 
 
-def _answer(request: HttpRequest, words: dict[str, Any], status: int = 200, *, item: int | None = None) -> HttpResponse:
+def _answer(
+    request: HttpRequest, result: dict[str, Any], status: int = 200, *, item: int | None = None
+) -> HttpResponse:
     if wants_json(request):
-        return JsonResponse(words, status=status)
-    (messages.error if status >= 400 else messages.success)(request, words["outcome"])
+        return JsonResponse(result, status=status)
+    (messages.error if status >= 400 else messages.success)(request, result["outcome"])
     return _to_queue(request, item=item)
 
 
@@ -203,8 +205,8 @@ def wants_json(request: HttpRequest) -> bool:
 
 
 def _to_queue(request: HttpRequest, **more: int | None) -> HttpResponseRedirect:
-    """Back to the same list."""
-    query = QueryDict(_asked_query(request), mutable=True)
+    """Return a redirect to the list that the form was sent from."""
+    query = QueryDict(_posted_query(request), mutable=True)
     following = parse_integer(request.POST.get("following", ""))
     if "done" in more and following:
         query["item"] = str(following)
@@ -214,6 +216,6 @@ def _to_queue(request: HttpRequest, **more: int | None) -> HttpResponseRedirect:
     return HttpResponseRedirect(f"{reverse(QUEUE)}?{query.urlencode()}")
 
 
-def _asked_query(request: HttpRequest) -> str:
-    """The list's filters, of what the form brought along: nothing else of it goes into an address."""
-    return query_of(QueryDict(request.POST.get("query", "")))
+def _posted_query(request: HttpRequest) -> str:
+    """Return the filters that the form sent; nothing else of it may enter a URL."""
+    return list_query(QueryDict(request.POST.get("query", "")))

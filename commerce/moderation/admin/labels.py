@@ -1,21 +1,20 @@
-"""What the moderators' pages call things. What a service says in English is said in the moderator's language where
-the catalogue knows it."""
+"""Labels of the moderators' pages, and translations of the errors of services."""
 
 from collections.abc import Mapping
 from datetime import timedelta
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext, gettext_noop, ngettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from commerce.moderation.models import AbuseReport, Case, Decision, Kind
+from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision
 
 Action = Decision.Action
 Standing = AbuseReport.Standing
 Text = str | Promise
 
-KINDS: Mapping[str, Text] = {Kind.REVIEW: _("Review"), Kind.QUESTION: _("Question")}
-DONE: Mapping[str, Text] = {
+KINDS: Mapping[str, Text] = {ContentKind.REVIEW: _("Review"), ContentKind.QUESTION: _("Question")}
+ACTIONS: Mapping[str, Text] = {
     Action.ACCEPTED: _("Taken down"),
     Action.REJECTED: _("Kept"),
     Action.HIDDEN: _("Hidden for now"),
@@ -39,29 +38,13 @@ STATES: Mapping[str, Text] = {
     Case.State.REJECTED: _("Kept"),
     Case.State.CLOSED: _("Nothing to decide"),
 }
-# What the services say, for the catalogue.
-REFUSALS = (
-    gettext_noop("This has been decided already."),
-    gettext_noop("An appeal is accepted or rejected: the content is down as long as it waits."),
-    gettext_noop("A moderator has hidden this already."),
-    gettext_noop("This is not hidden."),
-    gettext_noop("There is no such case."),
-    gettext_noop("There is no such content."),
-    gettext_noop("This was decided a moment ago: undo that decision to make another."),
-    gettext_noop("This was decided a moment ago: look at it again, and decide anew in a minute."),
-    gettext_noop("This decision can no longer be undone."),
-    gettext_noop("Something was decided after it: undo that first."),
-    gettext_noop("It was reported again since: decide about that."),
-    gettext_noop("Only what a moderator took down, and nobody appealed against, can be restored."),
-)
-
-
-def refusal(error: object) -> str:
+def translate_error(error: object) -> str:
+    """Return the message in the moderator's language, if the catalog has it."""
     return gettext(str(error))
 
 
 def short_age(age: timedelta) -> str:
-    """The largest unit alone: "3 days"."""
+    """Return an age in its largest unit, such as "3 days"."""
     minutes = int(age.total_seconds()) // 60
     if minutes < 60:
         return ngettext("%(count)d minute", "%(count)d minutes", minutes) % {"count": minutes}

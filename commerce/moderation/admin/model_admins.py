@@ -1,5 +1,4 @@
-"""Moderation in the admin: the queue, what was decided, and figures. Decisions are made by the queue's own pages, and
-nothing is added, changed or deleted as a row."""
+"""Admin classes of cases and decisions. The pages of the queue make decisions; rows are never edited by hand."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +18,12 @@ from commerce.moderation.admin.presenters import DecisionLine
 from commerce.moderation.models import Case, Decision
 from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin
 
-SHOWN_CHARACTERS = 100
+MAX_TEXT_LENGTH = 100
 View = Callable[..., HttpResponse]
 
 
 def moderators_only(view: View) -> View:
-    """Whoever is not signed in is asked to; whoever is, and may not moderate, is refused."""
+    """Return the view for moderators: others who are signed in get 403, anybody else the login page."""
     guarded = admin.site.admin_view(view)
 
     def answer(request: HttpRequest, **path_parts: Any) -> HttpResponse:
@@ -35,7 +34,7 @@ def moderators_only(view: View) -> View:
     return answer
 
 
-class NothingByHand:
+class ReadOnlyAdminMixin:
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
@@ -47,15 +46,15 @@ class NothingByHand:
 
 
 @admin.register(Case)
-class CaseAdmin(NothingByHand, ModelAdmin):
+class CaseAdmin(ReadOnlyAdminMixin, ModelAdmin):
     def get_urls(self) -> list[URLPattern]:
-        """Pages of our own, and none of Django's."""
+        """Return the pages of the queue, which replace those of Django."""
         pages: list[tuple[str, str, View]] = [
             ("", "case_changelist", queue_views.show_queue),
             ("statistics/", "statistics", statistics_views.show_statistics),
             ("<int:case_id>/change/", "case_change", queue_views.show_item),
         ]
-        deeds: list[tuple[str, str, View]] = [
+        actions: list[tuple[str, str, View]] = [
             ("<int:case_id>/decide/", "decide", decision_views.decide),
             ("<int:case_id>/claim/", "claim", decision_views.claim),
             ("<int:case_id>/release/", "release", decision_views.release),
@@ -66,7 +65,7 @@ class CaseAdmin(NothingByHand, ModelAdmin):
         ]
         return [
             *(_route(route, name, require_GET(view)) for route, name, view in pages),
-            *(_route(route, name, require_POST(view)) for route, name, view in deeds),
+            *(_route(route, name, require_POST(view)) for route, name, view in actions),
         ]
 
 
@@ -75,8 +74,8 @@ def _route(route: str, name: str, view: View) -> URLPattern:
 
 
 @admin.register(Decision)
-class DecisionAdmin(NothingByHand, LargeTableAdmin):
-    """What was decided, each line a way to its item, where it can be undone or restored."""
+class DecisionAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
+    """List of decisions with links to their cases, where they can be undone or restored."""
 
     list_display = ["created_at", "what", "item", "wrote", "moderator", "note", "reports_count", "undone_at"]
     list_display_links = None
@@ -99,4 +98,4 @@ class DecisionAdmin(NothingByHand, LargeTableAdmin):
     @admin.display(description=_("text"))
     def wrote(self, decision: Decision) -> str:
         content = decision.content
-        return Truncator(content.get("comment") or content.get("question") or "").chars(SHOWN_CHARACTERS)
+        return Truncator(content.get("comment") or content.get("question") or "").chars(MAX_TEXT_LENGTH)

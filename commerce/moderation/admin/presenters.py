@@ -1,4 +1,4 @@
-"""How the moderators' pages show an item of the queue: as its readers see it, and what can be done about it."""
+"""Presenters of the moderators' pages: cases with their content, and the buttons for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from django.utils.translation import gettext_lazy as _
 
 from commerce.attachments.models import Attachment
 from commerce.attachments.records import attachment_record
-from commerce.moderation.admin.labels import DONE, KINDS, STANDINGS, STATES
+from commerce.moderation.admin.labels import ACTIONS, KINDS, STANDINGS, STATES
 from commerce.moderation.models import Case, Decision
-from commerce.moderation.queue.listing import CaseFile, QueueItem, ReportLine
-from commerce.moderation.trust import WHOLE
+from commerce.moderation.queue.listing import CaseFile, CaseReport, QueueItem
+from commerce.moderation.trust import WEIGHT_SCALE
 from commerce.reviews.models import Review
 from shared.accounts.models import User
 
@@ -30,7 +30,7 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Badge:
-    """`tone`: how it is coloured; the words alone say it."""
+    """A label of a case; `tone` is its colour."""
 
     text: Text
     tone: str
@@ -38,7 +38,7 @@ class Badge:
 
 @dataclass(frozen=True, kw_only=True)
 class Button:
-    """One thing to do, and the key that does it."""
+    """An action, and the key that triggers it."""
 
     action: str
     text: Text
@@ -47,8 +47,8 @@ class Button:
 
 
 @dataclass(frozen=True)
-class Row:
-    """An item of the list."""
+class QueueRow:
+    """A row of the list."""
 
     item: QueueItem
     viewer: User
@@ -96,7 +96,7 @@ class Row:
 
     @property
     def other(self) -> User | None:
-        """Another moderator who looks at it now."""
+        """Return another moderator who has it open now."""
         claimant = self.item.claimant
         return claimant if claimant != self.viewer else None
 
@@ -114,14 +114,14 @@ class Row:
 
 @dataclass(frozen=True)
 class ReporterLine:
-    """One report, with how reliable its reporter has been."""
+    """A report with the record of its reporter."""
 
-    line: ReportLine
+    line: CaseReport
 
     @property
     def weight(self) -> int:
-        """In percent."""
-        return self.line.reporter.weight * 100 // WHOLE
+        """Return the weight in percent."""
+        return self.line.reporter.weight * 100 // WEIGHT_SCALE
 
     @property
     def decided(self) -> int:
@@ -134,20 +134,20 @@ class ReporterLine:
 
 @dataclass(frozen=True)
 class DecisionLine:
-    """One decision before this one."""
+    """A decision with its label."""
 
     decision: Decision
 
     @property
     def text(self) -> Text:
-        return DONE[self.decision.action]
+        return ACTIONS[self.decision.action]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
-    """Everything about one item."""
+class ItemDetails:
+    """The page of one case."""
 
-    row: Row
+    row: QueueRow
     file: CaseFile
     now: datetime
 
@@ -157,7 +157,7 @@ class Item:
 
     @property
     def counted(self) -> list[ReporterLine]:
-        """Those whose reports count for hiding on their own."""
+        """Return the reports that count for automatic hiding."""
         return [line for line in self.reports if line.line.counts]
 
     @property

@@ -1,5 +1,4 @@
-"""The queue's page: a list on one side, and on the other the item that is looked at. With `part` in the query it
-answers a piece of that page alone, which is what the page's own script asks for."""
+"""Views of the queue: a list beside the selected item; with `part` in the query a fragment for the script."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,60 +12,61 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from commerce.moderation.admin.forms import MANY, QueueForm
-from commerce.moderation.admin.presenters import DecisionLine, Item, Row
+from commerce.moderation.admin.forms import BULK_ACTIONS, QueueForm
+from commerce.moderation.admin.presenters import DecisionLine, ItemDetails, QueueRow
 from commerce.moderation.models import Case, Decision
-from commerce.moderation.queue.listing import MOST_COUNTED, file_of, queue, queue_length, queue_page
+from commerce.moderation.queue.listing import MAX_COUNTED_CASES, count_cases, filter_queue, queue_page, read_case_file
 from commerce.moderation.queue.search import search
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.query_params import parse_integer
 
 PAGE_SIZE = 25
-OFFERED_SHOPS = 100
+MAX_OFFERED_SHOPS = 100
 QUERY_NAMES = ("order", "kind", "age", "only", "shop", "language", "search")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
-    """A slice of the queue. `is_more`: another follows."""
+class QueuePage:
+    """A page of the queue. `is_more` says whether another follows."""
 
-    rows: Sequence[Row]
+    rows: Sequence[QueueRow]
     start: int
     is_more: bool
 
 
 def show_queue(request: HttpRequest) -> HttpResponse:
+    """Show the list with the selected item, or with `part=rows` the next rows."""
     form = QueueForm(request.GET)
     form.is_valid()
     now = timezone.now()
-    cases = search(queue(form.filters(), order=form.order_name(), now=now), form.cleaned_data.get("search", ""))
-    page = _page(cases, _start(request.GET), user_of(request), now)
+    cases = search(filter_queue(form.filters(), order=form.order_name(), now=now), form.cleaned_data.get("search", ""))
+    page = _page(cases, _start(request.GET), get_moderator(request), now)
     if request.GET.get("part") == "rows":
-        return render(request, "moderation/_rows.html", {"page": page, "now": now, "query": query_of(request.GET)})
-    length = queue_length(cases) if page.is_more or (page.start and not page.rows) else page.start + len(page.rows)
+        return render(request, "moderation/_rows.html", {"page": page, "now": now, "query": list_query(request.GET)})
+    length = count_cases(cases) if page.is_more or (page.start and not page.rows) else page.start + len(page.rows)
     context = admin.site.each_context(request) | {
         "title": _("Moderation queue"),
         "form": form,
         "page": page,
         "length": length,
-        "is_counted": length < MOST_COUNTED,
+        "is_counted": length < MAX_COUNTED_CASES,
         "previous": max(page.start - PAGE_SIZE, 0),
         "following": page.start + PAGE_SIZE,
-        "query": query_of(request.GET),
+        "query": list_query(request.GET),
         "is_filtered": any(request.GET.get(name) for name in QUERY_NAMES if name != "order"),
-        "shops": Shop.objects.order_by("name").values_list("slug", "name")[:OFFERED_SHOPS],
-        "many": MANY.items(),
-        "done": _done(request, now),
+        "shops": Shop.objects.order_by("name").values_list("slug", "name")[:MAX_OFFERED_SHOPS],
+        "many": BULK_ACTIONS.items(),
+        "done": _undoable_decision(request, now),
         "now": now,
     }
-    return render(request, "moderation/queue.html", context | _chosen(request, page, now))
+    return render(request, "moderation/queue.html", context | _selected_item(request, page, now))
 
 
 def show_item(request: HttpRequest, case_id: int) -> HttpResponse:
-    """One item, waiting or decided."""
+    """Show the page of one case, waiting or decided."""
     now = timezone.now()
-    item = read_item(case_id, user_of(request), now)
+    item = get_item(case_id, get_moderator(request), now)
     context = {"item": item, "row": item.row, "now": now}
     if request.GET.get("part"):
         return render(request, "moderation/_item.html", context)
@@ -74,21 +74,21 @@ def show_item(request: HttpRequest, case_id: int) -> HttpResponse:
     return render(request, "moderation/item.html", admin.site.each_context(request) | title | context)
 
 
-def read_item(case_id: int, viewer: User, now: datetime) -> Item:
-    """Raises Http404."""
+def get_item(case_id: int, viewer: User, now: datetime) -> ItemDetails:
+    """Return the details of one case. Raises Http404."""
     for found in queue_page(Case.objects.filter(pk=case_id), now=now):
-        return _item(Row(found, viewer), now)
+        return _item(QueueRow(found, viewer), now)
     raise Http404
 
 
-def user_of(request: HttpRequest) -> User:
+def get_moderator(request: HttpRequest) -> User:
     if not isinstance(request.user, User):
-        raise PermissionDenied  # `moderators_only` stands in front
+        raise PermissionDenied  # `moderators_only` refuses others
     return request.user
 
 
-def query_of(data: QueryDict) -> str:
-    """The filters and the order alone, as the query of the same list."""
+def list_query(data: QueryDict) -> str:
+    """Return the query string of the same list: its filters and order, and nothing else."""
     query = QueryDict(mutable=True)
     for name in QUERY_NAMES:
         if value := data.get(name):
@@ -96,38 +96,40 @@ def query_of(data: QueryDict) -> str:
     return query.urlencode()
 
 
-def _page(cases: Any, start: int, viewer: User, now: datetime) -> Page:
+def _page(cases: Any, start: int, viewer: User, now: datetime) -> QueuePage:
     items = queue_page(cases[start : start + PAGE_SIZE + 1], now=now)
-    return Page(rows=[Row(item, viewer) for item in items[:PAGE_SIZE]], start=start, is_more=len(items) > PAGE_SIZE)
+    return QueuePage(
+        rows=[QueueRow(item, viewer) for item in items[:PAGE_SIZE]], start=start, is_more=len(items) > PAGE_SIZE
+    )
 
 
 def _start(data: QueryDict) -> int:
-    return min(max(parse_integer(data.get("start", "")) or 0, 0), MOST_COUNTED)
+    return min(max(parse_integer(data.get("start", "")) or 0, 0), MAX_COUNTED_CASES)
 
 
-def _chosen(request: HttpRequest, page: Page, now: datetime) -> dict[str, Any]:
-    """The item beside the list: the one that was asked for, else the first. `following_id` is where to go after it."""
-    asked = parse_integer(request.GET.get("item", ""))
+def _selected_item(request: HttpRequest, page: QueuePage, now: datetime) -> dict[str, Any]:
+    """Return the context of the item beside the list: the requested one, else the first, and the id of the next."""
+    requested = parse_integer(request.GET.get("item", ""))
     ids = [row.case.pk for row in page.rows]
-    if asked is None and not ids:
+    if requested is None and not ids:
         return {"item": None}
-    if asked is None or asked in ids:
-        index = ids.index(asked) if asked else 0
+    if requested is None or requested in ids:
+        index = ids.index(requested) if requested else 0
         item = _item(page.rows[index], now)
     else:
-        index, item = -1, read_item(asked, user_of(request), now)
+        index, item = -1, get_item(requested, get_moderator(request), now)
     following = ids[index + 1] if index + 1 < len(ids) else None
-    return {"item": item, "row": item.row, "is_asked": asked is not None, "following_id": following}
+    return {"item": item, "row": item.row, "is_asked": requested is not None, "following_id": following}
 
 
-def _item(row: Row, now: datetime) -> Item:
-    return Item(row=row, file=file_of(row.item, now=now), now=now)
+def _item(row: QueueRow, now: datetime) -> ItemDetails:
+    return ItemDetails(row=row, file=read_case_file(row.item, now=now), now=now)
 
 
-def _done(request: HttpRequest, now: datetime) -> DecisionLine | None:
-    """What this moderator has just decided, to be undone."""
+def _undoable_decision(request: HttpRequest, now: datetime) -> DecisionLine | None:
+    """Return the decision that this moderator has just made, while it can be undone."""
     decision_id = parse_integer(request.GET.get("done", ""))
     if decision_id is None:
         return None
-    made = Decision.objects.filter(pk=decision_id, moderator=user_of(request)).first()
-    return DecisionLine(made) if made and made.can_be_undone(now) else None
+    decision = Decision.objects.filter(pk=decision_id, moderator=get_moderator(request)).first()
+    return DecisionLine(decision) if decision and decision.can_be_undone(now) else None

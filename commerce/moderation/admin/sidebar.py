@@ -1,4 +1,4 @@
-"""Moderation in the admin's sidebar, with how much waits beside the queue's name."""
+"""Links of moderation in the admin's sidebar, with the length of the queue."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.labels import short_age
-from commerce.moderation.queue.listing import MOST_COUNTED, QueueFilters, queue
+from commerce.moderation.queue.listing import MAX_COUNTED_CASES, QueueFilters, filter_queue
 
 
 def links(request: HttpRequest) -> dict[str, Any]:
-    """The group of moderation, as unfold takes it."""
+    """Return the navigation group of moderation for unfold."""
     statistics = reverse("admin:commerce_moderation_statistics")
     queue_url = reverse("admin:commerce_moderation_case_changelist")
     waiting = {
@@ -39,11 +39,11 @@ def links(request: HttpRequest) -> dict[str, Any]:
 
 
 def waiting_badge(request: HttpRequest) -> str:
-    """How many items wait, and how long the first of them has: "214 · 3 days". Nothing for none."""
+    """Return the length of the queue and the age of its oldest report, such as "214 · 3 days", or an empty string."""
     now = timezone.now()
-    first = queue(QueueFilters(), order="oldest", now=now).values("oldest_at")[:MOST_COUNTED]
+    first = filter_queue(QueueFilters(), order="oldest", now=now).values("oldest_at")[:MAX_COUNTED_CASES]
     figures = first.aggregate(length=Count("*"), oldest=Min("oldest_at"))
     if figures["oldest"] is None:
         return ""
-    count = f"{figures['length']:,}" if figures["length"] < MOST_COUNTED else f"{MOST_COUNTED:,}+"
+    count = f"{figures['length']:,}" if figures["length"] < MAX_COUNTED_CASES else f"{MAX_COUNTED_CASES:,}+"
     return f"{count} · {short_age(now - figures['oldest'])}"

@@ -1,4 +1,4 @@
-"""The page of the queue's figures."""
+"""View of the queue's statistics."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, share_line, stacked_bars
 from commerce.moderation.admin.labels import short_age
-from commerce.moderation.queue.statistics import Ages, QueueStatistics, queue_statistics
+from commerce.moderation.queue.statistics import QueueAges, QueueStatistics, queue_statistics
 
 FRAME: dict[str, float] = {
     "width": WIDTH,
@@ -26,7 +26,7 @@ FRAME |= {"middle": (LEFT + WIDTH - RIGHT) / 2, "center": (TOP + HEIGHT - BOTTOM
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A chart with its words, and the same numbers as a table."""
+    """A chart with its labels, and the same numbers as a table."""
 
     name: str
     title: str
@@ -41,6 +41,7 @@ class Figure:
 
 
 def show_statistics(request: HttpRequest) -> HttpResponse:
+    """Show the statistics of the queue and of the last 30 days."""
     now = timezone.now()
     figures = queue_statistics(now=now)
     context = admin.site.each_context(request) | {
@@ -54,7 +55,7 @@ def show_statistics(request: HttpRequest) -> HttpResponse:
     return render(request, "moderation/statistics.html", context)
 
 
-def _ages(ages: Ages) -> Figure:
+def _ages(ages: QueueAges) -> Figure:
     labels = [_("under an hour"), _("under a day"), _("under a week"), _("a week or more")]
     counts = [ages.under_an_hour, ages.under_a_day, ages.under_a_week, ages.longer]
     return Figure(

@@ -4,7 +4,7 @@ from commerce.moderation.models.appeals import Appeal, AppealQuerySet
 from commerce.moderation.models.cases import Case, CaseQuerySet
 from commerce.moderation.models.decisions import Decision
 from commerce.moderation.models.notices import Notice, NoticeQuerySet
-from commerce.moderation.models.reports import AbuseReport, Kind, Reporter, ReportQuerySet
+from commerce.moderation.models.reports import AbuseReport, ContentKind, Reporter, ReportQuerySet
 
 __all__ = [
     "AbuseReport",
@@ -12,8 +12,8 @@ __all__ = [
     "AppealQuerySet",
     "Case",
     "CaseQuerySet",
+    "ContentKind",
     "Decision",
-    "Kind",
     "Notice",
     "NoticeQuerySet",
     "ReportQuerySet",

@@ -12,12 +12,12 @@ from shared.accounts.models import User
 
 class AppealQuerySet(models.QuerySet["Appeal"]):
     def for_user(self, user: User) -> Self:
-        """Those that this user made."""
+        """Return the appeals that this user made."""
         return self.filter(author=user)
 
 
 class Appeal(models.Model):
-    """An author's word against a decision, once."""
+    """An author's appeal against a removal; each removal has one at most."""
 
     class Status(models.TextChoices):
         OPEN = "open"

@@ -6,35 +6,39 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
-from commerce.moderation.models.reports import KIND_KNOWN, Kind
+from commerce.moderation.models.reports import IS_KNOWN_KIND, ContentKind
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 
 
 class CaseQuerySet(models.QuerySet["Case"]):
     def waiting(self) -> Self:
-        """The queue: what a moderator is to decide."""
+        """Return the cases in the queue."""
         return self.filter(is_waiting=True)
 
 
 def _queue_index(name: str, *order: str) -> models.Index:
-    """One order of the queue. What it can be filtered by stands behind, so that a filter that lets few through reads
-    the index and not the table."""
+    """Return an index for one order of the queue.
+
+    It ends with the columns of all filters, so that a selective filter reads the index and not the table.
+    """
     filters = ["model_type", "shop", "language", "hiding", "is_brigaded", "state"]
     rest = [] if "oldest_at" in order[0] else ["oldest_at"]
     return models.Index(fields=[*order, *rest, *filters], condition=Q(is_waiting=True), name=f"commerce_queue_{name}")
 
 
 def _part_index(name: str, part: Q, *first: str) -> models.Index:
-    """A part of the queue, or its ages alone, to be counted without reading all of it."""
+    """Return an index that counts a part of the queue, or its ages, without reading all of it."""
     return models.Index(
         fields=[*first, "oldest_at"], condition=Q(is_waiting=True) & part, name=f"commerce_queue_{name}"
     )
 
 
 class Case(models.Model):
-    """All reports of one content, as one item of the queue. Its figures are of the open ones, and change in the same
-    transaction as they do."""
+    """All reports of one piece of content, as one item of the queue.
+
+    Its figures are those of the open reports and change in the same transaction.
+    """
 
     class State(models.TextChoices):
         OPEN = "open", "Open: reports wait for a decision"
@@ -48,7 +52,7 @@ class Case(models.Model):
         AUTOMATIC = "automatic", "Hidden on its own, until a moderator looks"
         MODERATOR = "moderator", "Hidden by a moderator for now"
 
-    model_type = models.CharField(max_length=32, choices=Kind.choices)
+    model_type = models.CharField(max_length=32, choices=ContentKind.choices)
     model_id = models.BigIntegerField()
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="cases")
     shop = models.ForeignKey(Shop, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -56,7 +60,7 @@ class Case(models.Model):
     state = models.CharField(max_length=16, choices=State.choices, default=State.CLOSED)
     is_waiting = models.BooleanField(default=False)
     hiding = models.CharField(max_length=16, choices=Hiding.choices, default=Hiding.NONE, blank=True)
-    # A moderator has kept it: whatever is reported from now on, it is not hidden without one.
+    # A moderator has kept it: later reports never hide it automatically.
     is_cleared = models.BooleanField(default=False)
     reports_count = models.PositiveIntegerField(default=0)
     weight = models.PositiveBigIntegerField(default=0)  # thousandths, summed over the open reports
@@ -77,9 +81,9 @@ class Case(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            # The id first: an index that begins with the kind would be taken for a way to filter the queue by kind.
+            # The id first: planners would use an index that begins with the kind to filter the queue by kind.
             models.UniqueConstraint(fields=["model_id", "model_type"], name="commerce_case_one_a_content"),
-            models.CheckConstraint(condition=KIND_KNOWN, name="commerce_case_kind_known"),
+            models.CheckConstraint(condition=IS_KNOWN_KIND, name="commerce_case_kind_known"),
             models.CheckConstraint(
                 condition=Q(is_waiting=True, state__in=["open", "appealed"])
                 | Q(is_waiting=False, state__in=["accepted", "rejected", "closed"]),
@@ -106,5 +110,5 @@ class Case(models.Model):
         return f"{self.model_type} {self.model_id}: {self.state}"
 
     def claimant(self, now: datetime) -> User | None:
-        """The moderator who looks at it now."""
+        """Return the moderator whose claim is valid now."""
         return self.claimed_by if self.claimed_until and self.claimed_until > now else None

@@ -11,8 +11,10 @@ from shared.accounts.models import User
 
 
 class Decision(models.Model):
-    """What one moderator decided, or a rule (no moderator), with the reports and the text as they were: what undo,
-    the weights of reporters and the log go by."""
+    """A decision of a moderator, or of a rule if `moderator` is null, with the reports and the content before it.
+
+    Undo, the weights of reporters and the audit log use these records.
+    """
 
     class Action(models.TextChoices):
         ACCEPTED = "accepted", _("Taken down")
@@ -35,8 +37,8 @@ class Decision(models.Model):
     reason = models.TextField(blank=True)  # for the author and the reporters
     reports = models.JSONField(default=list)
     reports_count = models.PositiveIntegerField(_("reports count"), default=0)
-    content = models.JSONField(default=dict)  # as it was
-    before = models.JSONField(default=dict)  # what undo puts back
+    content = models.JSONField(default=dict)  # before the decision
+    before = models.JSONField(default=dict)  # see snapshots.state_record
     created_at = models.DateTimeField(_("created at"))
     undo_until = models.DateTimeField()
     undone_at = models.DateTimeField(_("undone at"), null=True)

@@ -12,16 +12,16 @@ from shared.accounts.models import User
 
 class NoticeQuerySet(models.QuerySet["Notice"]):
     def for_user(self, user: User, now: datetime) -> Self:
-        """What this user has been told: nothing before its decision can no longer be undone."""
+        """Return the notices of a user whose decisions can no longer be undone."""
         return self.filter(user=user, due_at__lte=now)
 
     def to_send(self, now: datetime) -> Self:
-        """The letters that are due, and that nobody else is sending."""
+        """Return the notices whose e-mails are due and that no other sender has claimed."""
         return self.filter(mail_due_at__lte=now)
 
 
 class Notice(models.Model):
-    """What one user is told about one decision. It is the outbox of its own letter."""
+    """A message to one user about one decision, and the outbox of its e-mail."""
 
     class Kind(models.TextChoices):
         CONTENT_REMOVED = "content_removed"
@@ -38,8 +38,7 @@ class Notice(models.Model):
     text = models.TextField()
     due_at = models.DateTimeField()
     appeal_until = models.DateTimeField(null=True)
-    # When its letter is next to be sent: first when it is due; later while somebody sends it, or after a failure.
-    # Null: it was sent, or given up.
+    # Time of the next attempt to send the e-mail; postponed by each attempt. Null: sent, or given up.
     mail_due_at = models.DateTimeField(null=True)
     mail_attempts = models.PositiveSmallIntegerField(default=0)
     mailed_at = models.DateTimeField(null=True)

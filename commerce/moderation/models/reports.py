@@ -8,30 +8,28 @@ from django.db.models import Q
 from shared.accounts.models import User
 
 
-class Kind(models.TextChoices):
-    """The closed list of what can be reported, and so of what a moderator can take down."""
+class ContentKind(models.TextChoices):
+    """Kinds of content that users can report and moderators can take down."""
 
     REVIEW = "Review"
     QUESTION = "Question"
 
 
-KIND_KNOWN = Q(model_type__in=["Review", "Question"])
+IS_KNOWN_KIND = Q(model_type__in=["Review", "Question"])
 
 
 class ReportQuerySet(models.QuerySet["AbuseReport"]):
     def for_user(self, user: User) -> Self:
-        """Those that this user made."""
+        """Return the reports that this user made."""
         return self.filter(user=user)
 
     def of(self, model_type: str, model_id: int) -> Self:
-        """Those of one content."""
+        """Return the reports of one piece of content."""
         return self.filter(model_type=model_type, model_id=model_id)
 
 
 class AbuseReport(models.Model):
     """One user's report of one piece of content."""
-
-    Kind = Kind
 
     class Status(models.TextChoices):
         OPEN = "open"
@@ -39,7 +37,7 @@ class AbuseReport(models.Model):
         WITHDRAWN = "withdrawn", "Withdrawn: the content was taken back first"
 
     class Standing(models.TextChoices):
-        """Whether the report counts for hiding on its own, and else why it does not; as it was when it was made."""
+        """Whether the report counts for automatic hiding, or why not, at the time it was made."""
 
         TRUSTED = "trusted"
         UNRELIABLE = "unreliable", "Moderators have mostly disagreed with this reporter"
@@ -47,11 +45,11 @@ class AbuseReport(models.Model):
         INVOLVED = "involved", "The reporter works for the shop, or wrote the content"
 
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="abuse_reports")
-    model_type = models.CharField(max_length=32, choices=Kind.choices)
+    model_type = models.CharField(max_length=32, choices=ContentKind.choices)
     model_id = models.BigIntegerField()
     message = models.TextField()
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.OPEN)
-    weight = models.PositiveSmallIntegerField(default=500)  # thousandths; see trust.weight
+    weight = models.PositiveSmallIntegerField(default=500)  # thousandths; see trust.reporter_weight
     standing = models.CharField(max_length=16, choices=Standing.choices, default=Standing.TRUSTED)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
@@ -62,7 +60,7 @@ class AbuseReport(models.Model):
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(fields=["user", "model_type", "model_id"], name="commerce_report_once_a_user"),
-            models.CheckConstraint(condition=KIND_KNOWN, name="commerce_report_kind_known"),
+            models.CheckConstraint(condition=IS_KNOWN_KIND, name="commerce_report_kind_known"),
         ]
         indexes = [
             models.Index(fields=["status", "-created_at", "-id"], name="commerce_report_newest"),
@@ -74,7 +72,7 @@ class AbuseReport(models.Model):
 
 
 class Reporter(models.Model):
-    """How often moderators agreed with one user's reports."""
+    """Number of decisions that agreed and disagreed with the reports of a user."""
 
     user = models.OneToOneField(User, on_delete=models.PROTECT, related_name="reporter", primary_key=True)
     agreed = models.PositiveIntegerField(default=0)

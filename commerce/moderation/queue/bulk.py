@@ -1,4 +1,4 @@
-"""Many items of the queue at once: what would happen, and doing it, each item a decision of its own."""
+"""Decisions about many cases at once, with a preview. Each case gets a decision of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,14 @@ from datetime import datetime
 
 from commerce.moderation import services
 from commerce.moderation.appeals import decide_appeal
-from commerce.moderation.decisions import Action, Conflict, Words
+from commerce.moderation.decisions import NO_MESSAGE, Action, Conflict, DecisionMessage
 from commerce.moderation.models import Appeal, Case, Decision
-from commerce.moderation.services import NOTHING_SAID
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-MOST_AT_ONCE = 200
+MAX_BULK_CASES = 200
 
-Decide = Callable[..., Decision]
-DECIDE: Mapping[str, Decide] = {
+DECISION_SERVICES: Mapping[str, Callable[..., Decision]] = {
     Action.ACCEPTED: services.accept_report,
     Action.REJECTED: services.reject_report,
     Action.HIDDEN: services.hide_content,
@@ -25,8 +23,8 @@ DECIDE: Mapping[str, Decide] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What came of one item: a decision, or why there is none."""
+class CaseOutcome:
+    """The decision about one case, or the reason why there is none."""
 
     case_id: int
     decision: Decision | None
@@ -34,22 +32,29 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preview:
-    """What deciding would do. `reports`: those that wait no more then. `refused`: why an item could not be decided, by
-    the case's id."""
+class DecisionPreview:
+    """The effect that a decision about many cases would have.
+
+    `reports` counts those that would no longer wait. `refused` maps the id of each case that cannot be decided to the
+    reason.
+    """
 
     action: str
     items: int
     reports: int
     hidden: int
     brigaded: int
-    authors_told: int
+    notified_authors: int
     refused: Mapping[int, str]
 
 
-def decide_case(*, case_id: int, action: str, moderator: User, now: datetime, words: Words = NOTHING_SAID) -> Decision:
-    """One decision about an item of the queue, whichever kind of item it is: of an appealed one, accepting keeps it
-    down and rejecting brings it back. Raises what the services do, Conflict for one that waits no more."""
+def decide_case(
+    *, case_id: int, action: str, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
+) -> Decision:
+    """Decide about a case of the queue. For an appealed one, accepting keeps the content down, rejecting restores it.
+
+    Raises the errors of the services, and Conflict for a case that no longer waits.
+    """
     case = Case.objects.filter(pk=case_id).first()
     if case is None:
         raise ApiError(404, "There is no case with this id.")
@@ -60,55 +65,58 @@ def decide_case(*, case_id: int, action: str, moderator: User, now: datetime, wo
         if appeal is None:  # since the case was read
             raise Conflict("This has been decided already.")
         overturn = action == Action.REJECTED
-        return decide_appeal(appeal_id=appeal.pk, overturn=overturn, moderator=moderator, words=words, now=now)
-    decide = DECIDE[action]
-    return decide(
-        model_type=case.model_type, model_id=case.model_id, moderator=moderator, words=words, now=now
-    )  # fmt: skip
+        return decide_appeal(appeal_id=appeal.pk, overturn=overturn, moderator=moderator, message=message, now=now)
+    return DECISION_SERVICES[action](
+        model_type=case.model_type, model_id=case.model_id, moderator=moderator, message=message, now=now
+    )
 
 
 def decide_cases(
-    *, case_ids: Sequence[int], action: str, moderator: User, now: datetime, words: Words = NOTHING_SAID
-) -> list[Outcome]:
-    """The same about each of at most MOST_AT_ONCE items; one that cannot be decided stops none of the others. Raises
-    ValueError for more."""
-    if len(case_ids) > MOST_AT_ONCE:
-        raise ValueError(f"Decide about at most {MOST_AT_ONCE} items at once.")
+    *, case_ids: Sequence[int], action: str, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
+) -> list[CaseOutcome]:
+    """Make the same decision about each case; one that is refused does not stop the others.
+
+    Raises ValueError for more than MAX_BULK_CASES.
+    """
+    if len(case_ids) > MAX_BULK_CASES:
+        raise ValueError(f"Decide about at most {MAX_BULK_CASES} cases at once, not {len(case_ids)}.")
     outcomes = []
     for case_id in case_ids:
         try:
-            decision = decide_case(case_id=case_id, action=action, moderator=moderator, words=words, now=now)
-            outcomes.append(Outcome(case_id=case_id, decision=decision))
+            decision = decide_case(case_id=case_id, action=action, moderator=moderator, message=message, now=now)
+            outcomes.append(CaseOutcome(case_id=case_id, decision=decision))
         except ApiError as error:
-            outcomes.append(Outcome(case_id=case_id, decision=None, refusal=str(error)))
+            outcomes.append(CaseOutcome(case_id=case_id, decision=None, refusal=str(error)))
     return outcomes
 
 
-def preview_decision(*, case_ids: Sequence[int], action: str) -> Preview:
-    """What `decide_cases` would do now; it changes nothing."""
+def preview_decision(*, case_ids: Sequence[int], action: str) -> DecisionPreview:
+    """Return what `decide_cases` would do now."""
     cases = list(Case.objects.filter(pk__in=case_ids))
     refused = {case.pk: reason for case in cases if (reason := _refusal(case, action))}
-    refused |= dict.fromkeys(set(case_ids) - {case.pk for case in cases}, "There is no such case.")
-    able = [case for case in cases if case.pk not in refused]
+    refused |= dict.fromkeys(set(case_ids) - {case.pk for case in cases}, "There is no case with this id.")
+    accepted = [case for case in cases if case.pk not in refused]
     settles = action in (Action.ACCEPTED, Action.REJECTED)
-    tells = [case for case in able if action in (Action.ACCEPTED, Action.WARNED) or case.state == Case.State.APPEALED]
-    return Preview(
+    notified = [
+        case for case in accepted if action in (Action.ACCEPTED, Action.WARNED) or case.state == Case.State.APPEALED
+    ]
+    return DecisionPreview(
         action=action,
-        items=len(able),
-        reports=sum(case.reports_count for case in able) if settles else 0,
-        hidden=sum(case.hiding != Case.Hiding.NONE for case in able),
-        brigaded=sum(case.is_brigaded for case in able),
-        authors_told=len({case.author_id for case in tells}),
+        items=len(accepted),
+        reports=sum(case.reports_count for case in accepted) if settles else 0,
+        hidden=sum(case.hiding != Case.Hiding.NONE for case in accepted),
+        brigaded=sum(case.is_brigaded for case in accepted),
+        notified_authors=len({case.author_id for case in notified}),
         refused=refused,
     )
 
 
 def _refusal(case: Case, action: str) -> str:
-    """Why this action is none for the case; empty where it is one."""
+    """Return why this action is impossible for the case, or an empty string."""
     if not case.is_waiting:
         return "This has been decided already."
     if case.state == Case.State.APPEALED and action not in (Action.ACCEPTED, Action.REJECTED):
-        return "An appeal is accepted or rejected: the content is down as long as it waits."
+        return "There is an open appeal: keep the content down or bring it back."
     if action == Action.HIDDEN and case.hiding == Case.Hiding.MODERATOR:
         return "A moderator has hidden this already."
     if action == Action.SHOWN and case.hiding == Case.Hiding.NONE:

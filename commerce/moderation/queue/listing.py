@@ -1,5 +1,4 @@
-"""What moderators read: the queue, an item at a time with all that is known of it, and its figures. Nothing is written
-here."""
+"""Reads of the queue: its cases in order, and one case with its history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +7,14 @@ from typing import Any
 
 from django.db.models import Count, Max, Q, QuerySet
 
-from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Kind, Reporter
-from commerce.moderation.reportable_content import TARGETS, Reportable
-from commerce.moderation.trust import weight
+from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Reporter
+from commerce.moderation.reportable_content import CONTENT_MODELS, Reportable
+from commerce.moderation.trust import reporter_weight
 from shared.accounts.models import User
 
-MOST_COUNTED = 10_000
-SHOWN_REPORTS = 50
-ORDERS: Mapping[str, tuple[str, ...]] = {
+MAX_COUNTED_CASES = 10_000
+MAX_SHOWN_REPORTS = 50
+QUEUE_ORDERS: Mapping[str, tuple[str, ...]] = {
     "newest": ("-newest_at", "-id"),
     "oldest": ("oldest_at", "id"),
     "most_reported": ("-reports_count", "-id"),
@@ -25,8 +24,10 @@ ORDERS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class QueueFilters:
-    """What of the queue is asked for; what is not said filters nothing. `older_than`, `newer_than`: since the first of
-    its reports. `state` is open or appealed, `hiding` a Case.Hiding."""
+    """Filters of the queue. None filters nothing.
+
+    `older_than` and `newer_than` count from the first report. `state` is open or appealed, `hiding` a Case.Hiding.
+    """
 
     kind: str | None = None
     shop_id: int | None = None
@@ -38,9 +39,11 @@ class QueueFilters:
     state: str | None = None
 
 
-def queue(filters: QueueFilters, *, order: str = "newest", now: datetime) -> "QuerySet[Case]":
-    """The cases that wait, in one of ORDERS. Raises KeyError for another order. Every filter is a column of the index
-    that gives the order, so that a page of it costs the same at a million reports."""
+def filter_queue(filters: QueueFilters, *, order: str = "newest", now: datetime) -> "QuerySet[Case]":
+    """Return the waiting cases in one of QUEUE_ORDERS.
+
+    The index of each order contains every filter, so a page costs the same at a million reports.
+    """
     equal = {
         "model_type": filters.kind,
         "shop_id": filters.shop_id,
@@ -54,13 +57,12 @@ def queue(filters: QueueFilters, *, order: str = "newest", now: datetime) -> "Qu
         cases = cases.filter(oldest_at__lte=now - filters.older_than)
     if filters.newer_than is not None:
         cases = cases.filter(oldest_at__gte=now - filters.newer_than)
-    return cases.order_by(*ORDERS[order])
+    return cases.order_by(*QUEUE_ORDERS[order])
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueItem:
-    """One line of the queue. `content` is as its readers see it, with its author, product and shop. `claimant` is the
-    moderator who looks at it now."""
+    """A case with its content, its author, product and shop, and the moderator who has it open now (`claimant`)."""
 
     case: Case
     content: Reportable
@@ -68,30 +70,30 @@ class QueueItem:
 
 
 def queue_page(cases: "QuerySet[Case]", *, now: datetime) -> list[QueueItem]:
-    """The items of a slice of `queue`, in a number of queries that does not grow with it."""
+    """Return the items of a slice of `filter_queue`, in a fixed number of queries."""
     page = list(cases.select_related("claimed_by"))
-    contents = {kind: _contents(kind, [case for case in page if case.model_type == kind]) for kind in Kind}
+    contents = {kind: _contents(kind, [case for case in page if case.model_type == kind]) for kind in ContentKind}
     return [
-        QueueItem(case=case, content=contents[Kind(case.model_type)][case.model_id], claimant=case.claimant(now))
+        QueueItem(case=case, content=contents[ContentKind(case.model_type)][case.model_id], claimant=case.claimant(now))
         for case in page
     ]
 
 
-def queue_length(cases: "QuerySet[Case]") -> int:
-    """How many there are, up to MOST_COUNTED."""
-    return cases.order_by()[:MOST_COUNTED].count()
+def count_cases(cases: "QuerySet[Case]") -> int:
+    """Return the number of cases, at most MAX_COUNTED_CASES."""
+    return cases.order_by()[:MAX_COUNTED_CASES].count()
 
 
-def _contents(kind: Kind, cases: Sequence[Case]) -> dict[int, Reportable]:
-    rows: QuerySet[Any] = TARGETS[kind]._default_manager.select_related("user", "shop", "product__image")
-    if kind == Kind.REVIEW:
+def _contents(kind: ContentKind, cases: Sequence[Case]) -> dict[int, Reportable]:
+    rows: QuerySet[Any] = CONTENT_MODELS[kind]._default_manager.select_related("user", "shop", "product__image")
+    if kind == ContentKind.REVIEW:
         rows = rows.prefetch_related("photos")
     return rows.in_bulk([case.model_id for case in cases]) if cases else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReporterRecord:
-    """How reliable a reporter has been, `weight` in thousandths as of now."""
+    """The decisions on a reporter's reports, and the current weight in thousandths."""
 
     agreed: int
     disagreed: int
@@ -99,8 +101,8 @@ class ReporterRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportLine:
-    """One report of a case: who, when, why; whether it counts for hiding on its own and why not is its `standing`."""
+class CaseReport:
+    """A report of a case with the record of its reporter."""
 
     report: AbuseReport
     reporter: ReporterRecord
@@ -112,7 +114,7 @@ class ReportLine:
 
 @dataclass(frozen=True, kw_only=True)
 class AuthorHistory:
-    """What moderators know of who wrote it."""
+    """Counts of an author's reviews and questions and of the decisions about them."""
 
     written: int
     taken_down: int
@@ -122,21 +124,20 @@ class AuthorHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFile:
-    """All that a moderator needs to decide about one item."""
+    """A case with everything that a moderator needs to decide about it."""
 
     item: QueueItem
     author: AuthorHistory
-    reports: Sequence[ReportLine]
+    reports: Sequence[CaseReport]
     decisions: Sequence[Decision]
     appeal: Appeal | None
     undoable: Decision | None
 
 
-def file_of(item: QueueItem, *, now: datetime) -> CaseFile:
-    """The item with its author's history, its newest reports with their reporters' records, and what was decided
-    before."""
+def read_case_file(item: QueueItem, *, now: datetime) -> CaseFile:
+    """Return an item with its author's history, newest reports and previous decisions."""
     case = item.case
-    decisions = list(case.decisions.select_related("moderator", "undone_by").order_by("-id")[:SHOWN_REPORTS])
+    decisions = list(case.decisions.select_related("moderator", "undone_by").order_by("-id")[:MAX_SHOWN_REPORTS])
     last = case.last_decision_id
     appeals = (
         case.appeals.select_related("author").order_by("-id")
@@ -146,30 +147,32 @@ def file_of(item: QueueItem, *, now: datetime) -> CaseFile:
     return CaseFile(
         item=item,
         author=author_history(item.content.user_id),
-        reports=report_lines(case),
+        reports=case_reports(case),
         decisions=decisions,
         appeal=appeals.first(),
-        undoable=next((made for made in decisions if made.pk == last and made.can_be_undone(now)), None),
+        undoable=next((each for each in decisions if each.pk == last and each.can_be_undone(now)), None),
     )
 
 
-def report_lines(case: Case) -> list[ReportLine]:
-    """The newest reports of a case, decided or not."""
+def case_reports(case: Case) -> list[CaseReport]:
+    """Return the newest MAX_SHOWN_REPORTS reports of a case, decided or not."""
     reports = AbuseReport.objects.of(case.model_type, case.model_id).select_related("user__reporter").order_by("-id")
     return [
-        ReportLine(report=report, reporter=_record(getattr(report.user, "reporter", None)))
-        for report in reports[:SHOWN_REPORTS]
+        CaseReport(report=report, reporter=_record(getattr(report.user, "reporter", None)))
+        for report in reports[:MAX_SHOWN_REPORTS]
     ]
 
 
 def _record(reporter: Reporter | None) -> ReporterRecord:
     agreed, disagreed = (reporter.agreed, reporter.disagreed) if reporter else (0, 0)
-    return ReporterRecord(agreed=agreed, disagreed=disagreed, weight=weight(agreed=agreed, disagreed=disagreed))
+    return ReporterRecord(
+        agreed=agreed, disagreed=disagreed, weight=reporter_weight(agreed=agreed, disagreed=disagreed)
+    )
 
 
 def author_history(author_id: int) -> AuthorHistory:
-    """Reviews and questions together; undone decisions are none."""
-    written = sum(model._default_manager.filter(user_id=author_id).count() for model in TARGETS.values())
+    """Return the counts of reviews and questions together, without undone decisions."""
+    written = sum(model._default_manager.filter(user_id=author_id).count() for model in CONTENT_MODELS.values())
     down = Case.objects.filter(author_id=author_id, state__in=[Case.State.ACCEPTED, Case.State.APPEALED]).count()
     made = Decision.objects.filter(author_id=author_id, undone_at=None).aggregate(
         warned=Count("pk", filter=Q(action=Decision.Action.WARNED)),

@@ -1,4 +1,4 @@
-"""The queue in figures: how long it is and how old, what is decided a day, and how often reporters were right."""
+"""Statistics of the queue: its length and age, the decisions of each day, and the accuracy of reporters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from django.db.models.functions import TruncDate
 from commerce.moderation.models import Case, Decision
 
 Action = Decision.Action
-DECIDING = (Action.ACCEPTED, Action.REJECTED, Action.APPEAL_KEPT, Action.APPEAL_OVERTURNED)
+COUNTED_ACTIONS = (Action.ACCEPTED, Action.REJECTED, Action.APPEAL_KEPT, Action.APPEAL_OVERTURNED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Day:
-    """What was decided on one day (UTC), and the reports that it was about."""
+class DayStatistics:
+    """The decisions of one day (UTC) and their reports."""
 
     day: date
     accepted: int
@@ -30,14 +30,14 @@ class Day:
 
     @property
     def agreement(self) -> float | None:
-        """The share of reports that moderators agreed with; None where none was decided about."""
+        """Return the share of reports that moderators agreed with, or None without any."""
         decided = self.reports_accepted + self.reports_rejected
         return self.reports_accepted / decided if decided else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ages:
-    """How many items have waited how long, by the oldest of their reports."""
+class QueueAges:
+    """Number of waiting cases by the age of their oldest report."""
 
     under_an_hour: int
     under_a_day: int
@@ -51,26 +51,28 @@ class Ages:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueStatistics:
-    """`oldest_age`: how long the oldest report of the queue has waited; None where nothing waits. `days` are the last
-    ones, today's included, oldest first."""
+    """Figures of the queue now and of the last days.
 
-    ages: Ages
+    `oldest_age` is the age of the oldest report, None for an empty queue. `days` include today, oldest first.
+    """
+
+    ages: QueueAges
     appealed: int
     hidden: int
     brigaded: int
     oldest_age: timedelta | None
-    days: Sequence[Day]
+    days: Sequence[DayStatistics]
 
     @property
     def length(self) -> int:
         return self.ages.total
 
 
-def queue_ages(*, now: datetime) -> Ages:
-    """By the narrowest index that has the age."""
+def queue_ages(*, now: datetime) -> QueueAges:
+    """Return the ages, counted in the narrowest index that has them."""
     waiting = Case.objects.waiting()
     hour, day, week = (now - timedelta(**back) for back in ({"hours": 1}, {"days": 1}, {"weeks": 1}))
-    return Ages(
+    return QueueAges(
         under_an_hour=waiting.filter(oldest_at__gt=hour).count(),
         under_a_day=waiting.filter(oldest_at__lte=hour, oldest_at__gt=day).count(),
         under_a_week=waiting.filter(oldest_at__lte=day, oldest_at__gt=week).count(),
@@ -79,7 +81,7 @@ def queue_ages(*, now: datetime) -> Ages:
 
 
 def queue_statistics(*, now: datetime, days: int = 30) -> QueueStatistics:
-    """As of now. Each figure is counted by an index of its own: all in one pass would read every item."""
+    """Return the current statistics. Each figure has an index of its own; one pass would read every case."""
     waiting = Case.objects.waiting()
     figures = {
         "appealed": waiting.filter(state=Case.State.APPEALED).count(),
@@ -92,12 +94,12 @@ def queue_statistics(*, now: datetime, days: int = 30) -> QueueStatistics:
     )
 
 
-def _days(now: datetime, count: int) -> list[Day]:
+def _days(now: datetime, count: int) -> list[DayStatistics]:
     today = now.astimezone(UTC).date()
     dates = [today - timedelta(days=back) for back in reversed(range(count))]
     midnight = datetime.combine(dates[0], datetime.min.time(), tzinfo=UTC)
     rows = (
-        Decision.objects.filter(created_at__gte=midnight, action__in=DECIDING, undone_at=None)
+        Decision.objects.filter(created_at__gte=midnight, action__in=COUNTED_ACTIONS, undone_at=None)
         .order_by()
         .values("action", day=TruncDate("created_at", tzinfo=UTC))
         .annotate(decisions=Count("*"), reports=Sum("reports_count"))
@@ -108,13 +110,13 @@ def _days(now: datetime, count: int) -> list[Day]:
         some = [found.get((day, action), (0, 0)) for action in actions]
         return sum(decisions for decisions, _ in some), sum(reports for _, reports in some)
 
-    lines = []
+    statistics = []
     for day in dates:
         accepted, reports_accepted = figure(day, Action.ACCEPTED)
         rejected, reports_rejected = figure(day, Action.REJECTED)
         appeals, _ = figure(day, Action.APPEAL_KEPT, Action.APPEAL_OVERTURNED)
-        lines.append(
-            Day(
+        statistics.append(
+            DayStatistics(
                 day=day,
                 accepted=accepted,
                 rejected=rejected,
@@ -123,4 +125,4 @@ def _days(now: datetime, count: int) -> list[Day]:
                 reports_rejected=reports_rejected,
             )
         )
-    return lines
+    return statistics

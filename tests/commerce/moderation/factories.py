@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from commerce.moderation import services
-from commerce.moderation.decisions import Words
+from commerce.moderation.decisions import DecisionMessage
 from commerce.moderation.models import AbuseReport, Case, Decision, Reporter
 from commerce.moderation.reportable_content import Reportable
+from commerce.moderation.undo import undo_decision
 from commerce.reviews.models import Review
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -41,12 +42,12 @@ def decide(action: str, content: Reportable, moderator: User, *, at: datetime = 
     """`action` names the service: accept_report, hide_content, ..."""
     service = getattr(services, action)
     named: dict[str, Any] = {"model_type": kind_of(content), "model_id": content.pk}
-    made: Decision = service(**named, moderator=moderator, words=Words(**words), now=at)
+    made: Decision = service(**named, moderator=moderator, message=DecisionMessage(**words), now=at)
     return made
 
 
 def undo(decision: Decision, moderator: User, *, at: datetime = NOON) -> Decision:
-    return services.undo_decision(decision_id=decision.pk, moderator=moderator, now=at)
+    return undo_decision(decision_id=decision.pk, moderator=moderator, now=at)
 
 
 def case_of(content: Reportable) -> Case:

@@ -8,7 +8,7 @@ from django.db import transaction
 from commerce.catalog.models import Product
 from commerce.moderation import services
 from commerce.moderation.appeals import file_appeal
-from commerce.moderation.decisions import Words
+from commerce.moderation.decisions import DecisionMessage
 from commerce.moderation.models import Case, Decision, Reporter
 from commerce.reviews.models import Question, Review
 from commerce.reviews.services import ask_question, write_review
@@ -77,8 +77,8 @@ def decide_some(count: int, moderator: User) -> None:
     for number, case in enumerate(Case.objects.waiting().order_by("pk")[:count]):
         at = now - timedelta(days=number % 12, hours=number % 5)
         decide = services.reject_report if number % 3 == 0 else services.accept_report
-        words = Words(note="Seen before.", reason="It is an advertisement.")
-        decide(model_type=case.model_type, model_id=case.model_id, moderator=moderator, words=words, now=at)
+        words = DecisionMessage(note="Seen before.", reason="It is an advertisement.")
+        decide(model_type=case.model_type, model_id=case.model_id, moderator=moderator, message=words, now=at)
 
 
 def appeal_some(count: int) -> None:

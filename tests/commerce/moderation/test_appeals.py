@@ -7,7 +7,7 @@ import pytest
 from commerce.moderation.appeals import decide_appeal, file_appeal
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter
 from commerce.moderation.queue.bulk import decide_case
-from commerce.moderation.queue.listing import QueueFilters, queue
+from commerce.moderation.queue.listing import QueueFilters, filter_queue
 from commerce.moderation.services import delete_report
 from commerce.reviews.models import Review
 from shared.accounts.models import User
@@ -48,7 +48,7 @@ def judge(made: Appeal, moderator: User, *, overturn: bool) -> Decision:
 def test_an_appeal_comes_back_into_the_queue(notice: Notice, written: Review, customer: User):
     made = appeal(notice, customer)
 
-    case = queue(QueueFilters(state="appealed"), now=TOLD).get()
+    case = filter_queue(QueueFilters(state="appealed"), now=TOLD).get()
     assert (case.model_id, case.state, case.oldest_at, case.newest_at) == (written.pk, "appealed", TOLD, TOLD)
     assert (made.status, made.decision, made.result) == ("open", notice.decision, None)
     entry = AuditEntry.objects.latest("pk")

@@ -5,7 +5,7 @@ from pytest_django import Settings
 
 from commerce.catalog.models import Product
 from commerce.moderation.models import AbuseReport, Decision
-from commerce.moderation.queue.listing import report_lines
+from commerce.moderation.queue.listing import case_reports
 from commerce.reviews.models import Review
 from commerce.reviews.services import delete_review
 from shared.accounts.models import User
@@ -49,7 +49,7 @@ def test_the_moderator_sees_who_counted_with_what_weight_and_who_did_not_and_why
     for involved in (owner, staff, customer):
         report(written, involved)
 
-    lines = [(line.report.standing, line.report.weight, line.counts) for line in report_lines(case_of(written))]
+    lines = [(line.report.standing, line.report.weight, line.counts) for line in case_reports(case_of(written))]
     assert lines[::-1] == [
         ("trusted", 800, True),
         ("unreliable", 200, False),
@@ -67,7 +67,7 @@ def test_the_reporters_record_is_shown_as_it_is_now(written: Review, admin: User
     report(written, ann)
     decide("accept_report", written, admin)
 
-    (line,) = report_lines(case_of(written))
+    (line,) = case_reports(case_of(written))
     assert (line.report.weight, line.reporter.weight, line.reporter.agreed, line.reporter.disagreed) == (500, 600, 1, 0)
 
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from commerce.moderation.appeals import file_appeal
-from commerce.moderation.decisions import VERDICTS
+from commerce.moderation.decisions import REPORTER_VERDICTS
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter
 from commerce.moderation.queue.bulk import decide_case
-from commerce.moderation.services import delete_report, undo_decision
+from commerce.moderation.services import delete_report
+from commerce.moderation.undo import undo_decision
 from commerce.reviews.models import Review
 from commerce.reviews.services import delete_review
 from shared.accounts.roles import Role
@@ -123,8 +124,8 @@ class ModerationWalk(Walk):
     def reporters_are_judged_by_the_decisions_that_stand(self) -> None:
         agreed: Counter[int] = Counter()
         disagreed: Counter[int] = Counter()
-        for made in Decision.objects.filter(undone_at=None, action__in=list(VERDICTS)):
-            yes, no = VERDICTS[made.action]
+        for made in Decision.objects.filter(undone_at=None, action__in=list(REPORTER_VERDICTS)):
+            yes, no = REPORTER_VERDICTS[made.action]
             for kept in made.reports:
                 agreed[kept["user_id"]] += yes
                 disagreed[kept["user_id"]] += no

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from commerce.moderation.trust import BRIGADE_SIZE, BRIGADE_WITHIN, is_brigade, standing, weight
+from commerce.moderation.trust import BRIGADE_WINDOW, MIN_BRIGADE_SIZE, is_brigade, report_standing, reporter_weight
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON
 
 pytestmark = pytest.mark.no_database
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.no_database
     [(0, 0, 500), (1, 0, 600), (0, 1, 400), (2, 2, 500), (8, 0, 833), (0, 8, 167), (96, 0, 980), (10**9, 0, 1000)],
 )
 def test_a_weight_is_how_often_moderators_agreed_smoothed_by_four_decisions(agreed: int, disagreed: int, expected: int):
-    assert weight(agreed=agreed, disagreed=disagreed) == expected
+    assert reporter_weight(agreed=agreed, disagreed=disagreed) == expected
 
 
 def test_a_weight_grows_with_every_agreement_and_falls_with_every_disagreement():
-    weights = [weight(agreed=agreed, disagreed=3) for agreed in range(50)]
+    weights = [reporter_weight(agreed=agreed, disagreed=3) for agreed in range(50)]
     assert weights == sorted(set(weights))
-    weights = [weight(agreed=3, disagreed=disagreed) for disagreed in range(50)]
+    weights = [reporter_weight(agreed=3, disagreed=disagreed) for disagreed in range(50)]
     assert weights == sorted(set(weights), reverse=True)
 
 
@@ -37,11 +37,11 @@ def test_a_weight_grows_with_every_agreement_and_falls_with_every_disagreement()
     ],
 )
 def test_a_standing_names_the_first_reason_not_to_count(weighs: int, age: timedelta, is_involved: bool, expected: str):
-    assert standing(weight=weighs, account_age=age, is_involved=is_involved) == expected
+    assert report_standing(weight=weighs, account_age=age, is_involved=is_involved) == expected
 
 
 def test_a_brigade_is_five_within_an_hour_in_whatever_order_they_come():
-    times = [NOON + number * BRIGADE_WITHIN / (BRIGADE_SIZE - 1) for number in range(BRIGADE_SIZE)]
+    times = [NOON + number * BRIGADE_WINDOW / (MIN_BRIGADE_SIZE - 1) for number in range(MIN_BRIGADE_SIZE)]
 
     assert is_brigade(times)
     assert is_brigade(reversed([NOON - DAY, *times]))

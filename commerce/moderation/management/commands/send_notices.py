@@ -1,4 +1,4 @@
-"""`send_notices`: the letters about decisions that are due."""
+"""Command that sends the e-mails of due notices."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from commerce.moderation.notices.delivery import send_notices
 
 class Command(BaseCommand):
     help = (
-        "Sends the letters about moderators' decisions that can no longer be undone. Workers do this all the time; run "
-        "it from a timer where no worker runs. Several at once do not send anything twice."
+        "Send the e-mails about moderators' decisions that can no longer be undone. Workers do this periodically; run "
+        "it from a timer where no worker runs. Several runs at once send each e-mail once."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"{send_notices()} letters went out.")
+        self.stdout.write(f"{send_notices()} e-mails sent.")

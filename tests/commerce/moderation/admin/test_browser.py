@@ -13,7 +13,7 @@ from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, Desk
 
 pytestmark = pytest.mark.no_database
 
-EVERY_DAY, WHOLE = 30, 200  # more than one page of the list; a moderator's hour
+EVERY_DAY, WEIGHT_SCALE = 30, 200  # more than one page of the list; a moderator's hour
 FILL = "from tests.commerce.moderation.sample_queue import fill; fill({})"
 
 
@@ -26,7 +26,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def desk(browser: Browser, whole: bool) -> Iterator[Desk]:
     with served_shop(provider_url="http://127.0.0.1:9") as shop:
-        manage(shop.environment, "shell", "-v", "0", "-c", FILL.format(WHOLE if whole else EVERY_DAY))
+        manage(shop.environment, "shell", "-v", "0", "-c", FILL.format(WEIGHT_SCALE if whole else EVERY_DAY))
         yield Desk(shop, browser)
 
 

@@ -5,9 +5,9 @@ import pytest
 from commerce.moderation.admin.charts import (
     HEIGHT,
     LEFT,
+    MAX_BAR_WIDTH,
     PLOT_HEIGHT,
     TOP,
-    WIDEST_BAR,
     nice_top,
     share_line,
     stacked_bars,
@@ -33,7 +33,7 @@ def test_the_pieces_of_a_column_stand_on_each_other():
     assert low.y + low.height == pytest.approx(BOTTOM_LINE)
     assert high.y + high.height == pytest.approx(low.y)
     assert (low.text, high.text) == ("Monday: kept 1", "Monday: taken down 3")
-    assert low.width == WIDEST_BAR
+    assert low.width == MAX_BAR_WIDTH
     assert [tick.label for tick in chart.y_ticks] == ["0", "1", "2", "3", "4"]
 
 

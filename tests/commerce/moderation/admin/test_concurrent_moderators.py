@@ -17,7 +17,7 @@ from tests.commerce.live_server import ServedShop, manage, served_shop
 from tests.commerce.moderation.moderator_browser import QUEUE
 
 MODERATORS = 20
-EVERY_DAY, WHOLE = 30, 300
+EVERY_DAY, WEIGHT_SCALE = 30, 300
 SIGN_IN = """
 from importlib import import_module
 from django.conf import settings
@@ -77,7 +77,7 @@ async def moderate(shop: ServedShop, signed_in: list[str], number: int) -> Count
 
 @pytest.mark.timeout(600)
 async def test_c4_twenty_moderators_at_one_queue_decide_about_each_item_once(whole: bool, database_url: str):
-    items = WHOLE if whole else EVERY_DAY
+    items = WEIGHT_SCALE if whole else EVERY_DAY
     with served_shop(provider_url="http://127.0.0.1:9", database_url=database_url) as shop:
         before = manage(shop.environment, "shell", "-v", "0", "-c", SIGN_IN.format(items=items, moderators=MODERATORS))
         sessions: list[list[str]] = [line.split() for line in before.splitlines()]

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from commerce.config.celery import PERIODIC_TASKS
 from commerce.moderation import tasks
 from commerce.moderation.models import Notice
-from commerce.moderation.notices.delivery import RETRY_AFTER, SEND_WITHIN, send_notices
+from commerce.moderation.notices.delivery import RETRY_DELAYS, SEND_TIMEOUT, send_notices
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON, decide, report, reporter, undo
@@ -131,8 +131,8 @@ def test_what_a_crash_left_is_sent_after_a_while_under_the_same_message_id(
         patch.setattr(EmailMessage, "send", killed)
         with pytest.raises(Killed):
             send()
-    assert send(DUE + SEND_WITHIN - timedelta(seconds=1)) == 0
-    assert send(DUE + SEND_WITHIN) == 1
+    assert send(DUE + SEND_TIMEOUT - timedelta(seconds=1)) == 0
+    assert send(DUE + SEND_TIMEOUT) == 1
     first, second = letters(customer)
     assert first.extra_headers["Message-ID"] == second.extra_headers["Message-ID"]
 
@@ -148,13 +148,13 @@ def test_a_mail_server_that_fails_is_tried_again_later_and_less_often_and_then_n
 
     monkeypatch.setattr(EmailMessage, "send", fail)
     at = DUE
-    for pause in RETRY_AFTER:
+    for pause in RETRY_DELAYS:
         assert send(at) == 0
         assert Notice.objects.get().mail_due_at == at + pause
         at += pause
     assert send(at) == 0
     notice = Notice.objects.get()
-    assert (notice.mail_due_at, notice.mailed_at, notice.mail_attempts) == (None, None, len(RETRY_AFTER) + 1)
+    assert (notice.mail_due_at, notice.mailed_at, notice.mail_attempts) == (None, None, len(RETRY_DELAYS) + 1)
     assert told(customer) == ["content_removed"]
 
 
@@ -171,7 +171,7 @@ def test_an_address_that_no_letter_can_be_written_to_holds_up_no_other_letter(
 
     assert send() == 1
     assert f"To: {ann.email}" in capsys.readouterr().out
-    assert Notice.objects.get(user=customer).mail_due_at == DUE + RETRY_AFTER[0]
+    assert Notice.objects.get(user=customer).mail_due_at == DUE + RETRY_DELAYS[0]
 
 
 def test_letters_that_a_slow_mail_server_keeps_waiting_are_left_to_the_next_round(written: Review, admin: User):

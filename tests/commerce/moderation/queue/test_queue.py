@@ -7,8 +7,16 @@ from pytest_django import DjangoAssertNumQueries
 
 from commerce.catalog.models import Product
 from commerce.moderation.models import Case, Decision
-from commerce.moderation.queue.bulk import MOST_AT_ONCE, decide_case, decide_cases, preview_decision
-from commerce.moderation.queue.listing import ORDERS, CaseFile, QueueFilters, file_of, queue, queue_length, queue_page
+from commerce.moderation.queue.bulk import MAX_BULK_CASES, decide_case, decide_cases, preview_decision
+from commerce.moderation.queue.listing import (
+    QUEUE_ORDERS,
+    CaseFile,
+    QueueFilters,
+    count_cases,
+    filter_queue,
+    queue_page,
+    read_case_file,
+)
 from commerce.moderation.queue.statistics import queue_statistics
 from commerce.moderation.services import claim_case, release_case
 from commerce.reviews.models import Question, Review
@@ -44,11 +52,11 @@ def items(lamp: Product, tent: Product, written: Review, asked: Question) -> dic
 
 def case_file(case: Case, *, now: datetime = NOON) -> CaseFile:
     (item,) = queue_page(Case.objects.filter(pk=case.pk), now=now)
-    return file_of(item, now=now)
+    return read_case_file(item, now=now)
 
 
 def names(items: dict[str, Review | Question], filters: QueueFilters, order: str = "newest") -> list[str]:
-    page = queue_page(queue(filters, order=order, now=NOON), now=NOON)
+    page = queue_page(filter_queue(filters, order=order, now=NOON), now=NOON)
     return [name for item in page for name, content in items.items() if content == item.content]
 
 
@@ -63,7 +71,7 @@ def names(items: dict[str, Review | Question], filters: QueueFilters, order: str
 )
 def test_the_queue_has_four_orders(items: dict[str, Review | Question], order: str, expected: list[str]):
     assert names(items, QueueFilters(), order) == expected
-    assert set(ORDERS) == {"newest", "oldest", "most_reported", "most_trusted"}
+    assert set(QUEUE_ORDERS) == {"newest", "oldest", "most_reported", "most_trusted"}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def test_the_queue_is_filtered(
     decide("hide_content", items["asked"], admin)
 
     assert set(names(items, filters)) == expected
-    assert queue_length(queue(filters, now=NOON)) == len(expected)
+    assert count_cases(filter_queue(filters, now=NOON)) == len(expected)
 
 
 def test_the_queue_of_one_shop(items: dict[str, Review | Question], tent: Product):
@@ -120,7 +128,7 @@ def test_a_page_and_an_item_take_less_than_twenty_queries_whatever_their_size(
     report(asked, reporter("cleo"))
     first = case_of(asked)
     with django_assert_max_num_queries(17):
-        cases = queue(QueueFilters(), now=NOON)
+        cases = filter_queue(QueueFilters(), now=NOON)
         for item in queue_page(cases[:50], now=NOON):
             content = item.content
             assert content.user.name
@@ -128,7 +136,7 @@ def test_a_page_and_an_item_take_less_than_twenty_queries_whatever_their_size(
             assert content.shop.name
             assert isinstance(content, Question) or len(content.photos.all()) == 1
             assert item.claimant is not None or isinstance(content, Question)
-        assert queue_length(cases) == count + 1
+        assert count_cases(cases) == count + 1
         opened = case_file(first)
         assert [line.report.user.name for line in opened.reports]
 
@@ -165,8 +173,8 @@ def test_a_second_moderator_is_told_who_looks_at_it(written: Review, admin: User
     assert (mine.moderator, theirs.moderator) == (admin, admin)
     assert theirs.until == mine.until == NOON + 5 * MINUTE
     assert claim_case(case_id=case_id, moderator=admin, now=NOON + MINUTE).until == NOON + 6 * MINUTE
-    assert queue_page(queue(QueueFilters(), now=NOON), now=NOON)[0].claimant == admin
-    assert queue_page(queue(QueueFilters(), now=NOON), now=NOON + DAY)[0].claimant is None
+    assert queue_page(filter_queue(QueueFilters(), now=NOON), now=NOON)[0].claimant == admin
+    assert queue_page(filter_queue(QueueFilters(), now=NOON), now=NOON + DAY)[0].claimant is None
 
     release_case(case_id=case_id, moderator=colleague)
     assert claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE).moderator == admin
@@ -194,10 +202,16 @@ def test_many_are_decided_at_once_and_one_that_cannot_stops_none(
     ids = [*cases.values(), 2**62]
 
     preview = preview_decision(case_ids=ids, action="accepted")
-    assert (preview.items, preview.reports, preview.brigaded, preview.authors_told, preview.hidden) == (2, 6, 1, 2, 0)
+    assert (preview.items, preview.reports, preview.brigaded, preview.notified_authors, preview.hidden) == (
+        2,
+        6,
+        1,
+        2,
+        0,
+    )
     assert preview.refused == {
         cases["asked"]: "This has been decided already.",
-        2**62: "There is no such case.",
+        2**62: "There is no case with this id.",
     }
     assert Case.objects.waiting().count() == 2
 
@@ -221,7 +235,7 @@ def test_a_preview_tells_what_cannot_be_done(items: dict[str, Review | Question]
 
 def test_no_more_than_two_hundred_are_decided_at_once(admin: User):
     with pytest.raises(ValueError, match="200"):
-        decide_cases(case_ids=range(MOST_AT_ONCE + 1), action="accepted", moderator=admin, now=NOON)
+        decide_cases(case_ids=range(MAX_BULK_CASES + 1), action="accepted", moderator=admin, now=NOON)
 
 
 def test_an_item_that_was_decided_meanwhile_is_not_decided_again(written: Review, admin: User, colleague: User):

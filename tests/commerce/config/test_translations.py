@@ -1,0 +1,99 @@
+"""The German catalogs of the admin have every text of their apps, compiled, and nothing else."""
+
+import ast
+import gettext
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.utils.translation.template import templatize
+
+import commerce
+
+ROOT = Path(commerce.__file__).parent
+CATALOGS = sorted(ROOT.glob("*/locale/*/LC_MESSAGES/django.po"))
+GETTEXT_NAMES = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
+ERROR_NAMES = {"ApiError", "Conflict"}
+ENTRY = re.compile(r'^msgid "(.+)"\n(?:msgid_plural "(.+)"\n)?((?:msgstr.*\n?)+)', re.MULTILINE)
+TEMPLATE_CALL = re.compile(r"\b(?:n?gettext|_)\((?:u?'((?:[^'\\]|\\.)*)'|u?\"((?:[^\"\\]|\\.)*)\")")
+
+pytestmark = pytest.mark.no_database
+
+
+def calls(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each called function with the text that is its first or second argument."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            texts = [argument.value for argument in node.args[:2] if isinstance(argument, ast.Constant)]
+            if text := next((text for text in texts if isinstance(text, str)), None):
+                yield name, text
+
+
+def patterns(path: Path) -> Iterator[str]:
+    """Yield a regular expression for each text of a module; f-strings have any text in their placeholders."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield re.escape(node.value)
+        if isinstance(node, ast.JoinedStr):
+            parts = [re.escape(part.value) if isinstance(part, ast.Constant) else ".+" for part in node.values]  # type: ignore[arg-type]
+            yield "".join(parts)
+
+
+def modules(app: Path) -> Iterator[Path]:
+    return (path for path in app.rglob("*.py") if "migrations" not in path.parts)
+
+
+def texts_of_template(path: Path) -> Iterator[str]:
+    for single, double in TEMPLATE_CALL.findall(templatize(path.read_text())):  # type: ignore[no-untyped-call]
+        yield ast.literal_eval(f"'''{single or double}'''")
+
+
+def texts_of_app(app: Path) -> set[str]:
+    texts = {text for path in modules(app) for name, text in calls(path) if name in GETTEXT_NAMES}
+    return texts | {text for path in app.rglob("*.html") for text in texts_of_template(path)}
+
+
+def entries(catalog: Path) -> dict[str, tuple[str, list[str]]]:
+    """Return the plural and the translations of each text."""
+    return {
+        english: (plural, re.findall(r'"(.*)"', translations))
+        for english, plural, translations in ENTRY.findall(catalog.read_text())
+    }
+
+
+@pytest.mark.parametrize("catalog", CATALOGS, ids=lambda catalog: catalog.parents[3].name)
+def test_a_catalog_has_each_text_of_its_app_once_and_no_other(catalog: Path):
+    english = [english for english, _plural, _translations in ENTRY.findall(catalog.read_text())]
+    texts = texts_of_app(catalog.parents[3])
+
+    assert sorted(texts - set(english)) == []
+    # Errors of services are translated where a page shows them, by their text.
+    known = {pattern for path in modules(catalog.parents[3]) for pattern in patterns(path)}
+    assert [text for text in set(english) - texts if not any(re.fullmatch(one, text) for one in known)] == []
+    assert len(english) == len(set(english))
+    assert not re.search(r"^#(,.*fuzzy|~)", catalog.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("catalog", CATALOGS, ids=lambda catalog: catalog.parents[3].name)
+def test_every_translation_keeps_the_placeholders_and_is_compiled(catalog: Path):
+    with catalog.with_suffix(".mo").open("rb") as compiled:
+        translations = gettext.GNUTranslations(compiled)
+
+    for english, (plural, german) in entries(catalog).items():
+        shown = (
+            [translations.ngettext(english, plural, n) for n in (1, 2)] if plural else [translations.gettext(english)]
+        )
+        assert shown == german, english
+        assert all(german)
+        for text in german:
+            assert set(re.findall(r"%\(\w+\)[sd]", text)) == set(re.findall(r"%\(\w+\)[sd]", english)), english
+
+
+def test_moderators_read_every_error_of_moderation_in_their_language():
+    (catalog,) = (path for path in CATALOGS if path.parents[3].name == "moderation")
+    errors = {text for path in modules(catalog.parents[3]) for name, text in calls(path) if name in ERROR_NAMES}
+
+    assert len(errors) > 15
+    assert sorted(errors - set(entries(catalog))) == []
