@@ -38,6 +38,8 @@ STATES: Mapping[str, Text] = {
     Case.State.REJECTED: _("Kept"),
     Case.State.CLOSED: _("Nothing to decide"),
 }
+
+
 def translate_error(error: object) -> str:
     """Return the message in the moderator's language, if the catalog has it."""
     return gettext(str(error))
