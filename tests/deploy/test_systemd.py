@@ -53,7 +53,8 @@ def test_what_a_unit_starts_is_there(name: str):
     if words[1].endswith(".py"):
         assert (REPOSITORY / words[1]).is_file()
     elif words[1] == "-m":
-        assert (REPOSITORY / Path(*words[2].split("."))).with_suffix(".py").is_file()
+        module = REPOSITORY.joinpath(*words[2].split("."))
+        assert module.with_suffix(".py").is_file() or (module / "__main__.py").is_file()
 
 
 def test_a_unit_has_longer_than_its_process_drains():
