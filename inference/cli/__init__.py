@@ -12,12 +12,14 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line, get_commands
 from django.db import DatabaseError
 
-SERVER_COMMANDS = ("serve", "host", "worker")
+SERVER_COMMANDS = ("serve", "runserver", "host", "worker")
 
 
 def main() -> None:
     """Run the command of sys.argv. The exit code is 0 or one of `inference.cli.errors`."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
+    command = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    settings = "dev" if command == "runserver" else "base"
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", f"inference.config.settings.{settings}")
     try:
         django.setup()
     except ImproperlyConfigured as error:
@@ -26,7 +28,6 @@ def main() -> None:
     from inference.cli.app import app, command_names  # these need the apps that setup has loaded
     from inference.cli.database import exit_with_database_error
 
-    command = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if command not in command_names() and command in {*get_commands(), "help"}:
         execute_from_command_line(sys.argv)
         return

@@ -10,6 +10,7 @@ from inference.cli.commands import batch, info, keys, models, webhooks
 from inference.cli.commands.bench import bench
 from inference.cli.commands.ps import ps
 from inference.cli.commands.run import run
+from inference.cli.commands.runserver import runserver
 from inference.cli.commands.serve import serve
 from inference.cli.commands.worker import worker
 from inference.registry.supervisor import host_command
@@ -22,6 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(serve)
+app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    runserver
+)
 app.command()(worker)
 app.command()(run)
 app.command()(ps)

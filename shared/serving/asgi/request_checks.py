@@ -41,7 +41,7 @@ def validate_request(scope: Scope) -> None:
             raise ApiError(400, "A header's value has control characters or is not UTF-8.")
     if get_header(headers, b"transfer-encoding").lower() not in (b"", b"chunked"):
         raise ApiError(400, "Transfer-Encoding may be chunked only.")
-    if scope["http_version"] == "1.1" and not get_header(headers, b"host"):
+    if scope.get("http_version", "1.1") == "1.1" and not get_header(headers, b"host"):
         raise ApiError(400, "HTTP/1.1 needs a Host header.")
     if _CONTROL.search(scope["path"]) or "\t" in scope["path"] or b"%00" in scope["query_string"]:
         raise ApiError(400, "The address has control characters.")

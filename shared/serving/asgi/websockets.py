@@ -1,11 +1,10 @@
-"""ASGI wrapper around a project's WebSocket endpoints: the checks of HTTP, and the origin of a browser's page.
+"""ASGI wrapper around a project's WebSocket router: the checks of HTTP, and the origin of a browser's page.
 
 It does not look at credentials: a client sends them in its first message.
 """
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import structlog
@@ -30,19 +29,24 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 logger = structlog.get_logger(__name__)
 
 
-@dataclass
-class WebSockets:
-    """A project's WebSocket applications by path, and a limit of connections in this process."""
+async def reject_unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
+    """Raise ApiError 404. This is the application of every path that has no WebSocket."""
+    raise ApiError(404, "There is no WebSocket at this address.")
 
-    applications: Mapping[str, Application] = field(default_factory=dict)
-    max_open: int = 0
+
+@dataclass
+class WebSocketGuard:
+    """A project's WebSocket application, and a limit of connections in this process."""
+
+    application: Application = reject_unknown_path
+    max_open: int = 1
     open: int = 0
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection from its handshake to its end, and write one log line."""
         client_id = get_header(scope["headers"], b"x-request-id").decode("latin-1")
         with bind_request_id(client_id) as request_id, bind_fields() as fields:
-            channel = WebSocketChannel(receive, send, path=scope["path"], request_id=request_id)
+            channel = WebSocketChannel(scope, receive, send, request_id=request_id)
             started = time.monotonic()
             try:
                 await self._forward(scope, channel)
@@ -58,18 +62,14 @@ class WebSockets:
 
     async def _forward(self, scope: Scope, channel: "WebSocketChannel") -> None:
         scope = validate_handshake(scope)
-        application = self.applications.get(scope["path"])
-        if application is None:
-            raise ApiError(404, "There is no WebSocket at this address.")
         if self.open >= self.max_open:
             await channel.send({"type": "websocket.accept"})
             await channel.send({"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": "too many connections"})
             return
         self.open += 1
-        WEBSOCKETS.add(1)
         OPEN_WEBSOCKETS.add(1)
         try:
-            await application(scope, channel.receive, channel.send)
+            await self.application(scope, channel.receive, channel.send)
         finally:
             self.open -= 1
             OPEN_WEBSOCKETS.add(-1)
@@ -107,10 +107,11 @@ def _is_allowed_origin(origin: str, host: str) -> bool:
 class WebSocketChannel:
     """The `receive` and `send` of a connection; records the status of its handshake and its close code."""
 
-    def __init__(self, receive: Receive, send: Send, *, path: str, request_id: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, request_id: str) -> None:
         self._receive = receive
         self._send = send
-        self._path = path
+        self._path = scope["path"]
+        self._can_send_body = "websocket.http.response" in scope.get("extensions", {})
         self._request_id = request_id
         self.status = 0
         self.code: int | None = None
@@ -124,6 +125,7 @@ class WebSocketChannel:
     async def send(self, event: Event) -> None:
         if event["type"] == "websocket.accept":
             self.status = 101
+            WEBSOCKETS.add(1)
             request_id: Headers = [(b"x-request-id", self._request_id.encode())]
             event = {**event, "headers": [*event.get("headers", ()), *request_id]}
         elif event["type"] == "websocket.close":
@@ -138,6 +140,9 @@ class WebSocketChannel:
             await self.send({"type": "websocket.close", "code": INTERNAL_ERROR})
             return
         self.status = problem.status
+        if not self._can_send_body:  # daphne, whose answer to a close before the accept is a 403 without a body
+            await self._send({"type": "websocket.close"})
+            return
         headers, body = problem_response_parts(problem, path=self._path, request_id=self._request_id)
         await self._send({"type": "websocket.http.response.start", "status": problem.status, "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": body, "more_body": False})

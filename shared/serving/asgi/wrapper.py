@@ -24,7 +24,7 @@ from shared.serving.asgi.metrics import IN_PROGRESS, method_label, record_reques
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
 from shared.serving.asgi.types import Application, Headers, Receive, Scope, Send
-from shared.serving.asgi.websockets import WebSockets
+from shared.serving.asgi.websockets import WebSocketGuard
 
 LIVENESS_PATH = "/livez"
 PROBE_PATHS = frozenset({LIVENESS_PATH, "/readyz", "/health"})
@@ -42,17 +42,18 @@ def wrap(
     *,
     rate_limit: RateLimitHook | None = None,
     body_limit: BodyLimitHook | None = None,
-    websockets: WebSockets | None = None,
+    max_websockets: int | None = None,
 ) -> Application:
     """Return the application behind the wrapper.
 
     Args:
         rate_limit: counts a request; None from it means that this request is not limited.
         body_limit: returns the maximum body size in bytes, instead of `settings.MAX_BODY_BYTES`; may raise ApiError.
-        websockets: the project's WebSocket endpoints; without them every handshake is a 404.
+        max_websockets: maximum number of WebSockets that the application has open at once; None: it has no
+            WebSockets, and every handshake is a 404.
     """
     http = _HttpWrapper(application, rate_limit, body_limit)
-    websockets = websockets or WebSockets()
+    websockets = WebSocketGuard() if max_websockets is None else WebSocketGuard(application, max_websockets)
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":

@@ -1,12 +1,21 @@
-"""What a project's asgi.py is: it sets the project up, and puts it behind the door."""
+"""The `asgi.py` of a test project: it configures the settings and wraps the application."""
 
 import json
 import os
 
-from shared.serving.asgi.websockets import WebSockets
+from shared.serving.asgi.websockets import reject_unknown_path
 from shared.serving.asgi.wrapper import wrap
 from tests.shared.serving.served import configure, project, socket
 
 given = json.loads(os.environ["SERVED"])
 configure(given)
-application = wrap(project, websockets=WebSockets({"/socket": socket}, max_open=given.get("most_sockets", 50)))
+
+
+async def router(scope, receive, send):
+    if scope["type"] == "websocket":
+        await (socket if scope["path"] == "/socket" else reject_unknown_path)(scope, receive, send)
+    else:
+        await project(scope, receive, send)
+
+
+application = wrap(router, max_websockets=given.get("most_sockets", 50))

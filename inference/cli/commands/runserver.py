@@ -1,0 +1,47 @@
+"""The command `runserver`."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+import typer
+from django.conf import settings
+from django.core.management import execute_from_command_line
+from django.utils.autoreload import DJANGO_AUTORELOAD_ENV
+
+from inference.cli.database import require_tables
+from inference.registry.reconciler import ModelReconciler
+from inference.registry.supervisor import HostSupervisor
+
+NO_REDIS_NOTICE = (
+    "REDIS_URL is not set. Rate limits are counted in this process only. Batches and webhooks wait: they need "
+    "REDIS_URL and `python manage_inference.py worker`."
+)
+
+
+def runserver(context: typer.Context) -> None:
+    """Run Django's development server, with /ws and a model host. It restarts when the code changes.
+
+    The settings are those of development unless DJANGO_SETTINGS_MODULE names others. Options are Django's.
+    """
+    require_tables()
+    with _model_host() if _is_first_process() else contextlib.nullcontext():
+        execute_from_command_line([sys.argv[0], "runserver", *context.args])
+
+
+def _is_first_process() -> bool:
+    """Return whether this is not a process that Django's autoreloader has started, and ends at the next change."""
+    return DJANGO_AUTORELOAD_ENV not in os.environ
+
+
+@contextlib.contextmanager
+def _model_host() -> Iterator[None]:
+    if not settings.REDIS_URL:
+        typer.echo(NO_REDIS_NOTICE, err=True)
+    supervisor = HostSupervisor(ModelReconciler().reconcile)
+    supervisor.start()
+    try:
+        yield
+    finally:
+        supervisor.stop()
