@@ -1,12 +1,12 @@
-"""What can go wrong in the engine. A message tells its reader what to do; `details` are plain data for the wire."""
+"""Errors of the engine. A message tells its reader what to do; `details` are plain data for the wire."""
 
 from typing import Any
 
-RESTARTS_IN_S = 2  # seconds, of a small model; who asks earlier waits for it
+RESTART_SECONDS = 2  # of a small model; an earlier request waits for the restart
 
 
 class EngineError(Exception):
-    """Base of all. `code` names the class over the socket."""
+    """Base of all errors of the engine. `code` is the class name, which crosses the socket."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -19,39 +19,39 @@ class EngineError(Exception):
 
 
 class InvalidRequest(EngineError):
-    """The request can never work as it stands: a bad parameter, or a model that cannot do what is asked."""
+    """An invalid parameter, or a model that lacks a requested feature. The same request always fails."""
 
 
 class ContextLengthExceeded(EngineError):
-    """Prompt plus max_tokens do not fit. details: context_size, prompt_tokens, max_tokens."""
+    """A prompt plus max_tokens beyond the context. details: context_size, prompt_tokens, max_tokens."""
 
 
 class EngineOverloaded(EngineError):
-    """The queue is full or the model is draining. details: retry_after (seconds), reason."""
+    """A full queue or a draining model. details: retry_after (seconds), reason."""
 
 
 class ModelNotLoaded(EngineError):
-    """No process runs this model. details: state, and retry_after while it loads or unloads."""
+    """A model without a process. details: state, and retry_after while it loads or unloads."""
 
 
 class ModelLoadFailed(EngineError):
-    """The model could not be loaded; the message has the reason."""
+    """A failed load. The message has the reason."""
 
 
 class InferenceFailed(EngineError):
-    """The model could not finish this one request, and goes on with others."""
+    """A failure of one request. The model continues with others."""
 
 
 class EngineDied(EngineError):
-    """The model process ended while it worked on this; the host starts it again. details: reason, retry_after."""
+    """A model process that ended during a request. The host restarts it. details: reason, retry_after."""
 
     def __init__(self, message: str, **details: Any) -> None:
-        super().__init__(message, **{"reason": "model_restarting", "retry_after": RESTARTS_IN_S} | details)
+        super().__init__(message, **{"reason": "model_restarting", "retry_after": RESTART_SECONDS} | details)
 
 
 class DeadlineExceeded(EngineError):
-    """The request's time limit passed before the generation was whole."""
+    """A generation that exceeded its time limit."""
 
 
 class HostUnavailable(EngineError):
-    """No model host answers on its socket."""
+    """A model host that does not answer on its socket."""

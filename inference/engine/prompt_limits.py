@@ -1,4 +1,4 @@
-"""How long a prompt may be, as far as that is known before it is tokenised: on either side of the socket. No torch."""
+"""Limits of prompts that are checked before tokenization, by clients and by the engine. No torch."""
 
 from math import ceil
 
@@ -9,34 +9,39 @@ from inference.engine.requests import GenerationRequest, Message
 
 
 class PromptLimits(msgspec.Struct, frozen=True):
-    """context_size: tokens, of prompt and completion. longest_token: bytes that the longest one stands for."""
+    """Limits of a loaded model.
+
+    context_size: tokens of prompt and completion.
+    longest_token: bytes of the longest token.
+    """
 
     context_size: int
     longest_token: int
 
-    def check(self, request: GenerationRequest, more: int = 0) -> None:
-        """Raises ContextLengthExceeded for what no tokens as long as they come can hold: counting them would take long.
+    def check(self, request: GenerationRequest, extra_characters: int = 0) -> None:
+        """Raise ContextLengthExceeded for a prompt that exceeds the context even if every token is the longest one.
 
-        more: characters that go into the prompt beside what the request says.
+        Tokenizing such a prompt would take long.
+        extra_characters: characters of the prompt beside the request's text.
         """
         if request.prompt_ids is not None:
             if len(request.prompt_ids) > self.context_size:
-                raise self.too_long(len(request.prompt_ids), request.sampling.max_tokens)
+                raise self.exceeded(len(request.prompt_ids), request.sampling.max_tokens)
             return
         messages = request.messages or ()
-        characters = len(request.prompt or "") + sum(map(_length, messages)) + more
-        least = max(ceil(characters / self.longest_token), len(messages))  # one that says nothing is a token at least
-        if least > self.context_size:
-            raise self.too_long(least, request.sampling.max_tokens, "at least ")
+        characters = len(request.prompt or "") + sum(map(_length, messages)) + extra_characters
+        min_tokens = max(ceil(characters / self.longest_token), len(messages))  # an empty message is a token at least
+        if min_tokens > self.context_size:
+            raise self.exceeded(min_tokens, request.sampling.max_tokens, "at least ")
 
-    def too_long(self, prompt_tokens: int, asked: int | None, least: str = "") -> ContextLengthExceeded:
-        wanted = f"{least}{prompt_tokens} tokens and {asked or 'at least 1'} are to be generated"
+    def exceeded(self, prompt_tokens: int, max_tokens: int | None, qualifier: str = "") -> ContextLengthExceeded:
+        """Return the error for a prompt of so many tokens. qualifier: "at least " if they were not counted."""
         return ContextLengthExceeded(
-            f"The prompt has {wanted}, but the context has {self.context_size}. "
-            "Shorten the prompt or lower max_tokens.",
+            f"The prompt has {qualifier}{prompt_tokens} tokens and {max_tokens or 'at least 1'} are to be generated, "
+            f"but the context has {self.context_size}. Shorten the prompt or lower max_tokens.",
             context_size=self.context_size,
             prompt_tokens=prompt_tokens,
-            max_tokens=asked,
+            max_tokens=max_tokens,
         )
 
 

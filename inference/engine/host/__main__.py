@@ -1,4 +1,4 @@
-"""The command line of the model host: `python -m inference.engine.host --run-dir DIR`, and what else `--help` says."""
+"""The command line of the model host: `python -m inference.engine.host --run-dir DIR`."""
 
 import argparse
 import logging
@@ -14,18 +14,18 @@ from inference.engine.models import build_in_background
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m inference.engine.host", description="Starts, watches and ends models."
+        prog="python -m inference.engine.host", description="Load, supervise and unload models."
     )
-    parser.add_argument("--run-dir", type=Path, required=True, help="the folder of its sockets")
+    parser.add_argument("--run-dir", type=Path, required=True, help="folder of the sockets")
     parser.add_argument(
-        "--compiled-dir", type=Path, help="where kernels compiled for this machine are kept; else none are compiled"
+        "--compiled-dir", type=Path, help="folder of kernels compiled for this machine; without it none are compiled"
     )
     parser.add_argument(
         "--die-with-parent", action="store_true", help="end when the process that started this one ends"
     )
-    parser.add_argument("--memory-budget", type=int, help="bytes that weights and caches of all models may take")
-    parser.add_argument("--max-loaded", type=int, help="so many models at once")
-    parser.add_argument("--evict", action="store_true", help="unload idle models to make room for others")
+    parser.add_argument("--memory-budget", type=int, help="maximum bytes of weights and caches of all models")
+    parser.add_argument("--max-loaded", type=int, help="maximum number of loaded models")
+    parser.add_argument("--evict", action="store_true", help="unload idle models to free memory for others")
     parser.add_argument("--autoload", action="store_true", help="a request for a model that is not loaded loads it")
     parser.add_argument("--idle-unload", type=float, help="seconds after which an unused model is unloaded")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What follows from failures: how long a model is left alone, and when crashes are a loop. Plain rules, no process."""
+"""Backoff after failures: cooldowns of failed loads, and detection of crash loops. No process, no clock."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -11,46 +11,50 @@ MAX_CRASHES = 15
 
 
 @dataclass(frozen=True)
-class _Failure:
-    what: Hashable
+class _LoadFailure:
+    content: Hashable
     count: int
     until: float
 
 
-class CoolDowns:
-    """Models that failed are left alone for a while, longer each time. Another folder content, other options or a
-    success end that at once: `what` is all that the outcome depends on."""
+class Cooldowns:
+    """Cooldowns of models whose load failed, doubling with each failure.
 
-    def __init__(self, policy: HostOptions) -> None:
-        self._policy = policy
-        self._failures: dict[str, _Failure] = {}
+    content: everything that the outcome depends on. Other content, or a success, ends the cooldown.
+    """
 
-    def note_failure(self, model_id: str, what: Hashable, now: float) -> None:
+    def __init__(self, options: HostOptions) -> None:
+        self._options = options
+        self._failures: dict[str, _LoadFailure] = {}
+
+    def record_failure(self, model_id: str, content: Hashable, now: float) -> None:
         before = self._failures.get(model_id)
-        count = before.count + 1 if before and before.what == what else 1
-        longest = self._policy.longest_cool_down
-        seconds = min(longest, self._policy.first_cool_down * 2 ** min(count - 1, 32))
-        self._failures[model_id] = _Failure(what, count, now + seconds)
+        count = before.count + 1 if before and before.content == content else 1
+        seconds = min(self._options.max_cooldown, self._options.first_cooldown * 2 ** min(count - 1, 32))
+        self._failures[model_id] = _LoadFailure(content, count, now + seconds)
 
-    def note_success(self, model_id: str) -> None:
+    def reset(self, model_id: str) -> None:
         self._failures.pop(model_id, None)
 
-    def seconds_left(self, model_id: str, what: Hashable, now: float) -> float:
-        """0 when it may be tried."""
+    def seconds_left(self, model_id: str, content: Hashable, now: float) -> float:
+        """Return the rest of the cooldown, or 0 if the model may be loaded."""
         failure = self._failures.get(model_id)
-        return max(0.0, failure.until - now) if failure and failure.what == what else 0.0
+        return max(0.0, failure.until - now) if failure and failure.content == content else 0.0
 
 
 class CrashLoop:
-    """Crashes of one model. A loop: three within a minute of each other without a request finished in between, or
-    fifteen in a minute whatever was finished."""
+    """Crashes of one model.
+
+    A loop is MAX_USELESS_CRASHES in a row without a finished request, each within a minute of the last, or MAX_CRASHES
+    within a minute.
+    """
 
     def __init__(self) -> None:
         self._crashes: list[float] = []
         self._useless = 0
 
-    def note(self, now: float, *, was_useful: bool) -> bool:
-        """Whether this crash makes it a loop. was_useful: the process had finished a request."""
+    def record(self, now: float, *, was_useful: bool) -> bool:
+        """Record a crash. Return whether it is a loop. was_useful: the process had finished a request."""
         is_first = not self._crashes or now - self._crashes[-1] > CRASH_WINDOW_SECONDS
         self._crashes = [at for at in self._crashes if now - at <= CRASH_WINDOW_SECONDS] + [now]
         self._useless = 0 if was_useful else 1 if is_first else self._useless + 1

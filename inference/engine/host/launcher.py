@@ -1,4 +1,4 @@
-"""Starts model processes: from a fork server that has torch and transformers imported, or fresh ones for the GPU."""
+"""The launcher of model processes: forked from a server with torch imported, or spawned for the GPU."""
 
 import asyncio
 import contextlib
@@ -14,24 +14,24 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnC
 from inference.engine.host.model_process import ModelSpec, run_model
 from inference.engine.ipc import Channel
 
-LAST_WORDS_BYTES = 4096
-_LAST_WORDS_LINES = 3
-_LAST_WORDS_CHARS = 500
-_FOLDERS = re.compile(r"(?<![\w.~])~?/(?:[^/\s\"'|]+/)+")  # of absolute paths: they are told to whoever lists models
-_PAUSES = (0.1, 0.5)  # before another try: a fork server that was just killed may still look alive
+STDERR_TAIL_BYTES = 4096
+_STDERR_TAIL_LINES = 3
+_STDERR_TAIL_LENGTH = 500
+_FOLDERS = re.compile(r"(?<![\w.~])~?/(?:[^/\s\"'|]+/)+")  # of absolute paths, which clients must not see
+_RETRY_PAUSES = (0.1, 0.5)  # seconds; a fork server that was just killed may still look alive
 
-# Read when a library loads, so they are set before the fork server starts; what the environment says already stays.
+# Libraries read these when they are imported, so they are set before the fork server starts. Existing values stay.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": str(min(2, os.cpu_count() or 1)),
     "MKL_NUM_THREADS": str(min(2, os.cpu_count() or 1)),
-    "GOMP_SPINCOUNT": "2000",  # threads that spin for long fight the web process for its core
+    "GOMP_SPINCOUNT": "2000",  # longer spinning slows the web process on the same core
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_OFFLINE": "1",
 }
 
 
-class LastWords:
-    """A model process's stderr: passed on to ours, and its end kept, to be told when it crashes."""
+class StderrTail:
+    """The end of a model process's stderr, for the error of a crash. All of it is copied to the host's stderr."""
 
     def __init__(self, source: socket.socket) -> None:
         self._source = source
@@ -40,12 +40,12 @@ class LastWords:
         asyncio.get_running_loop().add_reader(source, self._read)
 
     def finish(self) -> str:
-        """Read what is left, stop, and return the end of it: a few lines, without the folders that they name."""
+        """Read to the end and stop. Return the last lines, without the folders of paths."""
         while self._source.fileno() >= 0:
             self._read()
         lines = [line.strip() for line in self._tail.decode(errors="replace").split("\n")]
-        words = " | ".join([line for line in lines if line][-_LAST_WORDS_LINES:])
-        return _FOLDERS.sub("", words)[-_LAST_WORDS_CHARS:]
+        text = " | ".join([line for line in lines if line][-_STDERR_TAIL_LINES:])
+        return _FOLDERS.sub("", text)[-_STDERR_TAIL_LENGTH:]
 
     def _read(self) -> None:
         data = b""
@@ -54,65 +54,66 @@ class LastWords:
         if not data:
             asyncio.get_running_loop().remove_reader(self._source)
             self._source.close()
-        self._tail = (self._tail + data)[-LAST_WORDS_BYTES:]
+        self._tail = (self._tail + data)[-STDERR_TAIL_BYTES:]
         with contextlib.suppress(OSError):
             os.write(2, data)
 
 
 class ModelProcess:
-    """A started process. `channel` is the host's own line to it; `ended` resolves with its last words."""
+    """A started process. channel: the host's connection to it. ended: resolves with the reason of its end."""
 
-    def __init__(self, process: ForkServerProcess | SpawnProcess, channel: Channel, last_words: LastWords) -> None:
+    def __init__(self, process: ForkServerProcess | SpawnProcess, channel: Channel, stderr_tail: StderrTail) -> None:
         self._process = process
-        self._last_words = last_words
-        self._killed_because: str | None = None
+        self._stderr_tail = stderr_tail
+        self._kill_reason: str | None = None
         self.channel = channel
         self.pid = process.pid
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().add_reader(process.sentinel, self._reap)
 
-    def kill(self, why: str) -> None:
-        """`why` is told as its last words. Nothing happens to one that has ended."""
+    def kill(self, reason: str) -> None:
+        """Kill the process unless it has ended."""
         if not self.ended.done():
-            self._killed_because = why
+            self._kill_reason = reason
             self._process.kill()
 
     def _reap(self) -> None:
         asyncio.get_running_loop().remove_reader(self._process.sentinel)
         self._process.join()
         self.channel.abort()
-        words = self._last_words.finish()
-        how = self._killed_because or describe_exit(self._process.exitcode)
-        self.ended.set_result(f"{how}: {words}" if words else how)
+        stderr = self._stderr_tail.finish()
+        reason = self._kill_reason or describe_exit(self._process.exitcode)
+        self.ended.set_result(f"{reason}: {stderr}" if stderr else reason)
 
 
 def describe_exit(exitcode: int | None) -> str:
+    """Return the exit status or the name of the signal as words."""
     if exitcode is not None and exitcode < 0:
-        names = {known.value: known.name for known in signal.Signals}
+        names = {member.value: member.name for member in signal.Signals}
         return f"killed by {names.get(-exitcode, f'signal {-exitcode}')}"
     return f"exit status {exitcode}"
 
 
 class Launcher:
-    """`preload` is imported once, in the fork server, before any model is started."""
+    """Starts model processes. preload: the module that the fork server imports before the first start."""
 
     def __init__(self, preload: str) -> None:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         os.environ["MODEL_HOST_PID"] = str(os.getpid())  # for fork_server.py
-        self._forking: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._forking.set_forkserver_preload(["inference.engine.host.fork_server", preload])
-        self._spawning: SpawnContext = multiprocessing.get_context("spawn")
+        self._fork_context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._fork_context.set_forkserver_preload(["inference.engine.host.fork_server", preload])
+        self._spawn_context: SpawnContext = multiprocessing.get_context("spawn")
         self._fork_server_pid: int | None = None
-        self._warm = self._begin_warm_up()
+        self._warmed_up = self._begin_warm_up()
 
     async def start(self, spec: ModelSpec) -> ModelProcess:
-        """OSError, EOFError: the system has no room for another process."""
-        failed = self._warm.done() and self._warm.exception() is not None
-        if failed or self._fork_server_is_new():
-            self._warm = self._begin_warm_up()
-        await asyncio.shield(self._warm)
-        for pause in _PAUSES:
+        """Start a model process. Raise OSError or EOFError if the system cannot start another process."""
+        has_failed = self._warmed_up.done() and self._warmed_up.exception() is not None
+        if has_failed or self._ensure_fork_server():
+            self._warmed_up = self._begin_warm_up()
+        await asyncio.shield(self._warmed_up)
+        for pause in _RETRY_PAUSES:
             with contextlib.suppress(OSError, EOFError):
                 return await self._start(spec)
             await asyncio.sleep(pause)
@@ -120,45 +121,45 @@ class Launcher:
 
     async def _start(self, spec: ModelSpec) -> ModelProcess:
         # CUDA does not survive a fork.
-        context = self._spawning if spec.options.gpu_layers else self._forking
-        ours, theirs = socket.socketpair()
-        words, stderr = socket.socketpair()
-        process = context.Process(target=run_model, args=(spec, theirs, stderr), daemon=True)
+        context = self._spawn_context if spec.options.gpu_layers else self._fork_context
+        host_end, model_end = socket.socketpair()
+        stderr_source, stderr = socket.socketpair()
+        process = context.Process(target=run_model, args=(spec, model_end, stderr), daemon=True)
         try:
-            with theirs, stderr:
+            with model_end, stderr:
                 process.start()
         except BaseException:
-            ours.close()
-            words.close()
+            host_end.close()
+            stderr_source.close()
             raise
-        channel = Channel(*await asyncio.open_unix_connection(sock=ours))
-        return ModelProcess(process, channel, LastWords(words))
+        channel = Channel(*await asyncio.open_unix_connection(sock=host_end))
+        return ModelProcess(process, channel, StderrTail(stderr_source))
 
     def _begin_warm_up(self) -> asyncio.Future[None]:
-        """The first start waits for the imports; after it, starting takes milliseconds and needs no thread.
+        """Start a process that does nothing, in a thread: it waits for the fork server's imports.
 
-        The fork server is started on this thread, because it dies with the thread that started it. The waiting thread
-        is a daemon, so that the host can end before the imports do.
+        Later starts take milliseconds and need no thread. The fork server is started on the calling thread, because it
+        ends with the thread that started it. The waiting thread is a daemon, so the host can end before the imports.
         """
-        self._fork_server_is_new()
+        self._ensure_fork_server()
         loop = asyncio.get_running_loop()
-        warm: asyncio.Future[None] = loop.create_future()
-        threading.Thread(target=self._warm_up, args=(loop, warm), daemon=True).start()
-        return warm
+        warmed_up: asyncio.Future[None] = loop.create_future()
+        threading.Thread(target=self._warm_up, args=(loop, warmed_up), daemon=True).start()
+        return warmed_up
 
-    def _fork_server_is_new(self) -> bool:
-        """Sees to it that one runs, and says whether it is another than before: then it has yet to import torch."""
+    def _ensure_fork_server(self) -> bool:
+        """Start the fork server if none runs. Return whether it is new and has to import torch first."""
         forkserver.ensure_running()
         before, self._fork_server_pid = self._fork_server_pid, forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
         return before != self._fork_server_pid
 
-    def _warm_up(self, loop: asyncio.AbstractEventLoop, warm: asyncio.Future[None]) -> None:
-        first = self._forking.Process(target=int)
+    def _warm_up(self, loop: asyncio.AbstractEventLoop, warmed_up: asyncio.Future[None]) -> None:
+        process = self._fork_context.Process(target=int)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the host has ended
             try:
-                first.start()
-                first.join()
+                process.start()
+                process.join()
             except (OSError, EOFError) as error:
-                loop.call_soon_threadsafe(warm.set_exception, error)
+                loop.call_soon_threadsafe(warmed_up.set_exception, error)
             else:
-                loop.call_soon_threadsafe(warm.set_result, None)
+                loop.call_soon_threadsafe(warmed_up.set_result, None)

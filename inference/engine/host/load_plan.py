@@ -1,32 +1,35 @@
-"""What a hosted model is to be, and what the models of one host share."""
+"""The plan of a load, and the resources that all models of a host share."""
 
 from collections.abc import Hashable
 
 import msgspec
 
-from inference.engine.host.backoff import CoolDowns
+from inference.engine.host.backoff import Cooldowns
 from inference.engine.host.launcher import Launcher
-from inference.engine.host.memory_budget import Room
+from inference.engine.host.memory_budget import MemoryBudget
 from inference.engine.host.model_process import ModelSpec
 from inference.engine.host.options import HostOptions
-from inference.engine.host.supervision import Health
+from inference.engine.host.supervision import HealthCheck
 
 
-class Host(msgspec.Struct, frozen=True):
-    """What the models of one host share. costs: what a content took when it was loaded last, bytes."""
+class HostResources(msgspec.Struct, frozen=True):
+    """Resources that all models of a host share. measured_bytes: memory of each content at its last load."""
 
     launcher: Launcher
-    room: Room
-    cool_downs: CoolDowns
-    policy: HostOptions
-    health: Health
-    costs: dict[Hashable, int]
+    memory_budget: MemoryBudget
+    cooldowns: Cooldowns
+    options: HostOptions
+    health_check: HealthCheck
+    measured_bytes: dict[Hashable, int]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One model as it is to be. `content` is all that its load depends on; `memory_bytes` is what it may take.
+class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan of one load.
 
-    for_request: a request waits for it. background: nobody does, and it takes no other's room.
+    content: everything that the outcome of the load depends on.
+    memory_bytes: measured at an earlier load, or estimated.
+    for_request: a request waits for the model.
+    background: nobody waits for the model, so it evicts no other.
     """
 
     spec: ModelSpec

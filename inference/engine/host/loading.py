@@ -1,4 +1,4 @@
-"""From a folder on disk to a model ready to run."""
+"""The loader: a model folder or GGUF file to a model that is ready to run."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from inference.engine.formats import check_digests, find_gguf, read_json, read_model_folder
 from inference.engine.formats.gguf_weights import GGUFModel, read_gguf
 from inference.engine.model_status import LoadOptions, LoadReport
-from inference.engine.models import kernels_are_to_come, wait_for_kernels
+from inference.engine.models import kernels_pending, wait_for_kernels
 from inference.engine.models.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.models.embedder import Embedder, position_limit, read_max_length, read_pooling
 from inference.engine.models.llama_decoder import LlamaDecoder
@@ -30,16 +30,16 @@ from inference.engine.text import Tokenizer, load_tokenizer
 logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT = 2048
-MAX_THREADS = 2  # small matrix products are no faster on more, and a busy neighbour makes them slower
-DEQUANTISED = "The GGUF file's weights were dequantised: see memory_usage_bytes."
-LESS = "Load with quantization int8 for less."
+MAX_THREADS = 2  # small matrix products are no faster on more, and slower beside other busy processes
+DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
+USE_INT8 = "Load with quantization int8 to use less memory."
 ALL_ON_CPU = "All layers run on the CPU: there is no GPU that this model can use."
-CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+CAUSAL_ARCHITECTURES = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
 
 @dataclass
 class LoadedModel:
-    """A model in memory: a causal one has an engine (not started yet), an encoder an embedder."""
+    """A model in memory. A causal one has an engine, which is not started yet; an encoder has an embedder."""
 
     report: LoadReport
     engine: Engine | None
@@ -48,12 +48,12 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class _Load:
-    """One load on its way."""
+    """A load in progress."""
 
     model_id: str
     path: Path
     options: LoadOptions
-    started: float
+    started_at: float
 
     def report(
         self, *, context_size: int, memory: int, kernels: str, gpu_layers: int = 0, warning: str | None = None
@@ -62,7 +62,7 @@ class _Load:
         return LoadReport(
             model_id=self.model_id,
             memory_usage_bytes=memory,
-            load_time_ms=round((time.monotonic() - self.started) * 1000),
+            load_time_ms=round((time.monotonic() - self.started_at) * 1000),
             gpu_layers=gpu_layers,
             context_size=context_size,
             batch_size=self.options.batch_size,
@@ -78,9 +78,9 @@ class _Load:
 def load_model(
     model_id: str, path: Path, options: LoadOptions, emit: Callable[[list[GenerationOutput]], None]
 ) -> LoadedModel:
-    """Loads the folder at `path` into this process, and sets how many threads torch uses.
+    """Load the model at `path` into this process, and set torch's number of threads.
 
-    Raises ModelLoadFailed with the reason, or InvalidRequest for an option that this model cannot have.
+    Raise ModelLoadFailed with the reason, or InvalidRequest for an option that this model does not support.
     """
     load = _Load(model_id, path, options, time.monotonic())
     _check_options(options)
@@ -91,13 +91,13 @@ def load_model(
             return _load_causal(load, read_gguf(gguf), load_tokenizer(path, gguf), emit)
         check_digests(path)
         architectures = read_model_folder(path).get("architectures") or [None]
-        if architectures[0] in CAUSAL:
+        if architectures[0] in CAUSAL_ARCHITECTURES:
             return _load_causal(load, path, load_tokenizer(path), emit)
         return _load_encoder(load)
     except EngineError:
         raise
     except Exception as error:
-        # Whatever a folder from outside makes the libraries raise. Where it lies is not told.
+        # Libraries raise anything on a broken folder. Its path is not disclosed.
         reason = str(error).replace(str(path), model_id) or type(error).__name__
         raise ModelLoadFailed(f"{model_id} could not be loaded: {reason}") from error
 
@@ -106,14 +106,15 @@ def _check_options(options: LoadOptions) -> None:
     for name in ("context_size", "batch_size", "max_sequences"):
         value = getattr(options, name)
         if value is not None and value < 1:
-            raise InvalidRequest(f"`{name}` must be 1 or more.", parameter=name)
+            raise InvalidRequest(f"`{name}` must be 1 or more, not {value}.", parameter=name)
     for name in ("max_queue", "max_queue_tokens"):
         if getattr(options, name) < 0:
-            raise InvalidRequest(f"`{name}` must be 0 or more.", parameter=name)
+            raise InvalidRequest(f"`{name}` must be 0 or more, not {getattr(options, name)}.", parameter=name)
     check_options(options)
     if options.quantization == "int8" and options.gpu_layers and torch.cuda.is_available():
         raise InvalidRequest(
-            "`quantization` int8 is for models on the CPU: leave out it or `gpu_layers`.", parameter="quantization"
+            "`quantization` int8 works on the CPU only: leave out `quantization` or `gpu_layers`.",
+            parameter="quantization",
         )
 
 
@@ -134,9 +135,9 @@ def _load_causal(
     )
     warning = None
     if isinstance(source, GGUFModel) and load.options.quantization == "none":
-        warning = DEQUANTISED if decoder.gpu_layers else f"{DEQUANTISED} {LESS}"
-    if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_are_to_come():
-        threading.Thread(target=_take_up_kernels, args=(load, engine, decoder, context_size), daemon=True).start()
+        warning = DEQUANTIZED if decoder.gpu_layers else f"{DEQUANTIZED} {USE_INT8}"
+    if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_pending():
+        threading.Thread(target=_switch_to_kernels, args=(load, engine, decoder, context_size), daemon=True).start()
     report = load.report(
         context_size=context_size,
         memory=decoder.weight_bytes + decoder.cache_bytes,
@@ -147,23 +148,23 @@ def _load_causal(
     return LoadedModel(report, engine, None)
 
 
-def _take_up_kernels(load: _Load, engine: Engine, before: LlamaDecoder, context_size: int) -> None:
-    """Reads the model again for compiled kernels when they are there, and swaps them in if they are the faster."""
+def _switch_to_kernels(load: _Load, engine: Engine, before: LlamaDecoder, context_size: int) -> None:
+    """Load the model again once the kernels are built, and switch the engine to them if they are faster."""
     if not wait_for_kernels():
         return
     gguf = find_gguf(load.path)
     try:
         decoder = open_decoder(read_gguf(gguf) if gguf else load.path, load.options, context_size)
     except EngineError as error:
-        logger.warning("engine_kernels_not_taken_up", extra={"reason": error.message})
+        logger.warning("engine.kernels_not_used reason=%r", error.message)
         return
     if isinstance(decoder, NativeDecoder):
-        engine.swap(partial(_go_on, before, decoder))
+        engine.replace_decoder(partial(_move_cache, before, decoder))
 
 
-def _go_on(before: LlamaDecoder, after: NativeDecoder, held: Mapping[int, int]) -> NativeDecoder:
-    for slot, length in held.items():
-        after.hold(slot, before.held(slot, length))
+def _move_cache(before: LlamaDecoder, after: NativeDecoder, filled: Mapping[int, int]) -> NativeDecoder:
+    for slot, length in filled.items():
+        after.import_slot(slot, before.export_slot(slot, length))
     return after
 
 
@@ -178,7 +179,7 @@ def _load_encoder(load: _Load) -> LoadedModel:
 
 
 def _limits(config: PreTrainedConfig) -> list[int]:
-    """How many tokens the architecture can look at. Raises ModelLoadFailed for other attention than full or sliding."""
+    """Return the architecture's limits of context. Raise ModelLoadFailed for attention other than full or sliding."""
     text = config.get_text_config()
     limits = [getattr(text, "max_position_embeddings", None)]
     layers = set(getattr(text, "layer_types", None) or ["sliding_attention"])
@@ -204,7 +205,7 @@ def _context_size(options: LoadOptions, limits: list[int]) -> int:
 
 
 def _eos_ids(path: Path, config: PreTrainedConfig, tokenizer: Tokenizer) -> frozenset[int]:
-    """Every token that any of the folder's files calls an end."""
+    """Return the end tokens that any of the folder's files names."""
     file = path / "generation_config.json"
     generation = read_json(file).get("eos_token_id") if file.exists() else None
     ids: set[int] = set()
@@ -214,7 +215,7 @@ def _eos_ids(path: Path, config: PreTrainedConfig, tokenizer: Tokenizer) -> froz
 
 
 def _weight_bytes(model: PreTrainedModel) -> int:
-    """Bytes of weights and buffers, shared ones once."""
+    """Return the bytes of weights and buffers; shared ones count once."""
     tensors = [*model.parameters(), *model.buffers()]
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values())

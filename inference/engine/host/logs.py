@@ -1,7 +1,7 @@
-"""The log of a model host and of model processes: JSON, a line an event, as the servers beside them write theirs.
+"""Logging of model hosts and model processes: one JSON line per event.
 
-A traceback tells where and what kind, and what it says only where that is of the machine: other exceptions quote what
-they could not take, and that may be a prompt.
+A traceback has the message of an exception only if the exception is about the machine. Other messages may quote a
+prompt.
 """
 
 import json
@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-_OF_THE_MACHINE = (OSError, MemoryError, RuntimeError, ImportError)  # torch's are RuntimeErrors
+_MACHINE_ERRORS = (OSError, MemoryError, RuntimeError, ImportError)  # torch raises RuntimeError
 
 
 def start_logging(level: int) -> None:
-    """Of this process, to stderr."""
+    """Log this process to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLine())
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -23,29 +23,29 @@ def start_logging(level: int) -> None:
 
 
 def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
-    """As a line: Python would write the whole traceback beside the log."""
+    """Log an exception that ended a thread: Python would print its whole traceback."""
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         logging.getLogger(__name__).error("engine.thread_failed", exc_info=ended.exc_value)
 
 
 class JsonLine(logging.Formatter):
-    """A record as one line."""
+    """A formatter that writes a record as one JSON line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = record.getMessage()
-        event = said.partition("\n")[0] if record.name == "asyncio" else said  # it quotes exceptions from there on
-        told = {"event": event, "level": record.levelname.lower(), "logger": record.name}
+        message = record.getMessage()
+        event = message.partition("\n")[0] if record.name == "asyncio" else message  # its later lines quote exceptions
+        fields = {"event": event, "level": record.levelname.lower(), "logger": record.name}
         if record.exc_info and record.exc_info[1]:
-            told["exception"] = "".join(_lines(record.exc_info[1])).rstrip("\n")
-        return json.dumps(told | {"timestamp": datetime.fromtimestamp(record.created, UTC).isoformat()})
+            fields["exception"] = "".join(_lines(record.exc_info[1])).rstrip("\n")
+        return json.dumps(fields | {"timestamp": datetime.fromtimestamp(record.created, UTC).isoformat()})
 
 
 def _lines(error: BaseException) -> Iterator[str]:
-    """What led to it comes first."""
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if before is not None:
-        yield from _lines(before)
-        yield "\nAfter that:\n\n"
+    """Yield the lines of a traceback, beginning with the cause."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield from _lines(cause)
+        yield "\nThen:\n\n"
     yield from traceback.format_tb(error.__traceback__)
-    words = f": {error}" if isinstance(error, _OF_THE_MACHINE) else ""
-    yield f"{type(error).__name__}{words}\n"
+    message = f": {error}" if isinstance(error, _MACHINE_ERRORS) else ""
+    yield f"{type(error).__name__}{message}\n"

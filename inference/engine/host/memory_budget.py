@@ -1,4 +1,4 @@
-"""Room for models: who gets in, who waits, and who has to leave for whom."""
+"""The memory budget: admission of models, in order of arrival, and eviction of idle ones."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,17 @@ from inference.engine.host.options import HostOptions
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25  # a model is no longer held when a time has passed, of which nobody tells
+POLL_SECONDS = 0.25  # the end of a reservation notifies nobody
 
 
-class Tenant(Protocol):
-    """A model as far as room is concerned. memory_bytes: expected, then known. used_at: of time.monotonic.
+class BudgetedModel(Protocol):
+    """A model that takes part of the budget.
 
-    is_idle: it is loaded, works for nobody and is kept for nobody. is_held: it is kept for a request that has yet to
-    come. is_leaving: its room is free soon.
+    memory_bytes: an estimate until the model is loaded.
+    used_at: time of the monotonic clock.
+    is_idle: it is loaded, has no requests and is not reserved.
+    is_reserved: it stays loaded for a request that has not arrived yet.
+    is_unloading: its memory is free soon.
     """
 
     @property
@@ -32,127 +35,129 @@ class Tenant(Protocol):
     @property
     def is_loaded(self) -> bool: ...
     @property
-    def is_held(self) -> bool: ...
+    def is_reserved(self) -> bool: ...
     @property
-    def is_leaving(self) -> bool: ...
+    def is_unloading(self) -> bool: ...
 
-    async def retire(self) -> bool:
-        """End it unless somebody has come to it meanwhile; False: somebody has."""
+    async def unload_if_idle(self) -> bool:
+        """Unload unless a request has arrived meanwhile. Return whether it is unloaded."""
 
-    def close_to_new(self) -> None:
-        """It takes no new requests, and ends after the last one."""
+    def drain(self) -> None:
+        """Reject new requests, and unload after the last one."""
 
 
-class Room:
-    """The models that are in memory or on their way there, under one policy. Who comes first is served first."""
+class MemoryBudget:
+    """Models in memory or being loaded, within the host's options. Loads are admitted in order of arrival."""
 
-    def __init__(self, policy: HostOptions) -> None:
-        self._policy = policy
-        self._tenants: list[Tenant] = []
-        self._turn = asyncio.Lock()  # asyncio's locks are first come, first served
+    def __init__(self, options: HostOptions) -> None:
+        self._options = options
+        self._models: list[BudgetedModel] = []
+        self._lock = asyncio.Lock()  # asyncio's locks are first come, first served
         self._changed = asyncio.Event()
 
-    async def enter(self, tenant: Tenant, *, may_evict: bool) -> None:
-        """Returns when there is room for it, and counts it from then on until it leaves.
+    async def admit(self, model: BudgetedModel, *, may_evict: bool) -> None:
+        """Wait until the model fits, and count it until `release`.
 
-        InvalidRequest: there never is; EngineOverloaded: not now, or not in time.
+        Raise InvalidRequest if it can never fit, and EngineOverloaded if it does not fit in time.
         """
-        self._refuse_impossible(tenant)
+        self._check_size(model)
         try:
-            async with asyncio.timeout(self._policy.room_wait), self._turn:
-                await self._make_room(tenant, may_evict=may_evict and self._policy.evict)
-                self._tenants.append(tenant)
+            async with asyncio.timeout(self._options.admission_timeout), self._lock:
+                await self._wait_until_fits(model, may_evict=may_evict and self._options.evict)
+                self._models.append(model)
         except TimeoutError:
-            raise self._full(tenant) from None
+            raise self._overloaded(model) from None
 
-    async def settle(self, tenant: Tenant) -> None:
-        """What it takes is known now, and may be more than was expected. Raises as `enter` does, without waiting."""
-        self._refuse_impossible(tenant)
+    async def update(self, model: BudgetedModel) -> None:
+        """Fit a model whose memory is measured now. Raise as `admit` does, without waiting."""
+        self._check_size(model)
         while not self._fits(None):
-            if not await self._evict_another(tenant):
-                raise self._full(tenant)
+            if not await self._evict_idle(model):
+                raise self._overloaded(model)
 
-    def leave(self, tenant: Tenant) -> None:
+    def release(self, model: BudgetedModel) -> None:
+        """Free the memory of a model. One that was not admitted is ignored."""
         with contextlib.suppress(ValueError):
-            self._tenants.remove(tenant)
-        self.look_again()
+            self._models.remove(model)
+        self.notify_changed()
 
-    def look_again(self) -> None:
-        """A tenant's state has changed."""
+    def notify_changed(self) -> None:
+        """Wake waiting loads, because a model's state has changed."""
         self._changed.set()
 
-    async def end_unused(self) -> None:
-        """For ever: ends models that nobody has used for as long as the policy says."""
-        limit = self._policy.idle_unload
+    async def unload_unused(self) -> None:
+        """Unload models that are unused for `idle_unload`, until cancelled."""
+        limit = self._options.idle_unload
         if limit is None:
             return
         while True:
             await asyncio.sleep(min(1.0, limit / 4))
-            for tenant in [one for one in self._tenants if one.is_idle]:
-                if time.monotonic() - tenant.used_at >= limit and await tenant.retire():
-                    logger.info("engine.model_unused model=%s", tenant.model_id)
+            for model in [one for one in self._models if one.is_idle]:
+                if time.monotonic() - model.used_at >= limit and await model.unload_if_idle():
+                    logger.info("engine.model_unused model=%s", model.model_id)
 
-    async def _make_room(self, tenant: Tenant, *, may_evict: bool) -> None:
-        since = time.monotonic()
-        while not self._fits(tenant):
+    async def _wait_until_fits(self, model: BudgetedModel, *, may_evict: bool) -> None:
+        started_at = time.monotonic()
+        while not self._fits(model):
             if not may_evict:
-                raise self._full(tenant)
-            if await self._evict_another(tenant):
+                raise self._overloaded(model)
+            if await self._evict_idle(model):
                 continue
-            if self._policy.autoload and time.monotonic() - since >= self._policy.crowded:
-                self._close_another(tenant)
+            if self._options.autoload and time.monotonic() - started_at >= self._options.drain_after:
+                self._drain_busy(model)
             await self._wait_for_change()
 
-    async def _evict_another(self, tenant: Tenant) -> bool:
-        """The idle one that was used longest ago; False where none is idle, or somebody came to it meanwhile."""
-        idle = [one for one in self._tenants if one.is_idle and one is not tenant]
-        if not self._policy.evict or not idle:
+    async def _evict_idle(self, new: BudgetedModel) -> bool:
+        """Unload the idle model that was used longest ago. Return False if there is none or it got a request."""
+        idle = [one for one in self._models if one.is_idle and one is not new]
+        if not self._options.evict or not idle:
             return False
-        victim = min(idle, key=lambda one: one.used_at)
-        now, kept = time.monotonic(), [one for one in self._tenants if one is not victim and one is not tenant]
-        story = (victim.model_id, tenant.model_id, now - victim.used_at, ",".join(_use(one, now) for one in kept))
-        if not await victim.retire():
+        evicted = min(idle, key=lambda one: one.used_at)
+        now, others = time.monotonic(), [one for one in self._models if one is not evicted and one is not new]
+        kept = ",".join(_usage(one, now) for one in others)
+        fields = (evicted.model_id, new.model_id, now - evicted.used_at, kept)
+        if not await evicted.unload_if_idle():
             return False
-        logger.info("engine.model_evicted model=%s for=%s unused_s=%.3f kept=%s", *story)
+        logger.info("engine.model_evicted model=%s for=%s unused_s=%.3f kept=%s", *fields)
         return True
 
-    def _close_another(self, tenant: Tenant) -> None:
-        """With every model busy all the time nobody else would ever get in. Who is refused now waits in line."""
-        if any(one.is_leaving for one in self._tenants):
+    def _drain_busy(self, new: BudgetedModel) -> None:
+        """Drain the model used longest ago. If all models were always busy, no other would ever be loaded."""
+        if any(one.is_unloading for one in self._models):
             return
-        if loaded := [one for one in self._tenants if one.is_loaded and not one.is_held]:
-            closed = min(loaded, key=lambda one: one.used_at)
-            logger.info("engine.model_closed model=%s for=%s", closed.model_id, tenant.model_id)
-            closed.close_to_new()
+        if loaded := [one for one in self._models if one.is_loaded and not one.is_reserved]:
+            drained = min(loaded, key=lambda one: one.used_at)
+            logger.info("engine.model_drained model=%s for=%s", drained.model_id, new.model_id)
+            drained.drain()
 
     async def _wait_for_change(self) -> None:
         self._changed.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), LOOK_SECONDS)
+            await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
 
-    def _fits(self, tenant: Tenant | None) -> bool:
-        """Whether all that are in, and this one, are within the limits."""
-        tenants = [*self._tenants, tenant] if tenant else self._tenants
-        budget, most = self._policy.memory_budget, self._policy.max_loaded
-        within_budget = budget is None or sum(one.memory_bytes for one in tenants) <= budget
-        return within_budget and (most is None or len(tenants) <= most)
+    def _fits(self, new: BudgetedModel | None) -> bool:
+        """Return whether the admitted models, with a new one, are within the limits."""
+        models = [*self._models, new] if new else self._models
+        budget, max_loaded = self._options.memory_budget, self._options.max_loaded
+        is_within_budget = budget is None or sum(one.memory_bytes for one in models) <= budget
+        return is_within_budget and (max_loaded is None or len(models) <= max_loaded)
 
-    def _refuse_impossible(self, tenant: Tenant) -> None:
-        budget = self._policy.memory_budget
-        if budget is not None and tenant.memory_bytes > budget:
+    def _check_size(self, model: BudgetedModel) -> None:
+        budget = self._options.memory_budget
+        if budget is not None and model.memory_bytes > budget:
             raise InvalidRequest(
-                f"{tenant.model_id} needs about {tenant.memory_bytes} bytes so, and all models together may take "
-                f"{budget} (STOA_MEMORY_BUDGET). Load it with a smaller `context_size` or `max_sequences`, or with "
-                "`quantization` int8."
+                f"{model.model_id} needs about {model.memory_bytes} bytes with these options, but the memory budget of "
+                f"all models is {budget} (STOA_MEMORY_BUDGET). Load it with a smaller `context_size` or "
+                "`max_sequences`, or with `quantization` int8."
             )
 
-    def _full(self, tenant: Tenant) -> EngineError:
+    def _overloaded(self, model: BudgetedModel) -> EngineError:
         return EngineOverloaded(
-            f"There is no room for {tenant.model_id}: other models have it. Unload one, or try again later.",
+            f"There is no memory for {model.model_id}: other models use it. Unload one, or try again later.",
             retry_after=5,
             reason="no_room",
         )
 
 
-def _use(tenant: Tenant, now: float) -> str:
-    return f"{tenant.model_id}:{f'{now - tenant.used_at:.3f}' if tenant.is_idle else 'busy'}"
+def _usage(model: BudgetedModel, now: float) -> str:
+    return f"{model.model_id}:{f'{now - model.used_at:.3f}' if model.is_idle else 'busy'}"

@@ -1,4 +1,4 @@
-"""What a model process does from its fork to its end: load, open its door, obey the host, leave nothing running."""
+"""The model process: loads a model, serves clients on its socket and follows the host's commands until it ends."""
 
 import asyncio
 import ctypes
@@ -16,17 +16,17 @@ import msgspec
 
 from inference.engine.errors import EngineError, ModelLoadFailed
 from inference.engine.host.logs import start_logging
-from inference.engine.ipc import Channel, ModelServer, ServedModel, frames
+from inference.engine.ipc import Channel, ModelInterface, ModelServer, frames
 from inference.engine.model_status import LoadOptions
 from inference.engine.outputs import GenerationOutput
 
-Loader = Callable[[str, Path, LoadOptions, Callable[[list[GenerationOutput]], None]], ServedModel]
+Loader = Callable[[str, Path, LoadOptions, Callable[[list[GenerationOutput]], None]], ModelInterface]
 
 _PR_SET_PDEATHSIG = 1
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model process is started with. `loader` is "module:function", imported there."""
+    """Arguments of a model process. loader: "module:function", imported in the process."""
 
     model_id: str
     path: str
@@ -36,40 +36,40 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def die_with_parent(signum: signal.Signals) -> None:
-    """Ask the kernel for `signum` when the parent ends, however it ends. Linux only; elsewhere nothing happens."""
+    """Make the kernel send `signum` to this process when its parent ends. It does nothing outside Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
 
 
-def run_model(spec: ModelSpec, host: socket.socket, last_words: socket.socket) -> None:
-    """Run to the end in a fresh child. Its stderr is `last_words`; the host speaks over `host`."""
+def run_model(spec: ModelSpec, host: socket.socket, stderr: socket.socket) -> None:
+    """Run a model process to its end. host: connection to the host."""
     die_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host ends its models itself
-    os.dup2(last_words.fileno(), 2)
-    last_words.close()
+    os.dup2(stderr.fileno(), 2)
+    stderr.close()
     start_logging(logging.WARNING)
     asyncio.run(_serve(spec, host))
     sys.stdout.flush()
-    os._exit(0)  # no thread of a library may hold the end up
+    os._exit(0)  # does not wait for threads of libraries
 
 
 async def _serve(spec: ModelSpec, host: socket.socket) -> None:
     channel = Channel(*await asyncio.open_unix_connection(sock=host))
     server = ModelServer(spec.model_id, spec.options.max_queue, channel.send)
-    obeying = asyncio.create_task(_obey(channel, server))
+    commands = asyncio.create_task(_follow_commands(channel, server))
     try:
         model = await asyncio.to_thread(_load, spec, server.emit)
     except EngineError as error:
-        channel.send(frames.failed(0, error))
+        channel.send(frames.error_reply(0, error))
     else:
         await server.open(model, Path(spec.socket))
-        channel.send(frames.Started(model.report))
-        await obeying
+        channel.send(frames.ModelReady(model.report))
+        await commands
         await server.close()
-    await channel.closed()
+    await channel.wait_closed()
 
 
-def _load(spec: ModelSpec, emit: Callable[[list[GenerationOutput]], None]) -> ServedModel:
+def _load(spec: ModelSpec, emit: Callable[[list[GenerationOutput]], None]) -> ModelInterface:
     module, _, function = spec.loader.partition(":")
     load = cast(Loader, getattr(importlib.import_module(module), function))
     try:
@@ -80,19 +80,19 @@ def _load(spec: ModelSpec, emit: Callable[[list[GenerationOutput]], None]) -> Se
         raise ModelLoadFailed(f"{spec.model_id} could not be loaded: {type(error).__name__}: {error}") from error
 
 
-async def _obey(host: Channel, server: ModelServer) -> None:
-    """Returns when the host wants the end and it can come. A host that is gone ends everything here and now."""
-    ending = asyncio.create_task(server.drained())
+async def _follow_commands(host: Channel, server: ModelServer) -> None:
+    """Follow the host's commands until the model is stopped or drained. End the process if the host is gone."""
+    drained = asyncio.create_task(server.drained())
     while True:
-        hearing = asyncio.create_task(host.receive())
-        await asyncio.wait({hearing, ending}, return_when=asyncio.FIRST_COMPLETED)
-        if not hearing.done():
+        receiving = asyncio.create_task(host.receive())
+        await asyncio.wait({receiving, drained}, return_when=asyncio.FIRST_COMPLETED)
+        if not receiving.done():
             return
-        match hearing.result():
+        match receiving.result():
             case frames.Ping():
                 host.send(frames.Pong())
             case frames.Retire():
-                host.send(frames.Retired(server.retire()))
+                host.send(frames.RetireReply(server.drain_if_idle()))
             case frames.Drain():
                 server.drain()
             case frames.Stop():

@@ -1,20 +1,20 @@
-"""How a model host shares its machine among models."""
+"""Options of a model host: its memory budget, eviction and loading by requests."""
 
 import msgspec
 
 
 class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's choice, and some times that tests shorten.
+    """Options of the operator, and some times that tests shorten. Times are seconds.
 
-    memory_budget: bytes that weights and caches of all loaded models may take together; None: no limit.
-    max_loaded: so many models at once; None: no limit.
-    evict: who needs room gets that of the idle model that was used longest ago.
+    memory_budget: bytes of weights and caches of all loaded models; None is unlimited.
+    max_loaded: maximum number of loaded models; None is unlimited.
+    evict: a load may unload the idle model that was used longest ago.
     autoload: a request for a model that is not loaded loads it.
-    idle_unload: seconds after which a model that nobody uses is unloaded; None: never.
-    room_wait: seconds for which a load waits for room.
-    crowded: seconds of that wait after which a busy model takes nothing new, so that it is idle some day.
-    held: seconds for which a model is kept for the request that it was loaded for.
-    first_cool_down, longest_cool_down: seconds for which a model that failed is not tried again; they double.
+    idle_unload: time after which an unused model is unloaded; None is never.
+    admission_timeout: maximum wait of a load for memory.
+    drain_after: wait of a load after which a busy model is drained for it, if `autoload` is on.
+    reservation: time for which a model stays loaded for the request that loaded it.
+    first_cooldown, max_cooldown: pause after a failed load. It doubles with each failure.
     """
 
     memory_budget: int | None = None
@@ -22,8 +22,8 @@ class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
     evict: bool = False
     autoload: bool = False
     idle_unload: float | None = None
-    room_wait: float = 60.0
-    crowded: float = 1.0
-    held: float = 5.0
-    first_cool_down: float = 5.0
-    longest_cool_down: float = 300.0
+    admission_timeout: float = 60.0
+    drain_after: float = 1.0
+    reservation: float = 5.0
+    first_cooldown: float = 5.0
+    max_cooldown: float = 300.0

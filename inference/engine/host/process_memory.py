@@ -1,4 +1,4 @@
-"""How much memory a process takes."""
+"""Memory of a process."""
 
 import os
 from pathlib import Path

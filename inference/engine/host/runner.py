@@ -1,4 +1,4 @@
-"""Runs a model host: the only one of its run folder, with its socket, until a signal or a client ends it."""
+"""The runner of a model host: one per run folder, on a socket in it, until a signal or a client stops it."""
 
 import asyncio
 import contextlib
@@ -10,38 +10,39 @@ from pathlib import Path
 
 from inference.engine.host.model_host import ModelHost
 from inference.engine.host.options import HostOptions
-from inference.engine.host.supervision import Health
+from inference.engine.host.supervision import HealthCheck
 from inference.engine.ipc import HOST_SOCKET
 
 LOADER = "inference.engine.host.loading:load_model"
-MAX_SOCKET_PATH = 107  # what Linux allows
+MAX_SOCKET_PATH_BYTES = 107  # of Linux
+MAX_RUN_DIR_BYTES = MAX_SOCKET_PATH_BYTES - 24  # leaves space for the names of sockets
 
 
 def run_host(
-    run_dir: Path, *, policy: HostOptions | None = None, loader: str = LOADER, health: Health | None = None
+    run_dir: Path, *, policy: HostOptions | None = None, loader: str = LOADER, health_check: HealthCheck | None = None
 ) -> None:
-    """Run until SIGTERM, SIGINT or a client's stop. Where a host runs already, say so and return.
+    """Run until SIGTERM, SIGINT, SIGHUP or a client's stop. If a host runs in this folder already, print so and return.
 
-    `loader` is "module:function" with the signature of `loading.load_model`. ValueError: the folder's path is too long.
+    loader: "module:function" with the signature of `loading.load_model`.
+    Raise ValueError if the folder's path is too long.
     """
     run_dir = run_dir.absolute()
-    if len(os.fsencode(run_dir)) > MAX_SOCKET_PATH - 24:
-        raise ValueError(
-            f"{run_dir} is too long a path for Unix sockets; choose one under {MAX_SOCKET_PATH - 24} bytes."
-        )
+    if len(os.fsencode(run_dir)) > MAX_RUN_DIR_BYTES:
+        raise ValueError(f"{run_dir} is too long a path for Unix sockets; choose one up to {MAX_RUN_DIR_BYTES} bytes.")
     run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     run_dir.chmod(0o700)
-    with _sole_host(run_dir) as alone:
-        if alone:
+    with _run_dir_lock(run_dir) as is_locked:
+        if is_locked:
             for stale in run_dir.glob("*.sock"):
                 stale.unlink()
-            asyncio.run(_host(run_dir, loader, health or Health(), policy or HostOptions()))
+            asyncio.run(_host(run_dir, loader, health_check or HealthCheck(), policy or HostOptions()))
         else:
             print(f"A model host runs already in {run_dir}; this one is not needed.", flush=True)
 
 
 @contextlib.contextmanager
-def _sole_host(run_dir: Path) -> Iterator[bool]:
+def _run_dir_lock(run_dir: Path) -> Iterator[bool]:
+    """Yield whether this process holds the lock of the folder."""
     with (run_dir / "host.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,8 +52,8 @@ def _sole_host(run_dir: Path) -> Iterator[bool]:
             yield True
 
 
-async def _host(run_dir: Path, loader: str, health: Health, policy: HostOptions) -> None:
-    host = ModelHost(run_dir, loader, health, policy)
+async def _host(run_dir: Path, loader: str, health_check: HealthCheck, options: HostOptions) -> None:
+    host = ModelHost(run_dir, loader, health_check, options)
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signum, host.stopping.set)
     socket = run_dir / HOST_SOCKET
@@ -62,4 +63,4 @@ async def _host(run_dir: Path, loader: str, health: Health, policy: HostOptions)
     await host.stopping.wait()
     listener.close()
     socket.unlink(missing_ok=True)
-    await host.end_all()
+    await host.shut_down()

@@ -1,4 +1,4 @@
-"""The host's end of the line to one model process: hear what it says, and notice when it says nothing any more."""
+"""Supervision of a model process by the host: its messages, and health checks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,56 +7,57 @@ import msgspec
 
 from inference.engine.errors import EngineError
 from inference.engine.host.launcher import ModelProcess
-from inference.engine.ipc import BrokenFrame, frames
+from inference.engine.ipc import FrameError, frames
 from inference.engine.ipc.frames import Frame
 from inference.engine.model_status import LoadReport
 
 
-class Health(msgspec.Struct, frozen=True):
-    """A model process is pinged every `interval` seconds; one that is silent for `patience` seconds is killed."""
+class HealthCheck(msgspec.Struct, frozen=True):
+    """Health checks of a model process. interval: seconds between pings. timeout: seconds of silence until a kill."""
 
     interval: float = 5.0
-    patience: float = 30.0
+    timeout: float = 30.0
 
 
-async def watch(
+async def supervise(
     process: ModelProcess,
-    health: Health,
+    health_check: HealthCheck,
     *,
-    loaded: Callable[[LoadReport], Awaitable[None]],
-    hear: Callable[[Frame], None],
+    on_loaded: Callable[[LoadReport], Awaitable[None]],
+    on_frame: Callable[[Frame], None],
 ) -> EngineError | None:
-    """Until the process ends or is killed. Returns why it would not load, if it or `loaded` said so.
+    """Supervise a process until it ends or is killed. Return the error of its load, or None.
 
-    loaded: awaited with the report when it is ready. hear: gets what it says from then on.
+    on_loaded: awaited with the report of the load; an EngineError that it raises ends the process.
+    on_frame: called with each later message.
     """
     try:
-        answer = await process.channel.receive()
-        if isinstance(answer, frames.Failed):
-            return frames.error_from(answer)
-        if isinstance(answer, frames.Started):
-            await loaded(answer.report)
-            await _listen(process, health, hear)
+        reply = await process.channel.receive()
+        if isinstance(reply, frames.ErrorReply):
+            return frames.error_from(reply)
+        if isinstance(reply, frames.ModelReady):
+            await on_loaded(reply.report)
+            await _receive_frames(process, health_check, on_frame)
     except EngineError as error:
-        process.kill("there is no room for it")
+        process.kill("it exceeds the memory budget")
         return error
     except TimeoutError:
-        process.kill(f"it did not answer for {health.patience:g} s")
-    except BrokenFrame as error:
+        process.kill(f"it did not answer for {health_check.timeout:g} s")
+    except FrameError as error:
         process.kill(str(error))
     return None
 
 
-async def _listen(process: ModelProcess, health: Health, hear: Callable[[Frame], None]) -> None:
-    """Until its line is closed. TimeoutError: it says nothing any more."""
-    pinging = asyncio.create_task(_ping(process, health.interval))
+async def _receive_frames(process: ModelProcess, health_check: HealthCheck, on_frame: Callable[[Frame], None]) -> None:
+    """Receive messages until the connection is closed. Raise TimeoutError if the process is silent."""
+    pinging = asyncio.create_task(_ping(process, health_check.interval))
     try:
         while True:
-            async with asyncio.timeout(health.patience):
+            async with asyncio.timeout(health_check.timeout):
                 frame = await process.channel.receive()
             if frame is None:
                 return
-            hear(frame)
+            on_frame(frame)
     finally:
         pinging.cancel()
 

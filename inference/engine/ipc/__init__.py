@@ -5,22 +5,22 @@ messages and `Channel` sends them.
 """
 
 from inference.engine.ipc import frames
-from inference.engine.ipc.channel import BrokenFrame, Channel
+from inference.engine.ipc.channel import Channel, FrameError
 from inference.engine.ipc.connection import GenerationStream
 from inference.engine.ipc.engine_client import HOST_SOCKET, EngineClient, HostClient
 from inference.engine.ipc.frames import StepOutput
-from inference.engine.ipc.interface import ServedModel
+from inference.engine.ipc.interface import ModelInterface
 from inference.engine.ipc.server import ModelServer
 
 __all__ = [
     "HOST_SOCKET",
-    "BrokenFrame",
     "Channel",
     "EngineClient",
+    "FrameError",
     "GenerationStream",
     "HostClient",
+    "ModelInterface",
     "ModelServer",
-    "ServedModel",
     "StepOutput",
     "frames",
 ]

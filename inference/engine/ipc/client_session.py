@@ -1,4 +1,4 @@
-"""One client as a model process sees it."""
+"""The session of one client in a model process."""
 
 import asyncio
 import time
@@ -6,14 +6,14 @@ import time
 from inference.engine.ipc.channel import MAX_FRAME_BYTES, Channel
 from inference.engine.ipc.frames import Frame
 
-# A client that does not read is cut off: when so much is unsent for so long, or more than the largest answer is.
+# A client that does not read is disconnected: after STALL_SECONDS with STALL_BYTES unsent, or above MAX_UNSENT_BYTES.
 STALL_BYTES = 2**20
 STALL_SECONDS = 30.0
 MAX_UNSENT_BYTES = MAX_FRAME_BYTES + STALL_BYTES
 
 
-class Peer:
-    """One connection. `jobs` are its calls beside generation: they are dropped when it leaves."""
+class ClientSession:
+    """One connection. jobs: running calls other than generations, cancelled when the client disconnects."""
 
     def __init__(self, channel: Channel, number: int) -> None:
         self.channel = channel
@@ -23,6 +23,7 @@ class Peer:
         self._stalled_at: float | None = None
 
     def send(self, frame: Frame) -> None:
+        """Send a frame without waiting. Disconnect a client that does not read."""
         self.channel.send(frame)
         now = time.monotonic()
         if self.channel.unsent_bytes < STALL_BYTES:

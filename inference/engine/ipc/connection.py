@@ -1,4 +1,4 @@
-"""A client's connection to one model process: many calls at once over one socket, told apart by number."""
+"""A client's connection to one model process: concurrent calls over one socket, and generation streams."""
 
 import asyncio
 import itertools
@@ -10,8 +10,8 @@ from typing import Self, TypeVar
 
 from inference.engine.errors import EngineDied, EngineError, ModelNotLoaded
 from inference.engine.ipc import frames
-from inference.engine.ipc.channel import BrokenFrame, Channel
-from inference.engine.ipc.frames import Draining, Failed, Frame, Leaving, ModelReply, Step, StepOutput
+from inference.engine.ipc.channel import Channel, FrameError
+from inference.engine.ipc.frames import DrainNotice, ErrorReply, Frame, ModelReply, Step, StepOutput, UnloadNotice
 from inference.engine.model_status import ModelState
 from inference.engine.outputs import FinishReason, GenerationOutput, Usage
 from inference.engine.requests import GenerationRequest
@@ -20,17 +20,17 @@ logger = logging.getLogger(__name__)
 Reply = TypeVar("Reply", bound=ModelReply)
 
 MAX_UNREAD_BYTES = 2**20
-MANY_UNREAD_BYTES = MAX_UNREAD_BYTES // 4
-_OUTPUT_BYTES = 128  # what a waiting output costs beside its text, and each log probability in it
-_NOT_SAMPLED = (FinishReason.CANCELLED, FinishReason.ERROR)  # ends that no token made
+WAKE_UNREAD_BYTES = MAX_UNREAD_BYTES // 4
+_OUTPUT_BYTES = 128  # of an unread output without its text, and of each log probability
+_TOKENLESS_REASONS = (FinishReason.CANCELLED, FinishReason.ERROR)
 
-DIED = "The model process ended while it worked on this; it is being started again, so ask again in a few seconds."
+DIED = "The model process ended during this request and is being restarted; try again in a few seconds."
 UNLOADED = "The model is being unloaded; load it again first."
-UNREAD = "The reader fell too far behind what was generated; read the stream faster."
+UNREAD = "The reader is too far behind the generated outputs; read the stream faster."
 
 
 def _size(output: StepOutput) -> int:
-    """About what it costs to keep. Log probabilities of an echoed prompt are not counted: they come once, at once."""
+    """Return the approximate memory of an output. Log probabilities of an echoed prompt come once and do not count."""
     size = _OUTPUT_BYTES + len(output.text)
     if output.index and output.logprobs:
         size += _OUTPUT_BYTES * sum(1 + len(logprob.top) for logprob in output.logprobs)
@@ -40,22 +40,22 @@ def _size(output: StepOutput) -> int:
 
 
 class GenerationStream:
-    """The outputs of one accepted generation, in order; the last has its usage. For one reader.
+    """The outputs of one accepted generation, in order; the last one has its usage. For one reader.
 
-    Closing before the end cancels. A reader that leaves more than 1 MiB unread gets finish_reason `error`.
+    Closing before the end cancels the generation. With more than 1 MiB unread it ends with finish_reason `error`.
     """
 
-    def __init__(self, request_id: str, abandon: Callable[[], None]) -> None:
+    def __init__(self, request_id: str, cancel: Callable[[], None]) -> None:
         self.prompt_tokens = 0
         self._request_id = request_id
-        self._abandon = abandon
+        self._cancel = cancel
         self._outputs: deque[tuple[int, GenerationOutput]] = deque()
         self._unread_bytes = 0
         self._tokens = 0
-        self._usage: Usage | None = None  # once nothing more will come
-        self._told: list[Callable[[Usage], None]] = []
-        self._watch: Callable[[GenerationOutput], None] | None = None
-        self._is_read_whole = False
+        self._usage: Usage | None = None  # set when the stream has ended
+        self._done_callbacks: list[Callable[[Usage], None]] = []
+        self._on_output: Callable[[GenerationOutput], None] | None = None
+        self._reads_in_bulk = False
         self._changed = asyncio.Event()
 
     def __aiter__(self) -> Self:
@@ -72,47 +72,51 @@ class GenerationStream:
         return output
 
     async def peek(self) -> GenerationOutput | None:
-        """The next output, which stays the next one; None at the end."""
+        """Return the next output without consuming it, or None at the end."""
         while not self._outputs and self._usage is None:
             self._changed.clear()
             await self._changed.wait()
         return self._outputs[0][1] if self._outputs else None
 
     async def read(self) -> list[GenerationOutput]:
-        """All outputs that wait, once the last is among them or they are many; none after the end. For who needs no
-        token at once, and would else be woken for each."""
-        self._is_read_whole = True
+        """Return all unread outputs once the stream has ended or they are large; [] after the end.
+
+        It wakes the reader less often than iteration does.
+        """
+        self._reads_in_bulk = True
         try:
-            while self._usage is None and self._unread_bytes < MANY_UNREAD_BYTES:
+            while self._usage is None and self._unread_bytes < WAKE_UNREAD_BYTES:
                 self._changed.clear()
                 await self._changed.wait()
         finally:
-            self._is_read_whole = False
+            self._reads_in_bulk = False
         outputs = [output for _, output in self._outputs]
         self._outputs.clear()
         self._unread_bytes = 0
         return outputs
 
     async def close(self) -> None:
-        """Cancel unless it is finished; what was not read is dropped. Never waits, so a cancelled task may call it."""
+        """Cancel the generation unless it has ended, and drop unread outputs. It never waits."""
         if self._usage is None:
-            self._abandon()
+            self._cancel()
         self._outputs.clear()
         self._finish(Usage(self.prompt_tokens, self._tokens))
 
-    def add_done_callback(self, tell: Callable[[Usage], None]) -> None:
-        """Calls `tell` once, with the usage, when nothing more will come; at once, if that is so. Of a stream that was
-        closed, or whose process ended, it is what had come until then."""
-        if self._usage is None:
-            self._told.append(tell)
-        else:
-            tell(self._usage)
+    def add_done_callback(self, callback: Callable[[Usage], None]) -> None:
+        """Call `callback` once with the usage when the stream has ended, or now if it has.
 
-    def watch(self, watch: Callable[[GenerationOutput], None]) -> None:
-        """Calls `watch` with each output when it comes, whether or not it is read; at once with those that wait."""
-        self._watch = watch
+        The usage of a closed or broken stream counts the tokens received.
+        """
+        if self._usage is None:
+            self._done_callbacks.append(callback)
+        else:
+            callback(self._usage)
+
+    def watch(self, callback: Callable[[GenerationOutput], None]) -> None:
+        """Call `callback` with each output on arrival, whether or not it is read, and now with the unread ones."""
+        self._on_output = callback
         for _, output in self._outputs:
-            watch(output)
+            callback(output)
 
     async def __aenter__(self) -> Self:
         return self
@@ -123,24 +127,24 @@ class GenerationStream:
         await self.close()
 
     def push(self, output: StepOutput) -> None:
-        """Take an output that came over the socket."""
+        """Add an output that was received."""
         if self._usage is not None:
             return
         size = _size(output)
         self._unread_bytes += size
         if self._unread_bytes > MAX_UNREAD_BYTES:
-            self._abandon()
+            self._cancel()
             self.fail(UNREAD)
             return
         self._append(size, output.output(self._request_id))
-        self._tokens += 0 if output.finish_reason in _NOT_SAMPLED else output.tokens
-        if not self._is_read_whole or self._unread_bytes >= MANY_UNREAD_BYTES:
+        self._tokens += 0 if output.finish_reason in _TOKENLESS_REASONS else output.tokens
+        if not self._reads_in_bulk or self._unread_bytes >= WAKE_UNREAD_BYTES:
             self._changed.set()
         if output.usage is not None:
             self._finish(output.usage)
 
     def fail(self, message: str, code: str | None = None) -> None:
-        """End with finish_reason `error` after what has come so far. code: as `error_code` of an output."""
+        """End the stream with finish_reason `error`. code: `error_code` of the last output."""
         usage = Usage(self.prompt_tokens, self._tokens)
         last = GenerationOutput(
             request_id=self._request_id,
@@ -156,68 +160,73 @@ class GenerationStream:
 
     def _append(self, size: int, output: GenerationOutput) -> None:
         self._outputs.append((size, output))
-        if self._watch:
-            self._watch(output)
+        if self._on_output:
+            self._on_output(output)
 
     def _finish(self, usage: Usage) -> None:
-        """The first time counts."""
+        """End the stream. Only the first call has an effect."""
         if self._usage is None:
             self._usage = usage
-            for tell in self._told:
-                tell(usage)
+            for callback in self._done_callbacks:
+                callback(usage)
         self._changed.set()
 
 
 class Connection:
-    """Calls over one greeted channel, from one event loop.
+    """Concurrent calls over one channel after its handshake, from one event loop.
 
-    When the process crashes, every call ends: those that wait with EngineDied, streams with finish_reason `error`. When
-    the model is unloaded, those that wait end with ModelNotLoaded: it has begun none of them.
+    If the process crashes, waiting calls raise EngineDied and streams end with finish_reason `error`. If the model is
+    unloaded, waiting calls raise ModelNotLoaded, as none of them was started.
     """
 
     def __init__(self, channel: Channel, on_lost: Callable[[], None]) -> None:
         self._channel = channel
-        self._limits = channel.peer.limits if channel.peer else None
+        self._limits = channel.remote_hello.limits if channel.remote_hello else None
         self._on_lost = on_lost
-        self._lost = self._is_unloaded = False
+        self._is_lost = self._is_unloaded = False
         self._numbers = itertools.count(1)
         self._replies: dict[int, asyncio.Future[ModelReply]] = {}
         self._streams: dict[int, GenerationStream] = {}
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def generate(self, request: GenerationRequest) -> GenerationStream:
-        """Returns once the engine has accepted; its outputs may already be waiting. What is far too long for it is not
-        sent at all."""
-        if self._limits and not self._lost:
+        """Start a generation, and return its stream once the engine has accepted the request.
+
+        The first outputs may be in the stream already. A prompt beyond the limits is not sent.
+        """
+        if self._limits and not self._is_lost:
             self._limits.check(request)
         number = next(self._numbers)
         stream = self._streams[number] = GenerationStream(request.request_id, lambda: self._cancel(number))
         try:
-            accepted = await self._ask(number, frames.Generate(number, request), frames.Accepted)
+            accepted = await self._call(number, frames.Generate(number, request), frames.GenerationAccepted)
         except BaseException:
             self._streams.pop(number, None)
             raise
         stream.prompt_tokens = accepted.prompt_tokens
         return stream
 
-    async def ask(self, make: Callable[[int], Frame], kind: type[Reply]) -> Reply:
-        """Send what `make` makes of a call number, and wait for its answer. Leaving before that cancels the call."""
+    async def call(self, make: Callable[[int], Frame], kind: type[Reply]) -> Reply:
+        """Send the frame that `make` returns for a call number, and return the reply.
+
+        Cancelling the caller cancels the call.
+        """
         number = next(self._numbers)
-        return await self._ask(number, make(number), kind)
+        return await self._call(number, make(number), kind)
 
     async def close(self) -> None:
-        """Every call of this connection ends, and the model process cancels what it had been asked."""
+        """End every call of this connection. The model process cancels their requests."""
         self._channel.abort()
         await asyncio.wait({self._reader})
-        await self._channel.closed()
+        await self._channel.wait_closed()
 
-    async def _ask(self, number: int, frame: Frame, kind: type[Reply]) -> Reply:
-        if self._lost:
-            raise self._end()
-        answer = self._replies[number] = asyncio.get_running_loop().create_future()
+    async def _call(self, number: int, frame: Frame, kind: type[Reply]) -> Reply:
+        if self._is_lost:
+            raise self._lost_error()
+        future = self._replies[number] = asyncio.get_running_loop().create_future()
         try:
             self._channel.send(frame)
-            reply = await answer
+            reply = await future
         except asyncio.CancelledError:
             self._cancel(number)
             raise
@@ -233,13 +242,13 @@ class Connection:
     async def _read(self) -> None:
         try:
             while not self._is_unloaded and (frame := await self._channel.receive()) is not None:
-                self._take(frame)
-        except BrokenFrame:
-            logger.exception("engine.connection_broken")
+                self._dispatch(frame)
+        except FrameError:
+            logger.exception("engine.connection_failed")
         finally:
-            self._lose()
+            self._disconnect()
 
-    def _take(self, frame: Frame) -> None:
+    def _dispatch(self, frame: Frame) -> None:
         if isinstance(frame, Step):
             for output in frame.outputs:
                 stream = self._streams.get(output.call)
@@ -248,35 +257,34 @@ class Connection:
                 if output.usage is not None:
                     self._streams.pop(output.call, None)
             return
-        if isinstance(frame, Draining):
+        if isinstance(frame, DrainNotice):
             self._limits = None
             return
-        if isinstance(frame, Leaving):
+        if isinstance(frame, UnloadNotice):
             self._is_unloaded = True
             return
-        if not isinstance(frame, Failed | ModelReply):
-            raise BrokenFrame(f"A model process does not send {type(frame).__name__}.")
-        answer = self._replies.get(frame.call)
-        if answer is None or answer.done():
+        if not isinstance(frame, ErrorReply | ModelReply):
+            raise FrameError(f"A model process does not send {type(frame).__name__}.")
+        reply = self._replies.get(frame.call)
+        if reply is None or reply.done():
             return
-        if isinstance(frame, Failed):
-            answer.set_exception(frames.error_from(frame))
+        if isinstance(frame, ErrorReply):
+            reply.set_exception(frames.error_from(frame))
         else:
-            answer.set_result(frame)
+            reply.set_result(frame)
 
-    def _lose(self) -> None:
-        self._lost = True
+    def _disconnect(self) -> None:
+        self._is_lost = True
         self._on_lost()
         self._channel.abort()
-        for answer in self._replies.values():
-            if not answer.done():
-                answer.set_exception(self._end())
+        for reply in self._replies.values():
+            if not reply.done():
+                reply.set_exception(self._lost_error())
         for stream in self._streams.values():
             stream.fail(DIED, EngineDied.__name__)
         self._streams.clear()
 
-    def _end(self) -> EngineError:
-        """Why nothing more is answered here."""
+    def _lost_error(self) -> EngineError:
         if self._is_unloaded:
             return ModelNotLoaded(UNLOADED, state=ModelState.UNLOADING, retry_after=1)
         return EngineDied(DIED)

@@ -1,4 +1,4 @@
-"""The clients' end: HostClient tells the model host what to load; EngineClient asks the loaded models."""
+"""Clients: HostClient loads and unloads models through the host; EngineClient sends requests to loaded models."""
 
 import asyncio
 import threading
@@ -7,25 +7,25 @@ from typing import TypeVar
 
 from inference.engine.errors import EngineDied, HostUnavailable
 from inference.engine.ipc import frames
-from inference.engine.ipc.channel import BrokenFrame, connect
+from inference.engine.ipc.channel import FrameError, connect
 from inference.engine.ipc.connection import Connection, GenerationStream
-from inference.engine.ipc.frames import Failed, Frame
+from inference.engine.ipc.frames import ErrorReply, Frame
 from inference.engine.model_status import EngineStats, LoadOptions, LoadReport, ModelStatus
 from inference.engine.outputs import EmbeddingResult
 from inference.engine.requests import EmbeddingRequest, GenerationRequest
 
-Answer = TypeVar("Answer", bound=Frame)
+HostReply = TypeVar("HostReply", bound=Frame)
 Key = tuple[asyncio.AbstractEventLoop, str]
 
 HOST_SOCKET = "host.sock"
-_CONNECT_TRIES = 5
-_CONNECT_PAUSE = 0.1
+_CONNECT_ATTEMPTS = 5
+_CONNECT_PAUSE_SECONDS = 0.1
 
 
 class HostClient:
-    """Commands to the model host of one run folder, each over a short connection of its own; for any event loop.
+    """Commands to the model host of a run folder, each on its own short connection. Works in any event loop.
 
-    Every command raises HostUnavailable when no host answers.
+    Every command raises HostUnavailable if no host answers.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -40,52 +40,52 @@ class HostClient:
         revision: int = 0,
         background: bool = False,
     ) -> LoadReport:
-        """Returns when the model at the absolute `path` is ready. The load goes on when the caller leaves.
+        """Load the model at the absolute `path`, and return when it is ready. The load continues if the caller leaves.
 
-        The same again is answered at once; with other options the model is drained first, then loaded anew.
-        revision: which of the operators' words on the model this is. background: nobody waits for it, so that it takes
-        no other model's place.
-        ModelLoadFailed has the reason, with `retry_after` while it is not tried again; InvalidRequest: this model
-        cannot have these options, and runs on with the old; EngineOverloaded: there is no room for it just now.
+        A loaded model with the same options is returned at once; with other options it is drained and reloaded.
+
+        revision: number of the operators' desired state of the model.
+        background: nobody waits for the model, so it evicts no other.
+        Raise ModelLoadFailed with the reason, and `retry_after` during a cooldown; InvalidRequest for options that the
+        model does not support, and it keeps its current ones; EngineOverloaded if there is no memory now.
         """
         command = frames.Load(model_id, str(path), options or LoadOptions(), revision, background)
-        return (await self._ask(command, frames.Started)).report
+        return (await self._call(command, frames.ModelReady)).report
 
     async def use(self, model_id: str, path: Path, options: LoadOptions, *, revision: int = 0) -> LoadReport:
-        """For a request that has come: returns when the model is loaded, with these options or others.
+        """Load a model for a request, with these options or others, and return when it is ready.
 
-        ModelNotLoaded: it is not loaded by a request (see `HostOptions`). Else as `load`.
+        Raise ModelNotLoaded if requests do not load it (see `HostOptions`), else as `load` does.
         """
-        return (await self._ask(frames.Use(model_id, str(path), options, revision), frames.Started)).report
+        return (await self._call(frames.Use(model_id, str(path), options, revision), frames.ModelReady)).report
 
     async def unload(self, model_id: str, *, force: bool = False) -> None:
-        """Returns when the process is gone. Running requests finish first, or are cancelled with `force`.
+        """Unload a model after its running requests, or cancel them with `force`. Return when its process has ended.
 
-        ModelNotLoaded: the host does not know this model.
+        Raise ModelNotLoaded if the host does not know the model.
         """
-        await self._ask(frames.Unload(model_id, force), frames.Done)
+        await self._call(frames.Unload(model_id, force), frames.Acknowledgement)
 
     async def models(self) -> list[ModelStatus]:
-        return list((await self._ask(frames.ListModels(), frames.Models)).models)
+        """Return the status of every model that was loaded and not unloaded."""
+        return list((await self._call(frames.ListModels(), frames.Models)).models)
 
     async def find(self, model_id: str) -> Path:
-        """The socket of a loaded model's process; while one is started again after a crash, it is waited for a while.
+        """Return the socket of a loaded model, after a short wait if it restarts.
 
-        ModelNotLoaded: details has `state`, and `retry_after` in seconds while it loads or unloads.
+        Raise ModelNotLoaded with `state`, and `retry_after` in seconds while it loads or unloads.
         """
-        return Path((await self._ask(frames.Find(model_id), frames.Found)).socket)
+        return Path((await self._call(frames.Find(model_id), frames.ModelSocket)).socket)
 
     async def stop(self) -> None:
-        """End the host and all its models; running requests are cancelled."""
-        await self._ask(frames.StopHost(), frames.Done)
+        """End the host and all its models. Running requests are cancelled."""
+        await self._call(frames.StopHost(), frames.Acknowledgement)
 
-    async def _ask(self, command: Frame, kind: type[Answer]) -> Answer:
+    async def _call(self, command: Frame, kind: type[HostReply]) -> HostReply:
         try:
             channel = await connect(self._socket)
-        except BrokenFrame as error:
-            raise HostUnavailable(
-                f"What answers on {self._socket} is no model host of this version. {error}"
-            ) from error
+        except FrameError as error:
+            raise HostUnavailable(f"The server on {self._socket} is no model host of this version. {error}") from error
         except OSError as error:
             raise HostUnavailable(
                 f"No model host answers on {self._socket}. Start the inference service, or a host alone with "
@@ -93,18 +93,18 @@ class HostClient:
             ) from error
         try:
             channel.send(command)
-            answer = await channel.receive()
+            reply = await channel.receive()
         finally:
-            await channel.closed()
-        if isinstance(answer, Failed):
-            raise frames.error_from(answer)
-        if not isinstance(answer, kind):
-            raise HostUnavailable("The model host ended before it answered; ask again when it is back.")
-        return answer
+            await channel.wait_closed()
+        if isinstance(reply, ErrorReply):
+            raise frames.error_from(reply)
+        if not isinstance(reply, kind):
+            raise HostUnavailable("The model host ended before it answered; try again when it runs.")
+        return reply
 
 
 class EngineClient:
-    """Asks loaded models. One per process serves all its event loops: each loop has one connection a model.
+    """Requests to loaded models. One per process serves all event loops; each loop has one connection per model.
 
     Every call raises ModelNotLoaded (details.state), EngineDied and HostUnavailable.
     """
@@ -115,31 +115,40 @@ class EngineClient:
         self._connections: dict[Key, asyncio.Task[Connection]] = {}
 
     async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream:
-        """Returns once the engine has accepted. InvalidRequest, ContextLengthExceeded, EngineOverloaded: it has not."""
+        """Start a generation, and return its stream once the engine has accepted the request.
+
+        Raise InvalidRequest, ContextLengthExceeded or EngineOverloaded if it rejects it.
+        """
         return await (await self._connection(model_id)).generate(request)
 
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
-        """InvalidRequest, ContextLengthExceeded: see the message. Leaving before the answer cancels."""
+        """Return the embeddings of a request. Raise InvalidRequest or ContextLengthExceeded.
+
+        Cancelling the caller cancels the request.
+        """
         connection = await self._connection(model_id)
-        return (await connection.ask(lambda call: frames.Embed(call, request), frames.Embedded)).result
+        return (await connection.call(lambda call: frames.Embed(call, request), frames.EmbedReply)).result
 
     async def tokenize(self, model_id: str, text: str) -> list[int]:
+        """Return the token ids of a text."""
         connection = await self._connection(model_id)
-        return list((await connection.ask(lambda call: frames.Tokenize(call, text), frames.Tokens)).ids)
+        return list((await connection.call(lambda call: frames.Tokenize(call, text), frames.Tokens)).ids)
 
     async def detokenize(self, model_id: str, ids: list[int]) -> str:
+        """Return the text of token ids. Raise InvalidRequest for an unknown id."""
         connection = await self._connection(model_id)
-        return (await connection.ask(lambda call: frames.Detokenize(call, tuple(ids)), frames.Text)).text
+        return (await connection.call(lambda call: frames.Detokenize(call, tuple(ids)), frames.Text)).text
 
     async def stats(self, model_id: str) -> EngineStats:
+        """Return the counters of a model process."""
         connection = await self._connection(model_id)
-        return (await connection.ask(frames.GetStats, frames.Stats)).stats
+        return (await connection.call(frames.GetStats, frames.Stats)).stats
 
     async def close(self) -> None:
-        """Close this event loop's connections; what they had asked for is cancelled."""
-        here = asyncio.get_running_loop()
+        """Close this event loop's connections, which cancels their requests."""
+        loop = asyncio.get_running_loop()
         with self._lock:
-            keys = [key for key in self._connections if key[0] is here]
+            keys = [key for key in self._connections if key[0] is loop]
             tasks = [self._connections.pop(key) for key in keys]
         for task in tasks:
             task.cancel()
@@ -148,7 +157,7 @@ class EngineClient:
                 await task.result().close()
 
     async def _connection(self, model_id: str) -> Connection:
-        """The connection to this model from this loop, made by the first that asks for it."""
+        """Return this event loop's connection to a model; the first caller opens it."""
         loop = asyncio.get_running_loop()
         key = (loop, model_id)
         with self._lock:
@@ -157,22 +166,22 @@ class EngineClient:
             task = self._connections.get(key)
             if task is None:
                 task = self._connections[key] = loop.create_task(self._connect(key))
-                task.add_done_callback(lambda made: self._drop_failed(key, made))
+                task.add_done_callback(lambda opened: self._drop_failed(key, opened))
         return await asyncio.shield(task)
 
     async def _connect(self, key: Key) -> Connection:
-        """A crash may be seen here before the host has seen it: then the host is asked again."""
+        """Connect to a model, with retries: a crash may be visible here before the host knows of it."""
         task = asyncio.current_task()
         model_id = key[1]
-        for _ in range(_CONNECT_TRIES):
+        for _ in range(_CONNECT_ATTEMPTS):
             socket = await self._host.find(model_id)
             try:
                 channel = await connect(socket)
-            except (BrokenFrame, OSError):
-                await asyncio.sleep(_CONNECT_PAUSE)
+            except (FrameError, OSError):
+                await asyncio.sleep(_CONNECT_PAUSE_SECONDS)
             else:
                 return Connection(channel, on_lost=lambda: self._drop(key, task))
-        raise EngineDied(f"The process of {model_id} does not answer on its socket; ask again in a few seconds.")
+        raise EngineDied(f"The process of {model_id} does not answer on its socket; try again in a few seconds.")
 
     def _drop_failed(self, key: Key, task: asyncio.Task[Connection]) -> None:
         if task.cancelled() or task.exception() is not None:

@@ -1,6 +1,7 @@
-"""The frames that go over the engine's sockets, by who sends them to whom.
+"""Frames of the engine's sockets, grouped by sender and receiver.
 
-`call` numbers are the client's own, unique on one connection; a reply carries the number of what it answers.
+A client chooses `call` numbers that are unique on its connection; a reply has the number of its call. Tags are part of
+the protocol: a renamed class keeps its tag.
 """
 
 from typing import Any
@@ -15,18 +16,18 @@ from inference.engine.requests import EmbeddingRequest, GenerationRequest
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True):
-    """Base of all frames; the class name is the tag."""
+    """Base of all frames. The tag is the class name unless it is set."""
 
 
 class Hello(Frame, frozen=True):
-    """limits: of a model process that generates text."""
+    """The first frame of both ends. limits: of a model process that generates text."""
 
     version: int
     limits: PromptLimits | None = None
 
 
-class Failed(Frame, frozen=True):
-    """Any error, as plain data. `code` is the name of an EngineError."""
+class ErrorReply(Frame, frozen=True, tag="Failed"):
+    """An error as plain data. code: the class name of an EngineError."""
 
     call: int
     code: str
@@ -34,12 +35,12 @@ class Failed(Frame, frozen=True):
     details: dict[str, Any]
 
 
-class Done(Frame, frozen=True):
-    pass
+class Acknowledgement(Frame, frozen=True, tag="Done"):
+    """The reply to a command without a result."""
 
 
-# Client to host, one a connection; answered by the frame named in the comment, or Failed.
-class Load(Frame, frozen=True):  # Started
+# Client to host, one per connection. The comment names the reply, which may be an ErrorReply instead.
+class Load(Frame, frozen=True):  # ModelReady
     model_id: str
     path: str
     options: LoadOptions
@@ -47,14 +48,14 @@ class Load(Frame, frozen=True):  # Started
     background: bool = False
 
 
-class Use(Frame, frozen=True):  # Started
+class Use(Frame, frozen=True):  # ModelReady
     model_id: str
     path: str
     options: LoadOptions
     revision: int
 
 
-class Unload(Frame, frozen=True):  # Done
+class Unload(Frame, frozen=True):  # Acknowledgement
     model_id: str
     force: bool
 
@@ -63,11 +64,11 @@ class ListModels(Frame, frozen=True):  # Models
     pass
 
 
-class Find(Frame, frozen=True):  # Found
+class Find(Frame, frozen=True):  # ModelSocket
     model_id: str
 
 
-class StopHost(Frame, frozen=True):  # Done
+class StopHost(Frame, frozen=True):  # Acknowledgement
     pass
 
 
@@ -75,12 +76,12 @@ class Models(Frame, frozen=True):
     models: tuple[ModelStatus, ...]
 
 
-class Found(Frame, frozen=True):
+class ModelSocket(Frame, frozen=True, tag="Found"):
     socket: str
 
 
-# Host to model process: Ping is answered by Pong, Retire by Retired. Drain finishes what runs, then ends; Stop cancels
-# it; Retire ends it only if it works for nobody.
+# Host to model process. Ping is answered by Pong, Retire by RetireReply. Drain ends the process after its running
+# requests, Stop cancels them, and Retire ends it only if it has none.
 class Ping(Frame, frozen=True):
     pass
 
@@ -102,33 +103,33 @@ class Pong(Frame, frozen=True):
     pass
 
 
-class Retired(Frame, frozen=True):
+class RetireReply(Frame, frozen=True, tag="Retired"):
     is_ending: bool
 
 
 class Activity(Frame, frozen=True):
-    """It has become busy or idle, at `used_at` of time.monotonic(), or finished its first request."""
+    """A process that became busy or idle at `used_at` of time.monotonic(), or finished its first request."""
 
     busy: bool
     used_at: float
     finished: int
 
 
-class Started(Frame, frozen=True):
+class ModelReady(Frame, frozen=True, tag="Started"):
     report: LoadReport
 
 
 # Client to model process.
-class Generate(Frame, frozen=True):  # Accepted, then Steps
+class Generate(Frame, frozen=True):  # GenerationAccepted, then Steps
     call: int
     request: GenerationRequest
 
 
-class Cancel(Frame, frozen=True):  # no answer of its own
+class Cancel(Frame, frozen=True):  # no reply
     call: int
 
 
-class Embed(Frame, frozen=True):  # Embedded
+class Embed(Frame, frozen=True):  # EmbedReply
     call: int
     request: EmbeddingRequest
 
@@ -148,13 +149,13 @@ class GetStats(Frame, frozen=True):  # Stats
 
 
 # Model process to client.
-class Accepted(Frame, frozen=True):
+class GenerationAccepted(Frame, frozen=True, tag="Accepted"):
     call: int
     prompt_tokens: int
 
 
 class StepOutput(msgspec.Struct, frozen=True, array_like=True):
-    """A GenerationOutput on the wire: the call number stands for the request id. Its order is its form."""
+    """A GenerationOutput on the wire, with the call number for the request id. The order of fields is the format."""
 
     call: int
     index: int
@@ -200,21 +201,21 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-class Draining(Frame, frozen=True):
-    """It takes nothing new: what its Hello said of limits may not hold where the model is loaded next."""
+class DrainNotice(Frame, frozen=True, tag="Draining"):
+    """The process accepts no new requests. Its limits are void: the model may be loaded next with others."""
 
 
-class Leaving(Frame, frozen=True):
-    """The model is being unloaded: it answers nothing more, and what it has not answered it has not begun."""
+class UnloadNotice(Frame, frozen=True, tag="Leaving"):
+    """The model is being unloaded. Calls without a reply were not started."""
 
 
 class Step(Frame, frozen=True):
-    """All that one engine step made for one client."""
+    """All outputs of one engine step for one client."""
 
     outputs: tuple[StepOutput, ...]
 
 
-class Embedded(Frame, frozen=True):
+class EmbedReply(Frame, frozen=True, tag="Embedded"):
     call: int
     result: EmbeddingResult
 
@@ -236,35 +237,36 @@ class Stats(Frame, frozen=True):
 
 HostCommand = Load | Use | Unload | ListModels | Find | StopHost
 ModelCommand = Generate | Cancel | Embed | Tokenize | Detokenize | GetStats
-ModelReply = Accepted | Embedded | Tokens | Text | Stats
+ModelReply = GenerationAccepted | EmbedReply | Tokens | Text | Stats
 AnyFrame = (
     Hello
-    | Failed
-    | Done
+    | ErrorReply
+    | Acknowledgement
     | HostCommand
     | Models
-    | Found
+    | ModelSocket
     | Ping
     | Drain
     | Stop
     | Retire
     | Pong
-    | Retired
+    | RetireReply
     | Activity
-    | Started
+    | ModelReady
     | ModelCommand
     | ModelReply
-    | Draining
-    | Leaving
+    | DrainNotice
+    | UnloadNotice
     | Step
 )
 
 
-def failed(call: int, error: EngineError) -> Failed:
-    return Failed(call, error.code, error.message, error.details)
+def error_reply(call: int, error: EngineError) -> ErrorReply:
+    """Return the frame of an error."""
+    return ErrorReply(call, error.code, error.message, error.details)
 
 
-def error_from(frame: Failed) -> EngineError:
-    """The error that `failed` was made from; one that this side does not know is a plain EngineError."""
+def error_from(frame: ErrorReply) -> EngineError:
+    """Return the error of a frame; a plain EngineError if its class is unknown here."""
     kinds = {kind.__name__: kind for kind in EngineError.__subclasses__()}
     return kinds.get(frame.code, EngineError)(frame.message, **frame.details)

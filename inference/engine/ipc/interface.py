@@ -1,4 +1,4 @@
-"""The seam between the two halves of a model process: what its door needs of a loaded model."""
+"""The interface of a loaded model to the server of its process."""
 
 import threading
 from typing import Protocol
@@ -9,12 +9,16 @@ from inference.engine.prompt_limits import PromptLimits
 from inference.engine.requests import EmbeddingRequest, GenerationRequest
 
 
-class ServedTokenizer(Protocol):
+class TokenizerInterface(Protocol):
+    """A model's tokenizer."""
+
     def tokenize(self, text: str) -> list[int]: ...
     def detokenize(self, ids: list[int]) -> str: ...
 
 
-class ServedEngine(ServedTokenizer, Protocol):
+class EngineInterface(TokenizerInterface, Protocol):
+    """The engine of a causal model. Each method is as in `scheduling.Engine`."""
+
     @property
     def limits(self) -> PromptLimits: ...
     def start(self) -> None: ...
@@ -24,16 +28,18 @@ class ServedEngine(ServedTokenizer, Protocol):
     def stop(self) -> None: ...
 
 
-class ServedEmbedder(ServedTokenizer, Protocol):
-    def embed(self, request: EmbeddingRequest, left: threading.Event) -> EmbeddingResult: ...
+class EmbedderInterface(TokenizerInterface, Protocol):
+    """The embedder of an encoder. cancelled: set when the client no longer waits."""
+
+    def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult: ...
 
 
-class ServedModel(Protocol):
-    """What a loader returns: an engine for a causal model, an embedder for an encoder."""
+class ModelInterface(Protocol):
+    """The result of a loader: an engine for a causal model, an embedder for an encoder."""
 
     @property
     def report(self) -> LoadReport: ...
     @property
-    def engine(self) -> ServedEngine | None: ...
+    def engine(self) -> EngineInterface | None: ...
     @property
-    def embedder(self) -> ServedEmbedder | None: ...
+    def embedder(self) -> EmbedderInterface | None: ...

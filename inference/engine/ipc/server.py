@@ -1,4 +1,4 @@
-"""A model process's door: takes calls from its clients and sends each, once a step, what the step made for it."""
+"""The server of a model process: receives calls of its clients, and sends each client its outputs once per step."""
 
 import asyncio
 import contextlib
@@ -16,63 +16,64 @@ import msgspec
 
 from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest, ModelNotLoaded
 from inference.engine.ipc import frames
-from inference.engine.ipc.channel import BrokenFrame, Channel
-from inference.engine.ipc.client_session import Peer
-from inference.engine.ipc.fair_semaphore import Places
+from inference.engine.ipc.channel import Channel, FrameError
+from inference.engine.ipc.client_session import ClientSession
+from inference.engine.ipc.fair_semaphore import FairSemaphore
 from inference.engine.ipc.frames import Frame, StepOutput
-from inference.engine.ipc.interface import ServedEmbedder, ServedEngine, ServedModel, ServedTokenizer
+from inference.engine.ipc.interface import EmbedderInterface, EngineInterface, ModelInterface, TokenizerInterface
 from inference.engine.model_status import EngineStats, ModelState
 from inference.engine.outputs import GenerationOutput
 from inference.engine.prompt_limits import PromptLimits
 from inference.engine.requests import EmbeddingRequest, GenerationRequest
 
 logger = logging.getLogger(__name__)
-Work = Callable[[], Coroutine[Any, Any, Frame]]
+Handler = Callable[[], Coroutine[Any, Any, Frame]]
 
-ASKING = frames.Generate | frames.Embed | frames.Tokenize | frames.Detokenize
-_END_SECONDS = 2.0
-_EMBEDDINGS_AT_ONCE = 16
-_TOKENISING_AT_ONCE = 2
+NUMBERED_CALLS = frames.Generate | frames.Embed | frames.Tokenize | frames.Detokenize
+_CLOSE_SECONDS = 2.0
+_MAX_CONCURRENT_EMBEDDINGS = 16
+_MAX_CONCURRENT_SUBMISSIONS = 2
 
 
-class _Generation:
-    """A generation from the moment it was asked for until its last output. `left`: its client wants no more of it."""
+class _ActiveGeneration:
+    """A generation from its call until its last output. cancelled: its client no longer wants it."""
 
-    def __init__(self, client: Peer, call: int) -> None:
+    def __init__(self, client: ClientSession, call: int) -> None:
         self.client = client
         self.call = call
-        self.left = False
+        self.cancelled = False
 
 
 class ModelServer:
-    """Lives on the process's event loop; only `emit` is called from another thread."""
+    """The server on the event loop of a model process. Only `emit` is called from another thread."""
 
-    def __init__(self, model_id: str, max_queue: int, tell: Callable[[frames.Activity], None]) -> None:
-        """`tell` hears when it becomes busy and idle."""
+    def __init__(self, model_id: str, max_queue: int, on_activity: Callable[[frames.Activity], None]) -> None:
+        """Prepare a server; `open` starts it. on_activity: called when the server becomes busy or idle."""
         self._model_id = model_id
         self._max_queue = max_queue
-        self._tell = tell
+        self._on_activity = on_activity
         self._loop = asyncio.get_running_loop()
-        self._engine: ServedEngine | None = None
-        self._embedder: ServedEmbedder | None = None
+        self._engine: EngineInterface | None = None
+        self._embedder: EmbedderInterface | None = None
         self._client_numbers = itertools.count(1)
-        self._clients: set[Peer] = set()
-        self._generations: dict[str, _Generation] = {}
-        self._answering: set[asyncio.Task[None]] = set()
+        self._clients: set[ClientSession] = set()
+        self._generations: dict[str, _ActiveGeneration] = {}
+        self._unanswered: set[asyncio.Task[None]] = set()
         self._busy = False
         self._finished = 0
         self._embeddings = 0
         self._draining = False
         self._drained = asyncio.Event()
-        self._tokenising_threads = ThreadPoolExecutor(_TOKENISING_AT_ONCE, "tokenise")
-        self._tokenising_places = Places(_TOKENISING_AT_ONCE)
-        # What only asks for tokens is in nobody's way.
-        self._asking_thread = ThreadPoolExecutor(1, "ask")
-        # They wait for the embedder, which runs the texts of all of them together.
-        self._embedding_threads = ThreadPoolExecutor(_EMBEDDINGS_AT_ONCE, "embed")
-        self._embedding_places = Places(_EMBEDDINGS_AT_ONCE)
+        self._submission_threads = ThreadPoolExecutor(_MAX_CONCURRENT_SUBMISSIONS, "submit")
+        self._submission_semaphore = FairSemaphore(_MAX_CONCURRENT_SUBMISSIONS)
+        # Calls of `tokenize` have their own thread, so that they delay no generation.
+        self._tokenizer_thread = ThreadPoolExecutor(1, "tokenize")
+        # These threads wait for the embedder, which runs the texts of all requests together.
+        self._embedding_threads = ThreadPoolExecutor(_MAX_CONCURRENT_EMBEDDINGS, "embed")
+        self._embedding_semaphore = FairSemaphore(_MAX_CONCURRENT_EMBEDDINGS)
 
-    async def open(self, model: ServedModel, path: Path) -> None:
+    async def open(self, model: ModelInterface, path: Path) -> None:
+        """Start the engine and listen on the socket at `path`."""
         self._engine, self._embedder = model.engine, model.embedder
         if self._engine is not None:
             self._engine.start()
@@ -80,41 +81,42 @@ class ModelServer:
         os.chmod(path, 0o600)
 
     def drain(self) -> None:
-        """Refuse what is new; `drained` returns when the rest is finished."""
+        """Reject new requests. `drained` returns when the others have finished."""
         self._draining = True
         for client in self._clients:
-            client.send(frames.Draining())
+            client.send(frames.DrainNotice())
         self._check_drained()
 
-    def retire(self) -> bool:
-        """Drain if it works for nobody; whether it does."""
+    def drain_if_idle(self) -> bool:
+        """Drain if there are no requests. Return whether the server drains."""
         if not self._busy:
             self.drain()
         return self._draining
 
     async def drained(self) -> None:
+        """Wait until the server has drained."""
         await self._drained.wait()
 
     async def close(self) -> None:
-        """Running generations end with finish_reason `cancelled`; what was sent is delivered as far as clients read.
+        """End running generations with finish_reason `cancelled`, and wait until clients have read their outputs.
 
-        Clients leave when they have read all; if this side left first, one that still asks would see a crash.
+        Clients disconnect after UnloadNotice. If this end did so first, a client's new call would look like a crash.
         """
         self._listener.close()
         if self._engine is not None:
             await asyncio.to_thread(self._engine.stop)
         for client in self._clients:
-            client.send(frames.Leaving())
+            client.send(frames.UnloadNotice())
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_SECONDS):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(client.gone.wait() for client in self._clients))
 
     def emit(self, outputs: list[GenerationOutput]) -> None:
-        """The engine's thread hands over a whole step at once."""
+        """Send all outputs of a step. Thread-safe: the engine's thread calls it."""
         self._loop.call_soon_threadsafe(self._send_step, outputs)
 
     def _send_step(self, outputs: list[GenerationOutput]) -> None:
-        by_client: dict[Peer, list[StepOutput]] = {}
+        by_client: dict[ClientSession, list[StepOutput]] = {}
         for output in outputs:
             generation = self._generations.get(output.request_id)
             if generation is None:
@@ -122,47 +124,47 @@ class ModelServer:
             by_client.setdefault(generation.client, []).append(StepOutput.of(generation.call, output))
             if output.usage is not None:
                 self._forget(output.request_id)
-        for client, made in by_client.items():
-            client.send(frames.Step(tuple(made)))
+        for client, client_outputs in by_client.items():
+            client.send(frames.Step(tuple(client_outputs)))
 
     def _forget(self, engine_id: str) -> None:
         del self._generations[engine_id]
-        self._note_finished()
+        self._record_finished()
 
-    def _note_finished(self) -> None:
+    def _record_finished(self) -> None:
         self._finished += 1
-        self._note_activity(also=self._finished == 1)
+        self._report_activity(force=self._finished == 1)
         self._check_drained()
 
-    def _note_activity(self, *, also: bool = False) -> None:
-        """`also`: tell though it is as busy as before."""
-        busy = bool(self._generations or self._answering)
-        if busy != self._busy or also:
+    def _report_activity(self, *, force: bool = False) -> None:
+        """Report whether the server is busy, if that has changed or `force` is set."""
+        busy = bool(self._generations or self._unanswered)
+        if busy != self._busy or force:
             self._busy = busy
-            self._tell(frames.Activity(busy, time.monotonic(), self._finished))
+            self._on_activity(frames.Activity(busy, time.monotonic(), self._finished))
 
     def _check_drained(self) -> None:
-        if self._draining and not self._generations and not self._answering:
+        if self._draining and not self._generations and not self._unanswered:
             self._drained.set()
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = Peer(Channel(reader, writer), next(self._client_numbers))
+        client = ClientSession(Channel(reader, writer), next(self._client_numbers))
         self._clients.add(client)
         try:
-            await client.channel.greet(self._limits())
+            await client.channel.handshake(self._limits())
             while (frame := await client.channel.receive()) is not None:
-                self._take(client, frame)
-        except BrokenFrame as error:
-            client.send(frames.failed(0, InvalidRequest(str(error))))
+                self._dispatch(client, frame)
+        except FrameError as error:
+            client.send(frames.error_reply(0, InvalidRequest(str(error))))
         finally:
-            self._leave(client)
+            self._disconnect(client)
 
     def _limits(self) -> PromptLimits | None:
         return None if self._engine is None or self._draining else self._engine.limits
 
-    def _take(self, client: Peer, frame: Frame) -> None:
-        if isinstance(frame, ASKING):
-            self._refuse_in_use(client, frame.call)
+    def _dispatch(self, client: ClientSession, frame: Frame) -> None:
+        if isinstance(frame, NUMBERED_CALLS):
+            self._check_call_number(client, frame.call)
         match frame:
             case frames.Generate(call, request):
                 self._start_generation(client, call, request)
@@ -177,131 +179,138 @@ class ModelServer:
             case frames.Cancel(call):
                 self._cancel(client, call)
             case _:
-                raise BrokenFrame(f"{type(frame).__name__} is no command to a model process.")
+                raise FrameError(f"{type(frame).__name__} is no command to a model process.")
 
-    def _refuse_in_use(self, client: Peer, call: int) -> None:
-        """Of two calls with one number, one could not be cancelled any more."""
+    def _check_call_number(self, client: ClientSession, call: int) -> None:
+        """Raise FrameError for the number of an unanswered call: one of the two could not be cancelled."""
         if call in client.jobs or f"{client.number}-{call}" in self._generations:
-            raise BrokenFrame(f"The call {call} is not answered yet, and its number comes again.")
+            raise FrameError(f"The number of call {call} is in use: the call has not ended yet.")
 
-    def _start_generation(self, client: Peer, call: int, request: GenerationRequest) -> None:
+    def _start_generation(self, client: ClientSession, call: int, request: GenerationRequest) -> None:
         engine_id = f"{client.number}-{call}"
-        generation = self._generations[engine_id] = _Generation(client, call)
+        generation = self._generations[engine_id] = _ActiveGeneration(client, call)
         arrived_at = time.monotonic()
         request = msgspec.structs.replace(request, request_id=engine_id)
         self._start(client, call, lambda: self._generate(generation, request, arrived_at))
 
-    def _start_job(self, client: Peer, call: int, work: Work) -> None:
-        task = client.jobs[call] = self._start(client, call, work)
+    def _start_job(self, client: ClientSession, call: int, handler: Handler) -> None:
+        task = client.jobs[call] = self._start(client, call, handler)
         task.add_done_callback(lambda _: client.jobs.pop(call, None))
-        task.add_done_callback(lambda _: self._note_finished())
+        task.add_done_callback(lambda _: self._record_finished())
 
-    def _start(self, client: Peer, call: int, work: Work) -> asyncio.Task[None]:
-        task = self._loop.create_task(self._answer(client, call, work))
-        self._answering.add(task)
-        task.add_done_callback(self._answered)
-        self._note_activity()
+    def _start(self, client: ClientSession, call: int, handler: Handler) -> asyncio.Task[None]:
+        task = self._loop.create_task(self._reply(client, call, handler))
+        self._unanswered.add(task)
+        task.add_done_callback(self._record_reply)
+        self._report_activity()
         return task
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._answering.discard(task)
-        self._note_activity()
+    def _record_reply(self, task: asyncio.Task[None]) -> None:
+        self._unanswered.discard(task)
+        self._report_activity()
         self._check_drained()
 
-    async def _answer(self, client: Peer, call: int, work: Work) -> None:
-        """Every call is answered, whatever goes wrong with it."""
+    async def _reply(self, client: ClientSession, call: int, handler: Handler) -> None:
+        """Send the handler's reply, or its error."""
         try:
-            client.send(await work())
+            client.send(await handler())
         except EngineError as error:
-            client.send(frames.failed(call, error))
+            client.send(frames.error_reply(call, error))
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # tokenizers and llguidance panic, which is no Exception
+        except BaseException as error:  # tokenizers and llguidance panic with BaseException
             logger.exception("engine.call_failed")
-            client.send(frames.failed(call, EngineError(f"The engine failed on this: {type(error).__name__}.")))
+            client.send(
+                frames.error_reply(call, EngineError(f"The engine failed on this request: {type(error).__name__}."))
+            )
 
-    async def _generate(self, generation: _Generation, request: GenerationRequest, arrived_at: float) -> Frame:
-        """Submitting tokenises and compiles forms, so it is off the loop, and users take turns at it; outputs may be
-        sent before this answers."""
+    async def _generate(self, generation: _ActiveGeneration, request: GenerationRequest, arrived_at: float) -> Frame:
+        """Submit a generation in a thread, because it tokenizes and compiles constraints. Users take turns.
+
+        The first outputs may be sent before this reply.
+        """
         try:
-            self._refuse_while_draining()
-            engine = self._causal()
-            async with self._tokenising_places.taken(user=request.user, batch=request.batch):
-                if generation.left:
-                    raise InvalidRequest("It was cancelled before it began.")
-                usage = await self._loop.run_in_executor(self._tokenising_threads, engine.submit, request, arrived_at)
+            self._check_not_draining()
+            engine = self._causal_engine()
+            async with self._submission_semaphore.acquire(user=request.user, batch=request.batch):
+                if generation.cancelled:
+                    raise InvalidRequest("The request was cancelled before it started.")
+                usage = await self._loop.run_in_executor(self._submission_threads, engine.submit, request, arrived_at)
         except BaseException:
             self._forget(request.request_id)
             raise
-        if generation.left:
+        if generation.cancelled:
             engine.cancel(request.request_id)
-        return frames.Accepted(generation.call, usage.prompt_tokens)
+        return frames.GenerationAccepted(generation.call, usage.prompt_tokens)
 
     async def _embed(self, call: int, request: EmbeddingRequest) -> Frame:
-        self._refuse_while_draining()
+        self._check_not_draining()
         if self._embedder is None:
-            raise InvalidRequest(f"{self._model_id} generates text; ask an embedding model for embeddings.")
+            raise InvalidRequest(f"{self._model_id} generates text; use an embedding model for embeddings.")
         if self._embeddings >= self._max_queue:
-            wait = self._embedding_places.seconds_until_free(self._embeddings)
+            seconds = self._embedding_semaphore.estimate_wait(self._embeddings)
             raise EngineOverloaded(
-                f"Too many embeddings wait. Try again in {wait} s.", retry_after=wait, reason="queue_full"
+                f"The queue is full: {self._embeddings} embedding requests are waiting. Try again in {seconds} s.",
+                retry_after=seconds,
+                reason="queue_full",
             )
         self._embeddings += 1
-        left = threading.Event()
+        cancelled = threading.Event()
         try:
-            async with self._embedding_places.taken(user=request.user, batch=request.batch):
-                result = await self._loop.run_in_executor(self._embedding_threads, self._embedder.embed, request, left)
+            async with self._embedding_semaphore.acquire(user=request.user, batch=request.batch):
+                embed = self._embedder.embed
+                result = await self._loop.run_in_executor(self._embedding_threads, embed, request, cancelled)
         finally:
-            left.set()
+            cancelled.set()
             self._embeddings -= 1
-        return frames.Embedded(call, result)
+        return frames.EmbedReply(call, result)
 
     async def _tokenize(self, call: int, text: str) -> Frame:
-        ids = await self._loop.run_in_executor(self._asking_thread, self._tokenizer().tokenize, text)
+        ids = await self._loop.run_in_executor(self._tokenizer_thread, self._tokenizer().tokenize, text)
         return frames.Tokens(call, tuple(ids))
 
     async def _detokenize(self, call: int, ids: tuple[int, ...]) -> Frame:
-        text = await self._loop.run_in_executor(self._asking_thread, self._tokenizer().detokenize, list(ids))
+        text = await self._loop.run_in_executor(self._tokenizer_thread, self._tokenizer().detokenize, list(ids))
         return frames.Text(call, text)
 
     def _stats(self, call: int) -> Frame:
-        """At once, and no use of the model: whoever watches it does not keep it loaded."""
+        """Return the counters. It is no activity, so a monitored model can be idle."""
         if self._engine is not None:
             return frames.Stats(call, self._engine.stats())
         running = min(self._embeddings, 1)
         return frames.Stats(call, EngineStats(running=running, waiting=self._embeddings - running, slots=1))
 
-    def _tokenizer(self) -> ServedTokenizer:
+    def _tokenizer(self) -> TokenizerInterface:
         tokenizer = self._engine or self._embedder
-        assert tokenizer is not None, "calls come to a loaded model only"
+        assert tokenizer is not None, "the server is open, so a model is loaded"
         return tokenizer
 
-    def _causal(self) -> ServedEngine:
+    def _causal_engine(self) -> EngineInterface:
         if self._engine is None:
-            raise InvalidRequest(f"{self._model_id} makes embeddings; ask a text-generation model for this.")
+            raise InvalidRequest(f"{self._model_id} makes embeddings; use a text-generation model for this request.")
         return self._engine
 
-    def _refuse_while_draining(self) -> None:
+    def _check_not_draining(self) -> None:
         if self._draining:
             raise ModelNotLoaded(
                 f"{self._model_id} is being unloaded; load it again first.", state=ModelState.UNLOADING, retry_after=1
             )
 
-    def _cancel(self, client: Peer, call: int) -> None:
+    def _cancel(self, client: ClientSession, call: int) -> None:
         engine_id = f"{client.number}-{call}"
         generation = self._generations.get(engine_id)
         if generation is not None:
-            self._abandon(engine_id, generation)
+            self._cancel_generation(engine_id, generation)
         elif call in client.jobs:
             client.jobs[call].cancel()
 
-    def _abandon(self, engine_id: str, generation: _Generation) -> None:
-        """One that is still being submitted is not known to the engine yet; `_generate` looks at `left` when it is."""
-        generation.left = True
+    def _cancel_generation(self, engine_id: str, generation: _ActiveGeneration) -> None:
+        """Cancel a generation. The engine may not know it yet; then `_generate` cancels it after its submission."""
+        generation.cancelled = True
         if self._engine is not None:
             self._engine.cancel(engine_id)
 
-    def _leave(self, client: Peer) -> None:
+    def _disconnect(self, client: ClientSession) -> None:
         self._clients.discard(client)
         client.gone.set()
         client.channel.close()
@@ -309,4 +318,4 @@ class ModelServer:
             job.cancel()
         for engine_id, generation in list(self._generations.items()):
             if generation.client is client:
-                self._abandon(engine_id, generation)
+                self._cancel_generation(engine_id, generation)

@@ -11,7 +11,7 @@ from inference.engine.models.kernel_build import (
     build_in_background,
     build_kernels,
     compiled_kernels,
-    kernels_are_to_come,
+    kernels_pending,
     wait_for_kernels,
 )
 
@@ -22,6 +22,6 @@ __all__ = [
     "build_in_background",
     "build_kernels",
     "compiled_kernels",
-    "kernels_are_to_come",
+    "kernels_pending",
     "wait_for_kernels",
 ]

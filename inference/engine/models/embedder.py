@@ -29,10 +29,14 @@ BUCKET = 16  # lengths up to the same multiple of it go together
 
 @dataclass(eq=False)
 class _Job:
-    """One request's texts: those still to run, longest last, and the vectors of the others. left: nobody waits."""
+    """The texts of one request.
+
+    pending: indices of texts that are still to run, longest last.
+    vectors: those of the other texts.
+    """
 
     texts: list[list[int]]
-    left: threading.Event
+    cancelled: threading.Event
     pending: list[int] = field(init=False)
     vectors: list[bytes] = field(init=False)
     done: "Future[list[bytes]]" = field(default_factory=Future)
@@ -57,16 +61,16 @@ class Embedder:
         self._jobs: deque[_Job] = deque()
         self._runner = ThreadPoolExecutor(1, "embed")
 
-    def embed(self, request: EmbeddingRequest, left: threading.Event) -> EmbeddingResult:
-        """One vector a text, in the order of the texts. Waits for them; once `left` is set, no more are made.
+    def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult:
+        """Return one vector per text, in the order of the texts.
 
-        Raises InvalidRequest for no texts, a text without a token, or a token that the model does not have;
-        ContextLengthExceeded for a text that is too long; InferenceFailed for one that becomes no numbers;
-        CancelledError when it was left.
+        cancelled: when it is set, the remaining texts are dropped.
+        Raise InvalidRequest for no texts, an empty text or a token that the model does not have; ContextLengthExceeded
+        for a text that is too long; InferenceFailed for a vector that is not finite; CancelledError if cancelled.
         """
         if not request.texts:
             raise InvalidRequest("There is no text to embed. Send at least one.")
-        job = _Job([self._encode(place, text) for place, text in enumerate(request.texts)], left)
+        job = _Job([self._encode(place, text) for place, text in enumerate(request.texts)], cancelled)
         with self._lock:
             self._jobs.append(job)
         self._runner.submit(self._work)
@@ -83,8 +87,8 @@ class Embedder:
         return self._tokenizer.encode(text)
 
     def detokenize(self, ids: list[int]) -> str:
-        """The text of `ids`, without special tokens. InvalidRequest: no token has one of them."""
-        return self._tokenizer.text_of(ids)
+        """Return the text of `ids` without special tokens. Raise InvalidRequest for an unknown id."""
+        return self._tokenizer.decode_checked(ids)
 
     @property
     def waiting(self) -> int:
@@ -109,7 +113,7 @@ class Embedder:
     def _next_batch(self) -> list[tuple[_Job, int]]:
         """The longest text of the job whose turn it is, and those of all jobs that come next to it in length."""
         with self._lock:
-            self._drop_those_left()
+            self._drop_cancelled()
             if not self._jobs:
                 return []
             turn = self._jobs[0]
@@ -121,8 +125,8 @@ class Embedder:
                 batch.append((job, job.pending.pop()))
             return batch
 
-    def _drop_those_left(self) -> None:
-        for job in [job for job in self._jobs if job.left.is_set()]:
+    def _drop_cancelled(self) -> None:
+        for job in [job for job in self._jobs if job.cancelled.is_set()]:
             self._jobs.remove(job)
             job.done.cancel()
 

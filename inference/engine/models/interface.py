@@ -1,4 +1,4 @@
-"""The seam between the loop and the model: a step is a list of spans, run in one forward."""
+"""The interface between the engine loop and a causal model: a step is a list of spans, run in one forward pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,47 +10,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some tokens of one slot, run in one step; one token is a decode, more are a piece of a prompt.
+    """Tokens of one slot to run in a step: one token is a decode, several are a chunk of a prompt.
 
-    start: the place of the first of `ids`. What is before it in the slot is there, maybe from an earlier request;
-        what is behind it is written over.
-    every: logits for every token instead of the last (for a prompt's log probabilities).
-    wanted: False for a piece in the middle of a prompt, which has no row of logits at all, whatever `every` says.
+    start: position of the first of `ids`. Earlier positions of the slot are filled; later ones are overwritten.
+    all_logits: logits for every token instead of the last, for a prompt's log probabilities.
+    needs_logits: False for a chunk in the middle of a prompt, which has no row of logits.
     """
 
     slot: int
     start: int
     ids: list[int]
-    every: bool = False
-    wanted: bool = True
+    all_logits: bool = False
+    needs_logits: bool = True
 
     @property
     def end(self) -> int:
-        """The place behind the last of `ids`."""
+        """Return the position after the last of `ids`."""
         return self.start + len(self.ids)
 
     @property
     def rows(self) -> int:
-        """How many rows of logits it gets."""
-        if not self.wanted:
+        """Return the number of rows of logits."""
+        if not self.needs_logits:
             return 0
-        return len(self.ids) if self.every else 1
+        return len(self.ids) if self.all_logits else 1
 
 
 class Decoder(Protocol):
-    """A model over slots of keys and values. Used from one thread."""
+    """A causal model with a KV cache in slots. Not thread-safe."""
 
     def run(self, spans: Sequence[Span]) -> "Tensor":
-        """Float32 logits [rows, vocabulary] on the CPU, rows in the order of the spans. No slot is in two spans.
+        """Return logits, float32 [rows, vocabulary] on the CPU, in the order of the spans. Slots are distinct.
 
-        The rows are the caller's until the next `run`, which may write over them.
+        The next `run` may overwrite them.
         """
         ...
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Gives `target` the first `length` places of `source`: a prefix that two requests share."""
+        """Copy the first `length` positions of slot `source` to slot `target`."""
         ...
 
     def clear(self, slot: int | None = None, start: int = 0) -> None:
-        """Forgets a slot whose numbers may be none, from place `start` on; or every slot, after a step that failed."""
+        """Set a slot to zeros from position `start` on, or every slot: its values may be NaN or infinity."""
         ...

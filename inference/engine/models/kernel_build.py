@@ -37,7 +37,7 @@ def compiled_kernels() -> ctypes.CDLL | None:
         return None
 
 
-def kernels_are_to_come() -> bool:
+def kernels_pending() -> bool:
     """Whether a library is not there and may still be built."""
     target = _target()
     return target is not None and not target.exists()
@@ -46,7 +46,7 @@ def kernels_are_to_come() -> bool:
 def wait_for_kernels() -> bool:
     """Waits until somebody has built the library; False when nobody did in twice the time that a build may take."""
     until = time.monotonic() + 2 * BUILD_SECONDS
-    while kernels_are_to_come():
+    while kernels_pending():
         if time.monotonic() > until:
             return False
         time.sleep(LOOK_SECONDS)

@@ -121,7 +121,7 @@ class LlamaDecoder:
         for layer in self._layers:
             layer.cache[places].zero_()
 
-    def held(self, slot: int, length: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def export_slot(self, slot: int, length: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Of each layer the keys and values in the first places of a slot, [length, kv_heads, head_dim], on the CPU."""
         order, first = _pairs(self._of).argsort(), slot * self._context
         for layer in self._layers:

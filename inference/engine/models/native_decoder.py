@@ -135,7 +135,7 @@ class NativeDecoder:
             keys[slots, :, block:].zero_()
             values[slots, :, start:].zero_()
 
-    def hold(self, slot: int, layers: Iterable[tuple[Tensor, Tensor]]) -> None:
+    def import_slot(self, slot: int, layers: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Puts keys and values into the first places of a slot: of each layer [length, kv_heads, head_dim]."""
         dim, width = self._of.head_dim, self._width
         for (keys, values), (new_keys, new_values) in zip(self._cache, layers, strict=True):

@@ -23,10 +23,10 @@ def verify(decoder: Decoder, reference: PreTrainedModel, *, slots: int, toleranc
     with torch.inference_mode():
         expected = reference(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
     last = min(slots, 2) - 1
-    steps = [[Span(last, 0, ids[:2], every=True)], [Span(last, 2, ids[2:4])], [Span(last, 4, ids[4:])]]
+    steps = [[Span(last, 0, ids[:2], all_logits=True)], [Span(last, 2, ids[2:4])], [Span(last, 4, ids[4:])]]
     wanted = [expected[:2], expected[3:4], expected[4:]]
     if last:
-        steps[0] = [Span(0, 0, ids[:2], wanted=False), *steps[0]]
+        steps[0] = [Span(0, 0, ids[:2], needs_logits=False), *steps[0]]
         steps[2] = [Span(0, 2, ids[2:3]), *steps[2]]
         wanted[2] = expected[[2, 4]]
     for spans, logits in zip(steps, wanted, strict=True):

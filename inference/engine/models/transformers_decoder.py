@@ -41,7 +41,7 @@ class HFDecoder:
         for span in spans:
             if len(span.ids) > 1:
                 rows[span.slot] = self._prefill(span)
-        wanted = [rows[span.slot] for span in spans if span.wanted]
+        wanted = [rows[span.slot] for span in spans if span.needs_logits]
         return torch.cat(wanted) if wanted else torch.empty(0, self._model.config.get_text_config().vocab_size)
 
     def copy(self, source: int, target: int, length: int) -> None:

@@ -1,6 +1,6 @@
-"""Structured output: a form is compiled when its request comes, and at each step only tokens that keep to it are left.
+"""Structured output: constraints compiled to grammars, and the mask of allowed tokens at each step.
 
-llguidance does the work. Its grammars end a text themselves: the end token is allowed where the form may end.
+llguidance parses them. It allows the end token where the constraint allows the text to end.
 """
 
 import json
@@ -18,21 +18,21 @@ from inference.engine.errors import InvalidRequest
 from inference.engine.sampling import ConstraintKind, OutputConstraint
 from inference.engine.sampling.multiple_of import check_multiples
 
-MAX_DEFINITION = 65_536  # characters
-MAX_GRAMMAR = 4 * MAX_DEFINITION
-MAX_STATES = 50_000  # of the lexer, at one to two kilobytes each
-# Parsing takes time as the square of what may be at one place. A schema with 500 properties has 2,000 items there; a
-# grammar that can be read in many ways takes seconds with so many.
-MAX_ITEMS = 2_000
-MAX_GRAMMAR_ITEMS = 500
-ITEMS_A_MASK = 10  # times as many
-LEXER_FUEL = 50_000  # a mask
-COMPILED = 16  # forms that are kept, since many requests have the same
-# Text that can only go on in one way would be walked to its end at once: a{1000000} would hold everybody up.
+MAX_DEFINITION_LENGTH = 65_536  # characters
+MAX_GRAMMAR_LENGTH = 4 * MAX_DEFINITION_LENGTH
+MAX_LEXER_STATES = 50_000  # of 1 to 2 kB each
+# Parsing is quadratic in the items of one row. A schema with 500 properties has 2,000 of them; an ambiguous grammar
+# with as many takes seconds.
+MAX_ROW_ITEMS = 2_000
+MAX_GRAMMAR_ROW_ITEMS = 500
+ROWS_PER_MASK = 10
+LEXER_FUEL_PER_MASK = 50_000
+CACHED_CONSTRAINTS = 16  # many requests have the same
+# llguidance would compute all forced text at once: a{1000000} would block the whole step.
 NO_FORCING = '\n%llguidance {"no_forcing": true}\n'
-# A space, or a new line and what indents it. Without a bound, a model may fill all its tokens with white space.
+# A space, or a new line with its indentation. Without a bound, a model may fill all its tokens with white space.
 JSON_OPTIONS = {"whitespace_pattern": r"\x20|\x0D?\x0A[\x20\x09]{0,20}"}
-WHERE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?|^error: ")
+ERROR_PREFIX = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?|^error: ")
 PARAMETERS = {
     ConstraintKind.JSON_OBJECT: "response_format",
     ConstraintKind.JSON_SCHEMA: "response_format",
@@ -42,77 +42,87 @@ PARAMETERS = {
 
 
 class TokenConstraint:
-    """What one choice may write next. Knows the tokens that it has written so far."""
+    """The constraint of one choice, advanced by each of its tokens."""
 
     def __init__(self, matcher: LLMatcher, vocabulary: int) -> None:
         self.matcher = matcher
         self.vocabulary = vocabulary
 
     def accept(self, token: int) -> None:
-        """Takes the next token. One that the form does not allow makes it fail."""
+        """Advance by a token. It fails if the token is not allowed."""
         self.matcher.consume_token(token)
 
     @property
     def complete(self) -> bool:
-        """Nothing can follow."""
+        """Return whether the text satisfies the constraint and nothing can follow."""
         return self.matcher.is_stopped() and not self.matcher.is_error()
 
     @property
     def failure(self) -> str | None:
-        """Why nothing can be said any more about what may follow: the form grew too complex on the way."""
-        return _reason(self.matcher) if self.matcher.is_error() else None
+        """Return why the constraint cannot be followed any more, for example because it grew too complex."""
+        return _error_message(self.matcher) if self.matcher.is_error() else None
 
     def copy(self) -> "TokenConstraint":
-        """One for another choice, as this one stands."""
+        """Return a copy in the same state, for another choice."""
         return TokenConstraint(self.matcher.deep_copy(), self.vocabulary)
 
 
-class Grammars:
-    """Compiles forms for one model. Safe to use from many threads at once."""
+class GrammarCompiler:
+    """Compiled constraints of one model, cached. Thread-safe."""
 
     def __init__(self, *, tokenizer_json: Callable[[], str], eos_ids: frozenset[int]) -> None:
         self._tokenizer_json = tokenizer_json
         self._eos_ids = sorted(eos_ids)
         self._tokenizer: LLTokenizer | None = None
         self._lock = threading.Lock()
-        self._compiled = lru_cache(COMPILED)(self._compile)
+        self._compiled = lru_cache(CACHED_CONSTRAINTS)(self._compile)
 
     def compile(self, constraint: OutputConstraint) -> TokenConstraint:
-        """Raises InvalidRequest, naming the parameter, when the form is broken, too large, or nothing can have it."""
+        """Compile a constraint.
+
+        Raise InvalidRequest, naming the parameter, if it is invalid, too large or unsatisfiable.
+        """
         parameter = PARAMETERS[constraint.kind]
-        if len(constraint.definition) > MAX_DEFINITION:
-            raise InvalidRequest(f"`{parameter}` must be at most {MAX_DEFINITION} characters.", parameter=parameter)
+        length = len(constraint.definition)
+        if length > MAX_DEFINITION_LENGTH:
+            raise InvalidRequest(
+                f"`{parameter}` must be at most {MAX_DEFINITION_LENGTH} characters, not {length}.", parameter=parameter
+            )
         return self.compile_grammar(_grammar(constraint), parameter)
 
     def compile_grammar(self, grammar: str, parameter: str) -> TokenConstraint:
-        """The same for a Lark grammar of our own making."""
-        if len(grammar) > MAX_GRAMMAR:
-            raise InvalidRequest(f"`{parameter}` must be shorter: it makes a grammar too large.", parameter=parameter)
+        """Compile a Lark grammar. Raise InvalidRequest as `compile` does. parameter: named in errors."""
+        if len(grammar) > MAX_GRAMMAR_LENGTH:
+            raise InvalidRequest(
+                f"`{parameter}` must be shorter: its grammar would have {len(grammar)} characters, and at most "
+                f"{MAX_GRAMMAR_LENGTH} are allowed.",
+                parameter=parameter,
+            )
         return self._compiled(grammar, parameter).copy()
 
     def _compile(self, grammar: str, parameter: str) -> TokenConstraint:
         check_multiples(grammar, parameter)
-        tokenizer = self._prepared()
-        items = MAX_GRAMMAR_ITEMS if parameter == PARAMETERS[ConstraintKind.GRAMMAR] else MAX_ITEMS
+        tokenizer = self._llguidance_tokenizer()
+        items = MAX_GRAMMAR_ROW_ITEMS if parameter == PARAMETERS[ConstraintKind.GRAMMAR] else MAX_ROW_ITEMS
         limits = LLParserLimits(
             max_items_in_row=items,
-            step_max_items=ITEMS_A_MASK * items,
-            step_lexer_fuel=LEXER_FUEL,
-            max_lexer_states=MAX_STATES,
+            step_max_items=ROWS_PER_MASK * items,
+            step_lexer_fuel=LEXER_FUEL_PER_MASK,
+            max_lexer_states=MAX_LEXER_STATES,
             verbose_errors=False,
         )
         matcher = LLMatcher(tokenizer, grammar + NO_FORCING, log_level=0, limits=limits)
         if not matcher.is_error():
-            # The first step is the dearest, and shows a form that nothing can have.
+            # The first mask takes longest, and shows whether the constraint can be satisfied.
             matcher.compute_bitmask()
         if matcher.is_error():
-            raise InvalidRequest(f"`{parameter}` cannot be used: {_reason(matcher)}", parameter=parameter)
+            raise InvalidRequest(f"`{parameter}` cannot be used: {_error_message(matcher)}", parameter=parameter)
         return TokenConstraint(matcher, tokenizer.vocab_size)
 
-    def _prepared(self) -> LLTokenizer:
+    def _llguidance_tokenizer(self) -> LLTokenizer:
         if not self._eos_ids:
             raise InvalidRequest("This model has no end token, which structured output needs. Use another model.")
-        with self._lock:  # takes a second for a large vocabulary, so the first to need it waits for it
+        with self._lock:  # takes a second for a large vocabulary, so it is made at the first use
             if self._tokenizer is None:
                 try:
                     self._tokenizer = LLTokenizer(self._tokenizer_json(), eos_token=self._eos_ids)
@@ -121,14 +131,14 @@ class Grammars:
             return self._tokenizer
 
 
-class Masks:
-    """Fills in what many constraints allow, in threads."""
+class TokenMasks:
+    """Allowed tokens of many constraints, computed in threads."""
 
     def __init__(self) -> None:
         self._executor: LLExecutor | None = None
 
     def allowed(self, constraints: Sequence[TokenConstraint], vocabulary: int) -> Tensor:
-        """True where a token may come next, [constraints, vocabulary]. A row of one that has failed means nothing."""
+        """Return True where a token may come next, [constraints, vocabulary]. Rows of failed ones are meaningless."""
         if self._executor is None:
             self._executor = LLExecutor()
         words = -(-constraints[0].vocabulary // 32)
@@ -154,7 +164,7 @@ def _grammar(constraint: OutputConstraint) -> str:
 
 
 def json_grammar(schema: dict[str, object], rule: str = "start") -> str:
-    """A Lark rule for JSON that is valid against `schema`."""
+    """Return a Lark rule for JSON that is valid against `schema`."""
     return f"{rule}: %json {json.dumps({'x-guidance': JSON_OPTIONS} | schema)}"
 
 
@@ -169,10 +179,10 @@ def _schema(definition: str) -> dict[str, object]:
     return schema
 
 
-def _reason(matcher: LLMatcher) -> str:
-    """What a person can do something with, of what llguidance says."""
+def _error_message(matcher: LLMatcher) -> str:
+    """Return the line of llguidance's error that helps a client."""
     lines: list[str] = matcher.get_error().split("\n")
     if lines[0].startswith("NoExtension"):
-        return "no text has this form"
-    told = [line for line in lines if line.startswith("error: ")] or lines
-    return WHERE.sub("", told[0])[:300]
+        return "no text satisfies it"
+    errors = [line for line in lines if line.startswith("error: ")] or lines
+    return ERROR_PREFIX.sub("", errors[0])[:300]

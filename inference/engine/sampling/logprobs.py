@@ -1,20 +1,22 @@
-"""Log probabilities as OpenAI means them: of the model itself, before penalties, temperature and cuts."""
+"""Log probabilities as in OpenAI's API: of the model itself, before penalties, temperature and truncation."""
 
 from torch import Tensor
 
-from inference.engine.sampling.vocabulary_blocks import Blocks, exponentials, ranked
+from inference.engine.sampling.vocabulary_blocks import VocabularyBlocks, exponentials, top_tokens
 
-Ranked = tuple[tuple[int, float], ...]
+RankedTokens = tuple[tuple[int, float], ...]
 
 
-def log_probabilities(logits: Tensor, tokens: Tensor, top: int) -> list[tuple[float, Ranked]]:
-    """For each row of `logits`, [rows, vocabulary], the natural log probability of its token and the `top` best
-    tokens with theirs, best first. The logits are written over."""
-    blocks = Blocks(logits.shape[1])
+def log_probabilities(logits: Tensor, tokens: Tensor, top: int) -> list[tuple[float, RankedTokens]]:
+    """Return, for each row of `logits`, the natural log probability of its token and the `top` best tokens with theirs.
+
+    logits: [rows, vocabulary]; overwritten. The best tokens are in descending order.
+    """
+    blocks = VocabularyBlocks(logits.shape[1])
     peaks = blocks.peaks(logits)
-    values, ids = ranked(blocks, logits, peaks, max(top, 1))
+    values, ids = top_tokens(blocks, logits, peaks, max(top, 1))
     chosen = logits.gather(1, tokens[:, None])
     highest = peaks.amax(1, keepdim=True)
     total = highest + exponentials(blocks, logits, highest, None).sum(1, keepdim=True).log().float()
-    told = zip((chosen - total)[:, 0].tolist(), ids.tolist(), (values - total).tolist(), strict=True)
-    return [(logprob, tuple(zip(best, worths, strict=True))[:top]) for logprob, best, worths in told]
+    rows = zip((chosen - total)[:, 0].tolist(), ids.tolist(), (values - total).tolist(), strict=True)
+    return [(logprob, tuple(zip(best, logprobs, strict=True))[:top]) for logprob, best, logprobs in rows]

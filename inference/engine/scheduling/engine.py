@@ -1,4 +1,4 @@
-"""The loop: schedule, run, sample, emit. One thread; everything else asks it under one lock."""
+"""The engine loop: schedule, run, sample, emit. One thread runs it; other threads call it under one lock."""
 
 import logging
 import os
@@ -15,35 +15,29 @@ from inference.engine.models import Decoder
 from inference.engine.outputs import FinishReason, GenerationOutput, Usage
 from inference.engine.prompt_limits import PromptLimits
 from inference.engine.requests import GenerationRequest
-from inference.engine.sampling.sampler import Parked, Sampled, Sampler
-from inference.engine.scheduling.input_processor import Intake
-from inference.engine.scheduling.scheduler import Plan, Scheduler
+from inference.engine.sampling.sampler import PreemptedSampling, SampledToken, Sampler
+from inference.engine.scheduling.input_processor import InputProcessor
+from inference.engine.scheduling.scheduler import Scheduler, StepPlan
 from inference.engine.scheduling.sequence import Generation, Sequence
-from inference.engine.scheduling.step import note_computed, score_prompts, to_spans
+from inference.engine.scheduling.step import build_spans, collect_prompt_logprobs, record_computed
 from inference.engine.text import Tokenizer
 
 logger = logging.getLogger(__name__)
 
 Emit = Callable[[list[GenerationOutput]], None]
-# From the slots in use and how many places of each are filled, to a decoder that holds the same there.
+# From the number of filled positions of each slot in use, to a decoder with the same keys and values there.
 MakeDecoder = Callable[[Mapping[int, int]], Decoder]
 
-TIMEOUT = "TIMEOUT"
-LOOP_DIED = 70  # exit status: EX_SOFTWARE
-FAILED = "The engine failed while it ran this request. Try again; if it fails again, reload the model."
-LOST_FORM = "The text could not be kept to the form that was asked for: {}. Ask for a simpler form."
-NOT_NUMBERS = (
-    "The model computed no numbers for this text: its weights are broken, or the text leads it astray. Try another."
-)
-LATE = "The time limit passed before the generation was whole. Allow more with `timeout`, or ask for fewer tokens."
+TIMEOUT_CODE = "TIMEOUT"
+LOOP_FAILED_STATUS = 70  # EX_SOFTWARE
+STEP_FAILED = "The engine failed while it ran this request. Try again; if it fails again, reload the model."
+CONSTRAINT_FAILED = "The structured output could not be continued: {}. Use a simpler schema or grammar."
+NOT_FINITE = "The model computed NaN or infinity for this text: its weights may be damaged. Try another text or model."
+TIMED_OUT = "The time limit passed before the generation was complete. Raise `timeout` or lower `max_tokens`."
 
 
 class Engine:
-    """Generates for many requests at once; a request's output depends on nothing but itself, the model and its seed.
-
-    `emit` gets, once a step and from the loop thread, all that the step produced. It must not block or raise. The
-    first outputs of a request may reach it before `submit` has returned. vocabulary: how many tokens the decoder knows.
-    """
+    """Concurrent generation on one model. A request's output depends on nothing but itself, the model and its seed."""
 
     def __init__(
         self,
@@ -56,15 +50,23 @@ class Engine:
         options: LoadOptions,
         emit: Emit,
     ) -> None:
+        """Prepare the loop; `start` runs it.
+
+        emit: receives all outputs of a step, from the loop thread. It must not block or raise. The first outputs of a
+            request may precede the return of `submit`.
+        vocabulary: number of tokens that the decoder knows.
+        """
         self._decoder = decoder
-        self._make_next: MakeDecoder | None = None
+        self._make_next_decoder: MakeDecoder | None = None
         self._tokenizer = tokenizer
         self._slots = options.max_sequences
         self._cache_capacity = options.max_sequences * context_size
         self._emit = emit
-        self._intake = Intake(tokenizer=tokenizer, eos_ids=eos_ids, context_size=context_size, vocabulary=vocabulary)
+        self._input_processor = InputProcessor(
+            tokenizer=tokenizer, eos_ids=eos_ids, context_size=context_size, vocabulary=vocabulary
+        )
         self._sampler = Sampler(slots=self._slots, context_size=context_size, eos_ids=eos_ids)
-        self._parked: dict[Sequence, Parked] = {}
+        self._preempted: dict[Sequence, PreemptedSampling] = {}
         self._scheduler = Scheduler(
             slots=self._slots,
             batch_size=options.batch_size,
@@ -72,28 +74,28 @@ class Engine:
             max_queue_tokens=options.max_queue_tokens,
         )
         self._wake = threading.Condition()
-        self._unwanted: list[Generation] = []
+        self._cancelled: list[Generation] = []
         self._stopping = False
-        self._thread = threading.Thread(target=self._live, name="engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
-        """Starts the loop thread."""
+        """Start the loop thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all requests with `cancelled` and waits for the loop thread."""
+        """End all requests with `cancelled` and wait for the loop thread."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
         self._thread.join()
 
     def submit(self, request: GenerationRequest, arrived_at: float | None = None) -> Usage:
-        """Queues a request, from any thread, and returns its prompt's token count.
+        """Queue a request and return its prompt's token count. Thread-safe.
 
-        arrived_at: when it came, on the monotonic clock, from which its time limit counts; None is now.
-        Raises InvalidRequest, ContextLengthExceeded, or EngineOverloaded when the queue is full or the engine stops.
+        arrived_at: time of arrival on the monotonic clock, from which `timeout` counts; None is now.
+        Raise InvalidRequest, ContextLengthExceeded, or EngineOverloaded when the queue is full or the engine stops.
         """
-        generation = self._intake.take(request, time.monotonic() if arrived_at is None else arrived_at)
+        generation = self._input_processor.process(request, time.monotonic() if arrived_at is None else arrived_at)
         with self._wake:
             if self._stopping:
                 raise EngineOverloaded(
@@ -105,48 +107,50 @@ class Engine:
             self._wake.notify()
         return Usage(len(generation.prompt_ids), 0)
 
-    def swap(self, make: MakeDecoder) -> None:
-        """Goes on with another decoder of the same model, from any thread. The loop's thread makes it between two
-        steps; if it cannot be made, the loop goes on with the one before."""
+    def replace_decoder(self, make: MakeDecoder) -> None:
+        """Replace the decoder by another one of the same model, between two steps. Thread-safe.
+
+        The loop thread calls `make`. If it fails, the loop continues with the current decoder.
+        """
         with self._wake:
-            self._make_next = make
+            self._make_next_decoder = make
             self._wake.notify()
 
-    def _swap(self, make: MakeDecoder) -> None:
+    def _replace_decoder(self, make: MakeDecoder) -> None:
         try:
-            self._decoder = make(self._scheduler.held())
+            self._decoder = make(self._scheduler.filled_positions())
         except (MemoryError, RuntimeError):
-            logger.exception("engine_decoder_not_swapped")
+            logger.exception("engine.decoder_replacement_failed")
             return
-        self._scheduler.forget_slots()
-        logger.info("engine_decoder_swapped")
+        self._scheduler.invalidate_prefixes()
+        logger.info("engine.decoder_replaced")
 
     def cancel(self, request_id: str) -> None:
-        """Ends a request, from any thread, at the next step; an unknown id is nothing."""
+        """End a request at the next step. An unknown id is ignored. Thread-safe."""
         with self._wake:
             if generation := self._scheduler.find(request_id):
-                self._unwanted.append(generation)
+                self._cancelled.append(generation)
 
     def tokenize(self, text: str) -> list[int]:
-        """The ids that `text` has as a prompt."""
+        """Return the token ids of `text` as a prompt."""
         return self._tokenizer.encode(text)
 
     def detokenize(self, ids: list[int]) -> str:
-        """The text of `ids`, without special tokens. InvalidRequest: no token has one of them."""
-        return self._tokenizer.text_of(ids)
+        """Return the text of `ids` without special tokens. Raise InvalidRequest for an unknown id."""
+        return self._tokenizer.decode_checked(ids)
 
     @property
     def limits(self) -> PromptLimits:
-        """Of what it takes, for who looks before it sends."""
-        return self._intake.limits
+        """Return the limits that clients check before they send a prompt."""
+        return self._input_processor.limits
 
     @property
     def decoder(self) -> Decoder:
-        """The one in use."""
+        """Return the current decoder."""
         return self._decoder
 
     def stats(self) -> EngineStats:
-        """What the last step left."""
+        """Return the counters after the last step."""
         with self._wake:
             scheduler, counts = self._scheduler, self._scheduler.counts
             return EngineStats(
@@ -163,87 +167,86 @@ class Engine:
                 queue_seconds=counts.queue_seconds,
             )
 
-    def _live(self) -> None:
-        """Nobody would be answered any more without the loop; a process that ends is started again."""
+    def _run(self) -> None:
+        """Run the loop. If it fails, end the process: no request would be answered, and the host restarts it."""
         try:
             self._loop()
         except BaseException:
-            logger.exception("engine_loop_died")
-            os._exit(LOOP_DIED)
+            logger.exception("engine.loop_failed")
+            os._exit(LOOP_FAILED_STATUS)
 
     @torch.inference_mode()
     def _loop(self) -> None:
         while plan := self._schedule():
             outputs: list[GenerationOutput] = []
             try:
-                # The list keeps what the step made before it failed, if it fails.
+                # `extend` keeps the outputs that a failing step made before its error.
                 outputs.extend(self._step(plan))
-            except BaseException:  # tokenizers and llguidance panic, which is no Exception
-                logger.exception("engine_step_failed")
+            except BaseException:  # tokenizers and llguidance panic with BaseException
+                logger.exception("engine.step_failed")
                 outputs.extend(self._fail_running())
             if outputs:
                 self._emit(outputs)
 
     def _has_work(self) -> bool:
-        """Asked before every step, and whenever something is new."""
-        return bool(self._stopping or self._make_next or self._scheduler.waiting or self._scheduler.running)
+        return bool(self._stopping or self._make_next_decoder or self._scheduler.waiting or self._scheduler.running)
 
-    def _schedule(self) -> Plan | None:
-        """Waits for work, ends what is unwanted or late, and plans a step. None when the engine stops."""
+    def _schedule(self) -> StepPlan | None:
+        """Wait for work, end cancelled and expired requests, and plan a step. Return None when the engine stops."""
         with self._wake:
             self._wake.wait_for(self._has_work)
-            make, self._make_next = self._make_next, None
+            make, self._make_next_decoder = self._make_next_decoder, None
         if make and not self._stopping:
-            self._swap(make)
+            self._replace_decoder(make)
             return self._schedule()
         with self._wake:
             now = time.monotonic()
-            unwanted, self._unwanted = self._unwanted, []
-            outputs = self._end_all(self._scheduler.generations() if self._stopping else unwanted)
-            outputs += self._end_all(self._scheduler.expired(now), FinishReason.ERROR, LATE, TIMEOUT)
+            cancelled, self._cancelled = self._cancelled, []
+            outputs = self._abort_all(self._scheduler.generations() if self._stopping else cancelled)
+            outputs += self._abort_all(self._scheduler.expired(now), FinishReason.ERROR, TIMED_OUT, TIMEOUT_CODE)
             plan = None if self._stopping else self._scheduler.schedule(now)
         if outputs:
             self._emit(outputs)
         return plan
 
-    def _step(self, plan: Plan) -> Iterable[GenerationOutput]:
-        for sequence, slot in plan.parked:
-            self._parked[sequence] = self._sampler.park(slot)
+    def _step(self, plan: StepPlan) -> Iterable[GenerationOutput]:
+        for sequence, slot in plan.preempted:
+            self._preempted[sequence] = self._sampler.preempt(slot)
         for sequence in plan.admitted:
             self._admit(sequence)
         for copy in plan.copies:
             self._decoder.copy(copy.source, copy.target, copy.length)
         for slot, start in plan.cleared:
             self._decoder.clear(slot, start)
-        sequences, spans = to_spans(plan)
-        if not spans:  # all have just ended
+        sequences, spans = build_spans(plan)
+        if not spans:  # all requests have just ended
             return
         logits = self._decoder.run(spans)
-        note_computed(plan)
-        logits = score_prompts(plan, logits, self._intake.describe)
+        record_computed(plan)
+        logits = collect_prompt_logprobs(plan, logits, self._input_processor.describe)
         if sequences:
             self._scheduler.counts.generated_tokens += len(sequences)
             sampled = self._sampler.sample(logits, [sequence.slot for sequence in sequences])
-            yield from filter(None, map(self._advance, sequences, sampled))
+            yield from filter(None, map(self._process_token, sequences, sampled))
 
     def _admit(self, sequence: Sequence) -> None:
-        if parked := self._parked.pop(sequence, None):
-            self._sampler.resume(sequence.slot, parked)
+        if preempted := self._preempted.pop(sequence, None):
+            self._sampler.resume(sequence.slot, preempted)
         else:
             self._sampler.admit(sequence.slot, sequence.sampling, sequence.generation.prompt_ids, sequence.constraint)
 
-    def _advance(self, sequence: Sequence, sampled: Sampled) -> GenerationOutput | None:
-        """Takes a sampled token to its choice, and ends the choice where it ends. None: see `Writer.write`."""
-        generation, writer = sequence.generation, sequence.writer
-        if generation.echo is not None and not writer.tokens:
-            writer.open_with(generation.echo, tuple(generation.prompt_logprobs))
-        if sampled.broken:
+    def _process_token(self, sequence: Sequence, sampled: SampledToken) -> GenerationOutput | None:
+        """Return the output of a sampled token, or None while outputs are coalesced. End the choice if it is over."""
+        generation, processor = sequence.generation, sequence.output_processor
+        if generation.echo is not None and not processor.tokens:
+            processor.set_echo(generation.echo, tuple(generation.prompt_logprobs))
+        if not sampled.finite:
             self._decoder.clear(sequence.slot)
-            sequence.computed = 0  # so that nobody takes over what the slot held
-            return self._end(sequence, writer.break_off(FinishReason.ERROR, NOT_NUMBERS))
+            sequence.computed = 0  # keeps the slot's values out of the prefix cache
+            return self._end(sequence, processor.abort(FinishReason.ERROR, NOT_FINITE))
         if sampled.failure:
-            return self._end(sequence, writer.break_off(FinishReason.ERROR, LOST_FORM.format(sampled.failure)))
-        output = writer.write(sampled)
+            return self._end(sequence, processor.abort(FinishReason.ERROR, CONSTRAINT_FAILED.format(sampled.failure)))
+        output = processor.process(sampled)
         sequence.ids.append(sampled.token)
         generation.completion_tokens += 1
         if output is None or output.finish_reason is None:
@@ -251,17 +254,17 @@ class Engine:
         return self._end(sequence, output)
 
     def _end(self, sequence: Sequence, output: GenerationOutput) -> GenerationOutput:
-        """Frees the slot. The last choice's last output tells the usage."""
+        """Free the slot of a choice. Return its last output, with usage if it is the request's last."""
         if sequence.slot >= 0:
             self._sampler.release(sequence.slot)
-        self._parked.pop(sequence, None)
-        whole, now = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR), time.monotonic()
+        self._preempted.pop(sequence, None)
+        completed, now = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR), time.monotonic()
         with self._wake:
-            self._scheduler.finish(sequence, now, whole=whole)
+            self._scheduler.finish(sequence, now, completed=completed)
         generation = sequence.generation
         return output if generation.choices else msgspec.structs.replace(output, usage=generation.usage(now))
 
-    def _end_all(
+    def _abort_all(
         self,
         generations: list[Generation],
         reason: FinishReason = FinishReason.CANCELLED,
@@ -269,22 +272,22 @@ class Engine:
         error_code: str | None = None,
     ) -> list[GenerationOutput]:
         return [
-            self._end(sequence, sequence.writer.break_off(reason, error, error_code))
+            self._end(sequence, sequence.output_processor.abort(reason, error, error_code))
             for generation in generations
             for sequence in list(generation.choices)
         ]
 
     def _fail_running(self) -> list[GenerationOutput]:
-        """Ends whoever has a slot with an error, and forgets what the failed step may have left in the cache."""
+        """End the running requests with an error, and drop what the failed step may have left in the cache."""
         self._decoder.clear()
         with self._wake:
-            hit = [one for one in self._scheduler.generations() if any(map(self._is_in_the_model, one.choices))]
-            outputs = self._end_all(hit, FinishReason.ERROR, FAILED)
-            self._scheduler.forget_slots()
-        if traced := [one.traceparent for one in hit if one.traceparent]:
-            logger.error("engine_requests_failed, of these traces: %s", ", ".join(traced))
+            failed = [one for one in self._scheduler.generations() if any(map(self._was_running, one.choices))]
+            outputs = self._abort_all(failed, FinishReason.ERROR, STEP_FAILED)
+            self._scheduler.invalidate_prefixes()
+        if traced := [one.traceparent for one in failed if one.traceparent]:
+            logger.error("engine.requests_failed traceparents=%s", ",".join(traced))
         return outputs
 
-    def _is_in_the_model(self, sequence: Sequence) -> bool:
-        """Who has to make room in the step that failed may not have got out."""
-        return sequence.slot >= 0 or (sequence.writer.tokens > 0 and sequence not in self._parked)
+    def _was_running(self, sequence: Sequence) -> bool:
+        """Return whether a sequence was in the failed step. One that it preempted may lack its sampling state."""
+        return sequence.slot >= 0 or (sequence.output_processor.tokens > 0 and sequence not in self._preempted)

@@ -1,4 +1,4 @@
-"""One choice's sampled tokens to its outputs: its text, its log probabilities, and where it ends."""
+"""The output processor: sampled tokens of one choice to its outputs, with text, log probabilities and finish reason."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,35 +8,35 @@ import msgspec
 
 from inference.engine.outputs import FinishReason, GenerationOutput, TokenLogprob, ToolCallDelta
 from inference.engine.sampling import SamplingParams
-from inference.engine.sampling.logprobs import Ranked
-from inference.engine.sampling.sampler import Sampled
+from inference.engine.sampling.logprobs import RankedTokens
+from inference.engine.sampling.sampler import SampledToken
 from inference.engine.text import TextStream, ToolParser
 
-Describe = Callable[[int, float | None, Ranked], TokenLogprob]
+DescribeToken = Callable[[int, float | None, RankedTokens], TokenLogprob]
 
-GATHERED = 64  # tokens an output at most: what a reader gets at once stays small, with all their log probabilities too
+MAX_COALESCED_TOKENS = 64  # per output: one output stays small, with all its log probabilities too
 
 
-class HeldLogprobs:
-    """Log probabilities of tokens whose text has not come out yet."""
+class PendingLogprobs:
+    """Log probabilities of tokens whose text is not released yet."""
 
     def __init__(self) -> None:
-        self._held: deque[tuple[int, TokenLogprob]] = deque()
+        self._pending: deque[tuple[int, TokenLogprob]] = deque()
 
-    def hold(self, start: int, logprob: TokenLogprob) -> None:
-        """`start`: where in the text the token's own begins."""
-        self._held.append((start, logprob))
+    def add(self, start: int, logprob: TokenLogprob) -> None:
+        """Add a token whose text begins at character `start`."""
+        self._pending.append((start, logprob))
 
     def release(self, end: int) -> tuple[TokenLogprob, ...]:
-        """Those of tokens whose text begins before `end`, which is how much has come out."""
-        out = []
-        while self._held and self._held[0][0] < end:
-            out.append(self._held.popleft()[1])
-        return tuple(out)
+        """Return the tokens whose text begins before character `end`, and remove them."""
+        released = []
+        while self._pending and self._pending[0][0] < end:
+            released.append(self._pending.popleft()[1])
+        return tuple(released)
 
 
-class Writer:
-    """Makes an output of each token; `output.finish_reason` says that it was the last. Usage is not its business."""
+class OutputProcessor:
+    """Outputs of one choice, one per token or coalesced. The last one has a finish reason; the engine adds usage."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class Writer:
         max_tokens: int,
         eos_ids: frozenset[int],
         text: TextStream,
-        describe: Describe,
+        describe: DescribeToken,
         tools: ToolParser | None = None,
-        gathers: bool = False,
+        coalesce: bool = False,
     ) -> None:
-        """gathers: many tokens make one output."""
+        """Begin a choice. coalesce: an output holds up to MAX_COALESCED_TOKENS tokens."""
         self._request_id = request_id
         self._choice = choice
         self._max_tokens = max_tokens
@@ -60,37 +60,36 @@ class Writer:
         self._text = text
         self._describe = describe
         self._tools = tools
-        self._logprobs = HeldLogprobs() if sampling.logprobs is not None else None
-        self._opening: tuple[str, tuple[TokenLogprob, ...]] = ("", ())
-        self._gathered: list[GenerationOutput] | None = [] if gathers else None
+        self._logprobs = PendingLogprobs() if sampling.logprobs is not None else None
+        self._echo: tuple[str, tuple[TokenLogprob, ...]] = ("", ())
+        self._coalesced: list[GenerationOutput] | None = [] if coalesce else None
         self.tokens = 0
 
-    def open_with(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> None:
-        """What the first output begins with: the prompt, if it is to be echoed."""
-        self._opening = text, logprobs
+    def set_echo(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> None:
+        """Begin the first output with the prompt's text and log probabilities."""
+        self._echo = text, logprobs
 
-    def write(self, sampled: Sampled) -> GenerationOutput | None:
-        """Takes the next token. None: its output comes with a later one's."""
-        output = self._write(sampled)
-        if self._gathered is None:
+    def process(self, sampled: SampledToken) -> GenerationOutput | None:
+        """Return the output of the next token, or None while tokens are coalesced."""
+        output = self._process(sampled)
+        if self._coalesced is None:
             return output
-        self._gathered.append(output)
-        if output.finish_reason is None and len(self._gathered) < GATHERED:
+        self._coalesced.append(output)
+        if output.finish_reason is None and len(self._coalesced) < MAX_COALESCED_TOKENS:
             return None
-        gathered, self._gathered = self._gathered, []
-        return _joined(gathered)
+        coalesced, self._coalesced = self._coalesced, []
+        return _join(coalesced)
 
-    def _write(self, sampled: Sampled) -> GenerationOutput:
+    def _process(self, sampled: SampledToken) -> GenerationOutput:
         if self._logprobs is not None and sampled.token not in self._eos_ids:
-            described = self._describe(sampled.token, sampled.logprob, sampled.top)
-            self._logprobs.hold(self._text.length, described)
-        text, finish_reason = self._take(sampled.token, complete=sampled.complete)
+            self._logprobs.add(self._text.length, self._describe(sampled.token, sampled.logprob, sampled.top))
+        text, finish_reason = self._detokenize(sampled.token, complete=sampled.complete)
         calls: tuple[ToolCallDelta, ...] = ()
         if self._tools is not None:
-            text, calls, finish_reason = self._part(self._tools, text, finish_reason)
+            text, calls, finish_reason = self._parse_tool_calls(self._tools, text, finish_reason)
         logprobs = () if self._logprobs is None else self._logprobs.release(self._text.released)
         if self.tokens == 1:
-            text, logprobs = self._opening[0] + text, self._opening[1] + logprobs
+            text, logprobs = self._echo[0] + text, self._echo[1] + logprobs
         return GenerationOutput(
             request_id=self._request_id,
             index=self.tokens - 1,
@@ -101,18 +100,18 @@ class Writer:
             finish_reason=finish_reason,
         )
 
-    def _part(
+    def _parse_tool_calls(
         self, tools: ToolParser, text: str, reason: FinishReason | None
     ) -> tuple[str, tuple[ToolCallDelta, ...], FinishReason | None]:
-        """Parts what is called from what is said."""
-        said, calls = tools.push(text)
+        """Separate tool calls from text."""
+        content, calls = tools.push(text)
         if reason is not None:
-            said += tools.finish()
+            content += tools.finish()
         if reason is FinishReason.STOP and tools.called:
             reason = FinishReason.TOOL_CALLS
-        return said, calls, reason
+        return content, calls, reason
 
-    def _take(self, token: int, *, complete: bool) -> tuple[str, FinishReason | None]:
+    def _detokenize(self, token: int, *, complete: bool) -> tuple[str, FinishReason | None]:
         self.tokens += 1
         if token in self._eos_ids and self.tokens > self._min_tokens:
             return self._text.flush(), FinishReason.STOP
@@ -125,10 +124,8 @@ class Writer:
             return text + self._text.flush(), FinishReason.LENGTH
         return text, None
 
-    def break_off(
-        self, reason: FinishReason, error: str | None = None, error_code: str | None = None
-    ) -> GenerationOutput:
-        """The end that no token made: cancelled, or failed."""
+    def abort(self, reason: FinishReason, error: str | None = None, error_code: str | None = None) -> GenerationOutput:
+        """Return the last output of a cancelled or failed choice, which has no token."""
         return GenerationOutput(
             request_id=self._request_id,
             index=self.tokens,
@@ -140,7 +137,7 @@ class Writer:
         )
 
 
-def _joined(outputs: list[GenerationOutput]) -> GenerationOutput:
+def _join(outputs: list[GenerationOutput]) -> GenerationOutput:
     return msgspec.structs.replace(
         outputs[-1],
         index=outputs[0].index,

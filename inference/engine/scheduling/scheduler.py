@@ -1,4 +1,4 @@
-"""Who runs, who waits, and what a step computes. Plain Python, no tensor."""
+"""The scheduler: which sequences run, which wait, and what each step computes. No tensor."""
 
 from bisect import bisect_left
 from collections import deque
@@ -10,53 +10,58 @@ from operator import attrgetter
 
 from inference.engine.errors import EngineOverloaded
 from inference.engine.model_status import QUEUE_TIME_BUCKETS_SECONDS
-from inference.engine.scheduling.fairness import Turns
-from inference.engine.scheduling.prefix_cache import Copy, PrefixCache
+from inference.engine.scheduling.fairness import FairShare
+from inference.engine.scheduling.prefix_cache import PrefixCache, SlotCopy
 from inference.engine.scheduling.sequence import Generation, Sequence
 
-# Logits of every token of a prompt are large, so that such prompts come in small pieces.
-SCORED_CHUNK = 64
-# An interactive request that comes in the middle of a step waits for its end: batch prompts must not make it long.
+# Logits of every prompt token are large, so chunks that need them are short.
+MAX_ALL_LOGITS_TOKENS = 64
+# An interactive request that arrives during a step waits for its end, so batch prompts get 1/4 of a step.
 BATCH_SHARE = 4
-MOST_TOLD = 10_000
+MAX_REMEMBERED_RETRIES = 10_000
 BY_SLOT = attrgetter("slot")
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The tokens of a sequence from `start` to `end`, more than one, to be computed in this step.
+    """Tokens `start` to `end` of a sequence, more than one, to compute in this step.
 
-    scored: each one's logits are wanted.
+    all_logits: each token needs logits, for the prompt's log probabilities.
     """
 
     sequence: Sequence
     start: int
     end: int
-    scored: bool = False
+    all_logits: bool = False
 
     @property
     def completes(self) -> bool:
-        """The sequence gets its next token from this step."""
+        """Return whether the sequence gets its next token from this step."""
         return self.end == len(self.sequence.ids)
 
 
 @dataclass(slots=True)
-class Plan:
-    """One step, in this order: `parked` lose their slots, `admitted` get theirs, `copies` are made, slots are `cleared`
-    from a place on; then `decodes`, ascending by slot, have one token computed each, and `chunks` at most batch_size in
-    all."""
+class StepPlan:
+    """One step, in the order of execution.
 
-    parked: list[tuple[Sequence, int]] = field(default_factory=list)
+    preempted: sequences that lose their slots.
+    admitted: sequences that get slots.
+    copies, cleared: prefixes to copy, then slots to clear from a position on.
+    decodes: sequences with one token to compute, ascending by slot.
+    chunks: prompt tokens to compute, at most batch_size in all.
+    """
+
+    preempted: list[tuple[Sequence, int]] = field(default_factory=list)
     admitted: list[Sequence] = field(default_factory=list)
-    copies: list[Copy] = field(default_factory=list)
+    copies: list[SlotCopy] = field(default_factory=list)
     cleared: list[tuple[int, int]] = field(default_factory=list)
     decodes: list[Sequence] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Counts:
-    """Since the start."""
+class SchedulerCounts:
+    """Counters since the start, as in `EngineStats`."""
 
     prefix_cache_queries: int = 0
     prefix_cache_hits: int = 0
@@ -65,8 +70,8 @@ class Counts:
     queue_counts: list[int] = field(default_factory=lambda: [0] * (len(QUEUE_TIME_BUCKETS_SECONDS) + 1))
     queue_seconds: float = 0.0
 
-    def note_start(self, generation: Generation) -> None:
-        """Its first choice has a slot."""
+    def record_start(self, generation: Generation) -> None:
+        """Count a request whose first choice got a slot."""
         assert generation.started_at is not None
         waited = generation.started_at - generation.arrived_at
         self.prefix_cache_queries += len(generation.prompt_ids)
@@ -76,7 +81,7 @@ class Counts:
 
 
 class Scheduler:
-    """Knows every request of the engine from `add` until its last `finish`. Not thread-safe: the engine has a lock."""
+    """Every request of the engine, from `add` until its last `finish`. Not thread-safe: the engine has a lock."""
 
     def __init__(self, *, slots: int, batch_size: int, max_queue: int, max_queue_tokens: int) -> None:
         self._slots = slots
@@ -84,17 +89,18 @@ class Scheduler:
         self._max_queue = max_queue
         self._max_queue_tokens = max_queue_tokens
         self._cache = PrefixCache(slots)
-        self._turns = Turns()
-        self._order = count()
+        self._fair_share = FairShare()
+        self._arrivals = count()
         self._generations: dict[str, Generation] = {}
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
-        self._seats_changed = False
+        self._needs_admission = False
         self._next_deadline = inf
         self._seconds_per_sequence = 1.0
         self._measured = 0
-        self._told: deque[float] = deque(maxlen=MOST_TOLD)  # until when each of the refused was told to wait
-        self.counts = Counts()
+        # When each rejected client was asked to retry.
+        self._retry_times: deque[float] = deque(maxlen=MAX_REMEMBERED_RETRIES)
+        self.counts = SchedulerCounts()
 
     @property
     def running(self) -> int:
@@ -106,7 +112,7 @@ class Scheduler:
 
     @property
     def cache_tokens(self) -> int:
-        """Places that running requests fill."""
+        """Return the number of cache positions that running sequences fill."""
         return sum(sequence.computed for sequence in self._running)
 
     def generations(self) -> list[Generation]:
@@ -116,54 +122,61 @@ class Scheduler:
         return self._generations.get(request_id)
 
     def add(self, generation: Generation) -> None:
-        """Queues a request. Raises EngineOverloaded when the queue is full."""
-        self._refuse_over_full(generation)
-        generation.order = next(self._order)
+        """Queue a request. Raise EngineOverloaded when the queue is full."""
+        self._check_queue(generation)
+        generation.arrival_order = next(self._arrivals)
         self._generations[generation.request_id] = generation
         self._waiting += generation.choices
-        self._turns.come(generation.user, len(generation.choices))
+        self._fair_share.add_choices(generation.user, len(generation.choices))
         self._next_deadline = min(self._next_deadline, generation.deadline)
-        self._seats_changed = True
+        self._needs_admission = True
 
-    def _refuse_over_full(self, new: Generation) -> None:
-        """Free slots count as places too: they are filled at the next step. Batch work is in no interactive's way."""
+    def _check_queue(self, new: Generation) -> None:
+        """Raise EngineOverloaded when the queue is full. Batch work does not count against interactive requests."""
         queued = [one for one in self._generations.values() if one.started_at is None and (new.batch or not one.batch)]
-        room = self._cache.free + sum(one.generation.batch and not new.batch for one in self._running)
-        behind = queued[room:]
-        tokens = sum(len(one.prompt_ids) for one in behind)
-        too_many = len(queued) >= room + self._max_queue
-        if too_many or (behind and tokens + len(new.prompt_ids) > self._max_queue_tokens):
-            wait = self.retry_after(new.arrived_at)
-            self._told.append(new.arrived_at + wait)
-            what = f"{len(queued)} requests with {tokens} prompt tokens are waiting already."
-            raise EngineOverloaded(f"{what} Try again in {wait} s.", retry_after=wait, reason="queue_full")
+        # The next step fills free slots, and interactive requests preempt batch work.
+        available = self._cache.free + sum(one.generation.batch and not new.batch for one in self._running)
+        waiting = queued[available:]
+        tokens = sum(len(one.prompt_ids) for one in waiting)
+        is_full = len(queued) >= available + self._max_queue
+        if is_full or (waiting and tokens + len(new.prompt_ids) > self._max_queue_tokens):
+            seconds = self.retry_after(new.arrived_at)
+            self._retry_times.append(new.arrived_at + seconds)
+            raise EngineOverloaded(
+                f"The queue is full: {len(queued)} requests with {tokens} prompt tokens are waiting. "
+                f"Try again in {seconds} s.",
+                retry_after=seconds,
+                reason="queue_full",
+            )
 
     def retry_after(self, now: float) -> int:
-        """Seconds until there is room behind those who wait and those who were told to come back, from how long
-        requests took lately; 1 to 120. Were all told the same, all but a few would come in vain again."""
-        while self._told and self._told[0] <= now:
-            self._told.popleft()
-        before = self.waiting + len(self._told)
+        """Return the seconds until a queue place is expected to be free, 1 to 120, from recent request durations.
+
+        It counts waiting choices and rejected clients that will retry, so that retries are spread.
+        """
+        while self._retry_times and self._retry_times[0] <= now:
+            self._retry_times.popleft()
+        before = self.waiting + len(self._retry_times)
         return min(max(ceil((before + 1) * self._seconds_per_sequence / self._slots), 1), 120)
 
     def expired(self, now: float) -> list[Generation]:
-        """Those whose deadline has passed."""
+        """Return the requests whose deadline has passed."""
         if now < self._next_deadline:
             return []
-        left = [one.deadline for one in self._generations.values() if one.deadline > now]
-        self._next_deadline = min(left, default=inf)
+        future = [one.deadline for one in self._generations.values() if one.deadline > now]
+        self._next_deadline = min(future, default=inf)
         return [one for one in self._generations.values() if one.deadline <= now]
 
-    def schedule(self, now: float) -> Plan:
-        """Gives slots to whose turn it is, then shares out the step."""
-        plan = Plan()
-        if self._seats_changed:
-            self._seat(plan, now)
+    def schedule(self, now: float) -> StepPlan:
+        """Assign slots and plan the next step."""
+        plan = StepPlan()
+        if self._needs_admission:
+            self._assign_slots(plan, now)
         prefilling = []
         for sequence in self._running:
             if sequence.pending == 1:
                 plan.decodes.append(sequence)
-                self._turns.serve(sequence, 1)
+                self._fair_share.add_served(sequence, 1)
             else:
                 prefilling.append(sequence)
         plan.decodes.sort(key=BY_SLOT)
@@ -171,89 +184,89 @@ class Scheduler:
             plan.chunks.extend(self._chunks(prefilling))
         return plan
 
-    def _seat(self, plan: Plan, now: float) -> None:
-        """Fills free slots, and those that somebody has to leave."""
+    def _assign_slots(self, plan: StepPlan, now: float) -> None:
+        """Fill free slots, then slots of preempted sequences."""
         while waiting := [one for one in self._waiting if not one.generation.prefilling]:
-            sequence = min(waiting, key=self._turns.turn)
+            sequence = min(waiting, key=self._fair_share.priority_key)
             if not self._cache.free:
-                settled = [one for one in self._running if one not in plan.admitted]
-                leaving = self._turns.makes_room(settled, sequence)
-                if leaving is None:
+                preemptible = [one for one in self._running if one not in plan.admitted]
+                preempted = self._fair_share.choose_preempted(preemptible, sequence)
+                if preempted is None:
                     break
-                plan.parked.append((leaving, leaving.slot))
-                self._park(leaving)
+                plan.preempted.append((preempted, preempted.slot))
+                self._preempt(preempted)
             self._admit(sequence, plan, now)
-        # Choices that wait for another's prompt are looked at again at the next step.
-        self._seats_changed = any(one.generation.prefilling for one in self._waiting)
+        # Choices that wait for another choice's prompt may be admitted at the next step.
+        self._needs_admission = any(one.generation.prefilling for one in self._waiting)
 
-    def _admit(self, sequence: Sequence, plan: Plan, now: float) -> None:
+    def _admit(self, sequence: Sequence, plan: StepPlan, now: float) -> None:
         generation = sequence.generation
-        seat = self._cache.take(sequence)
-        if seat.copy:
-            plan.copies.append(seat.copy)
-        if seat.clears:
+        assignment = self._cache.assign(sequence)
+        if assignment.copy:
+            plan.copies.append(assignment.copy)
+        if assignment.needs_clearing:
             plan.cleared.append((sequence.slot, sequence.computed))
         if generation.started_at is None:
             generation.started_at, generation.cached_tokens = now, sequence.computed
-            self.counts.note_start(generation)
-        if generation.needs_scores:
+            self.counts.record_start(generation)
+        if generation.needs_prompt_logprobs:
             del generation.prompt_logprobs[1:]
         if sequence.admitted_at is None:
             sequence.admitted_at = now
         self._waiting.remove(sequence)
         self._running.append(sequence)
-        self._turns.take_slot(sequence)
+        self._fair_share.add_slot(sequence)
         plan.admitted.append(sequence)
 
-    def _park(self, sequence: Sequence) -> None:
-        """Back to those who wait; it keeps what it wrote, and computes it again when its turn comes."""
+    def _preempt(self, sequence: Sequence) -> None:
+        """Return a running sequence to the queue. It keeps its tokens and recomputes their keys and values later."""
         self.counts.preemptions += 1
-        self._leave_slot(sequence)
+        self._release_slot(sequence)
         self._waiting.append(sequence)
 
-    def _leave_slot(self, sequence: Sequence) -> None:
+    def _release_slot(self, sequence: Sequence) -> None:
         self._running.remove(sequence)
-        self._cache.leave(sequence)
-        self._turns.give_slot(sequence)
+        self._cache.release(sequence)
+        self._fair_share.remove_slot(sequence)
         sequence.slot, sequence.computed = -1, 0
 
     def _chunks(self, prefilling: list[Sequence]) -> Iterable[Chunk]:
-        """In order of admission, interactive prompts first, the last one cut where the step's budget ends."""
+        """Yield chunks within the step's budget: interactive prompts first, then by admission."""
         budget = self._batch_size
         for sequence in sorted(prefilling, key=lambda one: one.generation.batch):
             if sequence.generation.batch:
                 budget = min(budget, max(self._batch_size // BATCH_SHARE, 1))
-            scored = sequence.generation.needs_scores
-            size = min(sequence.pending, budget, SCORED_CHUNK if scored else budget)
+            all_logits = sequence.generation.needs_prompt_logprobs
+            size = min(sequence.pending, budget, MAX_ALL_LOGITS_TOKENS if all_logits else budget)
             if size:
                 budget -= size
-                self._turns.serve(sequence, size)
-                yield Chunk(sequence, sequence.computed, sequence.computed + size, scored)
+                self._fair_share.add_served(sequence, size)
+                yield Chunk(sequence, sequence.computed, sequence.computed + size, all_logits)
 
-    def finish(self, sequence: Sequence, now: float, *, whole: bool) -> None:
-        """Forgets a choice, and with the last one its request; its slot is free for the next step.
+    def finish(self, sequence: Sequence, now: float, *, completed: bool) -> None:
+        """Remove a choice, and its request with the last one. Its slot is free for the next step.
 
-        whole: it ended by itself, so that its time tells how long requests take.
+        completed: it was not cancelled and did not fail, so its duration counts for `retry_after`.
         """
         generation = sequence.generation
         generation.choices.remove(sequence)
         if sequence.slot < 0:
             self._waiting.remove(sequence)
         else:
-            self._leave_slot(sequence)
-        if whole and sequence.admitted_at is not None:
+            self._release_slot(sequence)
+        if completed and sequence.admitted_at is not None:
             self._measured += 1
-            share = max(0.1, 1 / self._measured)
-            self._seconds_per_sequence += share * (now - sequence.admitted_at - self._seconds_per_sequence)
-        self._turns.leave(generation.user)
+            weight = max(0.1, 1 / self._measured)
+            self._seconds_per_sequence += weight * (now - sequence.admitted_at - self._seconds_per_sequence)
+        self._fair_share.remove_choice(generation.user)
         if not generation.choices:
             del self._generations[generation.request_id]
-        self._seats_changed = True
+        self._needs_admission = True
 
-    def held(self) -> dict[int, int]:
-        """How many places are filled of each slot that somebody is in."""
+    def filled_positions(self) -> dict[int, int]:
+        """Return the number of filled positions of each slot in use."""
         return {sequence.slot: sequence.computed for sequence in self._running}
 
-    def forget_slots(self) -> None:
-        """Nobody who comes takes over what slots hold now: after a failed step, or from other kernels."""
-        self._cache.forget()
+    def invalidate_prefixes(self) -> None:
+        """Forget all cached prefixes: after a failed step, or when other kernels computed them."""
+        self._cache.invalidate()

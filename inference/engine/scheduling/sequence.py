@@ -1,4 +1,4 @@
-"""What the loop works on: accepted requests, and their choices on the way. Plain Python, no tensor."""
+"""Accepted requests and their choices, which the engine loop works on. No tensor."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -9,19 +9,20 @@ from inference.engine.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from inference.engine.sampling.grammars import TokenConstraint
-    from inference.engine.scheduling.output_processor import Writer
+    from inference.engine.scheduling.output_processor import OutputProcessor
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Generation:
-    """One accepted request: what its choices share.
+    """An accepted request: the state that its choices share. Times are of the monotonic clock.
 
-    arrived_at, deadline: on the monotonic clock. order: when it came, among all. choices: those that have not ended.
-    echo: the prompt's text, if outputs are to begin with it.
-    scored: the request wants log probabilities of its prompt, so all of it is computed, at least once.
-    prompt_logprobs: they, as far as the prompt is computed; the first token has none from the beginning.
-    started_at: when the first choice got a slot. cached_tokens: what that one did not have to compute.
-    prefilled_at: when the prompt was computed. traceparent: as in the request.
+    choices: those that have not ended.
+    arrival_order: rank of the request's arrival among all requests.
+    echo: the prompt's text, if outputs begin with it.
+    wants_prompt_logprobs: the whole prompt is computed at least once, for its log probabilities.
+    prompt_logprobs: those of the prompt tokens computed so far. The first token's is None.
+    started_at, prefilled_at: when the first choice got a slot, and when the prompt was computed.
+    cached_tokens: prompt tokens that the first choice found in the prefix cache.
     """
 
     request_id: str
@@ -32,8 +33,8 @@ class Generation:
     arrived_at: float = 0.0
     deadline: float = inf
     echo: str | None = None
-    scored: bool = False
-    order: int = 0
+    wants_prompt_logprobs: bool = False
+    arrival_order: int = 0
     choices: list["Sequence"] = field(default_factory=list)
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     started_at: float | None = None
@@ -43,32 +44,34 @@ class Generation:
     completion_tokens: int = 0
 
     def usage(self, now: float) -> Usage:
-        """Of one that has just ended."""
-        stages = RequestTimings(self.arrived_at, self.started_at, self.prefilled_at, now) if self.traceparent else None
-        return Usage(len(self.prompt_ids), self.completion_tokens, self.cached_tokens, stages)
+        """Return the token counts of a request that ends now, and its timings if it is traced."""
+        timings = RequestTimings(self.arrived_at, self.started_at, self.prefilled_at, now) if self.traceparent else None
+        return Usage(len(self.prompt_ids), self.completion_tokens, self.cached_tokens, timings)
 
     @property
-    def needs_scores(self) -> bool:
-        return self.scored and len(self.prompt_logprobs) < len(self.prompt_ids)
+    def needs_prompt_logprobs(self) -> bool:
+        return self.wants_prompt_logprobs and len(self.prompt_logprobs) < len(self.prompt_ids)
 
     @property
     def prefilling(self) -> bool:
-        """A choice is computing the prompt, and the others may take it over when it is done."""
-        computed = [one.computed for one in self.choices if one.slot >= 0]
+        """Return whether a choice is computing the prompt. The others wait, and copy it afterwards."""
+        computed = [choice.computed for choice in self.choices if choice.slot >= 0]
         return bool(computed) and max(computed) < len(self.prompt_ids)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Sequence:
-    """One choice. The keys and values of the first `computed` of `ids`, prompt and output, are in its slot.
+    """One choice of a request. Its slot holds the keys and values of the first `computed` of `ids`.
 
-    slot: -1 while it waits. admitted_at: when it got its first one.
+    ids: prompt and output tokens.
+    slot: -1 while it waits.
+    admitted_at: when it got its first slot.
     """
 
     generation: Generation
     choice: int
     sampling: SamplingParams
-    writer: "Writer"
+    output_processor: "OutputProcessor"
     ids: list[int]
     constraint: "TokenConstraint | None" = None
     slot: int = -1
@@ -77,5 +80,5 @@ class Sequence:
 
     @property
     def pending(self) -> int:
-        """So many tokens go into the model before the next one can be sampled: one for who writes."""
+        """Return the number of tokens to run before the next one can be sampled: 1 while decoding."""
         return len(self.ids) - self.computed

@@ -1,4 +1,4 @@
-"""A planned step as the model runs it, and what the model's rows tell of prompts that want to be scored."""
+"""The model's inputs of a planned step, and prompt log probabilities from its logits."""
 
 import time
 
@@ -7,13 +7,13 @@ from torch import Tensor
 
 from inference.engine.models import Span
 from inference.engine.sampling.logprobs import log_probabilities
-from inference.engine.scheduling.output_processor import Describe
-from inference.engine.scheduling.scheduler import Chunk, Plan
+from inference.engine.scheduling.output_processor import DescribeToken
+from inference.engine.scheduling.scheduler import Chunk, StepPlan
 from inference.engine.scheduling.sequence import Sequence
 
 
-def to_spans(plan: Plan) -> tuple[list[Sequence], list[Span]]:
-    """Who gets a token from this step, and what the model has to run for it; both in the same order."""
+def build_spans(plan: StepPlan) -> tuple[list[Sequence], list[Span]]:
+    """Return the sequences that get a token from this step, and the spans to run; both in the same order."""
     sequences = plan.decodes.copy()
     spans = [Span(one.slot, one.computed, [one.ids[-1]]) for one in sequences]
     for chunk in plan.chunks:
@@ -23,49 +23,50 @@ def to_spans(plan: Plan) -> tuple[list[Sequence], list[Span]]:
     return sequences, spans
 
 
-def note_computed(plan: Plan) -> None:
-    """The model has run: the slots hold what was planned."""
+def record_computed(plan: StepPlan) -> None:
+    """Record that the model has run the step: slots hold the planned tokens."""
     for sequence in plan.decodes:
         sequence.computed += 1
     for chunk in plan.chunks:
         chunk.sequence.computed = chunk.end
     if plan.admitted or plan.chunks:
-        _note_prefilled([*plan.admitted, *(chunk.sequence for chunk in plan.chunks)], time.monotonic())
+        # A prompt of a single token, or cached but for one, has no chunk.
+        _record_prefilled([*plan.admitted, *(chunk.sequence for chunk in plan.chunks)], time.monotonic())
 
 
-def _note_prefilled(sequences: list[Sequence], now: float) -> None:
-    """Those whose prompt may be whole since this step; one of a single token, or cached but for one, has no chunk."""
+def _record_prefilled(sequences: list[Sequence], now: float) -> None:
     for sequence in sequences:
         if sequence.pending == 0 and sequence.generation.prefilled_at is None:
             sequence.generation.prefilled_at = now
 
 
-def score_prompts(plan: Plan, logits: Tensor, describe: Describe) -> Tensor:
-    """Keeps the log probabilities of prompts that want them; returns the rows to be sampled from."""
-    if not any(chunk.scored for chunk in plan.chunks):
+def collect_prompt_logprobs(plan: StepPlan, logits: Tensor, describe: DescribeToken) -> Tensor:
+    """Add log probabilities to the prompts that want them. Return the rows of `logits` to sample from."""
+    if not any(chunk.all_logits for chunk in plan.chunks):
         return logits
-    kept, row = list(range(len(plan.decodes))), len(plan.decodes)
+    sampled_rows, row = list(range(len(plan.decodes))), len(plan.decodes)
     for chunk in plan.chunks:
         rows = _span(chunk).rows
-        if chunk.scored:
-            _score(chunk, logits[row : row + rows], describe)
+        if chunk.all_logits:
+            _add_logprobs(chunk, logits[row : row + rows], describe)
         row += rows
         if chunk.completes:
-            kept.append(row - 1)
-    return logits[kept]
+            sampled_rows.append(row - 1)
+    return logits[sampled_rows]
 
 
-def _score(chunk: Chunk, logits: Tensor, describe: Describe) -> None:
-    """The row of each token tells the log probability of the one behind it."""
+def _add_logprobs(chunk: Chunk, logits: Tensor, describe: DescribeToken) -> None:
+    """Add the log probabilities of a chunk. The row of each token predicts the next one."""
     generation, params = chunk.sequence.generation, chunk.sequence.sampling
-    behind = generation.prompt_ids[chunk.start + 1 : chunk.end + 1]
-    if behind:
-        told = log_probabilities(logits[: len(behind)], torch.tensor(behind), params.logprobs or 0)
-        for token, (logprob, top) in zip(behind, told, strict=True):
+    predicted = generation.prompt_ids[chunk.start + 1 : chunk.end + 1]
+    if predicted:
+        logprobs = log_probabilities(logits[: len(predicted)], torch.tensor(predicted), params.logprobs or 0)
+        for token, (logprob, top) in zip(predicted, logprobs, strict=True):
             generation.prompt_logprobs.append(describe(token, logprob, top))
 
 
 def _span(chunk: Chunk) -> Span:
     sequence = chunk.sequence
     ids = sequence.ids[chunk.start : chunk.end]
-    return Span(sequence.slot, chunk.start, ids, every=chunk.scored, wanted=chunk.scored or chunk.completes)
+    needs_logits = chunk.all_logits or chunk.completes
+    return Span(sequence.slot, chunk.start, ids, all_logits=chunk.all_logits, needs_logits=needs_logits)

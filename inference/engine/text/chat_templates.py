@@ -1,4 +1,4 @@
-"""Chat templates: programs that come with a model. They run in a sandbox, and at load, once in a child with limits."""
+"""Chat templates: programs in a model's files. They run in a sandbox, and once at load in a child with limits."""
 
 import ctypes
 import os
@@ -14,13 +14,14 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 
-CPU_SECONDS = 2
-WALL_SECONDS = 60  # for a machine that is busy with other things
-MEMORY = 256 * 1024 * 1024
-REQUEST_SECONDS = 10.0  # for the whole of a conversation; it takes milliseconds
-MAX_PROBE = 1024 * 1024  # characters that a few words may become
-MAX_RENDERED = 64 * 1024 * 1024
-DONE, TOO_LARGE, REACHES_OUT = 0, 3, 4
+MAX_PROBE_CPU_SECONDS = 2
+MAX_PROBE_SECONDS = 60  # on a busy machine
+MAX_PROBE_MEMORY_BYTES = 256 * 1024 * 1024
+MAX_PROBE_LENGTH = 1024 * 1024  # characters, rendered from a few words
+MAX_RENDER_SECONDS = 10.0  # of a conversation, which usually takes milliseconds
+MAX_RENDERED_LENGTH = 64 * 1024 * 1024  # characters
+# Exit statuses of the probe.
+PROBE_PASSED, PROBE_TOO_LARGE, PROBE_UNSAFE = 0, 3, 4
 
 _CALL = {"id": "a12345678", "type": "function", "function": {"name": "look", "arguments": {"at": "lamp"}}}
 _USER, _ASSISTANT = {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello to you"}
@@ -41,36 +42,40 @@ Render = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], str]
 def render(
     template: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, tokens: dict[str, Any]
 ) -> str:
-    """A conversation as the model is to read it, up to where the assistant speaks.
+    """Return a conversation as the model's prompt, up to the assistant's turn.
 
-    Raises what the template raises: see `refusals`.
+    Raise whatever the template raises: see `template_errors`.
     """
     options: dict[str, Any] = {"tools": tools, "chat_template": template, "add_generation_prompt": True, **tokens}
-    with _time_limit(REQUEST_SECONDS):
+    with _time_limit(MAX_RENDER_SECONDS):
         rendered: Any = render_jinja_template([messages], **options)
     text: str = rendered[0][0]
-    if len(text) > MAX_RENDERED:
-        raise InvalidRequest(f"The conversation becomes {len(text)} characters long. Shorten it.", parameter="messages")
+    if len(text) > MAX_RENDERED_LENGTH:
+        raise InvalidRequest(
+            f"The conversation is {len(text)} characters long in the model's chat template, and at most "
+            f"{MAX_RENDERED_LENGTH} are allowed. Shorten it.",
+            parameter="messages",
+        )
     return text
 
 
-class TooSlow(Exception):
-    """The template ran for too long."""
+class TemplateTimeout(Exception):
+    """A template that exceeded its time limit."""
 
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Raises InvalidRequest in this thread, wherever its Python is, once the time has passed.
+    """Raise InvalidRequest in this thread once the time has passed, even inside a template's loop.
 
-    A template is a program: what it does with a conversation of a certain kind cannot be known when it is loaded.
+    A template is a program, and the check at load cannot try every conversation.
     """
     thread, lock = ctypes.c_ulong(threading.get_ident()), threading.Lock()
-    over = False
+    finished = False
 
     def stop() -> None:
         with lock:
-            if not over:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TooSlow))
+            if not finished:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TemplateTimeout))
 
     timer = threading.Timer(seconds, stop)
     timer.daemon = True
@@ -80,74 +85,75 @@ def _time_limit(seconds: float) -> Iterator[None]:
             yield
         finally:
             with lock:
-                over = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)  # one that has not been raised yet
+                finished = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)  # drops one that was not raised yet
             timer.cancel()
-    except TooSlow:
+    except TemplateTimeout:
         raise InvalidRequest(
             f"The model's chat template took longer than {seconds:g} s. Shorten the conversation."
         ) from None
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Says in our words why text cannot be encoded. Templates come with the model and may raise anything plain."""
+def template_errors() -> Iterator[None]:
+    """Raise errors of encoding and of templates as InvalidRequest. Templates may raise any plain error."""
     try:
         yield
     except UnicodeEncodeError as error:
         raise InvalidRequest("The text holds a lone surrogate. Send valid Unicode.") from error
     except RecursionError as error:
-        raise InvalidRequest("The model's chat template refuses this: it is nested too deeply.") from error
+        raise InvalidRequest("The model's chat template rejected this request: it is nested too deeply.") from error
     except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise InvalidRequest(f"The model's chat template refuses this: {error}") from error
+        raise InvalidRequest(f"The model's chat template rejected this request: {error}") from error
 
 
 def check_limits(render: Render) -> None:
-    """Runs a template on a few words in a child process. Raises ModelLoadFailed when that takes too much.
+    """Render short conversations in a child process. Raise ModelLoadFailed if that exceeds the limits.
 
-    A template that refuses some of the words is a good one.
+    A template may reject some of the conversations.
     """
     child = os.fork()
     if child == 0:
-        status = TOO_LARGE
+        status = PROBE_TOO_LARGE
         try:
-            _limit()
+            _limit_process()
             status = _probe(render)
         finally:
-            os._exit(status)  # nothing of the parent's runs here: no handler, no flush
+            os._exit(status)  # runs no handler of the parent and flushes nothing
     status = _wait(child)
-    if status == REACHES_OUT:
-        raise ModelLoadFailed("The chat template reaches for what no template needs. Repair or remove it.")
-    if status != DONE:
-        limits = f"{CPU_SECONDS} s, {MEMORY >> 20} MiB, {MAX_PROBE} characters"
-        raise ModelLoadFailed(f"The chat template takes too much for a few words ({limits}). Repair or remove it.")
+    if status == PROBE_UNSAFE:
+        raise ModelLoadFailed("The chat template uses unsafe operations. Repair or remove it.")
+    if status != PROBE_PASSED:
+        limits = f"{MAX_PROBE_CPU_SECONDS} s, {MAX_PROBE_MEMORY_BYTES >> 20} MiB, {MAX_PROBE_LENGTH} characters"
+        raise ModelLoadFailed(f"The chat template exceeds its limits on a few words ({limits}). Repair or remove it.")
 
 
-def _limit() -> None:
+def _limit_process() -> None:
     with open("/proc/self/statm") as statm:
         used = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    # The clock of the process begins at the fork.
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    memory = used + MAX_PROBE_MEMORY_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    # A process's CPU time starts at the fork.
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_PROBE_CPU_SECONDS, MAX_PROBE_CPU_SECONDS))
 
 
 def _probe(render: Render) -> int:
     for messages, tools in PROBES:
         try:
-            if len(render(messages, tools)) > MAX_PROBE:
-                return TOO_LARGE
+            if len(render(messages, tools)) > MAX_PROBE_LENGTH:
+                return PROBE_TOO_LARGE
         except (MemoryError, OverflowError):
-            return TOO_LARGE
+            return PROBE_TOO_LARGE
         except jinja2.exceptions.SecurityError:
-            return REACHES_OUT
-        except Exception:  # noqa: S112 (whatever the template raises, it has ended)
+            return PROBE_UNSAFE
+        except Exception:  # noqa: S112 (a template that raises has ended within its limits)
             continue
-    return DONE
+    return PROBE_PASSED
 
 
 def _wait(child: int) -> int:
-    """The child's exit status, or that of the signal that ended it."""
-    deadline = time.monotonic() + WALL_SECONDS
+    """Return the child's exit status, or the negative number of the signal that ended it."""
+    deadline = time.monotonic() + MAX_PROBE_SECONDS
     pause = 0.001
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)

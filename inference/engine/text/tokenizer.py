@@ -1,4 +1,4 @@
-"""Text to ids and back. What a user wrote is text: it never becomes a control token."""
+"""The tokenizer: text to token ids and back. User text never becomes a control token."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,15 +11,15 @@ from transformers.utils.chat_template_utils import encode_marked_chat, mark_cont
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.requests import Message, Tool
-from inference.engine.text.chat_templates import check_limits, refusals, render
+from inference.engine.text.chat_templates import check_limits, render, template_errors
 from inference.engine.text.tool_calls import (
     TAGS,
-    ToolForm,
-    as_template_message,
-    form_of,
+    ToolSyntax,
+    detect_tool_syntax,
+    merge_system,
+    template_message,
     tool_schemas,
-    without_system,
-    without_tools,
+    tools_as_text,
 )
 from inference.engine.text.vocabulary import Vocabulary
 
@@ -27,27 +27,27 @@ ROLES = ("system", "user", "assistant", "tool")
 
 
 class Tokenizer:
-    """A model's tokenizer and chat template. Safe to use from many threads at once."""
+    """A model's tokenizer and chat template. Thread-safe."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self._tokenizer = tokenizer
         self._backend = tokenizer.backend_tokenizer
-        # Set once here: changing them while another thread encodes is an error in the backend.
+        # Set once: the backend fails if they change while another thread encodes.
         self._backend.no_truncation()
         self._backend.no_padding()
         self._vocabulary = Vocabulary(self._backend)
-        bare, whole = (tokenizer.encode("a", add_special_tokens=special) for special in (False, True))
-        start = next((i for i in range(len(whole)) if whole[i : i + len(bare)] == bare), 0)
-        self._prefix, self._suffix = whole[:start], whole[start + len(bare) :]
-        self._template_form = form_of(str(tokenizer.chat_template or ""))
-        # Such a template would write the markers as escapes, and the control token between them as it is.
+        bare, framed = (tokenizer.encode("a", add_special_tokens=special) for special in (False, True))
+        start = next((i for i in range(len(framed)) if framed[i : i + len(bare)] == bare), 0)
+        self._prefix, self._suffix = framed[:start], framed[start + len(bare) :]
+        self._template_tool_syntax = detect_tool_syntax(str(tokenizer.chat_template or ""))
+        # Such a template would escape the markers, but not the control token between them.
         self._escapes = bool(re.search(r"ensure_ascii\s*=\s*true", str(tokenizer.chat_template), re.IGNORECASE))
-        # Longest first, so that a token wins over one that it begins with.
+        # Longest first, so that a token wins over its own prefix.
         longest = sorted(self._control_tokens(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, longest)) or "(?!)")
 
     def _control_tokens(self) -> list[str]:
-        """Special tokens, and added ones that the chat template writes by name (white space apart)."""
+        """Return special tokens, and added ones in the chat template, except white space."""
         template = str(self._tokenizer.chat_template or "")
         return [
             token.content
@@ -62,51 +62,51 @@ class Tokenizer:
 
     @property
     def pad_id(self) -> int:
-        """An id to fill up rows with; which one does not matter, they are masked."""
+        """Return the id of padding. Padding is masked, so any id serves."""
         return int(self._tokenizer.pad_token_id or 0)
 
     @property
     def max_length(self) -> int:
-        """The longest input that the tokenizer's own configuration allows; huge when it names none."""
+        """Return the maximum input length of the tokenizer's configuration; huge if it has none."""
         return int(self._tokenizer.model_max_length)
 
     @property
     def vocabulary(self) -> int:
-        """One more than the highest id."""
+        """Return the number of ids: one more than the highest."""
         return self._vocabulary.size
 
     @property
     def longest_token(self) -> int:
-        """How many bytes the longest token stands for."""
-        return self._vocabulary.longest
+        """Return the number of bytes of the longest token."""
+        return self._vocabulary.longest_token
 
     def token_bytes(self, token: int) -> bytes:
-        """What a token adds to a text, or how it is written if it is a control token."""
+        """Return the bytes that a token adds to a text, or the spelling of a control token."""
         return self._vocabulary.token_bytes(token)
 
     def to_json(self) -> str:
-        """The whole tokenizer as tokenizer.json has it."""
+        """Return the content of tokenizer.json."""
         text: str = self._backend.to_str()
         return text
 
     def encode(self, text: str) -> list[int]:
-        """Ids of raw text, with the beginning and end tokens that the tokenizer adds by itself.
+        """Return the ids of raw text, with the beginning and end tokens that the tokenizer adds.
 
-        Raises InvalidRequest when the text is not Unicode, or holds a control token that cannot be written as text.
+        Raise InvalidRequest if the text is not valid Unicode, or holds a control token that cannot be spelled as text.
         """
-        with refusals():
+        with template_errors():
             if not self._control.search(text):
                 ids: list[int] = self._backend.encode(text).ids
                 return ids
-            # Between markers, a control token is encoded as the letters that it is written with.
+            # Between markers, a control token is encoded by its letters.
             marked = mark_control_tokens(text, self._control)
             return [*self._prefix, *encode_marked_chat(self._tokenizer, marked), *self._suffix]
 
     def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
-        """Ids of a conversation through the model's chat template, up to where the assistant speaks.
+        """Return the ids of a conversation in the model's chat template, up to the assistant's turn.
 
-        tools: what the assistant may call; a template that knows no tools gets them in words. Raises InvalidRequest
-        when the model has no template, a message is malformed, or the template refuses.
+        tools: described as text if the template does not support them.
+        Raise InvalidRequest if the model has no template, a message is malformed, or the template fails.
         """
         if not self._tokenizer.chat_template:
             raise InvalidRequest("This model has no chat template. Send `prompt` instead of `messages`.")
@@ -115,87 +115,92 @@ class Tokenizer:
         for message in messages:
             if message.role not in ROLES:
                 raise InvalidRequest(f"Unknown role {message.role!r}. Use one of {', '.join(ROLES)}.")
-        with refusals():
+        with template_errors():
             return encode_marked_chat(self._tokenizer, self._rendered(messages, tools))
 
     def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-        """The conversation as text; control tokens that others wrote are between markers."""
-        if self._template_form:
-            plain = [as_template_message(message) for message in messages]
+        """Return the conversation as text, with markers around control tokens in the messages."""
+        if self._template_tool_syntax:
+            plain = [template_message(message) for message in messages]
             return self._render(self._marked(plain), self._marked(tool_schemas(tools)) if tools else None)
-        plain = self._marked(without_tools(messages, tools))
+        plain = self._marked(tools_as_text(messages, tools))
         try:
             return self._render(plain, None)
         except jinja2.TemplateError:
             if not tools or messages[0].role == "system":
                 raise
-            return self._render(without_system(plain), None)
+            return self._render(merge_system(plain), None)
 
     def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str:
         template = self._tokenizer.get_chat_template(tools=tools)
         return render(template, messages, tools, dict(self._tokenizer.special_tokens_map))
 
     def _marked(self, plain: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        for word in _words(plain, values=self._escapes):
-            if self._control.search(word):
-                raise InvalidRequest("What tools and their parameters are called must not hold control tokens.")
+        for text in _strings(plain, values=self._escapes):
+            if self._control.search(text):
+                raise InvalidRequest("Names of tools and of their parameters must not contain control tokens.")
         marked: list[dict[str, Any]] = mark_control_tokens(plain, self._control)
         return marked
 
     def check_template(self) -> None:
-        """Raises ModelLoadFailed when the chat template takes too much of the machine."""
+        """Raise ModelLoadFailed if the chat template exceeds its limits of time and memory."""
         if self._tokenizer.chat_template:
             check_limits(self._render)
 
     @property
-    def tool_form(self) -> ToolForm:
-        """How the model writes calls: as its template teaches, or as we tell it."""
-        return self._template_form or TAGS
+    def tool_syntax(self) -> ToolSyntax:
+        """Return the syntax of tool calls: the template's own, or the default that is described to the model."""
+        return self._template_tool_syntax or TAGS
 
     def control_id(self, token: str) -> int | None:
-        """The id of a control token; None when there is none that is written so."""
-        known = {added.content: place for place, added in self._tokenizer.added_tokens_decoder.items() if added.special}
-        return known.get(token)
+        """Return the id of a control token by its spelling, or None."""
+        ids = {
+            added.content: token_id for token_id, added in self._tokenizer.added_tokens_decoder.items() if added.special
+        }
+        return ids.get(token)
 
     def decode(self, ids: list[int], *, shown: int | None = None) -> str:
-        """The text of `ids` without special tokens, but for one that is `shown`; half characters come out as U+FFFD."""
+        """Return the text of `ids` without special tokens except `shown`. Partial characters become U+FFFD."""
         if shown is not None and shown in ids:
-            place = ids.index(shown)
-            return self.decode(ids[:place]) + self._control_text(shown) + self.decode(ids[place + 1 :], shown=shown)
+            index = ids.index(shown)
+            return self.decode(ids[:index]) + self._control_text(shown) + self.decode(ids[index + 1 :], shown=shown)
         text: str = self._backend.decode(ids, skip_special_tokens=True)
         return text
 
-    def text_of(self, ids: list[int]) -> str:
-        """`decode` for ids that a client sent. InvalidRequest for one that is no token's."""
-        if not all(0 <= token < self.vocabulary for token in ids):
-            raise InvalidRequest(f"Token ids are from 0 to {self.vocabulary - 1}.", parameter="tokens")
+    def decode_checked(self, ids: list[int]) -> str:
+        """Return the text of ids that a client sent. Raise InvalidRequest for an unknown id."""
+        for token in ids:
+            if not 0 <= token < self.vocabulary:
+                raise InvalidRequest(
+                    f"`tokens` must be token ids from 0 to {self.vocabulary - 1}, not {token}.", parameter="tokens"
+                )
         return self.decode(ids)
 
     def _control_text(self, token: int) -> str:
         return self._vocabulary.token_bytes(token).decode()
 
 
-def _words(plain: Any, *, values: bool) -> Iterator[str]:
-    """All names in plain data, however deep; with `values` all strings."""
+def _strings(plain: Any, *, values: bool) -> Iterator[str]:
+    """Yield all keys of nested plain data, and with `values` all strings."""
     if isinstance(plain, dict):
         yield from plain
     if isinstance(plain, dict | list):
         for inner in plain.values() if isinstance(plain, dict) else plain:
-            yield from _words(inner, values=values)
+            yield from _strings(inner, values=values)
     elif values and isinstance(plain, str):
         yield plain
 
 
 def load_tokenizer(path: Path, gguf: Path | None = None) -> Tokenizer:
-    """Reads the tokenizer of a model folder, or the one inside a GGUF file.
+    """Load the tokenizer of a model folder, or the one in a GGUF file, and check its chat template.
 
-    Raises what transformers raises; ValueError when it is no fast one.
+    Raise whatever transformers raises, ModelLoadFailed for the template, and ValueError for a slow tokenizer.
     """
-    place = {"gguf_file": gguf.name} if gguf else {}
+    file = {"gguf_file": gguf.name} if gguf else {}
     folder = gguf.parent if gguf else path
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **place)
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **file)
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise ValueError(f"{type(tokenizer).__name__} has no fast form: the folder needs a tokenizer.json")
+        raise ValueError(f"{type(tokenizer).__name__} has no fast version: the folder needs a tokenizer.json")
     loaded = Tokenizer(tokenizer)
     loaded.check_template()
     return loaded

@@ -1,6 +1,6 @@
-"""Tool calls: how a model writes them, what it may write, and how it is told of the tools.
+"""Tool calls: the syntax in which a model writes them, its grammar, and the description of tools in the prompt.
 
-Every request with tools is held to a grammar, so a call is always in its model's form and its arguments are valid
+A grammar constrains every request with tools. So calls always have the model's syntax, with arguments that are valid
 against the tool's schema. Text before a call is free.
 """
 
@@ -15,23 +15,23 @@ import msgspec
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.requests import Message, Tool, ToolCall
-from inference.engine.sampling.grammars import MAX_GRAMMAR, json_grammar
+from inference.engine.sampling.grammars import MAX_GRAMMAR_LENGTH, json_grammar
 
 MAX_TOOLS = 128
-MAX_CALLS = 32  # in one answer
+MAX_CALLS = 32  # in one choice
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CHOICES = ("none", "auto", "required")
-COMBINING = {"anyOf", "oneOf", "$ref", "not", "if", "dependentSchemas"}
-OPENING = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
+COMBINING_KEYS = {"anyOf", "oneOf", "$ref", "not", "if", "dependentSchemas"}
+ADDITIONAL_KEYS = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 @dataclass(frozen=True)
-class ToolForm:
-    """How calls are written: `begin`, calls with `between` among them, `end`. `between` None: one call at most.
+class ToolSyntax:
+    """The syntax of tool calls: `begin`, calls separated by `between`, `end`. A call is {"name": "...", KEY: {...}}.
 
-    A call is {"name": "...", KEY: {...}}. marker: what of `begin` tells that calls follow; "" where they are the
-    whole message.
+    marker: the part of `begin` that announces calls; "" if calls are the whole message.
+    between: None if a message has one call at most.
     """
 
     marker: str
@@ -46,21 +46,21 @@ class ToolForm:
 
 @dataclass(frozen=True)
 class ToolUse:
-    """How one request uses tools. marker_id: the control token that the form's marker is, if it is one."""
+    """Tools of one request with their grammar. marker_id: the token id of the marker, if it is a control token."""
 
-    form: ToolForm
+    syntax: ToolSyntax
     tools: tuple[Tool, ...]
     grammar: str
     marker_id: int | None
 
 
-TAGS = ToolForm("<tool_call>", "<tool_call>\n", "\n</tool_call>\n<tool_call>\n", "\n</tool_call>")
-MISTRAL = ToolForm("[TOOL_CALLS]", "[TOOL_CALLS] [", ", ", "]")
-LLAMA = ToolForm("", "", None, "", "parameters")
+TAGS = ToolSyntax("<tool_call>", "<tool_call>\n", "\n</tool_call>\n<tool_call>\n", "\n</tool_call>")
+MISTRAL = ToolSyntax("[TOOL_CALLS]", "[TOOL_CALLS] [", ", ", "]")
+LLAMA = ToolSyntax("", "", None, "", "parameters")
 
 
-def form_of(template: str) -> ToolForm | None:
-    """The form that a chat template teaches, as far as we know it; None: the template has no tools for us."""
+def detect_tool_syntax(template: str) -> ToolSyntax | None:
+    """Return the syntax that a chat template uses, or None if it has no tools or another syntax."""
     if not re.search(r"\btools\b", template):
         return None
     if "<tool_call>" in template and "<function=" not in template:
@@ -73,58 +73,59 @@ def form_of(template: str) -> ToolForm | None:
 
 
 def check_tools(tools: Sequence[Tool], choice: str) -> None:
-    """Raises InvalidRequest naming `tools` or `tool_choice`."""
+    """Raise InvalidRequest that names `tools` or `tool_choice`."""
     names = [tool.name for tool in tools]
+    schema_lengths = sum(map(schema_length, tools))
     bounds = (
-        ("tools", len(tools) <= MAX_TOOLS, f"at most {MAX_TOOLS}"),
+        ("tools", len(tools) <= MAX_TOOLS, f"at most {MAX_TOOLS}, not {len(tools)}"),
         ("tools", all(map(NAME.fullmatch, names)), "named with 1 to 64 letters, digits, underscores and hyphens"),
         ("tools", len(set(names)) == len(names), "named differently"),
         ("tools", not set(names) & set(CHOICES), f"named otherwise than {', '.join(CHOICES)}"),
-        ("tools", sum(map(schema_length, tools)) <= MAX_GRAMMAR, f"shorter: {MAX_GRAMMAR} characters of parameters"),
+        ("tools", schema_lengths <= MAX_GRAMMAR_LENGTH, f"shorter: {MAX_GRAMMAR_LENGTH} characters of parameters"),
         ("tool_choice", choice in (*CHOICES, *names), f"one of {', '.join(CHOICES)} and the tools' names"),
-        ("tool_choice", bool(tools) or choice in ("none", "auto"), "`none` or `auto` where no tools are given"),
+        ("tool_choice", bool(tools) or choice in ("none", "auto"), "`none` or `auto` without `tools`"),
     )
-    for name, good, expected in bounds:
-        if not good:
+    for name, is_valid, expected in bounds:
+        if not is_valid:
             raise InvalidRequest(f"`{name}` must be {expected}.", parameter=name)
 
 
 def schema_length(tool: Tool) -> int:
-    """How many characters a tool's parameters have at least, as JSON."""
+    """Return the minimum number of characters of a tool's parameters as JSON."""
     return len(msgspec.json.encode(tool.parameters).decode()) if tool.parameters else 0
 
 
-def grammar(form: ToolForm, tools: Sequence[Tool], choice: str, marker_id: int | None) -> str:
-    """What may be written, in Lark. marker_id: the token that the marker is, where it is a control token."""
-    named = [tool for tool in tools if choice in (*CHOICES, tool.name)]
-    rules = [f"call: {' | '.join(f'call_{place}' for place in range(len(named)))}"]
-    for place, tool in enumerate(named):
-        rules.append(f'call_{place}: {_quoted(form.opening(tool.name))} arguments_{place} "}}"')
-        rules.append(json_grammar(closed(tool.parameters or NO_ARGUMENTS), f"arguments_{place}"))
-    more = choice in CHOICES and form.between is not None
-    calls = f"call ({_quoted(form.between or '')} call){{0,{MAX_CALLS - 1}}}" if more else "call"
-    rules.append(f"calls: {_sequence(form.begin.removeprefix(form.marker))} {calls} {_sequence(form.end)}")
-    rules += _start(form, free=choice == "auto", marker_id=marker_id)
+def grammar(syntax: ToolSyntax, tools: Sequence[Tool], choice: str, marker_id: int | None) -> str:
+    """Return the Lark grammar of a choice that may or must call tools. marker_id: as in `ToolUse`."""
+    callable_tools = [tool for tool in tools if choice in (*CHOICES, tool.name)]
+    rules = [f"call: {' | '.join(f'call_{index}' for index in range(len(callable_tools)))}"]
+    for index, tool in enumerate(callable_tools):
+        rules.append(f'call_{index}: {_quoted(syntax.opening(tool.name))} arguments_{index} "}}"')
+        rules.append(json_grammar(close_schema(tool.parameters or NO_ARGUMENTS), f"arguments_{index}"))
+    allows_several = choice in CHOICES and syntax.between is not None
+    calls = f"call ({_quoted(syntax.between or '')} call){{0,{MAX_CALLS - 1}}}" if allows_several else "call"
+    rules.append(f"calls: {_sequence(syntax.begin.removeprefix(syntax.marker))} {calls} {_sequence(syntax.end)}")
+    rules += _start(syntax, allows_text=choice == "auto", marker_id=marker_id)
     return "\n".join(rules)
 
 
-def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without room for properties that it does not name, where it does not speak of them.
+def close_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with `additionalProperties` false wherever it is not set.
 
-    By JSON Schema they are welcome, but no function has a parameter for them, and a weak model makes them up until its
-    tokens are used up. Schemas that add objects together stay as they are: closing a part would shut out the others.
+    JSON Schema allows additional properties, but no function has parameters for them, and a weak model generates them
+    until its tokens are used up. Schemas that combine objects are unchanged: closing one part would exclude the others.
     """
-    if any(("properties" in one and COMBINING & one.keys()) or "allOf" in one for one in _schemas_in(schema)):
+    if any(("properties" in one and COMBINING_KEYS & one.keys()) or "allOf" in one for one in _schemas_in(schema)):
         return schema
     copy = deepcopy(schema)
     for one in _schemas_in(copy):
-        if "properties" in one and not OPENING & one.keys():
+        if "properties" in one and not ADDITIONAL_KEYS & one.keys():
             one["additionalProperties"] = False
     return copy
 
 
 def _schemas_in(schema: object) -> Iterator[dict[str, Any]]:
-    """The schema and all that it is made of."""
+    """Yield a schema and all its parts."""
     if not isinstance(schema, dict):
         return
     yield schema
@@ -139,19 +140,19 @@ def _schemas_in(schema: object) -> Iterator[dict[str, Any]]:
             yield from _schemas_in(part)
 
 
-def _start(form: ToolForm, *, free: bool, marker_id: int | None) -> list[str]:
-    marker = _sequence(form.marker) if marker_id is None else f"<[{marker_id}]>"
-    if not free:
+def _start(syntax: ToolSyntax, *, allows_text: bool, marker_id: int | None) -> list[str]:
+    marker = _sequence(syntax.marker) if marker_id is None else f"<[{marker_id}]>"
+    if not allows_text:
         return [f"start: {marker} calls"]
-    if not form.marker:
+    if not syntax.marker:
         return ["start: calls | TEXT?", r"TEXT: /[^{](.|\n)*/"]
     if marker_id is not None:
-        # What the letters of a marker begin would be read as a call, and nothing held it to its form.
+        # The parser would read the marker's letters as a call, which the grammar does not constrain.
         return [
             f"start: text ({marker} calls)?",
             "text: TEXT",
             "TEXT: ANY & ~OPENED",
-            f"OPENED: ANY {_quoted(form.begin)} ANY",
+            f"OPENED: ANY {_quoted(syntax.begin)} ANY",
             r"ANY: /(.|\n)*/",
         ]
     return ["start: text | lead calls", "text: TEXT", r"TEXT: /(.|\n)*/", f"lead[lazy]: TEXT {marker}"]
@@ -166,7 +167,7 @@ def _sequence(text: str) -> str:
 
 
 def tool_schemas(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """The tools as templates expect them."""
+    """Return the tools as chat templates expect them."""
     return [
         {
             "type": "function",
@@ -180,8 +181,8 @@ def tool_schemas(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     ]
 
 
-def as_template_message(message: Message) -> dict[str, Any]:
-    """A message as templates expect it. Raises InvalidRequest when a call's arguments are no JSON object."""
+def template_message(message: Message) -> dict[str, Any]:
+    """Return a message as chat templates expect it. Raise InvalidRequest if a call's arguments are no JSON object."""
     plain: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         plain["tool_calls"] = [
@@ -203,32 +204,31 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return arguments
 
 
-def without_tools(messages: Sequence[Message], tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """The conversation for a template that knows no tools: they are described in the first message, and calls and
-    answers are written out."""
-    plain = [_written_out(message) for message in messages]
+def tools_as_text(messages: Sequence[Message], tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """Return a conversation for a template without tools: the system message describes them, and calls are text."""
+    plain = [_text_message(message) for message in messages]
     if not tools:
         return plain
     if plain[0]["role"] == "system":
-        return [{"role": "system", "content": f"{plain[0]['content']}\n\n{_described(tools)}"}, *plain[1:]]
-    return [{"role": "system", "content": _described(tools)}, *plain]
+        return [{"role": "system", "content": f"{plain[0]['content']}\n\n{_description(tools)}"}, *plain[1:]]
+    return [{"role": "system", "content": _description(tools)}, *plain]
 
 
-def without_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same for a template that takes no system message: it becomes the beginning of the user's."""
+def merge_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a conversation for a template without system messages: the first user message begins with it."""
     system, first, *others = messages
     return [first | {"content": f"{system['content']}\n\n{first['content']}"}, *others]
 
 
-def _written_out(message: Message) -> dict[str, Any]:
+def _text_message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "user", "content": f"<tool_response>\n{message.content}\n</tool_response>"}
     calls = [TAGS.opening(call.name) + json.dumps(_arguments(call)) + "}" for call in message.tool_calls]
-    written = TAGS.begin + (TAGS.between or "").join(calls) + TAGS.end if calls else ""
-    return {"role": message.role, "content": "\n".join(part for part in (message.content, written) if part)}
+    calls_text = TAGS.begin + (TAGS.between or "").join(calls) + TAGS.end if calls else ""
+    return {"role": message.role, "content": "\n".join(part for part in (message.content, calls_text) if part)}
 
 
-def _described(tools: Sequence[Tool]) -> str:
+def _description(tools: Sequence[Tool]) -> str:
     listed = "\n".join(json.dumps(schema["function"], ensure_ascii=False) for schema in tool_schemas(tools))
     call = TAGS.opening("NAME") + "{...}}"
     return f"You may call these functions:\n{listed}\nTo call one, write:\n{TAGS.begin}{call}{TAGS.end}"

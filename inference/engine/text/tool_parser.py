@@ -1,104 +1,105 @@
-"""Tool calls out of a text as it comes. The grammar has seen to it that calls are in their form."""
+"""The streaming parser of tool calls. The grammar guarantees their syntax."""
 
 import secrets
 from enum import Enum, auto
 
 from inference.engine.outputs import ToolCallDelta
 from inference.engine.text.detokenizer import overlap
-from inference.engine.text.tool_calls import ToolForm
+from inference.engine.text.tool_calls import ToolSyntax
 
 START = '{"name": "'
 
 
-class _At(Enum):
+class _ParserState(Enum):
     TEXT = auto()
     NAME = auto()
     ARGUMENTS = auto()
-    BEHIND = auto()  # after a call: another one, or the end
+    AFTER_CALL = auto()  # another call or the end follows
 
 
 class ToolParser:
-    """Splits the text of one choice into what is said and what is called. `called`: a call is whole."""
+    """Separation of one choice's text into content and tool calls. called: a call is complete."""
 
-    def __init__(self, form: ToolForm) -> None:
-        self._opening = form.begin + START
-        self._anywhere = bool(form.marker)
-        self._before_arguments = form.opening("").removeprefix(START)
-        self._at = _At.TEXT
-        self._held = ""
-        self._fresh = True  # nothing was said yet
-        self._object = _ObjectEnd()
+    def __init__(self, syntax: ToolSyntax) -> None:
+        self._opening = syntax.begin + START
+        self._may_follow_text = bool(syntax.marker)
+        self._before_arguments = syntax.opening("").removeprefix(START)
+        self._state = _ParserState.TEXT
+        self._buffer = ""
+        self._is_empty = True  # no content was returned yet
+        self._object = _JsonObjectScanner()
         self._calls = 0
         self.called = False
 
     def push(self, text: str) -> tuple[str, tuple[ToolCallDelta, ...]]:
-        """Takes the next piece; returns what of it is text, and the pieces of calls that it brings."""
-        self._held += text
-        said = ""
+        """Parse the next piece of text. Return the content and the pieces of calls that are complete with it."""
+        self._buffer += text
+        content = ""
         deltas: list[ToolCallDelta] = []
-        if self._at is _At.TEXT:
-            said = self._say()
-        while self._at is not _At.TEXT and self._advance(deltas):
+        if self._state is _ParserState.TEXT:
+            content = self._read_content()
+        while self._state is not _ParserState.TEXT and self._read_call(deltas):
             pass
-        return said, tuple(deltas)
+        return content, tuple(deltas)
 
     def finish(self) -> str:
-        """The text that is still held when the generation ends."""
-        if self._at is not _At.TEXT:
+        """Return the content that is still buffered when the generation ends."""
+        if self._state is not _ParserState.TEXT:
             return ""
-        said, self._held = self._held, ""
-        return said
+        content, self._buffer = self._buffer, ""
+        return content
 
-    def _say(self) -> str:
-        place = self._held.find(self._opening) if self._anywhere or self._fresh else -1
-        if place >= 0 and (self._anywhere or place == 0):
-            said, self._held = self._held[:place], self._held[place + len(self._opening) :]
-            self._at = _At.NAME
-            return said
-        possible = self._anywhere or (self._fresh and self._opening.startswith(self._held))
-        keep = overlap(self._held, self._opening) if possible else 0
-        cut = len(self._held) - keep
-        said, self._held = self._held[:cut], self._held[cut:]
-        self._fresh = self._fresh and not said
-        return said
+    def _read_content(self) -> str:
+        start = self._buffer.find(self._opening) if self._may_follow_text or self._is_empty else -1
+        if start >= 0 and (self._may_follow_text or start == 0):
+            content, self._buffer = self._buffer[:start], self._buffer[start + len(self._opening) :]
+            self._state = _ParserState.NAME
+            return content
+        may_open = self._may_follow_text or (self._is_empty and self._opening.startswith(self._buffer))
+        buffered = overlap(self._buffer, self._opening) if may_open else 0
+        end = len(self._buffer) - buffered
+        content, self._buffer = self._buffer[:end], self._buffer[end:]
+        self._is_empty = self._is_empty and not content
+        return content
 
-    def _advance(self, deltas: list[ToolCallDelta]) -> bool:
-        """Reads one part of a call, if it is whole. False: more text is needed."""
+    def _read_call(self, deltas: list[ToolCallDelta]) -> bool:
+        """Read one part of a call. Return whether it was complete."""
         index = self._calls - 1
-        if self._at is _At.NAME:
-            name, found, rest = self._held.partition(self._before_arguments)
+        if self._state is _ParserState.NAME:
+            name, found, rest = self._buffer.partition(self._before_arguments)
             if found:
                 deltas.append(ToolCallDelta(self._calls, f"call_{secrets.token_hex(12)}", name, ""))
-                self._calls, self._held, self._at, self._object = self._calls + 1, rest, _At.ARGUMENTS, _ObjectEnd()
+                self._calls, self._buffer = self._calls + 1, rest
+                self._state, self._object = _ParserState.ARGUMENTS, _JsonObjectScanner()
             return bool(found)
-        if self._at is _At.ARGUMENTS:
-            end = self._object.find(self._held)
-            if self._held[:end]:
-                deltas.append(ToolCallDelta(index, None, None, self._held[:end]))
-            self._held = self._held[end:]
+        if self._state is _ParserState.ARGUMENTS:
+            end = self._object.scan(self._buffer)
+            if self._buffer[:end]:
+                deltas.append(ToolCallDelta(index, None, None, self._buffer[:end]))
+            self._buffer = self._buffer[end:]
             if self._object.closed:
-                self._at, self.called = _At.BEHIND, True
+                self._state, self.called = _ParserState.AFTER_CALL, True
             return self._object.closed
-        _, found, rest = self._held.partition(START)
+        _, found, rest = self._buffer.partition(START)
         if found:
-            self._held, self._at = rest, _At.NAME
+            self._buffer, self._state = rest, _ParserState.NAME
         return bool(found)
 
 
-class _ObjectEnd:
-    """Finds where a JSON object ends, in pieces."""
+class _JsonObjectScanner:
+    """A scanner for the end of a JSON object that arrives in pieces."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._in_string = self._escaped = False
         self.closed = False
 
-    def find(self, piece: str) -> int:
-        """How much of the next piece belongs to the object. Sets `closed` when it ends there."""
-        for place, letter in enumerate(piece):
+    def scan(self, piece: str) -> int:
+        """Return the length of the next piece's part that belongs to the object. Set `closed` if it ends there."""
+        for index, letter in enumerate(piece):
             self._step(letter)
             if self.closed:
-                return place + 1
+                return index + 1
         return len(piece)
 
     def _step(self, letter: str) -> None:

@@ -1,4 +1,4 @@
-"""What each token of a fast tokenizer stands for, in bytes: half a character has no text."""
+"""The bytes of each token of a fast tokenizer. A part of a character has bytes, but no text."""
 
 import json
 import re
@@ -13,7 +13,7 @@ METASPACE = "\u2581"
 
 
 class Vocabulary:
-    """Pieces of a backend tokenizer. `size` is one more than the highest id."""
+    """The tokens of a backend tokenizer. size: one more than the highest id. longest_token: bytes."""
 
     def __init__(self, backend: Tokenizer) -> None:
         pieces: dict[str, int] = backend.get_vocab(with_added_tokens=True)
@@ -23,11 +23,11 @@ class Vocabulary:
         self._replacements: list[tuple[str, str]] = []
         self._byte_level = self._byte_fallback = False
         for decoder in _stages(json.loads(backend.to_str())["decoder"]):
-            self._read(decoder)
+            self._add_decoder(decoder)
         controls = {token for token, added in self._added.items() if added.special}
-        self.longest = max(len(self.token_bytes(token)) for token in self._pieces if token not in controls)
+        self.longest_token = max(len(self.token_bytes(token)) for token in self._pieces if token not in controls)
 
-    def _read(self, decoder: dict[str, Any]) -> None:
+    def _add_decoder(self, decoder: dict[str, Any]) -> None:
         self._byte_level |= decoder["type"] == "ByteLevel"
         self._byte_fallback |= decoder["type"] == "ByteFallback"
         if decoder["type"] == "Metaspace":
@@ -40,7 +40,7 @@ class Vocabulary:
             self._replacements.append((decoder["pattern"]["String"], decoder["content"]))
 
     def token_bytes(self, token: int) -> bytes:
-        """What a token adds to a text, or how it is written if it is a control token; nothing for an unused id."""
+        """Return the bytes that a token adds to a text, or the spelling of a control token; b"" for an unused id."""
         piece = self._pieces.get(token, "")
         if token in self._added:
             return piece.encode()
@@ -66,8 +66,8 @@ def _stages(decoder: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 
 @cache
 def _byte_level_alphabet() -> dict[str, bytes]:
-    """GPT-2's letters for bytes: printable ones stand for themselves, the others follow from U+0100 on."""
-    shown = [*range(ord("!"), ord("~") + 1), *range(ord("\u00a1"), ord("\u00ac") + 1), *range(ord("\u00ae"), 256)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    letters = {chr(byte): bytes([byte]) for byte in shown}
-    return letters | {chr(256 + place): bytes([byte]) for place, byte in enumerate(hidden)}
+    """Return GPT-2's letters of bytes: printable bytes are themselves, the others follow from U+0100 on."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("\u00a1"), ord("\u00ac") + 1), *range(ord("\u00ae"), 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = {chr(byte): bytes([byte]) for byte in printable}
+    return letters | {chr(256 + index): bytes([byte]) for index, byte in enumerate(others)}

@@ -194,9 +194,9 @@ class FakeEmbedder:
     def detokenize(self, ids: list[int]) -> str:
         return _text(ids)
 
-    def embed(self, request: EmbeddingRequest, left: threading.Event) -> EmbeddingResult:
+    def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult:
         if "for ever" in request.texts:
-            left.wait()
+            cancelled.wait()
         vectors = tuple(struct.pack("<2f", len(text), 1.0) for text in request.texts)
         return EmbeddingResult(request_id=request.request_id, dimensions=2, vectors=vectors, prompt_tokens=1)
 

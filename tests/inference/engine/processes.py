@@ -32,13 +32,13 @@ import sys
 from pathlib import Path
 import msgspec
 from inference.engine import HostOptions, run_host
-from inference.engine.host.supervision import Health
+from inference.engine.host.supervision import HealthCheck
 loader = "tests.inference.engine.fake_model:load_model"
 policy = msgspec.json.decode(sys.argv[2], type=HostOptions)
-run_host(Path(sys.argv[1]), loader=loader, health=Health(0.2, 6.0), policy=policy)
+run_host(Path(sys.argv[1]), loader=loader, health_check=HealthCheck(0.2, 6.0), policy=policy)
 """
 # What failed can be tried again at once: tests of cooling down say so.
-POLICY = HostOptions(first_cool_down=0)
+POLICY = HostOptions(first_cooldown=0)
 
 
 @dataclass

@@ -3,8 +3,8 @@
 from math import inf
 
 from inference.engine.sampling import SamplingParams
-from inference.engine.scheduling.output_processor import Writer
-from inference.engine.scheduling.scheduler import Plan, Scheduler
+from inference.engine.scheduling.output_processor import OutputProcessor
+from inference.engine.scheduling.scheduler import Scheduler, StepPlan
 from inference.engine.scheduling.sequence import Generation, Sequence
 from inference.engine.text.detokenizer import TextStream
 
@@ -32,7 +32,7 @@ def generation(
 
 def _choice(made: Generation, place: int) -> Sequence:
     sampling = SamplingParams()
-    writer = Writer(
+    output_processor = OutputProcessor(
         request_id=made.request_id,
         choice=place,
         sampling=sampling,
@@ -41,10 +41,12 @@ def _choice(made: Generation, place: int) -> Sequence:
         text=TextStream(lambda ids: ""),
         describe=lambda token, logprob, top: NotImplemented,
     )
-    return Sequence(generation=made, choice=place, sampling=sampling, writer=writer, ids=list(made.prompt_ids))
+    return Sequence(
+        generation=made, choice=place, sampling=sampling, output_processor=output_processor, ids=list(made.prompt_ids)
+    )
 
 
-def step(scheduler: Scheduler, now: float = 0.0) -> Plan:
+def step(scheduler: Scheduler, now: float = 0.0) -> StepPlan:
     """Plans a step and does what the engine does with it; every sampled token is 7."""
     plan = scheduler.schedule(now)
     for sequence in plan.decodes:
@@ -63,4 +65,4 @@ def names(sequences: list[Sequence]) -> list[str]:
 
 def end(scheduler: Scheduler, one: Generation, now: float = 0.0) -> None:
     for choice in list(one.choices):
-        scheduler.finish(choice, now, whole=True)
+        scheduler.finish(choice, now, completed=True)

@@ -5,12 +5,12 @@ import socket
 
 import pytest
 
-from inference.engine.host.launcher import LastWords
+from inference.engine.host.launcher import StderrTail
 
 
 async def heard(text: str) -> str:
     ours, theirs = socket.socketpair()
-    words = LastWords(ours)
+    words = StderrTail(ours)
     with theirs:
         theirs.sendall(text.encode())
     await asyncio.sleep(0)

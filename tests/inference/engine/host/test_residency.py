@@ -34,7 +34,7 @@ from tests.inference.engine.processes import (
 
 @contextlib.asynccontextmanager
 async def host_with(**policy: float | bool | None) -> AsyncIterator[RunningHost]:
-    chosen = HostOptions(**{"first_cool_down": 0.0, "crowded": 0.2, "held": 0.0} | policy)  # type: ignore[arg-type]
+    chosen = HostOptions(**{"first_cooldown": 0.0, "drain_after": 0.2, "reservation": 0.0} | policy)  # type: ignore[arg-type]
     with running_host(functools.partial(start_host, policy=chosen)) as host:
         yield host
         await host.engine.close()
@@ -187,7 +187,7 @@ async def test_while_an_operator_loads_a_model_its_requests_wait_only_where_requ
 
 
 async def test_a_model_loaded_for_a_request_is_kept_until_that_has_come() -> None:
-    async with host_with(max_loaded=1, evict=True, autoload=True, held=30.0) as host:
+    async with host_with(max_loaded=1, evict=True, autoload=True, reservation=30.0) as host:
         await use(host, "a")
         loading = asyncio.create_task(load(host, "b"))
         await eventually_in_state(host.commands, "b", ModelState.LOADING)
@@ -257,7 +257,7 @@ async def test_a_background_load_takes_nobodys_room_and_waits_for_a_request() ->
 
 
 async def test_a_model_that_failed_is_left_alone_for_a_while_each_time_longer() -> None:
-    async with host_with(first_cool_down=3.0) as host:
+    async with host_with(first_cooldown=3.0) as host:
         folder = host.folder("broken")
         with pytest.raises(ModelLoadFailed) as first:
             await load(host, "broken")
@@ -280,7 +280,7 @@ async def test_a_model_that_failed_is_left_alone_for_a_while_each_time_longer() 
 
 @pytest.mark.parametrize("how", ["files", "options", "unload"])
 async def test_other_files_other_options_or_an_unload_let_it_be_tried_at_once(how: str) -> None:
-    async with host_with(first_cool_down=100.0) as host:
+    async with host_with(first_cooldown=100.0) as host:
         folder = host.folder("broken")
         with pytest.raises(ModelLoadFailed):
             await load(host, "broken")

@@ -11,7 +11,17 @@ import pytest
 from inference.engine import HostClient, HostUnavailable, InvalidRequest, ModelNotLoaded, ModelState
 from inference.engine.ipc.channel import MAX_FRAME_BYTES, PROTOCOL_VERSION, Channel, connect
 from inference.engine.ipc.connection import Connection
-from inference.engine.ipc.frames import Draining, Failed, Frame, Generate, Hello, Leaving, ListModels, Models, Ping
+from inference.engine.ipc.frames import (
+    DrainNotice,
+    ErrorReply,
+    Frame,
+    Generate,
+    Hello,
+    ListModels,
+    Models,
+    Ping,
+    UnloadNotice,
+)
 from tests.inference.engine.processes import RunningHost, eventually_idle, read, request, running_host
 
 NO_UNICODE = b"\x82\xa4type\xa4Find\xa8model_id\xa2\xff\xfe"
@@ -46,7 +56,7 @@ async def answers(path: Path, *sent: Frame) -> list[Frame]:
     said: list[Frame] = []
     while len(said) <= len(sent) and (answer := await channel.receive()) is not None:
         said.append(answer)
-    await channel.closed()
+    await channel.wait_closed()
     return said
 
 
@@ -60,7 +70,7 @@ async def test_both_ends_say_hello_and_then_a_command_is_answered(host: RunningH
 async def test_a_client_of_another_version_is_told_which_and_what_to_do(host: RunningHost) -> None:
     hello, refusal = await answers(host.run_dir / "host.sock", Hello(99))
     assert hello == Hello(PROTOCOL_VERSION)
-    assert isinstance(refusal, Failed)
+    assert isinstance(refusal, ErrorReply)
     assert "99" in refusal.message
     assert "restart the older" in refusal.message
 
@@ -70,7 +80,7 @@ async def test_a_host_of_another_version_is_a_clear_error(tmp_path: Path) -> Non
         channel = Channel(reader, writer)
         channel.send(Hello(99))
         await channel.receive()
-        await channel.closed()
+        await channel.wait_closed()
 
     async with await asyncio.start_unix_server(answer, path=tmp_path / "host.sock"):
         with pytest.raises(HostUnavailable, match="version 99"):
@@ -84,19 +94,19 @@ async def test_a_client_that_says_no_hello_is_refused(host: RunningHost) -> None
 
 async def test_a_command_that_belongs_elsewhere_is_refused(host: RunningHost) -> None:
     said = await answers(host.run_dir / "host.sock", Hello(PROTOCOL_VERSION), Ping())
-    assert isinstance(said[1], Failed)
+    assert isinstance(said[1], ErrorReply)
 
 
 @pytest.mark.parametrize("sent", [NO_UNICODE, DEEP], ids=["no Unicode", "deep"])
 async def test_what_cannot_be_read_is_told(host: RunningHost, sent: bytes) -> None:
     reader, writer = await asyncio.open_unix_connection(host.run_dir / "host.sock")
     channel = Channel(reader, writer)
-    await channel.greet()
+    await channel.handshake()
     writer.write(len(sent).to_bytes(4, "big") + sent)
     refusal = await channel.receive()
-    assert isinstance(refusal, Failed)
+    assert isinstance(refusal, ErrorReply)
     assert "not a frame" in refusal.message
-    await channel.closed()
+    await channel.wait_closed()
 
 
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE.keys())
@@ -146,33 +156,33 @@ async def test_a_call_number_that_comes_twice_ends_its_connection_and_all_that_i
     async with asyncio.timeout(10):
         while (frame := await client.receive()) is not None:
             said.append(frame)
-    assert any(isinstance(frame, Failed) and "comes again" in frame.message for frame in said)
+    assert any(isinstance(frame, ErrorReply) and "in use" in frame.message for frame in said)
     await eventually_idle(host.engine, "m", seconds=10)
-    await client.closed()
+    await client.wait_closed()
 
 
 async def test_a_model_that_is_unloaded_says_so_and_stays_until_its_clients_have_heard_it(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     client = await connect(await host.commands.find("m"))
     unloading = asyncio.create_task(host.commands.unload("m"))
-    assert [await client.receive() for _ in range(2)] == [Draining(), Leaving()]
+    assert [await client.receive() for _ in range(2)] == [DrainNotice(), UnloadNotice()]
     client.send(Generate(1, request()))  # asked before it was heard: the socket is still there to take it
     refusal = await client.receive()
-    assert isinstance(refusal, Failed)
+    assert isinstance(refusal, ErrorReply)
     assert refusal.code == "ModelNotLoaded"
     assert not unloading.done()
-    await client.closed()
+    await client.wait_closed()
     await unloading
 
 
 async def test_what_an_unloaded_model_has_not_begun_can_be_asked_again(tmp_path: Path) -> None:
     async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
-        await channel.greet()
+        await channel.handshake()
         assert isinstance(await channel.receive(), Generate)
-        channel.send(Leaving())
+        channel.send(UnloadNotice())
         assert await channel.receive() is None
-        await channel.closed()
+        await channel.wait_closed()
         left.set()
 
     left = asyncio.Event()

@@ -1,17 +1,17 @@
-"""Places that users take in turn."""
+"""FairSemaphore that users take in turn."""
 
 import asyncio
 
 import pytest
 
-from inference.engine.ipc.fair_semaphore import Places
+from inference.engine.ipc.fair_semaphore import FairSemaphore
 
 
 class Workers:
     """Each writes down its name when it has a place, and leaves when it is told."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, semaphore: FairSemaphore) -> None:
+        self.semaphore = semaphore
         self.began: list[str] = []
         self._ends: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -34,20 +34,20 @@ class Workers:
             await self._tasks[name]
 
     async def _work(self, name: str, batch: bool) -> None:
-        async with self.places.taken(user=name[0], batch=batch):
+        async with self.semaphore.acquire(user=name[0], batch=batch):
             self.began.append(name)
             await self._ends[name].wait()
 
 
 async def test_users_take_turns() -> None:
-    workers = Workers(Places(1))
+    workers = Workers(FairSemaphore(1))
     await workers.come("a1", "a2", "a3", "a4", "b1", "b2", "c1")
     await workers.end("a1", "a2", "b1", "c1", "a3", "b2", "a4")
     assert workers.began == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
 
 
 async def test_batches_come_after_all_others() -> None:
-    workers = Workers(Places(1))
+    workers = Workers(FairSemaphore(1))
     await workers.come("a1", "a2", "a3", batch=True)
     await workers.come("b1", "a4")
     await workers.end("a1", "b1", "a4", "a2", "a3")
@@ -55,7 +55,7 @@ async def test_batches_come_after_all_others() -> None:
 
 
 async def test_as_many_work_at_once_as_there_are_places_whoever_gives_up() -> None:
-    workers = Workers(Places(2))
+    workers = Workers(FairSemaphore(2))
     await workers.come("a1", "a2", "a3", "b1", "b2")
     assert workers.began == ["a1", "a2"]
     await workers.cancel("a3")
@@ -69,7 +69,7 @@ async def test_as_many_work_at_once_as_there_are_places_whoever_gives_up() -> No
 
 
 async def test_a_place_that_comes_to_who_leaves_at_that_moment_goes_on_to_the_next() -> None:
-    workers = Workers(Places(1))
+    workers = Workers(FairSemaphore(1))
     await workers.come("a1", "b1", "c1")
     workers._ends["a1"].set()
     await asyncio.sleep(0)  # a1 has gone, and its place is b1's, who does not know it yet
@@ -80,9 +80,9 @@ async def test_a_place_that_comes_to_who_leaves_at_that_moment_goes_on_to_the_ne
 
 
 async def test_how_long_to_wait_is_what_they_took_lately() -> None:
-    places = Places(2)
-    assert places.seconds_until_free(100) == 1
-    async with places.taken(user="a", batch=False):
+    semaphore = FairSemaphore(2)
+    assert semaphore.estimate_wait(100) == 1
+    async with semaphore.acquire(user="a", batch=False):
         await asyncio.sleep(0.2)
-    assert 10 <= places.seconds_until_free(100) <= 30
-    assert places.seconds_until_free(100_000) == 120
+    assert 10 <= semaphore.estimate_wait(100) <= 30
+    assert semaphore.estimate_wait(100_000) == 120

@@ -70,7 +70,7 @@ def check_that_both_give_the_same(recorded: LlamaDecoder, plain: LlamaDecoder) -
             places[slot] += 1
         assert torch.allclose(recorded.run(spans), plain.run(spans), atol=1e-4), step
     # A prompt's piece beside a token is no such step, and what was replayed before is there for it.
-    mixed = [Span(4, places[4], [7]), Span(0, places[0], IDS[:5], every=True)]
+    mixed = [Span(4, places[4], [7]), Span(0, places[0], IDS[:5], all_logits=True)]
     assert torch.allclose(recorded.run(mixed), plain.run(mixed), atol=1e-4)
 
 

@@ -115,8 +115,13 @@ def test_pieces_of_prompts_beside_decodes_give_what_one_forward_gives(
     folders: dict[str, Path], library: ctypes.CDLL | None, family: str
 ) -> None:
     decoder, wanted = opened(folders[family], library), by_transformers(folders[family], IDS)
-    assert decoder.run([Span(3, 0, IDS[:20], wanted=False), Span(9, 0, IDS[:5], every=True, wanted=False)]).numel() == 0
-    got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30], every=True)])
+    assert (
+        decoder.run(
+            [Span(3, 0, IDS[:20], needs_logits=False), Span(9, 0, IDS[:5], all_logits=True, needs_logits=False)]
+        ).numel()
+        == 0
+    )
+    got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30], all_logits=True)])
     assert difference(got, wanted[[20, *range(5, 30)]]) < EXACT
     # Slots in any order, some with a gap between them, of very different lengths.
     got = decoder.run([Span(9, 30, IDS[30:31]), Span(15, 0, IDS[:2]), Span(3, 21, IDS[21:22]), Span(0, 0, IDS[:1])])
@@ -128,7 +133,7 @@ def test_the_logits_are_those_of_the_asked_precision(folders: dict[str, Path], l
     alike = {
         name: float(torch.cosine_similarity(got.double(), wanted.double()).min())
         for name, options in VARIANTS.items()
-        for got in [opened(folders["llama"], library, options).run([Span(0, 0, IDS, every=True)])]
+        for got in [opened(folders["llama"], library, options).run([Span(0, 0, IDS, all_logits=True)])]
     }
     assert alike["float32"] > 1 - 1e-9 > alike["bfloat16"] > 0.99
     assert 1 - 1e-9 > alike["int8"] > 0.9
@@ -140,12 +145,12 @@ def test_the_compiled_step_gives_a_row_the_same_to_the_last_bit_whatever_is_besi
     folders: dict[str, Path], kernels: ctypes.CDLL, family: str, variant: str
 ) -> None:
     alone = opened(folders[family], kernels, VARIANTS[variant])
-    whole = alone.run([Span(4, 0, IDS, every=True)]).clone()
+    whole = alone.run([Span(4, 0, IDS, all_logits=True)]).clone()
     crowded = opened(folders[family], kernels, VARIANTS[variant], threads=2)
     rows = []
     for start in range(0, len(IDS), 7):
         others = [Span(slot, start, OTHERS[slot][start : start + 1 + slot % 9]) for slot in range(SLOTS) if slot != 4]
-        mine = Span(4, start, IDS[start : start + 7], every=True)
+        mine = Span(4, start, IDS[start : start + 7], all_logits=True)
         rows.append(crowded.run([*others[:7], mine, *others[7:]])[7 : 7 + len(mine.ids)].clone())
     assert torch.equal(torch.cat(rows), whole)
     assert torch.equal(alone.run([Span(4, 59, IDS[59:])])[0], whole[59])
@@ -191,7 +196,7 @@ def test_the_compiled_step_goes_on_from_what_torchs_left_in_the_slots(
     assert isinstance(after, NativeDecoder)
     before.run([Span(3, 0, IDS[:41]), Span(9, 0, IDS[:5])])
     for slot, length in ((3, 41), (9, 5)):
-        after.hold(slot, before.held(slot, length))
+        after.import_slot(slot, before.export_slot(slot, length))
     wanted = by_transformers(folders[family], IDS)[[59, 9]]
     assert difference(after.run([Span(3, 41, IDS[41:]), Span(9, 5, IDS[5:10])]), wanted) < EXACT
 
@@ -258,7 +263,7 @@ def test_bfloat16_files_are_computed_in_float32_with_half_the_memory(
         (folder / "config.json").write_bytes((source / "config.json").read_bytes())
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         decoder = opened(folder, kernels)
-        logits[name] = decoder.run([Span(0, 0, IDS, every=True)]).clone()
+        logits[name] = decoder.run([Span(0, 0, IDS, all_logits=True)]).clone()
         weights[name] = decoder.weight_bytes
     assert torch.equal(logits["narrow"], logits["wide"])
     assert weights["narrow"] < 0.6 * weights["wide"]
@@ -286,7 +291,7 @@ def test_a_model_split_between_cpu_and_gpu_gives_what_one_forward_gives(
     places = [Placement(cpu, linear_maker(torch.float32, cpu))] * (2 - gpu_layers)
     places += [Placement(gpu, linear_maker(torch.float32, gpu))] * gpu_layers
     decoder = LlamaDecoder(checkpoint(folders["qwen3"]), places, slots=SLOTS, context_size=CONTEXT)
-    decoder.run([Span(3, 0, IDS[:20], wanted=False), Span(9, 0, IDS[:5])])
+    decoder.run([Span(3, 0, IDS[:20], needs_logits=False), Span(9, 0, IDS[:5])])
     got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30])])
     assert decoder.gpu_layers == gpu_layers
     assert difference(got, by_transformers(folders["qwen3"], IDS)[[20, 29]]) < 1e-3

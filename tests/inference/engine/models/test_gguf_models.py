@@ -31,7 +31,7 @@ def saved(folder: Path, family: str, *, tied: bool) -> Path:
 
 def logits(source: Path) -> torch.Tensor:
     model = read_gguf(source) if source.suffix == ".gguf" else source
-    return open_decoder(model, OPTIONS, 64).run([Span(0, 0, IDS, every=True)])
+    return open_decoder(model, OPTIONS, 64).run([Span(0, 0, IDS, all_logits=True)])
 
 
 @pytest.mark.parametrize(("family", "tied"), [("llama", False), ("llama", True), ("qwen2", False), ("qwen2", True)])

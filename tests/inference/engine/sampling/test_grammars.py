@@ -15,7 +15,7 @@ from inference.engine.errors import InvalidRequest
 from inference.engine.outputs import FinishReason
 from inference.engine.requests import GenerationRequest
 from inference.engine.sampling import ConstraintKind, OutputConstraint, SamplingParams
-from inference.engine.sampling.grammars import MAX_DEFINITION, Grammars
+from inference.engine.sampling.grammars import MAX_DEFINITION_LENGTH, GrammarCompiler
 from inference.engine.scheduling.engine import Engine
 from inference.engine.text.tokenizer import Tokenizer
 from tests.inference.engine.engine_runner import Collector, RememberingDecoder, running_engine
@@ -178,7 +178,7 @@ def test_a_form_that_grows_too_complex_on_the_way_is_an_error_and_the_others_go_
     last = collector.outputs("wide")[-1]
     assert last.finish_reason == FinishReason.ERROR
     assert last.error
-    assert "kept to the form" in last.error
+    assert "could not be continued" in last.error
     jsonschema.validate(json.loads(collector.text("beside")), PERSON)
 
 
@@ -214,12 +214,12 @@ def test_a_schema_of_many_properties_is_kept_to(running: Running) -> None:
         (schema({"type": "lamp"}), "response_format", "Invalid type: lamp"),
         (schema({"not": {}}), "response_format", "not"),
         (schema({"type": "integer", "minimum": 5, "maximum": 3}), "response_format", "Unsatisfiable"),
-        (schema({"allOf": [{"$ref": "#"}]}), "response_format", "no text has this form"),
+        (schema({"allOf": [{"$ref": "#"}]}), "response_format", "no text satisfies it"),
         (schema({"$ref": "http://127.0.0.1/schema"}), "response_format", "http://127.0.0.1/schema"),
-        (schema({"enum": ["x" * MAX_DEFINITION]}), "response_format", "at most 65536 characters"),
+        (schema({"enum": ["x" * MAX_DEFINITION_LENGTH]}), "response_format", "at most 65536 characters"),
         (regex("(oak"), "regex", "unclosed group"),
         (regex(r"(a)\1"), "regex", "backreferences are not supported"),
-        (regex("a" * (MAX_DEFINITION + 1)), "regex", "at most 65536 characters"),
+        (regex("a" * (MAX_DEFINITION_LENGTH + 1)), "regex", "at most 65536 characters"),
         (OutputConstraint(ConstraintKind.GRAMMAR, "start: lamp"), "grammar", 'unknown name: "lamp"'),
         (OutputConstraint(ConstraintKind.GRAMMAR, ""), "grammar", "no start rule"),
         (OutputConstraint(ConstraintKind.GRAMMAR, "start: " + "(" * 30_000), "grammar", "too deeply nested"),
@@ -239,7 +239,7 @@ def test_a_bad_form_is_refused_before_anything_runs(
         ({"multipleOf": 8_000_009}, "8000009 would take too long to follow"),
         ({"multipleOf": -8_000_009}, "8000009 would take too long to follow"),
         ({"multipleOf": 49_999_000}, "49999000 would take too long to follow"),
-        ({"multipleOf": 1e9}, "1000000000 cannot be followed exactly: use a whole number up to 300000000"),
+        ({"multipleOf": 1e9}, "1000000000 cannot be followed exactly: use an integer up to 300000000"),
         ({"multipleOf": 10**400}, "cannot be followed exactly"),
         ({"multipleOf": 1e-300}, "cannot be followed exactly"),
         ({"multipleOf": 0.07}, "0.07 cannot be followed exactly"),
@@ -298,9 +298,9 @@ def test_a_huge_form_costs_no_more_than_what_is_written(running: Running, constr
 
 
 def test_a_form_that_the_vocabulary_cannot_write_is_refused() -> None:
-    grammars = Grammars(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset({END}))
+    grammars = GrammarCompiler(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset({END}))
     grammars.compile(regex("lamp"))
-    with pytest.raises(InvalidRequest, match="no text has this form"):
+    with pytest.raises(InvalidRequest, match="no text satisfies it"):
         grammars.compile(regex("\u65e5"))
 
 
@@ -311,12 +311,12 @@ def test_a_dead_end_on_the_way_is_an_error() -> None:
         engine.submit(request("beside", regex("[a-z]{12}")))
         last = collector.outputs("dead end")[-1]
         assert (last.finish_reason, last.index) == (FinishReason.ERROR, 4)
-        assert "no text has this form" in (last.error or "")
+        assert "no text satisfies it" in (last.error or "")
         assert len(collector.text("beside")) == 12
 
 
 def test_a_model_without_an_end_token_says_so() -> None:
-    grammars = Grammars(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset())
+    grammars = GrammarCompiler(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset())
     with pytest.raises(InvalidRequest, match="no end token"):
         grammars.compile(regex("lamp"))
 

@@ -19,7 +19,7 @@ from transformers import (
 from inference.engine.errors import InvalidRequest
 from inference.engine.sampling import SamplingParams
 from inference.engine.sampling.parameters import check_sampling
-from inference.engine.sampling.sampler import Sampled, Sampler
+from inference.engine.sampling.sampler import SampledToken, Sampler
 
 VOCABULARY = 400
 PROMPT = [3, 5, 5, 9]
@@ -227,10 +227,10 @@ def test_a_parked_request_goes_on_in_any_slot_as_if_nothing_had_been(target: int
     sampler = new_sampler(**known)
     sampler.admit(0, params, PROMPT)
     tokens = [sampler.sample(logits[None].clone(), [0])[0].token for _ in range(5)]
-    parked = sampler.park(0)
+    preempted = sampler.preempt(0)
     sampler.admit(0, SamplingParams(seed=9, repeat_penalty=1.9), [8, 7])
     sampler.sample(logits[None].clone(), [0])
-    sampler.resume(target, parked)
+    sampler.resume(target, preempted)
     tokens += [sampler.sample(logits[None].clone(), [target])[0].token for _ in range(35)]
     assert tokens == undisturbed
 
@@ -263,7 +263,7 @@ def test_a_row_that_holds_no_numbers_is_told_and_its_neighbours_draw_as_ever(
 ) -> None:
     logits = torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(1))
 
-    def sampled(rows: Tensor) -> list[Sampled]:
+    def sampled(rows: Tensor) -> list[SampledToken]:
         sampler = Sampler(slots=3, context_size=64, eos_ids=frozenset())
         for slot in range(3):
             sampler.admit(slot, params, [1])
@@ -272,7 +272,7 @@ def test_a_row_that_holds_no_numbers_is_told_and_its_neighbours_draw_as_ever(
     whole = sampled(logits.clone())
     logits[1, 3] = broken
     partly = sampled(logits)
-    assert [one.broken for one in partly] == [False, True, False]
+    assert [one.finite for one in partly] == [True, False, True]
     assert (partly[0], partly[2]) == (whole[0], whole[2])
 
 

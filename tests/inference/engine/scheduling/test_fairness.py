@@ -28,7 +28,7 @@ def test_r5_who_comes_late_gets_a_slot_at_once_from_who_has_many() -> None:
     one.add(generation("late", user="late"))
     plan = step(one)
     assert names(plan.admitted) == ["late"]
-    assert [sequence.generation.request_id for sequence, _ in plan.parked] == ["many 0"]
+    assert [sequence.generation.request_id for sequence, _ in plan.preempted] == ["many 0"]
 
 
 def test_slots_are_shared_evenly_and_nobody_is_moved_when_they_are() -> None:
@@ -44,7 +44,7 @@ def test_slots_are_shared_evenly_and_nobody_is_moved_when_they_are() -> None:
     for _ in range(30):
         plan = step(one)
         running = Counter(sequence.generation.user for sequence in plan.decodes)
-        assert plan.parked == []
+        assert plan.preempted == []
     assert running == {"first": 4, "second": 4}
     assert moved == 4
 
@@ -56,7 +56,7 @@ def test_slots_that_come_free_keep_the_shares_even() -> None:
             one.add(generation(f"{user} {place}", user=user))
     for _ in range(30):
         plan = step(one)
-        assert plan.parked == []
+        assert plan.preempted == []
         shares = Counter(sequence.generation.user for sequence in plan.decodes)
         assert max(shares.values(), default=4) <= 4
         if len(plan.decodes) > 1:

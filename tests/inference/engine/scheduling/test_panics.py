@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from inference.engine.outputs import FinishReason
 from inference.engine.sampling import SamplingParams
-from inference.engine.scheduling.engine import LOOP_DIED
+from inference.engine.scheduling.engine import LOOP_FAILED_STATUS
 from tests.inference.engine.engine_runner import PATIENCE, RememberingDecoder, ScriptedDecoder, ask, running_engine
 from tests.inference.engine.tiny_models import END, USER, letter_tokenizer
 
@@ -52,4 +52,4 @@ def test_m6_without_the_loop_the_process_ends(monkeypatch: pytest.MonkeyPatch) -
     with running_engine(decoder, LETTERS) as (engine, _):
         engine.submit(ask("one", "hello"))
         assert ended.wait(PATIENCE)
-    assert statuses == [LOOP_DIED]
+    assert statuses == [LOOP_FAILED_STATUS]

@@ -134,7 +134,7 @@ def test_after_a_failed_step_nothing_is_taken_from_the_cache() -> None:
     one.add(first)
     step(one)
     end(one, first)
-    one.forget_slots()
+    one.invalidate_prefixes()
     again = generation("again", list(range(50)))
     one.add(again)
     step(one)

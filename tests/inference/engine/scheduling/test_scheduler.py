@@ -156,13 +156,13 @@ def test_a_batch_sequence_makes_room_for_an_interactive_one_and_keeps_what_it_wr
     step(one)
     one.add(generation("interactive"))
     plan = step(one)
-    assert [(sequence.generation.request_id, slot) for sequence, slot in plan.parked] == [("short", 1)]
+    assert [(sequence.generation.request_id, slot) for sequence, slot in plan.preempted] == [("short", 1)]
     assert names(plan.admitted) == ["interactive"]
-    (parked,) = one.find("short").choices  # type: ignore[union-attr]
-    assert (parked.slot, parked.ids[-2:], one.waiting) == (-1, [7, 7], 1)
+    (preempted,) = one.find("short").choices  # type: ignore[union-attr]
+    assert (preempted.slot, preempted.ids[-2:], one.waiting) == (-1, [7, 7], 1)
     end(one, one.find("interactive"))  # type: ignore[arg-type]
     assert names(step(one).admitted) == ["short"]
-    assert parked.computed == len(parked.ids) - 1
+    assert preempted.computed == len(preempted.ids) - 1
     assert one.counts.preemptions == 1
 
 
@@ -171,7 +171,7 @@ def test_batch_work_makes_no_room_for_batch_work() -> None:
     one.add(generation("first", batch=True))
     step(one)
     one.add(generation("second", batch=True, priority=10))
-    assert step(one).parked == []
+    assert step(one).preempted == []
 
 
 def test_choices_wait_for_the_first_ones_prompt_and_take_it_over() -> None:
@@ -192,7 +192,7 @@ def test_more_choices_than_slots_come_one_by_one() -> None:
     for _ in range(100):
         for sequence in step(one).decodes:
             if len(sequence.ids) == 14:
-                one.finish(sequence, 0.0, whole=True)
+                one.finish(sequence, 0.0, completed=True)
                 ended += 1
     assert ended == 8
     assert (one.running, one.waiting, one.find("many")) == (0, 0, None)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from inference.engine.errors import EngineOverloaded
-from inference.engine.scheduling.scheduler import Plan, Scheduler
+from inference.engine.scheduling.scheduler import Scheduler, StepPlan
 from inference.engine.scheduling.sequence import Generation, Sequence
 from tests.inference.engine.sequences import generation, scheduler
 
@@ -18,7 +18,7 @@ class Slots:
     def __init__(self) -> None:
         self.held: dict[int, list[int]] = {}
 
-    def run(self, plan: Plan) -> list[Sequence]:
+    def run(self, plan: StepPlan) -> list[Sequence]:
         for copy in plan.copies:
             assert len(self.held[copy.source]) >= copy.length
             self.held[copy.target] = self.held[copy.source][: copy.length]
@@ -52,7 +52,7 @@ def newcomer(draw: Random, name: str) -> Generation:
     )
 
 
-def check(one: Scheduler, plan: Plan, slots: int) -> None:
+def check(one: Scheduler, plan: StepPlan, slots: int) -> None:
     assert one.running <= slots
     assert sum(chunk.end - chunk.start for chunk in plan.chunks) <= BATCH_SIZE
     assert [sequence.slot for sequence in plan.decodes] == sorted(sequence.slot for sequence in plan.decodes)
@@ -90,13 +90,13 @@ def test_slots_hold_what_they_are_said_to_hold_and_everybody_gets_to_the_end(see
             name = f"{sequence.generation.request_id}.{sequence.choice}"
             written[name] = written.get(name, 0) + 1
             if draw.random() < 0.1:
-                one.finish(sequence, float(turn), whole=True)
+                one.finish(sequence, float(turn), completed=True)
         if draw.random() < 0.02 and one.generations():
             for choice in list(draw.choice(one.generations()).choices):
-                one.finish(choice, float(turn), whole=False)
+                one.finish(choice, float(turn), completed=False)
     for turn in range(3000):
         for sequence in model.run(one.schedule(float(turn))):
-            one.finish(sequence, float(turn), whole=True)
+            one.finish(sequence, float(turn), completed=True)
     assert (one.running, one.waiting, one.generations()) == (0, 0, [])
     assert came == 120
     assert one.counts.prefix_cache_hits > 0 or slots == 1

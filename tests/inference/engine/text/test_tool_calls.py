@@ -17,7 +17,7 @@ from inference.engine.requests import GenerationRequest, Message, Tool, ToolCall
 from inference.engine.sampling import ConstraintKind, OutputConstraint, SamplingParams
 from inference.engine.scheduling.engine import Engine
 from inference.engine.text.tokenizer import Tokenizer
-from inference.engine.text.tool_calls import LLAMA, MISTRAL, TAGS, ToolForm, closed, form_of
+from inference.engine.text.tool_calls import LLAMA, MISTRAL, TAGS, ToolSyntax, close_schema, detect_tool_syntax
 from inference.engine.text.tool_parser import ToolParser
 from tests.inference.engine.engine_runner import Collector, RememberingDecoder, running_engine
 from tests.inference.engine.tiny_models import END, TEMPLATE, byte_tokenizer
@@ -97,8 +97,8 @@ def test_arguments_that_no_tool_has_are_made_up_only_where_its_schema_invites_th
     colour = {"type": "object", "properties": {"colour": {"enum": ["red"]}}}
     nested = {"properties": {"paint": {"anyOf": [colour, {"type": "null"}]}, "all": {"type": "array", "items": colour}}}
     made_shut = colour | {"additionalProperties": False}
-    assert closed(colour) == made_shut
-    assert closed(nested) == {
+    assert close_schema(colour) == made_shut
+    assert close_schema(nested) == {
         "properties": {
             "paint": {"anyOf": [made_shut, {"type": "null"}]},
             "all": {"type": "array", "items": made_shut},
@@ -106,7 +106,7 @@ def test_arguments_that_no_tool_has_are_made_up_only_where_its_schema_invites_th
         "additionalProperties": False,
     }
     by_name = {"$defs": {"Colour": colour}, "type": "array", "items": {"$ref": "#/$defs/Colour"}}
-    assert closed(by_name)["$defs"]["Colour"] == made_shut
+    assert close_schema(by_name)["$defs"]["Colour"] == made_shut
     for open_one in (
         {"type": "object"},
         colour | {"additionalProperties": {"type": "integer"}},
@@ -115,7 +115,7 @@ def test_arguments_that_no_tool_has_are_made_up_only_where_its_schema_invites_th
         colour | {"anyOf": [{"properties": {"days": {"type": "integer"}}}, {"required": ["colour"]}]},
         {"enum": [{"properties": {"a": 1}}]},
     ):
-        assert closed(open_one) == open_one
+        assert close_schema(open_one) == open_one
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -227,7 +227,7 @@ def test_the_parser_gives_the_same_in_any_pieces(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("form", FORMS.values())
 @pytest.mark.parametrize("text", ["plain", "a <tool_call> that is none", '[TOOL_CALLS] {"name"', 'so {"name": "x"', ""])
-def test_text_that_is_no_call_comes_out_whole(form: ToolForm, text: str) -> None:
+def test_text_that_is_no_call_comes_out_whole(form: ToolSyntax, text: str) -> None:
     parser = ToolParser(form)
     said = "".join(parser.push(letter)[0] for letter in text)
     assert said + parser.finish() == text
@@ -256,8 +256,8 @@ def test_a_call_that_was_cut_off_is_told_as_far_as_it_went() -> None:
         ("<tool_call>", None),
     ],
 )
-def test_the_form_is_the_templates(template: str, form: ToolForm | None) -> None:
-    assert form_of(template) is form
+def test_the_form_is_the_templates(template: str, form: ToolSyntax | None) -> None:
+    assert detect_tool_syntax(template) is form
 
 
 CONVERSATION = (
@@ -324,5 +324,5 @@ def test_tools_need_a_conversation_and_no_other_form() -> None:
     with running_engine(RememberingDecoder(len(source)), source) as (engine, _):
         with pytest.raises(InvalidRequest, match="send `messages`"):
             engine.submit(GenerationRequest(request_id="raw", prompt="x", tools=(NOW,)))
-        with pytest.raises(InvalidRequest, match="leave out `tools`"):
+        with pytest.raises(InvalidRequest, match="cannot be combined with structured output"):
             engine.submit(ask("both", "auto", constraint=OutputConstraint(ConstraintKind.JSON_OBJECT), max_tokens=9))
