@@ -1,1 +1,1 @@
-"""What both projects stand on: accounts, errors and limits of an API, logs and request ids, serving."""
+"""Code of both projects: settings, users and API keys, errors and limits of the API, observability, serving, SQLite."""

@@ -1,17 +1,19 @@
-"""What people wrote as a cell of a CSV file, which a spreadsheet shows and does not run."""
+"""Escaping of untrusted text in CSV files, against formulas that a spreadsheet would run."""
 
 import re
 from unicodedata import normalize
 
-FORMULA_MARKS = ("=", "+", "-", "@")
-LINE_BREAKERS = ("\t", "\r", "\n")
-NEXT_CELL = re.compile(r"\r\n|[;\t\r\n]")
+FORMULA_PREFIXES = ("=", "+", "-", "@")
+CELL_SEPARATORS = ("\t", "\r", "\n")
+CELL_START = re.compile(r"\r\n|[;\t\r\n]")
 
 
 def escape_csv_cell(text: str) -> str:
-    """No cell is a formula, also behind white space or with a mark of another width, of which some programs make the
-    plain one. Nor is what follows a semicolon, a tab or the end of a line: where spreadsheets part cells at one of
-    these, they part lines and cells there whatever quotes are around them."""
-    first = normalize("NFKC", text.lstrip()[:1])  # alone: what is combined with it would hide it
-    is_marked = first.startswith(FORMULA_MARKS) or text.startswith(LINE_BREAKERS)
-    return "'" * is_marked + NEXT_CELL.sub(r"\g<0>'", text)
+    """Return the text as a cell that no spreadsheet program runs as a formula.
+
+    A formula may follow white space or begin with a full-width mark. Some programs start a new cell at a semicolon, a
+    tab or a line break even inside quotes, so text after one of these is escaped as well.
+    """
+    first = normalize("NFKC", text.lstrip()[:1])  # alone, as it could combine with the next character
+    is_marked = first.startswith(FORMULA_PREFIXES) or text.startswith(CELL_SEPARATORS)
+    return "'" * is_marked + CELL_START.sub(r"\g<0>'", text)

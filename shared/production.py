@@ -1,24 +1,24 @@
-"""What a production environment must give before anything starts."""
+"""Checks of the environment that a production server requires."""
 
 from django.core.exceptions import ImproperlyConfigured
 
 from shared.environment import env
 from shared.secret_files import can_be_guessed
 
-SHORTEST_KEY = 50
+MIN_KEY_LENGTH = 50
 
 
 def require_production_environment() -> None:
-    """Raise ImproperlyConfigured unless keys, hosts and database are given and sound, and debugging is off."""
+    """Raise ImproperlyConfigured unless keys, hosts and database are set and safe, and debugging is off."""
     for name in ("SECRET_KEY", "STOA_JWT_KEY"):
         key = env.str(name)
-        if len(key) < SHORTEST_KEY or can_be_guessed(key):
+        if len(key) < MIN_KEY_LENGTH or can_be_guessed(key):
             raise ImproperlyConfigured(
-                f"{name} must be set to at least {SHORTEST_KEY} random characters in production: "
+                f"{name} must be set to at least {MIN_KEY_LENGTH} random characters in production: "
                 "python -c 'import secrets; print(secrets.token_urlsafe(48))' makes one."
             )
     for name in ("STOA_SECRET_KEY_FALLBACKS", "STOA_JWT_KEY_FALLBACKS"):
-        if any(len(key) < SHORTEST_KEY or can_be_guessed(key) for key in env.list(name)):
+        if any(len(key) < MIN_KEY_LENGTH or can_be_guessed(key) for key in env.list(name)):
             raise ImproperlyConfigured(
                 f"{name} has a key that can be guessed: take it out, it opens what a real one does."
             )

@@ -1,4 +1,4 @@
-"""Where S3 is and who we are there, for both projects; each has a bucket of its own."""
+"""S3 storage options of both projects, from environment variables."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from shared.environment import Environment
 
 
 def s3_options(env: Environment, bucket: str) -> dict[str, Any]:
-    """The OPTIONS of a storage of django-storages.
+    """Return the OPTIONS of a django-storages S3 storage.
 
-    Without keys of ours boto3 looks for its own: AWS_ACCESS_KEY_ID, a profile, the machine's role.
+    Without keys in the environment boto3 uses its own: AWS_ACCESS_KEY_ID, a profile or the machine's role.
     """
     return {
         "bucket_name": bucket,

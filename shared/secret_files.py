@@ -1,20 +1,23 @@
-"""Secrets that a machine makes for itself once, atomically, readable by its owner alone; and which are none."""
+"""Generated secrets in files that only their owner can read, and the check for guessable keys."""
 
 import os
 import secrets
 from pathlib import Path
 
-SHORTEST_KEY = 32  # bytes: the output of HMAC-SHA-256 (RFC 7518, section 3.2)
-FEWEST_CHARACTERS = 10
+MIN_KEY_BYTES = 32  # the output of HMAC-SHA-256 (RFC 7518, section 3.2)
+MIN_DISTINCT_CHARACTERS = 10
 
 
 def can_be_guessed(key: str) -> bool:
-    """Whether a key is short, of few different characters, or one of the well-known defaults."""
-    return len(key.encode()) < SHORTEST_KEY or len(set(key)) < FEWEST_CHARACTERS or "insecure" in key
+    """Return whether a key is short, has few distinct characters or is one of the well-known defaults."""
+    return len(key.encode()) < MIN_KEY_BYTES or len(set(key)) < MIN_DISTINCT_CHARACTERS or "insecure" in key
 
 
 def read_or_make_secret(path: Path) -> str:
-    """The secret in `path`; made of 48 random bytes when there is none. Of many processes at once, one makes it."""
+    """Return the secret in `path`; generate one of 48 random bytes if the file is missing.
+
+    If several processes start at once, one of them generates it and all return it.
+    """
     try:
         return path.read_text()
     except FileNotFoundError:
@@ -24,7 +27,7 @@ def read_or_make_secret(path: Path) -> str:
     with os.fdopen(descriptor, "w") as file:
         file.write(secrets.token_urlsafe(48))
     try:
-        os.link(draft, path)  # fails when another process was first, so nobody ever reads half a secret
+        os.link(draft, path)  # fails if another process was first, so nobody reads half a secret
     except FileExistsError:
         pass
     finally:

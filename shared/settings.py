@@ -1,5 +1,7 @@
-"""Settings that both projects share. Each project's `base.py` starts from these and is, with this module, the only
-place that reads the environment. They are safe and complete for one machine on loopback; `production` asks for more.
+"""Django settings that both projects share, complete and safe for one machine on the loopback interface.
+
+Each project's `base.py` starts from these. The two are the only modules that read the environment; `production`
+requires more of it.
 """
 
 from datetime import timedelta
@@ -22,7 +24,7 @@ VERSION = "0.1.0"
 
 DEBUG = env.bool("STOA_DEBUG")
 SECRET_KEY = env.str("SECRET_KEY") or read_or_make_secret(VAR_DIR / "secret.key")
-# Keys that were SECRET_KEY and STOA_JWT_KEY before: what they signed or sealed is still read.
+# Former keys: what they signed or encrypted can still be read.
 SECRET_KEY_FALLBACKS: list[str] = env.list("STOA_SECRET_KEY_FALLBACKS")
 JWT_KEY_FALLBACKS: list[str] = env.list("STOA_JWT_KEY_FALLBACKS")
 ALLOWED_HOSTS: list[str] = env.list("STOA_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]"]
@@ -50,7 +52,7 @@ SHARED_APPS = [
 
 MIDDLEWARE = [
     "shared.observability.request_id.RequestIdMiddleware",
-    "shared.api.middleware.errors.JsonErrorsMiddleware",  # early, to see what the others refuse
+    "shared.api.middleware.errors.JsonErrorsMiddleware",  # early, to format the errors of the others
     "django.middleware.security.SecurityMiddleware",
     "shared.serving.files.static_files.StaticFilesMiddleware",
     "corsheaders.middleware.CorsMiddleware",
@@ -79,7 +81,7 @@ TEMPLATES = [
 # One database for both projects unless DATABASE_URL says otherwise for one of them.
 DATABASE_URL = env.str("DATABASE_URL") or f"sqlite:///{quote(str(VAR_DIR / 'stoa.sqlite3'))}"
 DATABASES: dict[str, Any] = {"default": database(DATABASE_URL)}
-DATABASES["default"]["CONN_MAX_AGE"] = 0  # under ASGI a kept connection is a leaked one; PostgreSQL has its pool
+DATABASES["default"]["CONN_MAX_AGE"] = 0  # under ASGI a persistent connection leaks; PostgreSQL has a pool
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["ENGINE"] = "shared.sqlite"
     DATABASES["default"]["OPTIONS"] = {
@@ -88,7 +90,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
 else:
-    # A server whose machine or network is gone says nothing any more: without these, TCP waits a quarter of an hour.
+    # Without these, TCP waits 15 minutes for a server whose machine or network has failed.
     vanished = {
         "connect_timeout": 5,
         "tcp_user_timeout": 10_000,  # milliseconds
@@ -101,10 +103,10 @@ else:
     DATABASES["default"]["OPTIONS"] = vanished | given | {"pool": pool}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# A Redis-protocol server: limits counted over all processes. Empty: counted in this process alone.
+# Redis or Valkey server for limits of all processes together. Empty: each process counts for itself.
 REDIS_URL = env.str("REDIS_URL")
 
-# Tasks that the server runs itself, by name, and every how many seconds.
+# Tasks that the server runs itself, with their interval in seconds.
 SERVER_PERIODIC_TASKS: dict[str, float] = {}
 
 LOGIN_REDIRECT_URL = "admin:index"
@@ -119,7 +121,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["shared.accounts.backends.LimitedBackend"]  # Django's own sign-in, to the admin
-# The admin shows a new key in a message: a cookie of that browser's alone, never a row of the session table.
+# The admin shows a new API key in a message: a cookie of that browser, never a row of the session table.
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 SIMPLE_JWT: dict[str, Any] = {
     "SIGNING_KEY": env.str("STOA_JWT_KEY") or read_or_make_secret(VAR_DIR / "jwt.key"),
@@ -132,21 +134,21 @@ SIMPLE_JWT: dict[str, Any] = {
     "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
     "AUTH_TOKEN_CLASSES": ["shared.accounts.tokens.AccessToken"],
 }
-# Letters are printed unless this names a mail server, as in smtp+tls://user:password@mail.example:587.
+# E-mails are printed unless STOA_EMAIL_URL names a mail server.
 globals().update(mail_server(env.str("STOA_EMAIL_URL") or "consolemail://"))
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM")
-# The storefront, whose pages /reset-password, /verify-email and /join take a `token` and send it to us.
+# URL of the storefront, whose pages /reset-password, /verify-email and /join receive a `token` and send it to the API.
 STOREFRONT_URL = env.str("STOA_STOREFRONT_URL")
-# Letters an hour to one e-mail.
+# E-mails per hour to one address.
 EMAIL_LIMIT = env.int("STOA_EMAILS_PER_HOUR")
-# Sign-ins a minute: for one address, and for one account.
+# Sign-in attempts per minute, from one IP address and for one account.
 LOGIN_LIMIT = env.int("STOA_LOGINS_PER_MINUTE")
-# Requests a minute: of the shop, for one user, and for one address where nobody is signed in; of the model server, for
-# one address that looks at its pages.
+# Requests per minute. In the shop, per user, or per IP address without a user; in the model server, per IP address that
+# reads its pages.
 REQUEST_LIMIT = env.int("STOA_REQUESTS_PER_MINUTE")
 
-# What money is in unless its owner says otherwise: ISO 4217.
+# ISO 4217 currency of prices whose product names none.
 CURRENCY = env.str("STOA_CURRENCY")
 
 REST_FRAMEWORK: dict[str, Any] = {
@@ -169,14 +171,14 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "PATH_CONVERTER_OVERRIDES": {"id": {"type": "integer", "format": "int64", "minimum": 1, "maximum": 2**63 - 1}},
 }
 
-# In front of Django: body cap, and how many proxies before us may say who the client is.
+# Maximum size of a request body, and number of proxies whose forwarding headers are trusted.
 MAX_BODY_BYTES = env.bytes("STOA_MAX_BODY_BYTES")
-DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the cap in front is the only one
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES  # the ASGI wrapper enforces the limit
 TRUSTED_PROXY_COUNT = env.int("STOA_TRUSTED_PROXY_COUNT")
-# Of the answers that a repeated Idempotency-Key is given again.
+# Size of the responses stored for the Idempotency-Keys of one user.
 MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER = env.bytes("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER")
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
-# Those with `x-stainless` are sent by OpenAI's clients with every request.
+# OpenAI's clients send the `x-stainless` headers with every request.
 CORS_ALLOW_HEADERS = [
     *default_headers, "api-version", "idempotency-key", "last-event-id", "traceparent", "tracestate", "x-api-key",
     "x-request-id", "x-stainless-arch", "x-stainless-helper-method", "x-stainless-lang", "x-stainless-os",
@@ -196,7 +198,7 @@ STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "shared.serving.files.static_files.StaticFilesStorage"},
 }
-WHITENOISE_ROOT = Path(__file__).parent / "serving" / "root_files"  # /favicon.ico, which browsers ask for unasked
+WHITENOISE_ROOT = Path(__file__).parent / "serving" / "root_files"  # /favicon.ico, which browsers request on their own
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -204,12 +206,12 @@ X_FRAME_OPTIONS = "DENY"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
-# Where the processes of this machine count together, and whether anybody may read what they counted.
+# Folder in which the processes of this machine share their metrics, and whether anybody may read them.
 METRICS_DIR = Path(env.str("STOA_METRICS_DIR") or VAR_DIR / "metrics")
 METRICS_PUBLIC = env.bool("STOA_METRICS_PUBLIC")
 
-# Traces go by OTLP where OpenTelemetry's own variables say, which its library reads by itself: how many requests are
-# traced (OTEL_TRACES_SAMPLER), headers, times. A project may keep them as well.
+# OpenTelemetry's own variables say where traces are sent. Its library reads the rest itself: sampling
+# (OTEL_TRACES_SAMPLER), headers and timeouts. A project may store traces as well.
 TRACING = not env.bool("OTEL_SDK_DISABLED")
 TRACING_SERVICE = env.str("OTEL_SERVICE_NAME")
 TRACING_COLLECTOR = collector(env)

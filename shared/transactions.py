@@ -1,4 +1,4 @@
-"""Reading and writing in transactions that see one moment of the database, whatever others commit meanwhile."""
+"""Transactions that read one snapshot of the database, whatever others commit meanwhile."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 @contextmanager
 def read_snapshot() -> Iterator[None]:
-    """Every query within sees the same moment. Within a transaction it sees what that one does."""
+    """Run queries that all see one snapshot; inside a transaction, the one that this transaction sees."""
     if connection.in_atomic_block:
         yield
     elif connection.vendor == "sqlite":  # atomic() would wait for the writers' lock
@@ -25,8 +25,11 @@ def read_snapshot() -> Iterator[None]:
 
 @contextmanager
 def write_snapshot() -> Iterator[None]:
-    """A transaction of one moment. In PostgreSQL it fails where somebody else changed the same rows since: nothing is
-    done then, and it may be tried again. SQLite has one writer at a time."""
+    """Run a transaction that sees one snapshot.
+
+    PostgreSQL rolls it back if another transaction has changed the same rows since; it may be tried again. SQLite has
+    one writer at a time.
+    """
     outermost = not connection.in_atomic_block
     with transaction.atomic():
         if outermost and connection.vendor == "postgresql":

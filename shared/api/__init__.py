@@ -1,1 +1,1 @@
-"""What every HTTP answer of both projects shares: errors, strict JSON, rate limits, the schema's common parts."""
+"""API code of both projects: errors, strict JSON, limits, idempotency, lists, ViewSets and admin base classes."""

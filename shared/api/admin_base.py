@@ -1,7 +1,7 @@
-"""The base of admin pages that are as quick at ten million rows as at ten.
+"""Base classes of admin pages that stay fast with millions of rows.
 
-A list counts no more than it must, and a search reads indexes only: `search_fields` are columns with an index
-(`db_index=True` or unique), plain or over relations, and what is typed is the beginning of one of them.
+A list counts only part of a large table, and a search reads indexes only. `search_fields` are indexed columns
+(`db_index=True` or unique), also over relations; a search term is the beginning of a value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,14 +19,17 @@ from unfold.views import ChangeList
 
 from shared.api.query_params import parse_integer
 
-MAX_EXACT_COUNT = 10_000  # rows; of more, an unfiltered list shows an estimate, and a filtered one so many
-MAX_SEARCH_RESULTS = 1_000  # rows a search field
-MAX_SAMPLED_ROWS = 10_000  # rows, to find out what a filter can offer
+MAX_EXACT_COUNT = 10_000  # rows; above, an unfiltered list shows an estimate and a filtered one this number
+MAX_SEARCH_RESULTS = 1_000  # rows per search field
+MAX_SAMPLED_ROWS = 10_000  # rows that are read for the choices of a filter
 
 
 class EstimatedCountPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts exactly up to MOST_COUNTED rows. Beyond, a whole table's size is what the database believes it to be, and
-    a filtered list ends there: nobody turns a thousand pages, and counting them reads every row."""
+    """Paginator that counts exactly up to MAX_EXACT_COUNT rows.
+
+    Above that, it shows the database's estimate for a whole table, and ends a filtered list there: counting the rest
+    would read every row.
+    """
 
     @cached_property
     def count(self) -> int:
@@ -49,7 +52,7 @@ def _estimated_size(rows: "QuerySet[Any]") -> int:
 
 
 class LanguageListFilter(admin.SimpleListFilter):
-    """Offers the languages of the newest rows: those of a million would be read row by row."""
+    """Filter by language that offers the languages of the newest rows, since all rows would be read one by one."""
 
     title = "language"
     parameter_name = "language"
@@ -63,8 +66,10 @@ class LanguageListFilter(admin.SimpleListFilter):
 
 
 class IndexedEmptyFieldListFilter(admin.EmptyFieldListFilter):
-    """For a moment that few rows have, and a partial index of those: Django's own asks for `NOT (... IS NULL)`, for
-    which SQLite reads every row."""
+    """Filter of rows with an optional time that few rows have and a partial index covers.
+
+    Django's own filter uses `NOT (... IS NULL)`, for which SQLite reads every row.
+    """
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any] | None":
         if self.lookup_val == "0":
@@ -73,7 +78,7 @@ class IndexedEmptyFieldListFilter(admin.EmptyFieldListFilter):
 
 
 class LargeTableChangeList(ChangeList):
-    """Sorts by what `sortable_by` names alone, whatever the address asks for."""
+    """Change list that sorts only by the columns of `sortable_by`, whatever the URL says."""
 
     def get_ordering_field(self, field_name: str) -> Any:
         return super().get_ordering_field(field_name) if field_name in self.sortable_by else None
@@ -87,16 +92,19 @@ class NoDeleteMixin:
 
 
 class LargeTableAdmin(ModelAdmin):
-    """What such a list stands on. Name the relations shown in `list_select_related`, and choose them
-    by `autocomplete_fields`: a drop-down of a million products is a page that never comes."""
+    """Base class of admin pages for large tables.
+
+    List the displayed relations in `list_select_related` and choose them through `autocomplete_fields`: a drop-down of
+    a million products never finishes loading.
+    """
 
     paginator = EstimatedCountPaginator
     show_full_result_count = False
     list_per_page = 50
     list_filter_submit = True
-    sortable_by: ClassVar[Any] = ()  # columns with an index; by any other all rows would have to be sorted
+    sortable_by: ClassVar[Any] = ()  # indexed columns; any other would sort all rows
     search_help_text = "The beginning of a name, or a whole number for an id"
-    # Which rows a search over a relation is after, where only for those there is an index.
+    # Conditions on the rows of a search over a relation, if only those rows have an index.
     search_filters: ClassVar[Mapping[str, Q]] = {}
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
@@ -121,12 +129,12 @@ class LargeTableAdmin(ModelAdmin):
                 yield from beginnings
             elif related := _matching_ids(
                 model, beginnings
-            ):  # first, as a planner that may join would rather read every row
+            ):  # in a query of its own: joined, the planner prefers to read every row
                 yield Q(**{f"{relation}__in": related}) & self.search_filters.get(path, Q())
 
 
 def _matching_ids(model: type[models.Model], conditions: Iterable[Q]) -> set[Any]:
-    """The ids of some rows that meet one of the conditions."""
+    """Return the ids of some rows that meet one of the conditions."""
     found: set[Any] = set()
     for condition in conditions:
         found.update(
@@ -136,7 +144,7 @@ def _matching_ids(model: type[models.Model], conditions: Iterable[Q]) -> set[Any
 
 
 def _prefix_conditions(field: Any, term: str) -> Iterator[Q]:
-    """What a row meets whose column begins with what was typed, in one of the ways to write it."""
+    """Return conditions on a column that begins with the search term, one for each way to write it."""
     if isinstance(field, models.SlugField):
         if slug := slugify(term):
             yield starts_with(field.name, slug)
@@ -146,15 +154,15 @@ def _prefix_conditions(field: Any, term: str) -> Iterator[Q]:
 
 
 def starts_with(path: str, text: str) -> Q:
-    """Rows whose column begins with `text`, by the column's index."""
+    """Return a condition on a column that begins with `text` and can use the column's index."""
     if connections["default"].vendor == "postgresql":
         return Q(**{f"{path}__startswith": text})
-    # SQLite's LIKE ignores case and so its indexes, which are in the order of code points.
+    # SQLite's LIKE ignores case, so it cannot use an index, which is in the order of code points.
     return Q(**{f"{path}__gte": text, f"{path}__lt": f"{text}\U0010ffff"})
 
 
 def _related_model(model: type[models.Model], relation: str) -> type[models.Model]:
-    """The model to which a path such as `order__customer` leads; of an empty one the model itself."""
+    """Return the model at a path such as `order__customer`; the model itself for an empty path."""
     for name in filter(None, relation.split("__")):
         model = model._meta.get_field(name).related_model  # type: ignore[assignment]
     return model

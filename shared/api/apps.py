@@ -1,4 +1,4 @@
-"""The API's common parts; an app, so that the schema extensions and `<id:...>` in paths are known to all."""
+"""App of the API code, which registers the schema extensions and the path converter `id`."""
 
 from importlib import import_module
 

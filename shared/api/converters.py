@@ -1,4 +1,4 @@
-"""How ids stand in paths: `path("addresses/<id:pk>", ...)`. What is no id is no address at all, a 404."""
+"""Path converter for ids, as in `path("addresses/<id:pk>", ...)`. Any other text is a 404."""
 
 from django.urls import register_converter
 
@@ -6,12 +6,12 @@ MAX_ID = 2**63 - 1
 
 
 class IdConverter:
-    """A positive 64-bit integer in one spelling: ASCII digits, no sign, no leading zero."""
+    """Positive 64-bit integer in one notation: ASCII digits without a sign or leading zeros."""
 
     regex = "[1-9][0-9]{0,18}"
 
     def to_python(self, value: str) -> int:
-        """Raises ValueError, which Django takes for "no such path", past what a database can keep."""
+        """Return the id. Raise ValueError, which Django answers with 404, above the maximum of the database."""
         number = int(value)
         if number > MAX_ID:
             raise ValueError("This is larger than any id.")

@@ -1,4 +1,4 @@
-"""Errors as data: a Problem says what went wrong in neutral words, each project's `error_body` gives it a wire form."""
+"""Errors of the API: a neutral Problem, which each project's `error_body` turns into its own JSON."""
 
 import json
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ DEFAULT_MESSAGES = {
 
 @dataclass(kw_only=True)
 class Problem:
-    """What went wrong: an HTTP status, a neutral code, and a message that says what to do. `errors`: per field."""
+    """An error: HTTP status, neutral code, and a message that says what to do. `errors` has messages per field."""
 
     status: int
     code: str
@@ -53,7 +53,7 @@ class Problem:
 
     @classmethod
     def from_status(cls, status: int, *, headers: dict[str, str] | None = None) -> "Problem":
-        """The Problem for a bare status, where nothing more is known."""
+        """Return the Problem of a status about which nothing else is known."""
         fallback = 500 if status >= 500 else 400
         return cls(
             status=status,
@@ -64,7 +64,7 @@ class Problem:
 
 
 class ApiError(Exception):
-    """Raised anywhere below a view; becomes the answer."""
+    """Exception that becomes the error response of the request, raised anywhere below a view."""
 
     def __init__(
         self,
@@ -88,8 +88,10 @@ class ApiError(Exception):
 
 
 class ValidationFailed(ApiError):
-    """What was sent is understood, but not right: the messages per field, of which the first stands for all.
-    Its status is `settings.API_VALIDATION_STATUS` (default 422)."""
+    """The request is well-formed but invalid: messages per field, of which the first is the summary.
+
+    Its status is `settings.API_VALIDATION_STATUS` (default 422).
+    """
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
         message = next((text for texts in errors.values() for text in texts), "The request is not valid.")
@@ -105,7 +107,7 @@ class NotFound(ApiError):
 
 
 class ErrorBody(Protocol):
-    """A project's wire form of errors, named by `settings.API_ERROR_BODY`."""
+    """Function that returns a project's error body, named by `settings.API_ERROR_BODY`."""
 
     def __call__(self, problem: Problem, *, path: str, request_id: str) -> dict[str, Any]: ...
 
@@ -116,13 +118,13 @@ def _error_body(dotted_path: str) -> ErrorBody:
 
 
 def error_body_bytes(problem: Problem, *, path: str, request_id: str) -> bytes:
-    """The body of an error answer, for those who answer below Django."""
+    """Return the body of an error response that does not pass through Django."""
     body = _error_body(settings.API_ERROR_BODY)(problem, path=path, request_id=request_id)
     return json.dumps(body, ensure_ascii=False).encode()
 
 
 def problem_response(problem: Problem, *, path: str, request_id: str) -> HttpResponse:
-    """The one maker of error answers."""
+    """Return the response for a Problem. All error responses of Django are made here."""
     return HttpResponse(
         error_body_bytes(problem, path=path, request_id=request_id),
         status=problem.status,

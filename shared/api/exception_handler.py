@@ -1,4 +1,4 @@
-"""DRF's exceptions as Problems."""
+"""Conversion of DRF's exceptions into Problems."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ from shared.observability.request_id import current_request_id
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> HttpResponse | None:
-    """DRF's EXCEPTION_HANDLER. None for what nobody foresaw: `JsonErrorsMiddleware` answers and logs that."""
+    """Return the error response, as DRF's EXCEPTION_HANDLER.
+
+    Unexpected exceptions return None: `JsonErrorsMiddleware` logs them and answers.
+    """
     problem = _problem(exc)
     if problem is None:
         return None
@@ -40,7 +43,7 @@ def _problem(exc: Exception) -> Problem | None:
 
 
 def validation_problem(detail: Any) -> Problem:
-    """A Problem from DRF's nested error detail, fields by dotted path."""
+    """Return the Problem for DRF's nested error detail, with dotted paths of fields."""
     errors: dict[str, list[str]] = {}
     _collect(detail, "", errors)
     return ValidationFailed(errors).problem

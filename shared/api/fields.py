@@ -1,4 +1,4 @@
-"""Fields of bodies that databases and other languages must agree about."""
+"""Serializer fields whose values databases and other languages read alike."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ MAX_PASSWORD_LENGTH = 1024
 
 
 class IdField(serializers.IntegerField):
-    """An id in a body: from 1 to what 64 bits hold, as a number or in ASCII digits."""
+    """Id in a body: 1 to the maximum of 64 bits, as a number or as ASCII digits."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(min_value=1, max_value=MAX_INTEGER, **kwargs)
@@ -22,14 +22,14 @@ class IdField(serializers.IntegerField):
 
 
 class PasswordField(serializers.CharField):
-    """As it was typed: spaces at its ends count."""
+    """Password exactly as it was typed, with its leading and trailing spaces."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_length=MAX_PASSWORD_LENGTH, trim_whitespace=False, write_only=True, **kwargs)
 
 
 class EmailAddressField(serializers.EmailField):
-    """An address that letters can be written to: quotes may hold spaces and control characters, which break them."""
+    """E-mail address that can receive e-mail: quoted parts may hold spaces and control characters, which break it."""
 
     def to_internal_value(self, data: Any) -> str:
         address: str = super().to_internal_value(data)

@@ -1,4 +1,4 @@
-"""Money on the wire: integer minor units in the database, a JSON number of major units (12.5) outside."""
+"""Amounts of money: integer minor units in the database, a JSON number of major units (12.5) in the API."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -8,7 +8,7 @@ from django.conf import settings
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-# ISO 4217: the currencies whose minor unit is not a hundredth.
+# ISO 4217: currencies whose minor unit is not a hundredth.
 EXPONENTS: Mapping[str, int] = (
     dict.fromkeys(
         [
@@ -35,35 +35,38 @@ EXPONENTS: Mapping[str, int] = (
     | dict.fromkeys(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"], 3)
     | dict.fromkeys(["CLF", "UYW"], 4)
 )
-# Up to fifteen digits a double gives back the very number it was made from, in our JSON and in everybody else's.
+# A double preserves up to fifteen decimal digits, in any JSON implementation.
 MAX_MINOR_UNITS = 10**15 - 1
 MAX_PRICE = 10**12  # in minor units; orders add and multiply prices
-MAX_ORDER_TOTAL = 10**13  # of goods; figures add up orders in 64 bits, and there is room for 900,000 such ones
+MAX_ORDER_TOTAL = 10**13  # of products; analytics adds up orders in 64 bits, which hold 900,000 of these
 
 
 class InvalidMoney(ValueError):
-    """No amount of this currency: its message says why."""
+    """Error for an amount that the currency cannot have; the message says why."""
 
 
 def decimal_places(currency: str) -> int:
-    """How many decimal places the currency has."""
+    """Return the number of decimal places of the currency."""
     return EXPONENTS.get(currency, 2)
 
 
 def to_major(minor: int, currency: str) -> Decimal:
-    """1250 of EUR: Decimal("12.50")."""
+    """Return the amount in major units: 1250 of EUR is Decimal("12.50")."""
     return Decimal(minor).scaleb(-decimal_places(currency))
 
 
 def to_number(minor: int, currency: str) -> int | float:
-    """1250 of EUR: 12.5; an int where the currency has no decimal places."""
+    """Return the amount as a JSON number: 1250 of EUR is 12.5; an int if the currency has no decimal places."""
     places = decimal_places(currency)
     return minor / 10**places if places else minor
 
 
 def to_minor(major: Decimal | int | float, currency: str) -> int:
-    """12.5 of EUR: 1250. Exact: raises InvalidMoney for more decimal places than the currency has, for what is no
-    finite number, and for what is too large."""
+    """Return the exact amount in minor units: 12.5 of EUR is 1250.
+
+    Raise InvalidMoney for too many decimal places, for what is not a finite number, and for an amount that is too
+    large.
+    """
     try:
         number = Decimal(repr(major)) if isinstance(major, float) else Decimal(major)
     except InvalidOperation:
@@ -80,9 +83,11 @@ def to_minor(major: Decimal | int | float, currency: str) -> int:
 
 @extend_schema_field({"type": "number", "minimum": 0, "maximum": MAX_MINOR_UNITS, "example": 12.5})
 class MoneyField(serializers.Field[int, Any, int | float, Any]):
-    """A column of minor units as a number of major units. The currency is the object's own attribute `currency`, which
-    `currency_source` may name otherwise (`order.currency`); of what is sent, the field `currency` beside it or at the
-    top, else that of the instance, else the platform's."""
+    """Column of minor units as a number of major units.
+
+    The currency is the object's attribute `currency`, or the path `currency_source` (`order.currency`). For request
+    bodies it is the field `currency` beside it or at the top level, else that of the instance, else the platform's.
+    """
 
     default_error_messages = {
         "invalid": "A valid number is required.",
@@ -93,7 +98,7 @@ class MoneyField(serializers.Field[int, Any, int | float, Any]):
     def __init__(
         self, *, currency_source: str = "currency", min_value: int = 0, max_value: int = MAX_PRICE, **kwargs: Any
     ) -> None:
-        """`min_value` and `max_value` are minor units."""
+        """Create the field; `min_value` and `max_value` are minor units."""
         super().__init__(**kwargs)
         self._currency_path = currency_source.split(".")
         self._min_value, self._max_value = min_value, max_value
@@ -125,7 +130,7 @@ class MoneyField(serializers.Field[int, Any, int | float, Any]):
         return str(instance)
 
     def _currency_sent(self) -> str:
-        holders = (self.parent, self.root)  # of a variation's price, the product's currency
+        holders = (self.parent, self.root)  # for a variation's price, the product's currency
         for sent in (getattr(holder, "initial_data", None) for holder in holders):
             if isinstance(sent, Mapping) and isinstance(sent.get("currency"), str):
                 return str(sent["currency"])

@@ -1,4 +1,4 @@
-"""Strict JSON: what databases, logs and other languages would trip over is refused at the door, with a 400."""
+"""Strict JSON parsers: bodies that databases, logs or other languages would misread are refused with 400."""
 
 import json
 import math
@@ -12,24 +12,24 @@ from rest_framework.parsers import BaseParser
 from shared.api.errors import ApiError
 
 MAX_DEPTH = 64
-# Counted with the brackets inside strings. Each object or list costs memory and time far beyond its two bytes: ten
-# megabytes of them are a quarter of a gigabyte, and seconds in which this process answers nobody.
+# Brackets inside strings count as well. An object or list costs far more than its two bytes: ten megabytes of them
+# take 250 MB, and block this process for seconds.
 MAX_BRACKETS = 100_000
-# The same of values without brackets, as in arrays of token ids: so many are read in some hundredths of a second. Those
-# inside strings cost nothing, and do not count.
+# Limit of values without brackets, as in arrays of token ids: this many are read in some hundredths of a second.
+# Commas inside strings cost nothing and do not count.
 MAX_COMMAS = 250_000
 MAX_SINGLE_FINDS = 1000
 MAX_CREDENTIALS_BYTES = 16 * 1024
-# A NUL, or half of a surrogate pair, can only come from an escape: bodies without these need no second look.
+# NUL and lone surrogates can only come from escapes: bodies without these need no further check.
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class StrictJSONParser(BaseParser):
-    """DRF's door to `parse_json`."""
+    """DRF parser that uses `parse_json`."""
 
     media_type = "application/json"
-    max_bytes: int | None = None  # None: what the server as a whole takes
+    max_bytes: int | None = None  # None: the server's limit
 
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -42,22 +42,24 @@ class StrictJSONParser(BaseParser):
 
 
 class CredentialsJSONParser(StrictJSONParser):
-    """For routes that anybody may call, and whose bodies hold credentials and little else."""
+    """Parser for public routes whose bodies hold credentials and little else."""
 
     max_bytes = MAX_CREDENTIALS_BYTES
 
 
 def require_utf8(parameters: Mapping[str, str]) -> None:
-    """Raises ApiError 400 where those of Content-Type name another charset: JSON has no other (RFC 8259, section
-    8.1)."""
+    """Raise ApiError 400 if Content-Type names another charset: JSON has no other (RFC 8259, section 8.1)."""
     if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
         raise _bad("The body must be in UTF-8; leave charset out of Content-Type.")
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`. Raises ApiError 400 for anything else, and for what is legal JSON but unsafe to keep
-    or to read: more than 64 levels, 100,000 brackets or 250,000 values, repeated keys, NaN and infinities, numbers of
-    thousands of digits, NUL, lone surrogates."""
+    """Return the JSON object in `body`.
+
+    Raise ApiError 400 for anything else, and for legal JSON that is unsafe to store or read. Unsafe are more than 64
+    levels, 100,000 brackets or 250,000 values, repeated keys, NaN, infinities, numbers of thousands of digits, NUL and
+    lone surrogates.
+    """
     brackets = _count(body, b"{") + _count(body, b"[")
     if brackets > MAX_BRACKETS:
         raise _bad(f"The body has more than {MAX_BRACKETS} opening brackets: send less at once.")
@@ -85,7 +87,7 @@ def parse_json(body: bytes) -> dict[str, Any]:
 
 
 def _count(body: bytes, bracket: bytes) -> int:
-    """In long texts with few of them finding each is ten times as fast as counting all."""
+    """Return the number of brackets. In long texts with few of them `find` is ten times as fast as `count`."""
     count, at = 0, body.find(bracket)
     while at >= 0 and count < MAX_SINGLE_FINDS:
         count, at = count + 1, body.find(bracket, at + 1)
@@ -93,7 +95,9 @@ def _count(body: bytes, bracket: bytes) -> int:
 
 
 def _has_too_many_values(body: bytes) -> bool:
-    """Strings are cut out only where they may hold most of the commas, and are not too many themselves."""
+    """Return whether there are too many values. Strings are removed only if they may hold most of the commas and are
+    few.
+    """
     if body.count(b",") <= MAX_COMMAS:
         return False
     unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")

@@ -1,4 +1,4 @@
-"""What is kept of a person's requests for a day: what they were answered."""
+"""Personal data of the API: responses that are stored for a day."""
 
 from shared.api.models import KeyedRequest
 from shared.personal_data import delete_rows

@@ -1,4 +1,4 @@
-"""Numbers and truths in the query string: plain ASCII, checked before anything else sees them."""
+"""Numbers and booleans in the query string: ASCII only, and validated first."""
 
 import re
 
@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from shared.api.errors import ValidationFailed
 
 MAX_LIMIT = 100
-MAX_PAGE = 10**15  # farther than any list, and an offset of a hundred rows a page still fits into 64 bits
+MAX_PAGE = 10**15  # beyond any list; its offset of 100 rows a page still fits into 64 bits
 MAX_INTEGER = 2**63 - 1
 DEFAULT_LANGUAGE = "en"
 MAX_LANGUAGE_LENGTH = 16
@@ -17,7 +17,7 @@ _DIGITS = re.compile(r"[0-9]+\Z", re.ASCII)
 
 
 def parse_integer(text: str) -> int | None:
-    """The 64-bit integer that `text` writes in ASCII digits; None for anything else."""
+    """Return the 64-bit integer that `text` writes in ASCII digits; None for anything else."""
     match = _WHOLE_NUMBER.match(text)
     if match is None:
         return None
@@ -26,7 +26,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def get_limit(request: Request, *, default: int) -> int:
-    """`limit`, of which more than 100 means 100. Raises ValidationFailed for what is no number of rows."""
+    """Return `limit`, at most 100. Raise ValidationFailed if it is not a positive integer."""
     text = request.query_params.get("limit", "")
     if not text:
         return default
@@ -37,7 +37,7 @@ def get_limit(request: Request, *, default: int) -> int:
 
 
 def get_page(request: Request) -> int:
-    """`page`, from 1; what is no page is the first one."""
+    """Return `page`, from 1; an invalid one is the first page."""
     text = request.query_params.get("page", "")
     if not _DIGITS.match(text):
         return 1
@@ -46,7 +46,7 @@ def get_page(request: Request) -> int:
 
 
 def get_language(request: Request) -> str:
-    """`language`, English unless one is named. Raises ValidationFailed for what is no name of a language."""
+    """Return `language`, English by default. Raise ValidationFailed for an invalid language code."""
     text = request.query_params.get("language", "") or DEFAULT_LANGUAGE
     if len(text) > MAX_LANGUAGE_LENGTH or "\x00" in text:
         raise ValidationFailed({"language": ["Send the code of a language, as in en or pt-BR."]})
@@ -54,7 +54,7 @@ def get_language(request: Request) -> str:
 
 
 def get_boolean(request: Request, name: str) -> bool:
-    """Whether `name=1` or `name=true` was asked. Raises ValidationFailed for what is neither true nor false."""
+    """Return whether the parameter is `1` or `true`. Raise ValidationFailed if it is not a boolean."""
     text = request.query_params.get(name, "").lower() or "0"
     if text not in BOOLEANS:
         raise ValidationFailed({name: ["Send 1 or 0."]})

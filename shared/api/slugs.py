@@ -1,4 +1,4 @@
-"""Slugs made from names."""
+"""Slugs generated from names."""
 
 import secrets
 from collections.abc import Callable
@@ -11,40 +11,44 @@ from django.utils.text import slugify
 
 from shared.api.errors import ApiError
 
-MAX_BASE_LENGTH = 240  # of the column's 255: room for a suffix
+MAX_BASE_LENGTH = 240  # the column has 255: this leaves space for a suffix
 NUMBERED_SUFFIXES = range(2, 10)
 MAX_ATTEMPTS = 5
 
 
 def is_numeric(slug: str) -> bool:
-    """Whether it is a number: in a path that is always an id."""
+    """Return whether the slug is a number, which a path takes for an id."""
     return slug.isdigit()
 
 
 def validate_slug(slug: str) -> None:
-    """For a model's field: what a person types in the admin gets no suffix."""
+    """Validate the slug of a model field: one typed in the admin gets no suffix."""
     if is_numeric(slug):
         raise ValidationError("A slug may not be a number alone: in an address that is an id.")
 
 
 def slug_candidates(text: str) -> list[str]:
-    """The slugs of `text` to choose from, best first: without a suffix, with a small number, and at last with random
-    letters. One that would read as an id gets a suffix too, and a text without a Latin letter or digit is "item"."""
+    """Yield slugs for `text`, best first: without a suffix, with a small number, then with random letters.
+
+    A slug that would read as an id gets a suffix too. A text without Latin letters or digits becomes "item".
+    """
     base = slugify(text)[:MAX_BASE_LENGTH].strip("-_") or "item"
     candidates = [] if is_numeric(base) else [base]
     return [*candidates, *(f"{base}-{number}" for number in NUMBERED_SUFFIXES), f"{base}-{secrets.token_hex(4)}"]
 
 
 def find_free_slug(text: str, siblings: "QuerySet[Any]") -> str:
-    """The best slug of `text` that none of `siblings` has."""
+    """Return the best slug of `text` that none of `siblings` has."""
     candidates = slug_candidates(text)
     taken = set(siblings.filter(slug__in=candidates).values_list("slug", flat=True))
     return next((slug for slug in candidates if slug not in taken), candidates[-1])
 
 
 def save_with_unique_slug(save: Callable[[str], None], siblings: "QuerySet[Any]", text: str) -> None:
-    """Saves with a slug that is free, and once more where somebody else took it in between. Raises ApiError 409 when
-    that happens time and again, and what `save` raises for any other reason."""
+    """Save with a free slug, and try again if it is taken meanwhile.
+
+    Raise ApiError 409 if that happens repeatedly, and any other error of `save`.
+    """
     for _ in range(MAX_ATTEMPTS):
         slug = find_free_slug(text, siblings)
         try:

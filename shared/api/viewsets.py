@@ -63,7 +63,7 @@ class ApiViewSet(GenericViewSet[Any]):
 
 
 class CreateMixin:
-    """POST to the collection: answers 201 with the row that `perform_create` returns."""
+    """POST to the collection. It returns 201 with the row that `perform_create` returns."""
 
     create_status_code = 201
 
@@ -73,7 +73,7 @@ class CreateMixin:
 
 
 class UpdateMixin:
-    """PUT of one object: answers the row that `perform_update` returns.
+    """PUT of one object. It returns the row that `perform_update` returns.
 
     A partial update changes only the fields that the body names.
     """
@@ -86,7 +86,7 @@ class UpdateMixin:
 
 
 class DestroyMixin:
-    """DELETE of one object: answers 200 with `true`."""
+    """DELETE of one object. It returns 200 with `true`."""
 
     def destroy(self: Any, request: Request, **path: Any) -> Response:
         self.perform_destroy(self.get_object())
@@ -94,7 +94,7 @@ class DestroyMixin:
 
 
 class DestroyWithRecordMixin:
-    """DELETE of one object: answers 200 with the object as it was."""
+    """DELETE of one object. It returns 200 with the object as it was."""
 
     def destroy(self: Any, request: Request, **path: Any) -> Response:
         instance = self.get_object()

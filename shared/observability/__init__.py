@@ -1,1 +1,1 @@
-"""What a running server says about itself: request ids, logs, health, metrics, traces."""
+"""Observability of a running server: request ids, logs, health checks, metrics and traces."""

@@ -1,4 +1,4 @@
-"""What the database tells of itself. Every server of one database tells the same: take the greatest, not the sum."""
+"""Metrics of the database. All servers of one database report the same numbers: take the maximum, not the sum."""
 
 from django.db import connection
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -9,7 +9,7 @@ SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity W
 
 
 def database_metric_families() -> list[Metric]:
-    """Raises DatabaseError. SQLite has no connections to tell of."""
+    """Return the numbers of connections on PostgreSQL, and nothing on SQLite. Raise DatabaseError."""
     if connection.vendor != "postgresql":
         return []
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Liveness and readiness. Alive: the process answers. Ready: it is not draining and all that it needs answers."""
+"""Liveness and readiness. A process is alive if it answers, and ready if it is not draining and all its checks pass."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ _draining = threading.Event()
 
 
 def start_draining() -> None:
-    """From now on this process is not ready: it finishes what it has, and takes nothing new."""
+    """Make this process unready: it completes its running requests and accepts no new ones."""
     _draining.set()
 
 
@@ -26,7 +26,7 @@ def is_draining() -> bool:
 
 
 async def check_database() -> None:
-    """Raises what the database driver raises when the database does not answer."""
+    """Select from the database. Raise the error of the driver if it does not answer."""
     await asyncio.to_thread(_select_one)
 
 
@@ -35,19 +35,19 @@ def _select_one() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     finally:
-        connection.close()  # this thread's own
+        connection.close()  # the connection of this thread
 
 
 async def livez(request: HttpRequest) -> JsonResponse:
-    """GET /livez: 200 as long as the process answers at all, also while it drains."""
+    """Answer GET /livez: 200 as long as the process answers at all, also while it drains."""
     return JsonResponse({"status": "alive"})
 
 
 def readyz(**checks: Check) -> Callable[[HttpRequest], Coroutine[Any, Any, JsonResponse]]:
-    """The view for GET /readyz: 200 when every check returns within its time, else 503, with each check's outcome.
+    """Return the view of GET /readyz: 200 if all checks pass in time, else 503, with the outcome of each check.
 
-    A check is an async callable that raises when what it looks at is not ready. It runs once at a time, however many
-    ask: one that hangs may keep a thread, and there are few of them.
+    A check is an async callable that raises if its resource is not ready. Concurrent requests share one run of a check,
+    since one that hangs may hold a thread, and there are few of them.
     """
     running: dict[str, asyncio.Future[None]] = {}
 
@@ -65,16 +65,18 @@ def readyz(**checks: Check) -> Callable[[HttpRequest], Coroutine[Any, Any, JsonR
 
 
 def _started(name: str, check: Check, running: dict[str, asyncio.Future[None]]) -> asyncio.Future[None]:
-    """The one that runs, or a new one."""
+    """Return the running task of the check, or start one."""
     task = running.get(name)
     if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
         task = running[name] = asyncio.ensure_future(check())
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at, so not reported as lost
+        task.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # retrieve the exception, or asyncio logs it
     return task
 
 
 async def _passes(name: str, task: asyncio.Future[None]) -> bool:
-    """Whether it passes in time. One that hangs is left behind: waiting for it would make this answer hang."""
+    """Return whether the check passes in time. A check that hangs is left behind, or this response would hang too."""
     done, _ = await asyncio.wait({task}, timeout=CHECK_TIMEOUT_S)
     if not done:
         logger.warning("readiness_check_late", check=name)

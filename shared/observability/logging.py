@@ -1,9 +1,10 @@
-"""Logs: one line an event, JSON or (for development) readable, with the ids of its request and its trace.
-structlog through stdlib logging.
+"""Logs: one line per event, as JSON or readable text, with the ids of its request and its trace; structlog through
+stdlib.
 
-A line is a fixed event name and fields. Never a prompt, an output, a key, a token, a body, a client's address. What an
-exception says may quote all of these, so that a traceback has no words of most: see `tracebacks`.
-Whatever a client put into a field cannot break or forge a line: control characters are escaped.
+A line is a fixed event name and fields. It never contains a prompt, an output, a key, a token, a body or a client's
+address. Exception messages may quote all of these, so tracebacks leave out most of them: see `tracebacks`.
+
+Control characters are escaped, so no field of a client can break or forge a line.
 """
 
 import logging.config
@@ -22,12 +23,12 @@ from shared.observability.tracing import current_trace_id
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_NEWLINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-# Libraries whose lines quote what an exception says, which the traceback leaves out: from here on.
+# Libraries that quote exception messages, which tracebacks leave out; their lines are cut after this separator.
 _QUOTES_AFTER = {"celery.app.trace": ": ", "asyncio": "\n"}
 
 
 def logging_config(*, level: str, form: str) -> dict[str, Any]:
-    """The dictionary for `logging.config`. ImproperlyConfigured: the level or the form (json, console) is none."""
+    """Return the dictionary for `logging.config`. Raise ImproperlyConfigured for an unknown level or format."""
     if level not in LEVELS:
         raise ImproperlyConfigured(f"STOA_LOG_LEVEL is {level!r}: choose one of {', '.join(LEVELS)}.")
     if form not in ("json", "console"):
@@ -46,22 +47,24 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             "django": {"handlers": [], "propagate": True},
-            "django.security.DisallowedHost": {"level": "CRITICAL"},  # anybody can cause it; the request line says 400
-            "django.request": {"level": "ERROR"},  # the request line says the status; only tracebacks are news
+            "django.security.DisallowedHost": {"level": "CRITICAL"},  # any client can cause it; its status is logged
+            "django.request": {"level": "ERROR"},  # the request line has the status; only tracebacks add to it
             "django.server": {"handlers": [], "propagate": True},
-            "httpcore2": {"level": "WARNING"},  # every header of an outbound call, where DEBUG is asked for
-            "httpx2": {"level": "WARNING"},  # one line an outbound call, with its address
-            "opentelemetry.exporter": {"level": "CRITICAL"},  # a line each try; `trace_export` says it once
-            "urllib3": {"level": "WARNING"},  # what that exporter calls
+            "httpcore2": {"level": "WARNING"},  # at DEBUG, every header of an outbound request
+            "httpx2": {"level": "WARNING"},  # one line per outbound request, with its URL
+            "opentelemetry.exporter": {"level": "CRITICAL"},  # a line per attempt; `trace_export` logs a failure once
+            "urllib3": {"level": "WARNING"},  # used by that exporter
             "uvicorn": {"handlers": [], "propagate": True},
-            "uvicorn.access": {"level": "WARNING"},  # the wrapper writes the one line a request
+            "uvicorn.access": {"level": "WARNING"},  # the ASGI wrapper writes the request line
         },
     }
 
 
 def configure_logging(config: dict[str, Any]) -> None:
-    """Applies `logging_config`'s dictionary to stdlib logging and points structlog at it. Settings name this function
-    as LOGGING_CONFIG, so that Django's set-up calls it."""
+    """Configure stdlib logging with the dictionary of `logging_config`, and route structlog to it.
+
+    Settings name this function as LOGGING_CONFIG, so Django calls it when it starts.
+    """
     logging.config.dictConfig(config)
     logging.captureWarnings(True)
     threading.excepthook = _log_end_of_thread
@@ -103,7 +106,7 @@ def _cut_quotes(logger: WrappedLogger, method: str, event: EventDict) -> EventDi
 
 
 def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
-    """As a line of its own form: Python would write the whole traceback beside the log."""
+    """Log an exception that ends a thread; Python itself would write the whole traceback to stderr."""
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         name = ended.thread.name if ended.thread else ""
         structlog.get_logger(__name__).error("thread_failed", thread=name, exc_info=ended.exc_value)
@@ -117,7 +120,7 @@ def _add_ids(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
 
 
 def _escape_control(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """A terminal obeys escape sequences: show them instead. A traceback keeps its lines."""
+    """Escape control characters, which a terminal would obey. A traceback keeps its line breaks."""
     for name, value in event.items():
         pattern = _CONTROL_BUT_NEWLINE if name in ("exception", "stack") else _CONTROL
         if not isinstance(value, int | float | bool | None):

@@ -1,10 +1,10 @@
-"""Metrics: declared where they are counted, told in Prometheus' text form.
+"""Metrics, declared in the modules that count them and rendered in Prometheus' text format.
 
     ATTEMPTS = Counter("stoa_webhook_attempts_total", "Attempts at webhooks, by outcome.", "outcome")
     ATTEMPTS.add(1, "delivered")
 
-A label's value is one of a few: never what somebody sent, or there is no end to them. How several processes
-count together is said in `metrics_store`.
+A label has few values, never one from a client, or the number of series would be unbounded. `metrics_store` adds up the
+numbers of several processes.
 """
 
 import json
@@ -29,10 +29,10 @@ from prometheus_client.registry import Collector
 
 from shared.observability.metrics_store import LIVE, store
 
-OTHER = "other"  # what a label says of all that is unknown
+OTHER = "other"  # label of all unknown values
 MAX_LABEL_LENGTH = 128
 
-# Seconds.
+# In seconds.
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 __all__ = [
@@ -50,7 +50,7 @@ Values = list[tuple[tuple[str, ...], float]]
 
 
 class _DeclaredMetric(ABC):
-    """A metric with its name as Prometheus has it. Its help is one sentence."""
+    """A metric with its name in Prometheus and a help text of one sentence."""
 
     all: ClassVar[dict[str, "_DeclaredMetric"]] = {}
     prefix: ClassVar[str] = ""
@@ -64,10 +64,10 @@ class _DeclaredMetric(ABC):
 
     @abstractmethod
     def family(self, values: Values) -> Metric:
-        """All its numbers, as they are told."""
+        """Return its values as Prometheus' client library represents them."""
 
     def key(self, *values: str) -> str:
-        """Under which its number with these labels is kept."""
+        """Return the key of its value with these labels in the store."""
         if values not in self._keys:
             cut = [value[:MAX_LABEL_LENGTH] for value in values]
             self._keys[values] = self.prefix + json.dumps([self.name, *cut], ensure_ascii=False)
@@ -75,7 +75,7 @@ class _DeclaredMetric(ABC):
 
 
 class Counter(_DeclaredMetric):
-    """What only grows. Its name ends in `_total`."""
+    """Metric that only grows. Its name ends in `_total`."""
 
     def add(self, amount: float, *labels: str) -> None:
         store.add((self.key(*labels), amount))
@@ -91,7 +91,7 @@ class Counter(_DeclaredMetric):
 
 
 class Gauge(_DeclaredMetric):
-    """What is so now, summed over the processes that live."""
+    """Metric of a current value, summed over the running processes."""
 
     prefix = LIVE
 
@@ -106,7 +106,7 @@ class Gauge(_DeclaredMetric):
 
 
 class Histogram(_DeclaredMetric):
-    """How large things were, in buckets."""
+    """Metric of a distribution of values, in buckets."""
 
     def __init__(self, name: str, help: str, *labels: str, buckets: Sequence[float] = REQUEST_BUCKETS) -> None:
         super().__init__(name, help, *labels)
@@ -118,7 +118,7 @@ class Histogram(_DeclaredMetric):
         store.add((self.key(*labels, bound), 1.0), (self.key(*labels, "sum"), size))
 
     def observe_all(self, sizes: Iterable[float], *labels: str) -> None:
-        """The same for many at once."""
+        """Observe many values at once."""
         counts: dict[str, float] = defaultdict(float)
         for size in sizes:
             counts[self._bounds[bisect_left(self.buckets, size)]] += 1
@@ -129,31 +129,34 @@ class Histogram(_DeclaredMetric):
     def family(self, values: Values) -> Metric:
         family = HistogramMetricFamily(self.name, self.help, labels=self.labels)
         by_labels: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
-        for kept, value in values:
-            by_labels[kept[:-1]][kept[-1]] = value
+        for key, value in values:
+            by_labels[key[:-1]][key[-1]] = value
         for labels, counts in by_labels.items():
-            told = accumulate(counts.get(bound, 0.0) for bound in self._bounds)
+            totals = accumulate(counts.get(bound, 0.0) for bound in self._bounds)
             bounds = [*self._bounds[:-1], "+Inf"]
-            family.add_metric(labels, list(zip(bounds, told, strict=True)), counts.get("sum", 0.0))
+            family.add_metric(labels, list(zip(bounds, totals, strict=True)), counts.get("sum", 0.0))
         return family
 
 
 def use_shared_folder(folder: Path) -> None:
-    """Count together with the other processes that share this folder."""
+    """Share the metrics with the other processes that use this folder."""
     store.share(folder)
 
 
 def metric_names() -> frozenset[str]:
-    """The names of all that is declared."""
+    """Return the names of all declared metrics."""
     return frozenset(_DeclaredMetric.all)
 
 
 def render(further: Iterable[Metric] = ()) -> bytes:
-    """What all processes have counted, and `further`, in Prometheus' text form. Reads files: not for an event loop."""
-    return generate_latest(_Families([*_counted(store.read()), *further]))
+    """Return the metrics of all processes, and `further` ones, in Prometheus' text format.
+
+    It reads files, so do not call it in an event loop.
+    """
+    return generate_latest(_FamilyCollector([*_stored_families(store.read()), *further]))
 
 
-def _counted(values: Mapping[str, float]) -> Iterator[Metric]:
+def _stored_families(values: Mapping[str, float]) -> Iterator[Metric]:
     by_name: dict[str, Values] = defaultdict(list)
     for key, value in values.items():
         name, *labels = json.loads(key.removeprefix(LIVE))
@@ -162,7 +165,7 @@ def _counted(values: Mapping[str, float]) -> Iterator[Metric]:
         yield declared.family(sorted(by_name[name]))
 
 
-class _Families(Collector):
+class _FamilyCollector(Collector):
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 

@@ -1,10 +1,8 @@
-"""Where metrics are counted: in this process, and with `share` in a folder that the project's processes on this machine
-have in common, so that any one of them can tell what all have counted.
+"""Storage of metrics: in this process, or after `share` in a folder that the project's processes on one machine share.
 
-Each process counts in a file of its own, which it alone writes. It holds a lock on its place for as long as it lives,
-however it ends: a place that nobody holds is taken by the next process, whose counters go on from there, and what was
-only true while its owner lived is not told any more. So counters never go back while one process lives, the number of
-files is that of the processes that ran at once, and the first process of all begins at zero.
+Each process writes to a file of its own and holds its lock until it ends, however it ends. The next process takes over
+an unlocked file with its counters; its gauges are discarded. So counters never decrease while any process runs, there
+are no more files than processes that ran at once, and the first process starts from zero.
 """
 
 import fcntl
@@ -19,19 +17,19 @@ from pathlib import Path
 import structlog
 from prometheus_client.mmap_dict import MmapedDict
 
-# On the disk before the first is written: a file that grew on a full disk would end its process with SIGBUS.
+# Allocated in advance: a mapped file that grows on a full disk ends its process with SIGBUS.
 FILE_BYTES = 2 * 1024 * 1024
 MAX_PROCESSES = 1000
-LIVE = "live:"  # begins the keys of what is true only while its process lives
-_ENTRY_BYTES = 32  # of a value beside its key
+LIVE = "live:"  # prefix of values that are true only while their process runs
+_ENTRY_BYTES = 32  # of an entry without its key
 
-_FILE_ERRORS = (OSError, ValueError, RuntimeError, struct.error)  # what reading a file can come to
+_FILE_ERRORS = (OSError, ValueError, RuntimeError, struct.error)  # that reading a file may raise
 
 logger = structlog.get_logger(__name__)
 
 
 class MetricsStore:
-    """Numbers by key. Safe to use from many threads; adding never waits for a disk."""
+    """Numbers by key. It is thread-safe, and adding never waits for a disk."""
 
     def __init__(self) -> None:
         self._begin()
@@ -42,40 +40,42 @@ class MetricsStore:
         self._lock = threading.Lock()
         self._values: dict[str, float] = {}
         self._bytes = 0
-        self._place: MetricsFile | None = None
+        self._file: MetricsFile | None = None
 
     def _begin_in_child(self) -> None:
-        """What the parent counted is the parent's."""
+        """Start from zero in a forked process: the parent keeps its numbers."""
         self._begin()
         if self._folder:
             self.share(self._folder)
 
     def share(self, folder: Path) -> None:
-        """From now on count in this folder, what was counted until now included. Where that is impossible this process
-        goes on alone."""
+        """Store the numbers in this folder from now on, with those unshared so far.
+
+        If that fails, this process keeps its numbers to itself.
+        """
         self._folder = folder
         try:
-            place = MetricsFile.take(folder)
+            file = MetricsFile.take(folder)
         except _FILE_ERRORS as error:
             logger.warning("metrics_not_shared", reason=type(error).__name__)
             return
         with self._lock:
-            counted, self._values, self._bytes = self._values, {}, 0
-            self._place = place
-            for key, value in (*place.left.items(), *counted.items()):
+            unshared, self._values, self._bytes = self._values, {}, 0
+            self._file = file
+            for key, value in (*file.inherited.items(), *unshared.items()):
                 self._add(key, value)
 
     def add(self, *amounts: tuple[str, float]) -> None:
-        """All of them at once for who reads."""
+        """Add to several numbers in one step, so that readers see all or none."""
         with self._lock:
             for key, amount in amounts:
                 self._add(key, amount)
 
     def read(self) -> Mapping[str, float]:
-        """What all processes have counted."""
+        """Return the sums over all processes."""
         with self._lock:
-            place, sums = self._place, defaultdict(float, self._values)
-        for key, value in place.others() if place else ():
+            file, sums = self._file, defaultdict(float, self._values)
+        for key, value in file.others() if file else ():
             sums[key] += value
         return sums
 
@@ -84,39 +84,42 @@ class MetricsStore:
         if value is None:
             size = len(key.encode()) + _ENTRY_BYTES
             if self._bytes + size > FILE_BYTES:
-                return  # names and labels are bounded, so that nobody gets here but by a mistake of ours
+                return  # names and labels are bounded, so only a bug reaches this
             self._bytes += size
         self._set(key, (value or 0.0) + amount)
 
     def _set(self, key: str, value: float) -> None:
         self._values[key] = value
-        if self._place:
-            self._place.values.write_value(key, value, 0.0)
+        if self._file:
+            self._file.values.write_value(key, value, 0.0)
 
 
 class MetricsFile:
-    """One of the folder's places, ours for as long as this process lives. left: what its owners before us counted."""
+    """File of this process in the folder, locked until the process ends.
+
+    `inherited` has the counters of the file's previous owners.
+    """
 
     def __init__(self, folder: Path, number: int, lock: int) -> None:
         self._folder = folder
         self._number = number
-        self._held = lock
-        path = _values_of(folder, number)
-        self.left = {key: value for key, value in _read(path) if not key.startswith(LIVE)}
-        new = path.with_suffix(".new")
-        with new.open("wb") as file:
+        self._lock_descriptor = lock
+        path = _values_path(folder, number)
+        self.inherited = {key: value for key, value in _read(path) if not key.startswith(LIVE)}
+        draft = path.with_suffix(".new")
+        with draft.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, FILE_BYTES)
-        self.values = MmapedDict(str(new))
-        for key, value in self.left.items():
+        self.values = MmapedDict(str(draft))
+        for key, value in self.inherited.items():
             self.values.write_value(key, value, 0.0)
-        new.replace(path)
+        draft.replace(path)
 
     @classmethod
     def take(cls, folder: Path) -> "MetricsFile":
-        """The first that nobody holds. OSError: the folder cannot be written, or its disk is full."""
+        """Lock the first free file. Raise OSError if the folder is not writable or its disk is full."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _folder_locked(folder):
-            _forget_when_all_are_gone(folder)
+            _delete_unused_files(folder)
             for number in range(MAX_PROCESSES):
                 if (lock := _lock(folder, number)) is not None:
                     try:
@@ -127,16 +130,16 @@ class MetricsFile:
         raise OSError(f"More than {MAX_PROCESSES} processes count in {folder}.")
 
     def others(self) -> Iterator[tuple[str, float]]:
-        """What the other places hold."""
+        """Yield the entries of the other files."""
         with _folder_locked(self._folder):
             for number in _numbers(self._folder):
                 if number != self._number:
-                    lives = _is_held(self._folder, number)
-                    values = _read(_values_of(self._folder, number))
-                    yield from ((key, value) for key, value in values if lives or not key.startswith(LIVE))
+                    is_running = _is_held(self._folder, number)
+                    values = _read(_values_path(self._folder, number))
+                    yield from ((key, value) for key, value in values if is_running or not key.startswith(LIVE))
 
 
-def _values_of(folder: Path, number: int) -> Path:
+def _values_path(folder: Path, number: int) -> Path:
     return folder / f"{number}.values"
 
 
@@ -145,14 +148,14 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _read(path: Path) -> list[tuple[str, float]]:
-    """Nothing of a file that is not there or that a crash of the machine has broken."""
+    """Return the entries of a file; none if it is missing or a crash of the machine has damaged it."""
     with suppress(*_FILE_ERRORS):
         return [(key, value) for key, value, _, _ in MmapedDict.read_all_values_from_file(str(path))]
     return []
 
 
 def _lock(folder: Path, number: int) -> int | None:
-    """An open file whose lock is held until it is closed, or None where another process has it."""
+    """Return an open file that is locked until it is closed, or None if another process has it."""
     file = os.open(folder / f"{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -169,8 +172,8 @@ def _is_held(folder: Path, number: int) -> bool:
     return lock is None
 
 
-def _forget_when_all_are_gone(folder: Path) -> None:
-    """Also what others have put beside the values."""
+def _delete_unused_files(folder: Path) -> None:
+    """Delete all files of a folder that no process uses, also those of other modules."""
     if not any(_is_held(folder, number) for number in _numbers(folder)):
         for path in folder.iterdir():
             if path.suffix != ".lock":
@@ -179,7 +182,7 @@ def _forget_when_all_are_gone(folder: Path) -> None:
 
 @contextmanager
 def _folder_locked(folder: Path) -> Iterator[None]:
-    """One process at a time takes a place or looks who lives."""
+    """Lock the folder while a process takes a file or reads which ones are locked."""
     file = os.open(folder / "places.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,5 +1,4 @@
-"""What is learned of a request while it is answered, for its one log line and its trace: ids and numbers, never a word
-of what was said."""
+"""Fields of the current request, for its log line and its trace: ids and numbers, never content."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,22 +7,22 @@ from contextvars import ContextVar
 FieldValue = str | int | float
 RequestFields = dict[str, FieldValue]
 
-# One dictionary for all tasks and threads that work on the request: each has a context of its own.
-_notes: ContextVar[RequestFields | None] = ContextVar("request_notes", default=None)
+# All tasks and threads of a request share one dictionary, each through a context of its own.
+_fields: ContextVar[RequestFields | None] = ContextVar("request_fields", default=None)
 
 
 def current_fields() -> RequestFields:
-    """Those of the request that is being answered; outside of one, some that nobody will read."""
-    notes = _notes.get()
-    return {} if notes is None else notes
+    """Return the fields of the current request; outside of a request, an empty dictionary that nobody reads."""
+    fields = _fields.get()
+    return {} if fields is None else fields
 
 
 @contextmanager
-def bind_fields(**known: FieldValue) -> Iterator[RequestFields]:
-    """Notes for the time of the block, with what is known already."""
-    notes: RequestFields = dict(known)
-    token = _notes.set(notes)
+def bind_fields(**initial: FieldValue) -> Iterator[RequestFields]:
+    """Collect fields during the block, beginning with the given ones."""
+    fields: RequestFields = dict(initial)
+    token = _fields.set(fields)
     try:
-        yield notes
+        yield fields
     finally:
-        _notes.reset(token)
+        _fields.reset(token)

@@ -1,7 +1,7 @@
-"""One id a request, in and out as `X-Request-Id`, in every log line and in every error body.
+"""Ids of requests: read from and returned in `X-Request-Id`, and part of every log line and error body.
 
-The ASGI wrapper binds it before anything else can fail; the middleware does so where there is no wrapper (Django's
-test client, `runserver`).
+The ASGI wrapper binds the id before anything else can fail. The middleware does so without the wrapper, as in Django's
+test client and `runserver`.
 """
 
 import re
@@ -21,23 +21,23 @@ _SANE = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
 def current_request_id() -> str:
-    """The id of the request that is being answered; "" outside of one."""
+    """Return the id of the current request; "" outside of a request."""
     return _request_id.get()
 
 
 def new_request_id() -> str:
-    """`req_` and 24 random hexadecimal digits."""
+    """Return `req_` and 24 random hexadecimal digits."""
     return f"req_{secrets.token_hex(12)}"
 
 
 def is_valid_request_id(value: str) -> bool:
-    """Whether a client's own id may be taken over: it goes into logs and headers as it is."""
+    """Return whether a client's id may be used: it is copied into logs and headers."""
     return _SANE.fullmatch(value) is not None
 
 
 @contextmanager
 def bind_request_id(offered: str) -> Iterator[str]:
-    """Binds the client's id when it is sane, a new one otherwise, for the time of the block; gives the bound id."""
+    """Bind the client's id if it is valid, or else a new one, during the block. Yield the bound id."""
     request_id = offered if is_valid_request_id(offered) else new_request_id()
     token = _request_id.set(request_id)
     try:
@@ -47,7 +47,7 @@ def bind_request_id(offered: str) -> Iterator[str]:
 
 
 class RequestIdMiddleware:
-    """Puts the id on every response; binds one first where the ASGI wrapper has not."""
+    """Middleware that adds the id to every response, and binds one if the ASGI wrapper has not."""
 
     sync_capable = True
     async_capable = True

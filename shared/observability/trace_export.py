@@ -1,7 +1,7 @@
-"""Where spans go: into the project's own store, if it has one, and to a collector by OTLP, if one is named.
+"""Export of spans: to the project's own store, if it has one, and by OTLP to a collector, if one is configured.
 
-Both take spans from a queue in a thread of their own. What does not fit, or cannot be kept or sent, is lost, and
-nothing else: no request waits for a trace.
+Each exporter reads a queue in a thread of its own. Spans that do not fit or cannot be exported are dropped, so no
+request waits for a trace.
 """
 
 import atexit
@@ -19,13 +19,13 @@ from shared.observability import tracing
 
 STORE_INTERVAL_MS = 1000
 MAX_QUEUED_SPANS = 4096
-FLUSH_TIMEOUT_SECONDS = 2.0  # for what is left at the end of the process
+FLUSH_TIMEOUT_SECONDS = 2.0  # for the remaining spans at the end of the process
 
 logger = structlog.get_logger(__name__)
 
 
 def start_tracing() -> None:
-    """Called where a server or a worker begins; nothing else is traced."""
+    """Start tracing in this process. Servers and workers call it when they start; no other process is traced."""
     if not settings.TRACING:
         return
     processors = [*_to_store(), *_to_collector()]
@@ -33,7 +33,7 @@ def start_tracing() -> None:
         return
     name = settings.TRACING_SERVICE or f"stoa-{settings.PROJECT}"
     resource = Resource.create({SERVICE_NAME: name, SERVICE_VERSION: settings.VERSION})
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # it would wait for a dead collector
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # it would wait for a collector that is down
     for processor in processors:
         provider.add_span_processor(processor)
     tracing.set_tracer(provider.get_tracer("stoa", settings.VERSION))
@@ -41,7 +41,7 @@ def start_tracing() -> None:
 
 
 class LoggingSpanExporter(SpanExporter):
-    """Sends by OTLP; says once that it cannot, and once that it can again."""
+    """OTLP exporter that logs once when it starts to fail, and once when it works again."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -68,22 +68,22 @@ def _to_store() -> list[BatchSpanProcessor]:
             store,
             max_queue_size=MAX_QUEUED_SPANS,
             schedule_delay_millis=STORE_INTERVAL_MS,
-            max_export_batch_size=MAX_QUEUED_SPANS,  # one write a second, not one each time that many have come
+            max_export_batch_size=MAX_QUEUED_SPANS,  # one write per second instead of one per full batch
         )
     ]
 
 
 def _to_collector() -> list[BatchSpanProcessor]:
-    """The endpoint, headers, timeouts and pace are OpenTelemetry's own variables, which its exporter reads."""
+    """Return the processor for the collector. Its exporter reads the rest of OpenTelemetry's variables itself."""
     if not settings.TRACING_COLLECTOR:
         return []
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # heavy, and seldom asked for
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # heavy, and rarely used
 
     return [BatchSpanProcessor(LoggingSpanExporter(OTLPSpanExporter()))]
 
 
 def _flush(processors: Sequence[BatchSpanProcessor]) -> None:
-    """What is left goes out, as far as that is quick."""
+    """Export the remaining spans, as far as there is time."""
     threads = [threading.Thread(target=processor.force_flush, daemon=True) for processor in processors]
     for thread in threads:
         thread.start()

@@ -1,7 +1,7 @@
-"""Tracebacks for the log: where it happened and what kind of thing, without what the exception says.
+"""Tracebacks for the log: places and types of errors, without their messages.
 
-`Field 'id' expected a number but got '...'`: an exception quotes what it could not take, and so might a prompt or a key
-get into the log. Only those that speak of the machine keep their words; STOA_LOG_LEVEL=DEBUG tells all.
+Exceptions quote the values that they refuse, as in `Field 'id' expected a number but got '...'`. So a prompt or a key
+might get into the log. Only errors of the machine keep their message. STOA_LOG_LEVEL=DEBUG logs all messages.
 """
 
 import traceback
@@ -19,17 +19,17 @@ _CONTEXT = "\nDuring handling of the above exception, another exception occurred
 
 
 def format_traceback(exc_info: ExcInfo) -> str:
-    """As Python prints it, less the words."""
+    """Return the traceback as Python prints it, without most messages."""
     return "".join(_lines(exc_info[1], set())).rstrip("\n")
 
 
 def format_whole(exc_info: ExcInfo) -> str:
-    """As Python prints it."""
+    """Return the traceback as Python prints it."""
     return "".join(traceback.format_exception(*exc_info)).rstrip("\n")
 
 
 def _lines(error: BaseException, told: set[int]) -> Iterator[str]:
-    """What led to it comes first, each once."""
+    """Yield the lines of the traceback, causes first, each error once."""
     told.add(id(error))
     before, link = error.__cause__, _CAUSE
     if before is None and not error.__suppress_context__:

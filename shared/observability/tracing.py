@@ -1,11 +1,11 @@
-"""Traces: what was done for a request, span by span, in every process and on every server that worked on it.
+"""Traces: what processes and servers did for a request, as spans.
 
-    with tracing.root("http", headers=headers): ...     where a request comes in, and a trace begins or goes on
-    span = tracing.start("stream")                      a part of it, which may end anywhere
-    tracing.end(span)
+    with tracing.trace_request("http", headers=headers): ...   a request arrives: a trace starts or continues
+    span = tracing.start_span("stream")                       a child span, which may end anywhere
+    tracing.end_span(span)
 
-Where nothing is traced, or not this request, `start_span` returns None and the rest does nothing. A span holds names,
-ids and numbers: never what somebody said. No exception is recorded, as its words might.
+If the request is not traced, `start_span` returns None and the other functions do nothing. Spans hold names, ids and
+numbers, never content. Exceptions are not recorded, since their messages may quote content.
 """
 
 import time
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def set_tracer(tracer: Tracer | None) -> None:
-    """From now on this process traces with it; None: not at all."""
+    """Use this tracer for the process from now on; None disables tracing."""
     global _tracer
     _tracer = tracer
 
@@ -60,8 +60,10 @@ def trace_request(
     kind: SpanKind = SpanKind.SERVER,
     wanted: bool = True,
 ) -> Iterator[Span | None]:
-    """Around what is done for one request: a span of a new trace, or of the one that `headers` name. None where it is
-    not traced. `wanted`: False for what is not worth a trace."""
+    """Trace one request: as a span of a new trace, or of the trace in `headers`.
+
+    Yield None if the request is not traced. `wanted` is False for requests that are not worth a trace.
+    """
     if _tracer is None or not wanted:
         yield None
         return
@@ -71,34 +73,37 @@ def trace_request(
         try:
             yield span if span.is_recording() else None
         finally:
-            end_span(span, _whose())  # who asks is known by now
+            end_span(span, _identity_attributes())  # the user is known by now
 
 
 def start_span(name: str, *, kind: SpanKind = SpanKind.INTERNAL, alone: bool = False) -> Span | None:
-    """A part of what is traced just now, which begins now. `alone`: where it is a part of nothing, a trace begins."""
+    """Start a child of the current span; return None if nothing is traced.
+
+    With `alone`, start a new trace if there is no current span.
+    """
     if _tracer is None:
         return None
     around = trace.get_current_span()
     if not (around.is_recording() or (alone and not around.get_span_context().is_valid)):
         return None
-    span = _tracer.start_span(name, kind=kind, attributes=_whose())
+    span = _tracer.start_span(name, kind=kind, attributes=_identity_attributes())
     return span if span.is_recording() else None
 
 
 def record_span(of: Span, name: str, began: float, ended: float) -> None:
-    """A part of `of` that is over, with its times of time.monotonic()."""
+    """Record a child of `of` that has ended, with its times by time.monotonic()."""
     if _tracer is None:
         return
     known: Mapping[str, Any] = getattr(of, "attributes", None) or {}
-    whose = {key: known[key] for key in (USER_ID, REQUEST_ID) if key in known}
+    identity = {key: known[key] for key in (USER_ID, REQUEST_ID) if key in known}
     now = time.time_ns() - time.monotonic_ns()
     context = trace.set_span_in_context(of, Context())
-    span = _tracer.start_span(name, context=context, attributes=whose, start_time=now + round(began * 1e9))
+    span = _tracer.start_span(name, context=context, attributes=identity, start_time=now + round(began * 1e9))
     span.end(end_time=now + round(ended * 1e9))
 
 
 def annotate_span(span: Span | None, attributes: Attributes, *, failed: bool = False) -> None:
-    """What is known of a span before its end. `failed`: something broke; a wrong request is none of that."""
+    """Add attributes to a running span. `failed` marks an error of the server, not one of the request."""
     if span is None:
         return
     span.set_attributes(attributes)
@@ -107,7 +112,7 @@ def annotate_span(span: Span | None, attributes: Attributes, *, failed: bool = F
 
 
 def end_span(span: Span | None, attributes: Attributes | None = None, *, failed: bool = False) -> None:
-    """The end of a span, if there is one."""
+    """End the span, if there is one."""
     if span is not None:
         annotate_span(span, attributes or {}, failed=failed)
         span.end()
@@ -115,7 +120,7 @@ def end_span(span: Span | None, attributes: Attributes | None = None, *, failed:
 
 @contextmanager
 def use_span(span: Span | None) -> Iterator[None]:
-    """What is done in the block is a part of this span, which it does not end."""
+    """Make the span the current one during the block, without ending it."""
     if span is None:
         yield
         return
@@ -124,22 +129,24 @@ def use_span(span: Span | None) -> Iterator[None]:
 
 
 def propagation_headers(of: Span | None = None) -> dict[str, str]:
-    """What tells another server which trace this belongs to: of a span, or of what is done just now; also that it is
-    not to be traced, where that was decided. Empty where nobody decided anything."""
-    told: dict[str, str] = {}
+    """Return the W3C Trace Context headers that continue the trace of `of`, or of the current span, in another server.
+
+    They also carry the decision not to trace. They are empty if there was no decision.
+    """
+    headers: dict[str, str] = {}
     if _tracer is not None:
-        _propagator.inject(told, context=trace.set_span_in_context(of or trace.get_current_span(), Context()))
-    return told
+        _propagator.inject(headers, context=trace.set_span_in_context(of or trace.get_current_span(), Context()))
+    return headers
 
 
 def current_trace_id() -> str:
-    """32 hexadecimal digits; "" where nothing is traced."""
+    """Return the id of the current trace, 32 hexadecimal digits; "" if nothing is traced."""
     if _tracer is None:
         return ""
     span = trace.get_current_span()
     return trace.format_trace_id(span.get_span_context().trace_id) if span.is_recording() else ""
 
 
-def _whose() -> dict[str, str]:
-    whose = {USER_ID: str(current_fields().get("user_id", "")), REQUEST_ID: current_request_id()}
-    return {name: value for name, value in whose.items() if value}
+def _identity_attributes() -> dict[str, str]:
+    identity = {USER_ID: str(current_fields().get("user_id", "")), REQUEST_ID: current_request_id()}
+    return {name: value for name, value in identity.items() if value}

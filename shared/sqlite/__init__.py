@@ -1,1 +1,4 @@
-"""Django's SQLite, in which whoever wants to write is not forgotten: `ENGINE = "shared.sqlite"`."""
+"""Database backend for SQLite with fair queueing of writers: `ENGINE = "shared.sqlite"`.
+
+`statistics` and `tasks` refresh the planner's statistics, `persistent_connections` keeps the WAL files in place.
+"""

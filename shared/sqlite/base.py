@@ -1,11 +1,11 @@
-"""How transactions of many threads go on beside each other.
+"""Database backend in which the threads of a process take turns to write.
 
-SQLite gives the right to write to whoever asks at the right moment, and who waits in its own way asks ten times a
-second: of many who write all the time one may wait past every limit. Here the threads of a process line up, and the
-first of them asks often.
+SQLite grants the write lock to any connection that asks at the right moment, and its own busy handler retries ten times
+a second. Under constant load one writer may starve past every timeout. Here the threads of a process queue, and only
+the first of them retries, and often.
 
-Who has the right to write shares the interpreter with all other threads of the process, who are at it again at each
-call of the database: with eight of them everybody waits ten times as long. Here they let a short transaction pass.
+The thread that holds the write lock shares the interpreter with all others. With eight busy threads a transaction takes
+ten times as long, so the others pause for a short transaction at their next query.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from typing import Any
 from django.db import OperationalError, connection
 from django.db.backends.sqlite3 import base
 
-RETRY_SECONDS = (0.001, 0.005)  # at random in between, so that those who wait do not keep step
-MAX_YIELD_SECONDS = 0.05  # for a transaction that takes longer nobody stands aside
-MAX_WAIT_FOR_WRITER_SECONDS = 1.0  # who is first in line asks by himself after so long
+RETRY_SECONDS = (0.001, 0.005)  # random in this range, so that processes do not retry in step
+MAX_YIELD_SECONDS = 0.05  # other threads do not pause for longer transactions
+MAX_WAIT_FOR_WRITER_SECONDS = 1.0  # then the first in the queue retries by itself
 
 
 class WriterQueue:
-    """Threads, who come to their turn in the order in which they came."""
+    """First-in, first-out queue of threads that wait for the write lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,31 +36,33 @@ class WriterQueue:
 
     @contextlib.contextmanager
     def turn(self, limit_s: float) -> Iterator[None]:
-        """What is inside is the only one inside. OperationalError after so many seconds of waiting."""
-        mine = threading.Event()
+        """Wait until the thread is the first in the queue, then run the block. Raise OperationalError after `limit_s`
+        seconds.
+        """
+        my_turn = threading.Event()
         with self._lock:
-            self._waiting.append(mine)
+            self._waiting.append(my_turn)
             self._waiting[0].set()
         try:
-            if not mine.wait(limit_s):
+            if not my_turn.wait(limit_s):
                 raise OperationalError("database is locked")
             yield
         finally:
             with self._lock:
-                self._waiting.remove(mine)
+                self._waiting.remove(my_turn)
                 if self._waiting:
                     self._waiting[0].set()
 
 
 class ActiveTransaction:
-    """The transaction of this process that has the right to write just now."""
+    """The transaction of this process that holds the write lock."""
 
     def __init__(self) -> None:
         self._is_over = threading.Event()
         self._is_over.set()
-        self._by: weakref.ref[DatabaseWrapper] | None = None  # whose thread may end without a word
+        self._by: weakref.ref[DatabaseWrapper] | None = None  # weak: its thread may end without closing it
         self._passes_until = 0.0
-        self.others_wait = False  # other processes, too
+        self.others_wait = False  # of other processes
 
     def begin(self, by: "DatabaseWrapper") -> None:
         self._by, self._passes_until = weakref.ref(by), time.monotonic() + MAX_YIELD_SECONDS
@@ -72,7 +74,7 @@ class ActiveTransaction:
             self._is_over.set()
 
     def let_pass(self, by: "DatabaseWrapper") -> None:
-        """Waits for a short transaction; its own statements do not."""
+        """Pause for a short transaction of another connection."""
         if self._is_over.is_set() or self._is_by(by):
             return
         if (left_s := self._passes_until - time.monotonic()) > 0:
@@ -82,7 +84,7 @@ class ActiveTransaction:
         return self._by is not None and self._by() is database
 
     def wait_until_over(self, limit_s: float) -> None:
-        """And a little longer, where other processes wait: it is their turn."""
+        """Wait for the transaction to end, and a little longer if other processes wait for the lock."""
         self._is_over.wait(limit_s)
         if self.others_wait:
             time.sleep(min(RETRY_SECONDS[1], limit_s))
@@ -90,19 +92,21 @@ class ActiveTransaction:
 
 _writer_queues: dict[str, WriterQueue] = {}  # by the database's name
 _active_transactions: dict[str, ActiveTransaction] = {}
-for _of_parents_threads in (_writer_queues, _active_transactions):
-    os.register_at_fork(after_in_child=_of_parents_threads.clear)
+for _state_of_parent_threads in (_writer_queues, _active_transactions):
+    os.register_at_fork(after_in_child=_state_of_parent_threads.clear)
 
 
 def _yield_to_writer(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
-    """Around every statement."""
+    """Execute wrapper of all statements: pause for the transaction that holds the write lock."""
     database = context["connection"]
     database.writing.let_pass(database)
     return execute(sql, params, many, context)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Waits for its turn no longer than the option `timeout` says, as Django's own."""
+    """Connection that waits for the write lock in the queue, for at most the option `timeout`, as in Django's own
+    backend.
+    """
 
     transaction_mode: str | None  # Django sets it, but its types do not say so
     waits = True
@@ -138,10 +142,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         timeout_s = float(self.settings_dict["OPTIONS"].get("timeout", 5))
         limit_s = timeout_s if self.waits else 0.0
         give_up_at = time.monotonic() + limit_s
-        line, writing = _writer_queues.setdefault(str(self.settings_dict["NAME"]), WriterQueue()), self.writing
+        queue, writing = _writer_queues.setdefault(str(self.settings_dict["NAME"]), WriterQueue()), self.writing
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
-            with line.turn(limit_s):
+            with queue.turn(limit_s):
                 writing.wait_until_over(max(0.0, min(MAX_WAIT_FOR_WRITER_SECONDS, give_up_at - time.monotonic())))
                 writing.others_wait = False
                 while not self._begins() and time.monotonic() < give_up_at:
@@ -155,8 +159,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise OperationalError("database is locked")
 
     def _begins(self) -> bool:
-        """No cursor outlives a refusal. One in a traceback would wait for the garbage collector, and if that ran in the
-        thread that writes, it would wait for this connection, which waits for that thread."""
+        """Begin a transaction; return False if the database is locked.
+
+        No cursor may outlive a refusal. One in a traceback would wait for the garbage collector. If that ran in the
+        writing thread, it would wait for this connection, which waits for that thread.
+        """
         try:
             self.connection.execute(f"BEGIN {self.transaction_mode or ''}")
         except sqlite3.OperationalError as error:
@@ -168,8 +175,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
 @contextlib.contextmanager
 def fail_if_locked() -> Iterator[None]:
-    """A transaction that begins within begins at once, or raises OperationalError while somebody else writes. Of
-    another database than SQLite nothing is changed: there rows are locked, which SKIP LOCKED passes over."""
+    """Make transactions that begin in the block raise OperationalError at once while another one writes.
+
+    This changes SQLite only: other databases lock rows, which SKIP LOCKED skips.
+    """
     database: Any = connection
     if database.vendor != "sqlite":
         yield

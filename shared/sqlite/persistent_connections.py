@@ -1,7 +1,7 @@
-"""A connection that a server holds to each SQLite file for as long as it runs.
+"""Connections that a server keeps open to each SQLite file until it ends.
 
-While one is open, what SQLite has beside the file (`-wal`, `-shm`) stays. Without it a request that comes alone makes
-them and removes them: that takes time, and room on a disk that may be full, where reads would then fail like writes.
+SQLite keeps the files `-wal` and `-shm` as long as a connection is open. Otherwise each lone request creates and
+deletes them. That takes time, and space on a disk that may be full, where reads would then fail as well.
 """
 
 import contextlib
@@ -12,14 +12,17 @@ from typing import Any
 
 from shared.sqlite.statistics import analyze
 
-BUSY_TIMEOUT_SECONDS = 1.0  # whoever starts a server waits no longer for somebody who writes
+BUSY_TIMEOUT_SECONDS = 1.0  # maximum wait for a writer when a server starts
 
 _connections: list[sqlite3.Connection] = []
 
 
 def keep_connections_open(databases: Mapping[str, Mapping[str, Any]]) -> None:
-    """Holds those of `settings.DATABASES` that are ours. Of one that is not there, or cannot be opened, nothing is
-    held: requests say what is wrong with it. Each has a look at its tables, unless somebody writes just now."""
+    """Open a connection to each existing SQLite file of `settings.DATABASES`, and refresh its planner statistics.
+
+    Files that cannot be opened are skipped: requests report what is wrong with them. Statistics are skipped while
+    another connection writes.
+    """
     for database in databases.values():
         path = Path(str(database["NAME"]))
         if database["ENGINE"] == "shared.sqlite" and path.is_file():

@@ -1,23 +1,26 @@
-"""What SQLite's planner knows of the tables' contents: nothing, until somebody has it look. Without, it takes every
-index for a good one, and may find one product by reading all that are published.
+"""Statistics of SQLite's query planner, which has none until ANALYZE runs.
+
+Without them it takes every index for a selective one, and may look up one product by reading all published ones.
 """
 
 from collections.abc import Callable
 
 from django.db import connection
 
-ANALYSIS_LIMIT = 1000  # rows of each index
+ANALYSIS_LIMIT = 1000  # rows per index
 
 
 def refresh_statistics() -> None:
-    """Has the database look at its indexes, if it is SQLite; PostgreSQL does so by itself. Others' writes wait some
-    hundredths of a second, however large the tables are. No values are kept, so that nobody's data are in there."""
+    """Refresh the planner's statistics of a SQLite database; PostgreSQL does so by itself.
+
+    Writers wait some hundredths of a second, whatever the size of the tables. SQLite stores counts only, no values.
+    """
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             analyze(cursor.execute)
 
 
 def analyze(execute: Callable[[str], object]) -> None:
-    """`execute` runs a statement."""
+    """Run ANALYZE with `execute`, which executes a statement."""
     execute(f"PRAGMA analysis_limit = {ANALYSIS_LIMIT}")
     execute("ANALYZE")

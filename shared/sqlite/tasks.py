@@ -1,4 +1,4 @@
-"""What workers do for a database that is SQLite."""
+"""Celery tasks for SQLite databases."""
 
 from celery import shared_task
 

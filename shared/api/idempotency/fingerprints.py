@@ -1,4 +1,4 @@
-"""What was sent, as one digest: two requests with the same one ask for the same."""
+"""Digests of requests, equal for requests that ask for the same."""
 
 import hashlib
 import hmac
@@ -13,8 +13,11 @@ from django.http.multipartparser import MultiPartParser, MultiPartParserError
 
 
 def request_fingerprint(request: HttpRequest) -> str:
-    """A digest of query, type and body, which can be read afterwards as before. Of a form with files the parts count,
-    not the boundary between them, which a client makes anew for each try. It is kept in one of `keyed_fingerprints`."""
+    """Return a digest of query, content type and body. The body can still be read afterwards.
+
+    The parts of a form with files count, but not their boundary, which clients generate anew for each attempt. Store it
+    through `keyed_fingerprints`.
+    """
     digest = hashlib.sha256()
     for text in (request.META.get("QUERY_STRING", ""), request.content_type or ""):
         digest.update(f"{len(text)}:{text}".encode(errors="replace"))
@@ -26,15 +29,17 @@ def request_fingerprint(request: HttpRequest) -> str:
 
 
 def keyed_fingerprints(digest: str) -> list[str]:
-    """A fingerprint as it is kept, and as it was kept under keys of before. They are keyed: whoever reads them could
-    else try passwords against that of a body which holds one."""
+    """Return the fingerprint as it is stored, under the current key and under former keys.
+
+    Without a key, a reader of the table could try passwords against the digest of a body that holds one.
+    """
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
     return [hmac.new(key.encode(), digest.encode(), hashlib.sha256).hexdigest() for key in keys]
 
 
 def _form_digest(request: HttpRequest) -> bytes:
     stream = request._stream
-    if not stream.seekable():  # no file of Django's own, as with its test client
+    if not stream.seekable():  # not one of Django's own files, as with its test client
         return _parts_digest(request, io.BytesIO(request.body))
     try:
         return _parts_digest(request, stream)
@@ -51,7 +56,7 @@ def _parts_digest(request: HttpRequest, body: IO[bytes]) -> bytes:
         SuspiciousOperation,
         BadRequest,
         LookupError,
-    ):  # the last: of a charset that is no text
+    ):  # LookupError: an unknown charset
         body.seek(0)
         return hashlib.file_digest(body, "sha256").digest()  # type: ignore[arg-type]  # the view says what is wrong
     values = [(name, value) for name, values in fields.lists() for value in values]
@@ -59,7 +64,7 @@ def _parts_digest(request: HttpRequest, body: IO[bytes]) -> bytes:
 
 
 class DigestingHandler(FileUploadHandler):
-    """Keeps the digest of each file, and nothing of it."""
+    """Upload handler that keeps the digest of each file, and no content."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,9 +1,10 @@
-"""Idempotency-Key: a POST that is sent again with its key is answered again, and not done again.
+"""Storage of responses by Idempotency-Key: a POST that is repeated with its key gets the same response without being
+run again.
 
-A key belongs to a user, a method and a path. Its first run claims it in a row of its own, which others see at once.
-What the run changes and its answer are committed together, so that a crash leaves either both or neither; a key whose
-run died can be claimed anew after a while, and a run that comes late then undoes itself. A view may say otherwise by
-its attribute `idempotency`.
+A key belongs to a user, a method and a path. Its first run claims it in a row of its own, which others see at once. The
+run's changes and its response are committed together, so a crash leaves both or neither. If a run dies, its key can be
+claimed again after CLAIM_TIMEOUT, and a run that comes late rolls back. The attribute `idempotency` of a view may
+choose another mode.
 """
 
 import hashlib
@@ -26,14 +27,14 @@ from shared.api.models import KeyedRequest
 
 MAX_KEY_LENGTH = 255
 RETENTION = timedelta(hours=24)
-CLAIM_TIMEOUT = timedelta(minutes=2)  # after it, whoever claimed the key counts as dead
+CLAIM_TIMEOUT = timedelta(minutes=2)  # then the run that claimed the key is taken for dead
 MAX_WAIT_SECONDS = 5.0
 POLL_SECONDS = 0.05
 RETRY_AFTER_SECONDS = 5
 MAX_DELETED_PER_REQUEST = 100
-STORED_ERROR_STATUSES = frozenset({404, 409, 422})  # what was understood, looked at, and refused
-DISCARDED_STATUS = 410  # the status of an answer that had to make room; no other has it
-# What a user has in all is summed for each large answer, and for every so many-th small one.
+STORED_ERROR_STATUSES = frozenset({404, 409, 422})  # valid requests that were refused
+DISCARDED_STATUS = 410  # status of a response that was discarded for space; no real one has it
+# A user's total size is computed for each large response, and for one in this many small ones.
 LARGE_RESPONSE_BYTES = 64 * 1024
 STORAGE_CHECK_INTERVAL = 64
 MAX_DISCARDED_PER_RUN = 10_000
@@ -42,8 +43,11 @@ logger = structlog.get_logger(__name__)
 
 
 class IdempotencyMode(StrEnum):
-    """How a view's answers are kept: with its changes, in one transaction; after them, for views that take long and
-    would hold the database's write lock; or not at all, for answers that hold credentials or are streams."""
+    """Mode in which a view's responses are stored.
+
+    With the changes, in one transaction; afterwards, for views that run long and would hold the database's write lock;
+    or never, for responses that are streams or contain credentials.
+    """
 
     ATOMIC = "atomic"
     DEFERRED = "deferred"
@@ -51,16 +55,20 @@ class IdempotencyMode(StrEnum):
 
 
 def idempotency_scope(*, who: str, method: str, path: str, key: str) -> str:
-    """What one key stands for. Raises ValidationFailed for a key that is empty, too long or not printable."""
+    """Return the digest that identifies a key of a user, method and path.
+
+    Raise ValidationFailed if the key is empty, too long or not printable.
+    """
     if not (0 < len(key) <= MAX_KEY_LENGTH and key.isascii() and key.isprintable()):
         raise ValidationFailed({"Idempotency-Key": [f"Send 1 to {MAX_KEY_LENGTH} printable ASCII characters."]})
     return hashlib.sha256(repr((who, method, path, key)).encode()).hexdigest()
 
 
 def claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest:
-    """The key's row: answered (`status` is set), or the caller's to run. Waits while another runs.
+    """Return the row of the key: with a response (`status` is set), or claimed for the caller to run.
 
-    Raises ValidationFailed for a key that came with another body, and ApiError 409 when the other takes too long.
+    Wait while another request runs. Raise ValidationFailed if the key came with another body, and ApiError 409 if the
+    other request takes too long.
     """
     delete_expired_keys(scope=scope, now=now)
     until = time.monotonic() + MAX_WAIT_SECONDS
@@ -72,7 +80,7 @@ def claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | Non
 
 
 def try_claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest | None:
-    """`claim_key` that does not wait: None while another runs."""
+    """Claim the key as `claim_key` does, but return None instead of waiting while another request runs."""
     forms = keyed_fingerprints(fingerprint)
     mine = {
         "fingerprint": forms[0], "owner": uuid.uuid4(), "claimed_at": now, "created_at": now, "user_id": user_id
@@ -87,7 +95,7 @@ def try_claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int |
 
 
 def in_progress_error() -> ApiError:
-    """409: another request with the same key has not ended."""
+    """Return the 409 for a key whose first request is still running."""
     return ApiError(
         409,
         "A request with this Idempotency-Key still runs. Send it again.",
@@ -96,13 +104,15 @@ def in_progress_error() -> ApiError:
 
 
 def renew_claim(*, row: KeyedRequest, now: datetime) -> None:
-    """The caller's run takes longer than CLAIM_TIMEOUT, and is not dead."""
+    """Extend the claim of a run that takes longer than CLAIM_TIMEOUT."""
     KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(claimed_at=now)
 
 
 def store_response(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
-    """Keeps an answer that is worth keeping; says whether it did. Raises ApiError 409 when the key is no longer the
-    caller's, so that whatever the caller has done in this transaction is undone."""
+    """Store a response that is worth storing, and return whether it was stored.
+
+    Raise ApiError 409 if another run has taken over the key, so that the changes of this transaction are rolled back.
+    """
     if not isinstance(response, HttpResponse) or not _is_storable(response.status_code):
         return False
     if transaction.get_connection().needs_rollback:
@@ -128,7 +138,7 @@ def enforce_storage_limit(*, row: KeyedRequest, response: HttpResponseBase) -> N
         return
     try:
         _discard_oldest(KeyedRequest.objects.filter(user_id=row.user_id, size__gt=0))
-    except DatabaseError as error:  # the next one makes room
+    except DatabaseError as error:  # the next response frees the space
         logger.warning("no_room_made_for_answers", reason=type(error).__name__)
 
 
@@ -144,7 +154,7 @@ def _discard_oldest(kept: QuerySet[KeyedRequest]) -> None:
 
 
 def release_claim(*, row: KeyedRequest) -> None:
-    """Gives the key back, unless it has an answer or another owner."""
+    """Release the key, unless it has a response or another owner."""
     KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).delete()
 
 
@@ -153,7 +163,7 @@ def _is_storable(status: int) -> bool:
 
 
 def _take_over(row: KeyedRequest, now: datetime) -> bool:
-    """Whether the row's run must have died, and its key is the caller's from now on."""
+    """Return whether the row's run has died, and claim the key for the caller if so."""
     if row.claimed_at > now - CLAIM_TIMEOUT:
         return False
     owner = uuid.uuid4()
@@ -163,7 +173,7 @@ def _take_over(row: KeyedRequest, now: datetime) -> bool:
 
 
 def delete_expired_keys(*, scope: str, now: datetime) -> None:
-    """Forgets this key if its day is over, and some others whose day is."""
+    """Delete this key if it has expired, and some other expired keys."""
     old = KeyedRequest.objects.filter(created_at__lte=now - RETENTION)
     ids = [
         *old.filter(scope=scope).values_list("pk", flat=True),

@@ -1,7 +1,7 @@
-"""How long a list may be read, and how many are at once.
+"""Time limit and concurrency limit of list queries.
 
-What clients may search for and order by has not always an index, and of millions of rows one without costs seconds. The
-database itself ends a read that takes longer, and those who ask for such reads leave connections to everybody else.
+Not every search or ordering has an index, and without one a query over millions of rows takes seconds. The database
+itself ends a query that takes too long, and a limit of concurrent searches leaves connections for other requests.
 """
 
 import sqlite3
@@ -17,18 +17,20 @@ from rest_framework.request import Request
 from shared.api.errors import ApiError, ValidationFailed
 
 MAX_QUERY_SECONDS = 3.0
-MAX_CONCURRENT_SEARCHES = 4  # in one process, whose pool has ten connections
-MAX_UNLIMITED_OFFSET = 10_000  # what comes before a page is read as well
-PROGRESS_INSTRUCTIONS = 20_000  # of SQLite's instructions: some hundred times a second
-_MAX_WAIT_SECONDS = 0.5  # for one of the others to end
+MAX_CONCURRENT_SEARCHES = 4  # per process, whose pool has ten connections
+MAX_UNLIMITED_OFFSET = 10_000  # the rows before a page are read as well
+PROGRESS_INSTRUCTIONS = 20_000  # SQLite instructions between checks: some hundred checks a second
+_MAX_WAIT_SECONDS = 0.5  # maximum wait for another search to end
 
 _slots = threading.BoundedSemaphore(MAX_CONCURRENT_SEARCHES)
 
 
 @contextmanager
 def limit_list_query(request: Request, *, first_row: int) -> Iterator[None]:
-    """Around the queries of a list whose rows begin at `first_row`. What needs no search is not limited. Raises
-    ValidationFailed where a query takes too long, and a 503 where too many search at once."""
+    """Limit the queries of a list whose rows begin at `first_row`. Lists without a search are not limited.
+
+    Raise ValidationFailed if a query takes too long, and ApiError 503 if too many searches run at once.
+    """
     asked = [name for name in ("search", "orderBy") if request.query_params.get(name)]
     if first_row > MAX_UNLIMITED_OFFSET:
         asked.append("page")
@@ -48,12 +50,12 @@ def limit_list_query(request: Request, *, first_row: int) -> Iterator[None]:
 
 
 class QueryTimeout(Exception):
-    """The database has ended a query."""
+    """The database has ended a query that took too long."""
 
 
 @contextmanager
 def limit_query_time(seconds: float) -> Iterator[None]:
-    """Raises QueryTimeout where the queries within take longer: all of them on SQLite, one of them on PostgreSQL."""
+    """Raise QueryTimeout if the queries in the block take longer: all together on SQLite, any one on PostgreSQL."""
     limit = _on_postgresql if connection.vendor == "postgresql" else _on_sqlite
     with limit(seconds):
         yield

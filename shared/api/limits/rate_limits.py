@@ -1,6 +1,6 @@
-"""Exact rate limits over a sliding window: counted over all processes in Redis by one script, or in this process.
+"""Exact rate limits over a sliding window, counted in Redis for all processes by one script, or in this process.
 
-Addresses and e-mails are hashed before they leave for the store.
+IP addresses and e-mail addresses are hashed before they are stored.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ REFUSALS = metrics.Counter("stoa_limit_refusals_total", "Requests that a limit t
 STORE_FAILURES = metrics.Counter("stoa_limit_store_failures_total", "How often the limits' store could not be asked.")
 
 STORE_TIMEOUT_SECONDS = 0.5
-STORE_COOLDOWN_SECONDS = 1.0  # after a failure the store is left alone for so long
+STORE_COOLDOWN_SECONDS = 1.0  # pause after a failure of Redis
 
-# KEYS the counters; ARGV window in microseconds, a name for this hit ("" to look only), then a limit for each counter.
-# Answers: allowed (0 or 1), then for each counter its hits in the window and the microseconds until the oldest of them
-# leaves it. A hit is counted in all of them or in none.
+# KEYS: the counters. ARGV: the window in microseconds, a name of this hit ("" to peek), then the limit of each counter.
+# It returns 1 or 0 for allowed, then for each counter its hits in the window and the microseconds until the oldest
+# leaves it. A hit is counted in all counters or in none.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -60,8 +60,7 @@ return answer
 
 @dataclass(frozen=True, kw_only=True)
 class RateLimitDecision:
-    """Whether this hit was let through. `reset_after`: seconds until the window has room again; `reset_at`: the Unix
-    time of that."""
+    """Decision on a hit. `reset_after` is the seconds until the window has space again, `reset_at` its Unix time."""
 
     allowed: bool
     limit: int
@@ -72,16 +71,16 @@ class RateLimitDecision:
 
 @dataclass(frozen=True)
 class RateLimitCounter:
-    """What counts hits: whose they are, and how many of them are let through in a window."""
+    """Counter of a rate limit: its bucket, its key and the limit within a window."""
 
     key: str
     limit: int
 
 
 def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool = False) -> RateLimitDecision:
-    """Counts one hit of `key` in `bucket`; at most `limit` are let through in any `window_s` seconds.
+    """Count one hit of `key` in `bucket`; allow at most `limit` in any `window_s` seconds.
 
-    When the store is down, counts in this process; or, where `strict`, raises ApiError 503.
+    If Redis is down, count in this process, or raise ApiError 503 if `strict`.
     """
     try:
         return strictest(
@@ -94,27 +93,29 @@ def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool =
 
 
 async def ahit(bucket: str, *counters: RateLimitCounter, window_s: int = 60) -> RateLimitDecision:
-    """`hit` for the event loop: the store is asked in a thread. Several counters count the hit all or none; the answer
-    is of the one that has least left."""
+    """Count a hit from the event loop, in a thread. Several counters count it all or none.
+
+    Return the decision of the counter that has the least left.
+    """
     if not settings.REDIS_URL:
         return strictest(_count_hits(bucket, counters, window_s=window_s, counts=True))
     return strictest(await asyncio.to_thread(_count_hits, bucket, counters, window_s=window_s, counts=True))
 
 
 async def apeek(bucket: str, *counters: RateLimitCounter, window_s: int = 60) -> list[RateLimitDecision]:
-    """What each counter would say to a hit, which is not counted."""
+    """Return the decision that each counter would make, without counting a hit."""
     return await asyncio.to_thread(_count_hits, bucket, counters, window_s=window_s, counts=False)
 
 
 def strictest(decisions: Sequence[RateLimitDecision]) -> RateLimitDecision:
-    """The one that a client has to know of: of those that refused, who has room last, else who has least left."""
+    """Return the decision to report: the refusal that lasts longest, or else the one with the least left."""
     return max(decisions, key=lambda one: (not one.allowed, -one.remaining, one.reset_after))
 
 
 def _count_hits(
     bucket: str, counters: Sequence[RateLimitCounter], *, window_s: int, counts: bool, strict: bool = False
 ) -> list[RateLimitDecision]:
-    """Raises redis.RedisError where `strict` and the store is down."""
+    """Return the decisions of the counters. Raise redis.RedisError if `strict` and Redis is down."""
     names = [f"stoa:limit:{bucket}:{_digest(counter.key)}" for counter in counters]
     limits = [counter.limit for counter in counters]
     try:
@@ -134,7 +135,7 @@ def _digest(key: str) -> str:
 
 
 def raise_if_limited(decision: RateLimitDecision) -> None:
-    """Raises ApiError 429, with what the client needs to come back in time, unless the hit was let through."""
+    """Raise ApiError 429, with headers that say when to retry, if the hit was refused."""
     if not decision.allowed:
         raise ApiError(
             429,
@@ -145,7 +146,7 @@ def raise_if_limited(decision: RateLimitDecision) -> None:
 
 
 def rate_limit_headers(decision: RateLimitDecision) -> dict[str, str]:
-    """The headers of a limited answer, with `Retry-After` when it was refused."""
+    """Return the headers of a limited response, with `Retry-After` if it was refused."""
     headers = {
         "X-RateLimit-Limit": str(decision.limit),
         "X-RateLimit-Remaining": str(decision.remaining),
@@ -156,13 +157,13 @@ def rate_limit_headers(decision: RateLimitDecision) -> dict[str, str]:
 
 
 def report_store_failure(error: redis.RedisError) -> None:
-    """For the operator: limits are counted in each process for a while."""
+    """Log that limits are counted per process for a while."""
     STORE_FAILURES.add(1)
     logger.warning("limit_store_unavailable", reason=type(error).__name__)
 
 
 def address_key(address: str) -> str:
-    """What counts as one client: an IPv4 address, or the /64 that one IPv6 customer has whole."""
+    """Return the rate-limit key of an address: an IPv4 address itself, or the /64 network of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -173,7 +174,7 @@ def address_key(address: str) -> str:
 
 
 def _decision(*, limit: int, count: int, reset_s: float, was_counted: bool) -> RateLimitDecision:
-    """`count` has this hit in it if it was counted."""
+    """Return the decision of a counter. `count` includes this hit if it was counted."""
     reset_after = max(1, math.ceil(reset_s))
     return RateLimitDecision(
         allowed=was_counted or count < limit,
@@ -185,10 +186,10 @@ def _decision(*, limit: int, count: int, reset_s: float, was_counted: bool) -> R
 
 
 class RedisSlidingWindow:
-    """The counter over all processes. Raises redis.RedisError when the store cannot be asked."""
+    """Counter of all processes. It raises redis.RedisError if Redis fails."""
 
     def __init__(self, url: str) -> None:
-        # Tried again once, at once, after a lost connection only: a hit that timed out may have been counted.
+        # One retry, at once, and only after a lost connection: a hit that timed out may have been counted.
         retry = Retry(NoBackoff(), retries=1, supported_errors=(redis.ConnectionError,))
         client = redis.Redis.from_url(
             url, socket_timeout=STORE_TIMEOUT_SECONDS, socket_connect_timeout=STORE_TIMEOUT_SECONDS, retry=retry
@@ -219,7 +220,7 @@ class RedisSlidingWindow:
 
 
 class LocalSlidingWindow:
-    """The same counter in one process."""
+    """Counter of this process alone."""
 
     SWEEP_EVERY = 1000  # hits
 

@@ -14,8 +14,11 @@ from shared.api.limits.rate_limits import address_key, hit, raise_if_limited, ra
 
 
 class RateLimitThrottle(BaseThrottle):
-    """Lets so many requests a minute through, over all routes of one bucket, and puts what is left on every answer.
-    It counts those who may, and before their body is read: a refused body counts, a refused credential does not."""
+    """Throttle of the requests per minute over all routes of a bucket, with its state in the headers of every response.
+
+    It counts requests that are permitted, before their body is read: a refused body counts, a refused credential does
+    not.
+    """
 
     bucket: ClassVar[str]
     setting: ClassVar[str]
@@ -23,11 +26,11 @@ class RateLimitThrottle(BaseThrottle):
 
     @classmethod
     def of(cls, bucket: str, setting: str, *, methods: tuple[str, ...] = ("POST",)) -> Any:
-        """A throttle class for these methods; `setting` names the limit a minute."""
+        """Return a throttle class for these methods; `setting` names the limit per minute."""
         return type("RateLimit", (cls,), {"bucket": bucket, "setting": setting, "methods": methods})
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        """True, or ApiError 429."""
+        """Return True, or raise ApiError 429."""
         if request.method in self.methods:
             decision = hit(self.bucket, throttle_key(request), limit=getattr(settings, self.setting))
             view.headers.update(rate_limit_headers(decision))
@@ -36,7 +39,7 @@ class RateLimitThrottle(BaseThrottle):
 
 
 def throttle_key(request: Request) -> str:
-    """The key under which this request is counted."""
+    """Return the key under which the request is counted."""
     if request.user.is_authenticated:
         return f"user:{request.user.pk}"
     return f"address:{address_key(request.META.get('REMOTE_ADDR', ''))}"

@@ -1,5 +1,7 @@
-"""What every list may be asked: `search`, `searchJoin`, `searchFields`, `orderBy`, `sortedBy`, `with`, `language`, and
-filters of its own. Each resource says what it allows in a subclass of ListFilterSet, and nothing else is looked at.
+"""Query parameters of every list: `search`, `searchJoin`, `searchFields`, `orderBy`, `sortedBy`, `with`, `language`,
+and a resource's own filters.
+
+Each resource lists what it allows in a subclass of ListFilterSet; other names are ignored.
 
     class ProductFilters(ListFilterSet):
         search_fields = {"name": "name", "shop_id": "shop_id", "type.slug": "type__slug"}
@@ -38,7 +40,7 @@ class IntegerFormField(forms.Field):
 
 @extend_schema_field({"type": "integer", "minimum": -MAX_INTEGER, "maximum": MAX_INTEGER, "example": 7})
 class IntegerFilter(filters.NumberFilter):
-    """`name=5`: ASCII digits that fit into 64 bits, anything else is 422."""
+    """Filter `name=5`: ASCII digits that fit into 64 bits; anything else is a validation error."""
 
     field_class = IntegerFormField
 
@@ -48,7 +50,7 @@ class IntegerFilter(filters.NumberFilter):
 
 @extend_schema_field({"type": "string", "maxLength": MAX_LANGUAGE_LENGTH, "default": DEFAULT_LANGUAGE, "example": "de"})
 class LanguageFilter(filters.CharFilter):
-    """`language=de`: the rows in one language, English when none is named."""
+    """Filter `language=de`: rows in one language, English by default."""
 
     def __init__(self, field_name: str = "language", **kwargs: Any) -> None:
         super().__init__(field_name, max_length=MAX_LANGUAGE_LENGTH, help_text="Code of the language.", **kwargs)
@@ -58,8 +60,10 @@ class LanguageFilter(filters.CharFilter):
 
 
 class ListFilterSet(filters.FilterSet):
-    """A resource's allow-lists: what a name in the query string stands for in the model. `relations` may also be made
-    to order, by a function of who asks that answers a Prefetch."""
+    """Allow-lists of a resource: the model path of each name in the query string.
+
+    A value of `relations` may also be a function that returns a Prefetch for a user.
+    """
 
     search_fields: ClassVar[Mapping[str, str]] = {}
     order_fields: ClassVar[Mapping[str, str]] = {}
@@ -80,7 +84,7 @@ class ListFilterSet(filters.FilterSet):
             known = ", ".join(self.order_fields)
             raise ValidationFailed({"orderBy": [f"Order by one of: {known}." if known else "This list has one order."]})
         path, is_descending = self.order_fields[name], direction == "desc"
-        # Databases disagree about where nothing stands: here it is always last.
+        # Databases disagree about the order of NULL: here it is always last.
         nulls_last = True if is_nullable(queryset.model, path) else None
         column = F(path).desc(nulls_last=nulls_last) if is_descending else F(path).asc(nulls_last=nulls_last)
         return queryset.order_by(column, "-pk" if is_descending else "pk")
@@ -101,12 +105,12 @@ class ListFilterBackend(filters.DjangoFilterBackend):
         if request.query_params:
             filtered: QuerySet[Any] = super().filter_queryset(request, queryset, view)
             return filtered
-        # Nothing is asked: no form need be made to find that out, only the defaults count.
+        # No parameters: only the defaults apply, and building the form is expensive.
         for default in view.filterset_class.base_filters.values():  # type: ignore[attr-defined]
             queryset = default.filter(queryset, "")
         return queryset
 
 
 def is_detail_view(view: Any) -> bool:
-    """Whether the view answers one thing, named in its path."""
+    """Return whether the view returns one object, named in its path."""
     return (view.lookup_url_kwarg or view.lookup_field) in view.kwargs

@@ -1,4 +1,4 @@
-"""The two forms of a list: a bare array, and pages with the keys that the shop's clients read."""
+"""The two forms of a list: a JSON array, and pages with the keys that the shop's clients read."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from shared.api.limits.query_limits import limit_list_query
 from shared.api.query_params import MAX_LIMIT, MAX_PAGE, get_limit, get_page
 
 MAX_ARRAY_LENGTH = 1000
-# Counting costs as much as reading: past this many rows `total` says "at least", and the next page is still found.
+# Counting costs as much as reading: above this number `total` is a minimum, and the next page is still found.
 MAX_EXACT_COUNT = 100_000
 PAGE_PARAMETER = {
     "name": "page",
@@ -58,7 +58,7 @@ PAGE_FIELDS: dict[str, Any] = {
 
 
 class PagePagination(BasePagination):
-    """Pages of `limit` rows, 15 unless a subclass says otherwise."""
+    """Pages of `limit` rows, 15 unless a subclass sets another default."""
 
     default_limit = 15
     page: int
@@ -70,7 +70,9 @@ class PagePagination(BasePagination):
         self.page, self.limit = get_page(request), get_limit(request, default=self.default_limit)
         offset = (self.page - 1) * self.limit
         with limit_list_query(request, first_row=offset):
-            rows = list(queryset[offset : offset + self.limit + 1])  # one more than asked for: is there a next page?
+            rows = list(
+                queryset[offset : offset + self.limit + 1]
+            )  # one more than the page has, to see if there is a next one
             self.total = offset + len(rows)
             if not rows or len(rows) > self.limit:
                 counted = queryset.order_by()[: MAX_EXACT_COUNT + 1].count() if offset or rows else 0
@@ -120,8 +122,10 @@ class PagePagination(BasePagination):
 
 
 class ArrayPagination(BasePagination):
-    """A JSON array: everything up to a thousand rows, or `limit` of them. Where there are more, a `Link` header with
-    `rel="next"` has the address of the rest (RFC 8288)."""
+    """JSON array of up to 1,000 rows, or of `limit` rows.
+
+    If there are more, a `Link` header with `rel="next"` has the URL of the rest (RFC 8288).
+    """
 
     default_limit = MAX_ARRAY_LENGTH
     next_url: str | None
@@ -156,7 +160,7 @@ def limit_parameter(default: int) -> dict[str, Any]:
 
 
 def _page_urls(request: Request) -> tuple[str, str]:
-    """The address of this list, and what stands before the number in those of its pages."""
+    """Return the URL of this list, and the prefix of its page URLs before the page number."""
     path = request.build_absolute_uri(request.path)
     query = request.query_params.copy()
     query.pop("page", None)
@@ -164,7 +168,7 @@ def _page_urls(request: Request) -> tuple[str, str]:
 
 
 def visible_pages(current: int, last: int) -> list[int | None]:
-    """The page numbers to offer, None for a gap: the ends, and three on each side of the current one."""
+    """Return the page numbers to offer: the ends and three on each side of the current one, with None for a gap."""
     if last < 14:
         return list(range(1, last + 1))
     if current <= 7:

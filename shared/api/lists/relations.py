@@ -1,7 +1,7 @@
-"""`with=shop;shop.owner`: related things inside a record, when they are asked for.
+"""The parameter `with=shop;shop.owner`: related records inside a record.
 
-Nothing is shown by `with` that whoever asks could not read by itself: where a model's manager has `visible_to(user)`,
-of its rows only those are fetched, and the others are null.
+It shows only what the user could read without it. If a model's manager has `visible_to(user)`, only those rows are
+fetched, and other related records are null.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,7 +27,7 @@ MAX_WITH_LENGTH = 500  # characters
 
 
 def validate_relations(request: Request, view: Any) -> None:
-    """Raises ValidationFailed for a relation in `with` that the view's filters do not list."""
+    """Raise ValidationFailed for a relation in `with` that the view's filters do not list."""
     known = _relation_names(view)
     if len(request.query_params.get("with", "")) > MAX_WITH_LENGTH:
         raise ValidationFailed({"with": [f"Send at most {MAX_WITH_LENGTH} characters."]})
@@ -38,21 +38,21 @@ def validate_relations(request: Request, view: Any) -> None:
 
 
 class UTCDateTimeField(serializers.DateTimeField):
-    """A row's own time in UTC, as DATETIME_FORMAT has it, without asking for every value which zone is the current."""
+    """Time in UTC in DATETIME_FORMAT, without DRF's look-up of the current time zone for every value."""
 
     def to_representation(self, value: datetime) -> str:
         return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 class RelationsSerializer(serializers.ModelSerializer[Any]):
-    """A record whose `Meta.relations` are only there when `with` asks for them; nested ones by `outer.inner`."""
+    """Serializer whose `Meta.relations` appear only if `with` names them; nested ones as `outer.inner`."""
 
     serializer_field_mapping = {
         **serializers.ModelSerializer.serializer_field_mapping,
         models.DateTimeField: UTCDateTimeField,
     }
     _has_fetched = False
-    shows_all_relations = False  # for the schema, which describes all that may be there
+    shows_all_relations = False  # for the schema, which describes all possible fields
 
     def get_fields(self) -> dict[str, Any]:
         hidden: set[str] = set()
@@ -62,25 +62,25 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         return {name: deepcopy(field) for name, field in _cached_fields(type(self)).items() if name not in hidden}
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
-        """As DRF's own does, which looks at every field anew for every row: a list spends a third of its time there."""
+        """Return the record. DRF's own inspects every field again for every row, a third of a list's time."""
         if self._fetches and not self._has_fetched:
             self._fetch(instance)
         record = {}
         for name, column, field, represent in self._readers:
             try:
                 value = getattr(instance, column) if column else field.get_attribute(instance)
-                if column and callable(value):  # a method, or the manager of many
+                if column and callable(value):  # a method, or the manager of a to-many relation
                     value = field.get_attribute(instance)
             except SkipField:
                 continue
-            except ObjectDoesNotExist:  # it is there, but not for whoever asks
+            except ObjectDoesNotExist:  # it exists, but the user may not see it
                 value = None
             record[name] = None if value is None else represent(value)
         return record
 
     @cached_property
     def _readers(self) -> list[tuple[str, str, "Field[Any, Any, Any, Any]", Callable[[Any], Any]]]:
-        """Name, field and its way of writing; and the column, where all that the field does is to read it."""
+        """Return name, field, serialization and, for fields that only read it, the attribute."""
         return [
             (str(field.field_name), _plain_attribute(field), field, field.to_representation)
             for field in self._readable_fields
@@ -88,7 +88,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
 
     @cached_property
     def _fetches(self) -> "dict[str, str | Prefetch[Any]]":
-        """What the outermost serializer fetches for itself and those within, by path."""
+        """Return the look-ups of the outermost serializer and of its nested ones, by path."""
         request, view = self.context.get("request"), self.context.get("view")
         is_outermost = self.root is self or (self._is_listed and self.root is self.parent)
         if request is None or not is_outermost:
@@ -98,8 +98,10 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         return _build_lookups(self.Meta.model, asked, getattr(request.auth, "user_with_full_role", None))
 
     def _fetch(self, instance: Any) -> None:
-        """Of all rows of a list at once. What the view has fetched already is fetched anew where it is not everybody's
-        to see."""
+        """Fetch the relations of all rows of a list at once.
+
+        Relations that the view has fetched are fetched again if some rows are not visible to everybody.
+        """
         rows = list(self.parent.instance) if self._is_listed else [instance]  # type: ignore[arg-type]
         for path, lookup in self._fetches.items():
             if isinstance(lookup, Prefetch):
@@ -117,7 +119,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         return names
 
     def requested_relations(self) -> set[str]:
-        """The relations that the request asks for, by their whole path."""
+        """Return the relations that the request names, by their full path."""
         request, view = self.context.get("request"), self.context.get("view")
         if request is None or view is None:
             return set()
@@ -134,7 +136,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
 
 @cache
 def _cached_fields(serializer: type[RelationsSerializer]) -> dict[str, Any]:
-    """The fields, to be copied: asking the model for them costs more than reading ten rows."""
+    """Return the serializer's fields, which callers copy: building them costs more than reading ten rows."""
     return serializers.ModelSerializer.get_fields(serializer())
 
 
@@ -149,7 +151,7 @@ def _build_lookups(
 
 
 def _path_lookups(model: type[models.Model], path: str, user: User | None) -> "Iterator[str | Prefetch[Any]]":
-    """The lookups of one path, a step each: of `shop__logo` the shops that may be seen, and then their logos."""
+    """Return one look-up per step of a path: for `shop__logo` the visible shops, then their logos."""
     names = path.split("__")
     for count, name in enumerate(names, 1):
         model = model._meta.get_field(name).related_model  # type: ignore[assignment]
@@ -177,7 +179,7 @@ def _relation_names(view: Any) -> list[str]:
 
 
 def _requested_names(request: Request) -> set[str]:
-    """Every name in `with`, and every outer name that it implies."""
+    """Return every name in `with`, and every outer name that it implies."""
     names = set()
     for name in request.query_params.get("with", "")[:MAX_WITH_LENGTH].split(";"):
         parts = [part.strip() for part in name.split(".")]

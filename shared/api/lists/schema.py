@@ -1,4 +1,4 @@
-"""What both projects' OpenAPI pages share: how to sign in, what every list may be asked, and what `with` adds."""
+"""OpenAPI extensions of both projects: authentication, the parameters of lists, and the relations of `with`."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ from shared.api.lists.search import MAX_SEARCH_LENGTH
 
 
 class ListAutoSchema(AutoSchema):
-    """Describes the query of a single thing too, which has `with`."""
+    """Schema generator that also describes `with` for single objects."""
 
     def get_filter_backends(self) -> list[Any]:
         return list(getattr(self.view, "filter_backends", [])) if self.method == "GET" else []
 
     def _get_paginator(self) -> Any:
-        """Only lists that are read come in pages; what a POST answers is whole."""
+        """Return the paginator of a GET; the response to a POST is not paginated."""
         return super()._get_paginator() if self.method == "GET" else None  # type: ignore[no-untyped-call]
 
 
 class ListQueryExtension(DjangoFilterExtension):  # type: ignore[no-untyped-call]
-    """The query parameters of `shared.api.lists.filters`, from the allow-lists of the view's ListFilterSet."""
+    """Query parameters of `shared.api.lists.filters`, from the allow-lists of the view's ListFilterSet."""
 
     target_class = "shared.api.lists.filters.ListFilterBackend"
     priority = 1
@@ -43,7 +43,7 @@ class ListQueryExtension(DjangoFilterExtension):  # type: ignore[no-untyped-call
 
 
 class RelationsExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """Records with `Meta.relations`: those are described, and never required."""
+    """Schemas of serializers with `Meta.relations`, which are described as optional."""
 
     target_class = "shared.api.lists.relations.RelationsSerializer"
     match_subclasses = True

@@ -1,4 +1,4 @@
-"""`search=field:value;field:value` as a condition on rows. A resource's allow-list says which model path a name is."""
+"""Conditions for `search=field:value;field:value`. A resource's allow-list maps each name to a model path."""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from django.db.models import Model, Q
 from shared.api.errors import ValidationFailed
 from shared.api.query_params import BOOLEANS, parse_integer
 
-MAX_SEARCH_LENGTH = 1000  # characters; databases bound the length of a pattern and the depth of a condition
+MAX_SEARCH_LENGTH = 1000  # characters; databases limit the length of a pattern and the depth of a condition
 JOINS = {"and": operator.and_, "or": operator.or_}
 COMPARISONS = {"like": "icontains", "=": "exact"}
 _NOTHING = Q(pk__in=())
@@ -21,19 +21,21 @@ _NOTHING = Q(pk__in=())
 
 @dataclass(frozen=True)
 class SearchColumn:
-    """A searchable column: how a value for it is read (None: no row can have it), and how it is compared."""
+    """Searchable column: how a value is parsed (None: no row can have it) and how it is compared."""
 
     path: str
     read: Callable[[str], Any]
     comparison: str
     takes_like: bool
-    is_many: bool  # reached over a relation to many rows
+    is_many: bool  # over a to-many relation
 
 
 def build_search_condition(model: type[Model], fields: Mapping[str, str], query: Mapping[str, str]) -> Q:
-    """What `search`, `searchJoin` and `searchFields` ask for. Names outside `fields`, and empty values, are no part of
-    it; a value that a column cannot have matches no row. Raises ValidationFailed for a search that is too long, an
-    unknown join or comparison."""
+    """Return the condition for `search`, `searchJoin` and `searchFields`.
+
+    Names outside `fields` and empty values are ignored; a value that a column cannot have matches no row. Raise
+    ValidationFailed for a search that is too long, or an unknown join or comparison.
+    """
     text = query.get("search", "")
     if len(text) > MAX_SEARCH_LENGTH:
         raise ValidationFailed({"search": [f"Send at most {MAX_SEARCH_LENGTH} characters."]})
@@ -51,8 +53,7 @@ def build_search_condition(model: type[Model], fields: Mapping[str, str], query:
 
 @cache
 def search_column(model: type[Model], path: str) -> SearchColumn:
-    """The column at the end of a path such as `type__slug`. Raises ImproperlyConfigured for one of a kind that cannot
-    be searched."""
+    """Return the column at a path such as `type__slug`. Raise ImproperlyConfigured if its type is not searchable."""
     is_many, current = False, model
     *relations, last = path.split("__")
     for relation in relations:
@@ -74,7 +75,7 @@ def search_column(model: type[Model], path: str) -> SearchColumn:
 
 
 def is_nullable(model: type[Model], path: str) -> bool:
-    """Whether a row may have nothing at `path`; False for an annotation."""
+    """Return whether `path` may be null for a row; False for an annotation."""
     current: Any = model
     for name in path.split("__"):
         try:

@@ -1,10 +1,10 @@
-"""Indexes for the words within long texts, so that `search=description:oak` of a million rows reads a few of them.
+"""Trigram indexes of long texts, so that `search=description:oak` reads only some of a million rows.
 
-PostgreSQL has them in pg_trgm, which is in its contrib package and not on every server. So they are made after a
-migration, and not by one: where it is missing nothing fails, and the next migration after it came makes them. SQLite
-reads the rows; `shared.api.limits.query_limits` bounds that.
+PostgreSQL has them in pg_trgm, part of its contrib package, which not every server has. They are created after
+migrations rather than by one. Without the extension nothing fails, and the first migration after its installation
+creates them. SQLite reads all rows, within the limits of `shared.api.limits.query_limits`.
 
-An app says which of its columns are searched so: `text_search_fields = {"product": ["name", "description"]}`.
+An app names its searched columns: `text_search_fields = {"product": ["name", "description"]}`.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 def create_text_indexes(*, using: str, **kwargs: Any) -> None:
-    """A receiver of post_migrate. What is there stays; nobody who writes waits for what is made."""
+    """Create missing indexes after migrations, without blocking writes."""
     connection, wanted = connections[using], list(_searched_columns())
     if connection.vendor != "postgresql" or not wanted or not _has_trigrams(connection):
         return
@@ -31,15 +31,15 @@ def create_text_indexes(*, using: str, **kwargs: Any) -> None:
     with connection.cursor() as cursor:
         _drop_invalid_indexes(cursor, [name for name, _, _ in wanted])
         for name, table, column in wanted:
-            if table in tables:  # else migrated back to before it
+            if table in tables:  # otherwise the database is migrated back to before it
                 cursor.execute(
                     f'CREATE INDEX {concurrently} IF NOT EXISTS "{name}" ON "{table}" '
-                    f'USING gin (UPPER("{column}"::text) gin_trgm_ops)'  # as Django writes icontains
+                    f'USING gin (UPPER("{column}"::text) gin_trgm_ops)'  # the expression of Django's icontains
                 )
 
 
 def _searched_columns() -> Iterator[tuple[str, str, str]]:
-    """The name of each index, its table and its column."""
+    """Return the name of each index with its table and column."""
     for app in apps.get_app_configs():
         for model_name, columns in getattr(app, "text_search_fields", {}).items():
             table = app.get_model(model_name)._meta.db_table
@@ -48,7 +48,7 @@ def _searched_columns() -> Iterator[tuple[str, str, str]]:
 
 
 def _drop_invalid_indexes(cursor: CursorWrapper, names: list[str]) -> None:
-    """Those whose making was cut short: they are there, kept up to date, and never read."""
+    """Drop indexes whose creation was interrupted: they are updated with each write, but never read."""
     cursor.execute(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
         "WHERE NOT i.indisvalid AND c.relname = ANY(%s)",
@@ -69,7 +69,7 @@ def _has_trigrams(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _install(connection: BaseDatabaseWrapper) -> bool:
-    """A trusted extension: who owns the database may."""
+    """Install the extension, which is trusted: the owner of the database may."""
     try:
         with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
             cursor.execute(f"CREATE EXTENSION IF NOT EXISTS {EXTENSION}")

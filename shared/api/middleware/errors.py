@@ -1,4 +1,4 @@
-"""The last word on errors inside Django: outside the pages with a session of their own, every error is JSON."""
+"""Error handling inside Django: every error outside the HTML pages is JSON."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,15 +21,17 @@ DATABASE_FAILURES = Counter(
     "stoa_database_failures_total", "Requests that were told to come again since the database could not be used."
 )
 
-# People read these in a browser; their errors stay pages.
+# Browsers show these; their errors stay HTML pages.
 HTML_PAGE_PATHS = ("/admin", "/playground")
-# SQLite calls a missing table operational too: only these of its messages mean "not now".
+# SQLite's OperationalError includes missing tables; only these messages are transient.
 _TRANSIENT_SQLITE_ERRORS = ("locked", "busy", "unable to open", "disk is full", "disk i/o", "readonly")
 
 
 class JsonErrorsMiddleware:
-    """Turns Django's own HTML errors, and exceptions that nobody caught, into Problems. Stands near the top, so that
-    it sees what other middleware refuses."""
+    """Middleware that turns Django's HTML errors and unhandled exceptions into Problems.
+
+    It stands near the top, so that it sees the errors of other middleware.
+    """
 
     sync_capable = True
     async_capable = True
@@ -49,7 +51,7 @@ class JsonErrorsMiddleware:
         return _as_json(request, await self.get_response(request))  # type: ignore[misc]
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answers for a view that raised. None (Django's own way) for what Django turns into a 4xx by itself."""
+        """Return the response for a view's exception; None for those that Django answers with a 4xx itself."""
         if isinstance(exception, ApiError):
             return (_error_page if is_html_page(request) else _problem_response)(request, exception.problem)
         if isinstance(exception, Http404 | PermissionDenied | SuspiciousOperation | BadRequest):
@@ -63,7 +65,7 @@ class JsonErrorsMiddleware:
 
 
 def is_transient_database_error(exception: BaseException) -> bool:
-    """Whether the database is only busy, locked, full or away, so that the same request may work later."""
+    """Return whether the database is busy, locked, full or unreachable, so that the same request may succeed later."""
     if not isinstance(exception, DatabaseError) or not isinstance(exception, OperationalError | InterfaceError):
         return False
     if type(exception.__cause__).__module__.startswith("sqlite3"):
@@ -72,7 +74,7 @@ def is_transient_database_error(exception: BaseException) -> bool:
 
 
 def database_unavailable_problem(error: BaseException) -> Problem:
-    """What a client is told while the database cannot be used, and the operator."""
+    """Log the failure, and return the Problem for the client."""
     DATABASE_FAILURES.add(1)
     logger.warning("database_unavailable", exc_info=error)
     return Problem.from_status(503, headers={"Retry-After": "2"})
@@ -87,7 +89,7 @@ def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
 
 
 def is_html_page(request: HttpRequest) -> bool:
-    """Whether this is for a browser, with a session."""
+    """Return whether the request is for an HTML page with a session."""
     return any(request.path == page or request.path.startswith(f"{page}/") for page in HTML_PAGE_PATHS)
 
 
@@ -96,6 +98,6 @@ def _problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
 
 
 def _error_page(request: HttpRequest, problem: Problem) -> HttpResponse:
-    """For somebody with a browser, as who tries to sign in to the admin too often."""
+    """Return a Problem as an HTML page, as for too many sign-in attempts in the admin."""
     text = format_html("<!doctype html><title>{0}</title><h1>{0}</h1><p>{1}</p>", problem.status, problem.message)
     return HttpResponse(text, status=problem.status, headers=problem.headers)

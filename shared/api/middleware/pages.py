@@ -1,7 +1,7 @@
-"""Django's middleware for browsers, which only pages go through.
+"""Django's session middleware, limited to HTML pages.
 
-The API knows who asks by a header, and looks at no cookie: sessions, sign-in by session and messages would be so
-much time for nothing, as under ASGI each of them takes its turns in a thread.
+The API authenticates by a header and reads no cookies. Sessions, session authentication and messages would only cost it
+time: under ASGI each runs in a thread.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from shared.api.middleware.errors import is_html_page
 
 
 class HTMLPagesOnly:
-    """What follows it is passed on at once to what comes next, unless a page is asked for."""
+    """Mixin of middleware that passes on all requests except those for HTML pages."""
 
     get_response: Any
 
@@ -27,7 +27,7 @@ class HTMLPagesOnly:
 
 
 class AsyncCommonMiddleware(common.CommonMiddleware):
-    """For everybody; it only looks at what is in memory, and so needs no thread."""
+    """CommonMiddleware without a thread: it only reads what is in memory."""
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         response: Any = self.process_request(request) or await self.get_response(request)  # type: ignore[misc]
@@ -44,7 +44,7 @@ class PageMessageMiddleware(HTMLPagesOnly, messages.MessageMiddleware): ...
 
 
 class PageLocaleMiddleware(HTMLPagesOnly, locale.LocaleMiddleware):
-    """Pages in the language that the browser asks for. What is asked of the same thread next is not."""
+    """Middleware that shows pages in the browser's language, and resets the thread's language afterwards."""
 
     def process_response(self, request: HttpRequest, response: Any) -> Any:
         answer = super().process_response(request, response)
