@@ -103,7 +103,7 @@ class LargeTableAdmin(ModelAdmin):
     list_per_page = 50
     list_filter_submit = True
     sortable_by: ClassVar[Any] = ()  # indexed columns; any other would sort all rows
-    search_help_text = "The beginning of a name, or a whole number for an id"
+    search_help_text = "Beginning of a name, or an id"
     # Conditions on the rows of a search over a relation, if only those rows have an index.
     search_filters: ClassVar[Mapping[str, Q]] = {}
 

@@ -14,8 +14,10 @@ def database_metric_families() -> list[Metric]:
         return []
     with connection.cursor() as cursor:
         cursor.execute(_CONNECTIONS)
-        now, most = cursor.fetchone()
+        count, maximum = cursor.fetchone()
     return [
-        GaugeMetricFamily("stoa_database_connections", "Connections to our database on PostgreSQL.", now),
-        GaugeMetricFamily("stoa_database_connections_max", "How many its server takes, of all databases.", most),
+        GaugeMetricFamily("stoa_database_connections", "Connections to this database on PostgreSQL.", count),
+        GaugeMetricFamily(
+            "stoa_database_connections_max", "Maximum number of connections of its server, for all databases.", maximum
+        ),
     ]

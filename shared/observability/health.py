@@ -69,9 +69,7 @@ def _started(name: str, check: Check, running: dict[str, asyncio.Future[None]]) 
     task = running.get(name)
     if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
         task = running[name] = asyncio.ensure_future(check())
-        task.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # retrieve the exception, or asyncio logs it
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs the exception
     return task
 
 

@@ -31,20 +31,20 @@ def limit_list_query(request: Request, *, first_row: int) -> Iterator[None]:
 
     Raise ValidationFailed if a query takes too long, and ApiError 503 if too many searches run at once.
     """
-    asked = [name for name in ("search", "orderBy") if request.query_params.get(name)]
+    parameters = [name for name in ("search", "orderBy") if request.query_params.get(name)]
     if first_row > MAX_UNLIMITED_OFFSET:
-        asked.append("page")
-    if not asked:
+        parameters.append("page")
+    if not parameters:
         yield
         return
     if not _slots.acquire(timeout=_MAX_WAIT_SECONDS):
-        raise ApiError(503, "Too many are searching just now. Try again in a moment.", headers={"Retry-After": "2"})
+        raise ApiError(503, "Too many searches are running. Try again in a moment.", headers={"Retry-After": "2"})
     try:
         with limit_query_time(MAX_QUERY_SECONDS):
             yield
     except QueryTimeout:
-        words = f"This takes more than {MAX_QUERY_SECONDS:g} seconds. Ask for less: longer words, =, another filter."
-        raise ValidationFailed({asked[0]: [words]}) from None
+        message = f"This query takes more than {MAX_QUERY_SECONDS:g} seconds. Use longer words, = or another filter."
+        raise ValidationFailed({parameters[0]: [message]}) from None
     finally:
         _slots.release()
 

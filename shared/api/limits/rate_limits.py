@@ -26,8 +26,8 @@ from shared.observability import metrics
 
 logger = structlog.get_logger("stoa.limits")
 
-REFUSALS = metrics.Counter("stoa_limit_refusals_total", "Requests that a limit turned away, by which limit.", "limit")
-STORE_FAILURES = metrics.Counter("stoa_limit_store_failures_total", "How often the limits' store could not be asked.")
+REFUSALS = metrics.Counter("stoa_limit_refusals_total", "Requests that a rate limit refused, by limit.", "limit")
+STORE_FAILURES = metrics.Counter("stoa_limit_store_failures_total", "Failures of the Redis server of rate limits.")
 
 STORE_TIMEOUT_SECONDS = 0.5
 STORE_COOLDOWN_SECONDS = 1.0  # pause after a failure of Redis

@@ -70,9 +70,7 @@ class PagePagination(BasePagination):
         self.page, self.limit = get_page(request), get_limit(request, default=self.default_limit)
         offset = (self.page - 1) * self.limit
         with limit_list_query(request, first_row=offset):
-            rows = list(
-                queryset[offset : offset + self.limit + 1]
-            )  # one more than the page has, to see if there is a next one
+            rows = list(queryset[offset : offset + self.limit + 1])  # one more shows that there is a next page
             self.total = offset + len(rows)
             if not rows or len(rows) > self.limit:
                 counted = queryset.order_by()[: MAX_EXACT_COUNT + 1].count() if offset or rows else 0

@@ -18,7 +18,7 @@ from shared.observability.request_id import current_request_id
 logger = logging.getLogger("stoa.errors")
 
 DATABASE_FAILURES = Counter(
-    "stoa_database_failures_total", "Requests that were told to come again since the database could not be used."
+    "stoa_database_failures_total", "Requests refused with 503 because the database was unavailable."
 )
 
 # Browsers show these; their errors stay HTML pages.

@@ -57,7 +57,7 @@ def test_a_list_that_takes_too_long_is_refused_and_says_what_to_ask_less_of(
     answer = Client().get(path, query)
 
     assert answer.status_code == 422
-    words = "This takes more than 0.05 seconds. Ask for less: longer words, =, another filter."
+    words = "This query takes more than 0.05 seconds. Use longer words, = or another filter."
     assert answer.json()["errors"] == {named: [words]}
 
 
