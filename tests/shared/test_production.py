@@ -37,7 +37,7 @@ def check(home: Path, **changes: str | None) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_x1_a_sound_environment_has_no_warnings(tmp_path: Path) -> None:
+def test_x1_a_safe_environment_has_no_warnings(tmp_path: Path) -> None:
     checked = check(tmp_path)
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "no issues (0 silenced)" in checked.stdout
@@ -60,7 +60,7 @@ def test_x1_a_sound_environment_has_no_warnings(tmp_path: Path) -> None:
         ({"STOA_ALOWED_HOSTS": "shop.example"}, "STOA_ALOWED_HOSTS"),
     ],
 )
-def test_x1_an_unsound_environment_does_not_start_and_says_which_setting(
+def test_x1_an_unsafe_environment_is_refused_with_the_setting(
     tmp_path: Path, changes: dict[str, str | None], named: str
 ) -> None:
     checked = check(tmp_path, **changes)
@@ -72,9 +72,7 @@ def test_x1_an_unsound_environment_does_not_start_and_says_which_setting(
 
 @pytest.mark.parametrize("name", ["STOA_EMAIL_URL", "STOA_EMAIL_FROM", "STOA_STOREFRONT_URL"])
 @pytest.mark.parametrize("value", [None, ""])
-def test_x1_a_shop_whose_letters_would_lead_nowhere_does_not_start(
-    tmp_path: Path, name: str, value: str | None
-) -> None:
+def test_x1_a_shop_without_email_settings_does_not_start(tmp_path: Path, name: str, value: str | None) -> None:
     if configured.PROJECT != "commerce":
         pytest.skip("The model server writes no letters.")
     checked = check(tmp_path, **{name: value})
@@ -90,7 +88,7 @@ print([Client(HTTP_HOST="shop.example").get(path).status_code for path in ("/liv
 """
 
 
-def test_what_machines_inside_ask_needs_no_tls_and_all_else_does(tmp_path: Path) -> None:
+def test_probes_and_metrics_need_no_tls_and_everything_else_does(tmp_path: Path) -> None:
     environment = os.environ | SOUND | {"STOA_HOME": str(tmp_path)}
     environment["DJANGO_SETTINGS_MODULE"] = f"{configured.PROJECT}.config.settings.production"
     asked = subprocess.run(

@@ -12,7 +12,7 @@ from shared.secret_files import can_be_guessed, read_or_make_secret
 pytestmark = [pytest.mark.each_project, pytest.mark.no_database]
 
 
-def test_a_secret_is_made_once_and_read_again(tmp_path: Path) -> None:
+def test_a_secret_is_generated_once_and_read_again(tmp_path: Path) -> None:
     secret = read_or_make_secret(tmp_path / "a.key")
     assert not can_be_guessed(secret)
     assert read_or_make_secret(tmp_path / "a.key") == secret
@@ -24,7 +24,7 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a.key").stat().st_mode) == 0o600
 
 
-def test_of_many_at_once_one_makes_it_and_all_read_the_same(tmp_path: Path) -> None:
+def test_concurrent_processes_read_the_same_secret(tmp_path: Path) -> None:
     together = threading.Barrier(20)
 
     def make(_: int) -> str:

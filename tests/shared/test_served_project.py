@@ -48,7 +48,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("GET", "/a%00b", {}, 400),
     ],
 )
-def test_o5_every_error_is_json_whose_request_id_is_in_the_log(
+def test_o5_every_error_is_json_with_a_request_id_that_is_in_the_log(
     project: Served, method: str, path: str, options: dict[str, object], status: int
 ):
     answer = httpx2.request(method, project.url + path, timeout=60, **options)

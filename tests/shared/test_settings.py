@@ -5,7 +5,7 @@ from django.db import connection
 
 
 @pytest.mark.django_db
-def test_a_database_whose_machine_is_gone_is_given_up_in_seconds() -> None:
+def test_a_connection_to_a_failed_machine_times_out_in_seconds() -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite is on this machine.")
     connection.ensure_connection()

@@ -33,7 +33,7 @@ def busy_timeout() -> int:
         return int(cursor.fetchone()[0])
 
 
-def test_it_begins_once_the_other_has_ended():
+def test_a_transaction_begins_once_the_other_has_ended():
     connection.ensure_connection()
     with somebody_writing() as other:
         ending = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
@@ -47,7 +47,7 @@ def test_it_begins_once_the_other_has_ended():
     assert busy_timeout() == 8000
 
 
-def test_it_gives_up_after_the_timeout_of_the_settings(monkeypatch: pytest.MonkeyPatch):
+def test_a_transaction_fails_after_the_timeout_of_the_settings(monkeypatch: pytest.MonkeyPatch):
     connection.ensure_connection()
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.2)
     with somebody_writing(), pytest.raises(OperationalError, match="locked"), transaction.atomic():

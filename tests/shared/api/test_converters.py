@@ -15,7 +15,7 @@ def id_in(text: str, pattern: URLPattern = IDS) -> object:
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("42", 42), (str(2**31), 2**31), (str(2**63 - 1), 2**63 - 1)])
-def test_an_id_comes_out_as_an_integer(text: str, number: int):
+def test_an_id_is_converted_to_an_integer(text: str, number: int):
     assert id_in(text) == number
 
 
@@ -40,9 +40,9 @@ def test_an_id_comes_out_as_an_integer(text: str, number: int):
         "9" * 5000,
     ],
 )
-def test_i7_what_is_no_id_is_no_path(text: str):
+def test_i7_an_invalid_id_matches_no_path(text: str):
     assert id_in(text) is None
 
 
-def test_a_path_is_made_of_an_id():
+def test_a_path_is_reversed_from_an_id():
     assert IDS.pattern.converters["pk"].to_url(7) == "7"

@@ -57,7 +57,7 @@ async def test_o5_errors_are_json_under_asgi_too() -> None:
         assert (answer.status_code, answer.json()["status"]) == (status, status)
 
 
-def test_o5_what_nobody_foresaw_is_logged_once_with_its_traceback(
+def test_o5_an_unexpected_exception_is_logged_once_with_its_traceback(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.get("/fails/unforeseen")
@@ -71,7 +71,7 @@ def test_o5_a_wrong_host_is_a_400_in_json(client: Client) -> None:
     assert answer.json()["code"] == "invalid_request"
 
 
-def test_errors_under_the_admin_stay_pages(client: Client, settings: Settings) -> None:
+def test_errors_of_the_admin_stay_html_pages(client: Client, settings: Settings) -> None:
     answer = client.post("/admin/login/", {"username": "a"}, HTTP_ORIGIN="https://evil.example")
     assert answer["Content-Type"].startswith("text/html")
 
@@ -83,7 +83,7 @@ def test_an_api_error_keeps_its_headers_and_details(client: Client) -> None:
     assert answer.json()["message"] == "It is taken."
 
 
-def test_a_405_says_what_is_allowed(client: Client) -> None:
+def test_a_405_lists_the_allowed_methods(client: Client) -> None:
     assert "POST" in client.get("/orders")["Allow"]
 
 
@@ -91,20 +91,20 @@ def test_a_401_says_how_to_sign_in(client: Client) -> None:
     assert client.get("/private")["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_busy_database_says_when_to_come_back(client: Client) -> None:
+def test_a_busy_database_is_a_503_with_a_retry_time(client: Client) -> None:
     before = Scrape(render().decode())
     assert int(client.get("/fails/busy")["Retry-After"]) > 0
     assert grown(Scrape(render().decode()), before, ["stoa_database_failures_total"]) == [1]
 
 
 @pytest.mark.django_db
-def test_a_missing_table_is_not_taken_for_a_busy_database(client: Client) -> None:
+def test_a_missing_table_is_not_a_transient_error(client: Client) -> None:
     answer = client.get("/missing-table")
     assert answer.status_code == 500
     assert "no_such_table" not in answer.text
 
 
-def test_only_passing_database_errors_are_passing() -> None:
+def test_only_transient_database_errors_are_transient() -> None:
     assert is_transient_database_error(OperationalError("the connection is closed"))
     assert not is_transient_database_error(ValueError("database is locked"))
 
@@ -118,7 +118,7 @@ def test_validation_errors_are_named_by_field_with_dotted_paths(client: Client) 
     assert answer.json()["code"] == "validation_error"
 
 
-def test_a_validation_error_of_the_whole_has_a_name_too() -> None:
+def test_a_validation_error_without_a_field_has_a_name_too() -> None:
     assert validation_problem(["Not so."]).errors == {"non_field_errors": ["Not so."]}
 
 
@@ -127,7 +127,7 @@ def test_each_project_has_its_own_status_for_validation(settings: Settings) -> N
     assert ValidationFailed({"name": ["Too long."]}).problem.status == 400
 
 
-def test_a_status_without_a_name_takes_that_of_its_class() -> None:
+def test_an_unnamed_status_has_the_code_of_its_class() -> None:
     assert Problem.from_status(418).code == "invalid_request"
     assert Problem.from_status(507).code == "internal_error"
     assert ApiError(503, "Later.").problem.code == "unavailable"

@@ -37,7 +37,7 @@ def sent(price: object, **fields: object) -> PriceSerializer:
     ("minor", "currency", "number"),
     [(1250, "EUR", 12.5), (1, "USD", 0.01), (0, "EUR", 0.0), (1250, "JPY", 1250), (1250, "KWD", 1.25)],
 )
-def test_minor_units_are_a_number_of_major_ones(minor: int, currency: str, number: float):
+def test_minor_units_are_written_as_a_number_of_major_units(minor: int, currency: str, number: float):
     told = PriceSerializer(SimpleNamespace(price=minor, sale_price=None, currency=currency)).data
 
     assert told == {"price": number, "sale_price": None}
@@ -46,12 +46,12 @@ def test_minor_units_are_a_number_of_major_ones(minor: int, currency: str, numbe
 
 
 @given(st.integers(-MAX_MINOR_UNITS, MAX_MINOR_UNITS), CURRENCIES)
-def test_every_amount_survives_the_way_out_and_back(minor: int, currency: str):
+def test_every_amount_survives_a_round_trip(minor: int, currency: str):
     assert to_minor(to_number(minor, currency), currency) == minor
     assert to_minor(to_major(minor, currency), currency) == minor
 
 
-def test_what_is_sent_is_in_the_currency_beside_it_else_the_instances_else_the_platforms():
+def test_an_amount_is_in_the_currency_beside_it_or_of_the_instance_or_the_default():
     held = SimpleNamespace(price=1, sale_price=None, currency="KWD")
     changed = PriceSerializer(held, data={"price": 1.5})
     changed.is_valid(raise_exception=True)
@@ -76,11 +76,11 @@ def test_what_is_sent_is_in_the_currency_beside_it_else_the_instances_else_the_p
         (None, "This field may not be null."),
     ],
 )
-def test_what_is_no_price_is_refused_with_a_reason(price: object, message: str):
+def test_an_invalid_price_is_refused_with_a_reason(price: object, message: str):
     assert sent(price).errors == {"price": [message]}
 
 
 @pytest.mark.parametrize("major", [Decimal("NaN"), Decimal("Infinity"), float("nan"), float("-inf")])
-def test_what_is_no_finite_number_is_no_money(major: Any):
+def test_a_number_that_is_not_finite_is_refused(major: Any):
     with pytest.raises(InvalidMoney):
         to_minor(major, "EUR")

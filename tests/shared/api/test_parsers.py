@@ -55,7 +55,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
-def test_i2_unsafe_json_is_refused_with_400_and_says_why(body: bytes) -> None:
+def test_i2_unsafe_json_is_refused_with_400_and_the_reason(body: bytes) -> None:
     started = time.monotonic()
     with pytest.raises(ApiError) as caught:
         parse_json(body)
@@ -78,18 +78,18 @@ def test_i2_unsafe_json_is_refused_with_400_and_says_why(body: bytes) -> None:
     ids=["empty", "of all kinds", "text", "4,300 digits", "100k keys", "a text full of commas"],
 )
 @pytest.mark.parametrize("escaped", [True, False], ids=["escaped", "raw"])
-def test_i2_sound_json_is_read_as_it_is(value: dict[str, object], escaped: bool) -> None:
+def test_i2_valid_json_is_parsed_unchanged(value: dict[str, object], escaped: bool) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=escaped).encode()) == value
 
 
-def test_i2_the_deepest_allowed_nesting_is_read() -> None:
+def test_i2_the_deepest_allowed_nesting_is_parsed() -> None:
     value: Any = parse_json(nested(MAX_DEPTH))
     for _ in range(MAX_DEPTH):
         value = value["a"]
     assert value == 1
 
 
-def test_i2_wide_but_shallow_json_is_not_taken_for_deep() -> None:
+def test_i2_wide_but_shallow_json_is_not_counted_as_deep() -> None:
     assert parse_json(json.dumps({"a": [[]] * 1000}).encode()) == {"a": [[]] * 1000}
 
 

@@ -7,7 +7,7 @@ from shared.observability.database_metrics import database_metric_families
 
 
 @pytest.mark.django_db
-def test_postgresql_tells_how_many_connections_there_are_and_may_be() -> None:
+def test_postgresql_reports_its_connections_and_their_maximum() -> None:
     told = {family.name: family.samples[0].value for family in database_metric_families()}
 
     if connection.vendor == "sqlite":

@@ -35,27 +35,27 @@ def draining(monkeypatch: pytest.MonkeyPatch) -> None:
     health.start_draining()
 
 
-def test_ready_when_all_that_is_needed_answers():
+def test_ready_if_all_checks_pass():
     answer = ask(one=passes, other=passes)
     assert answer.status_code == 200
     assert json.loads(answer.content) == {"status": "ready", "checks": {"one": "ok", "other": "ok"}}
 
 
-def test_not_ready_when_one_fails_and_the_reason_stays_inside():
+def test_not_ready_if_one_check_fails_and_the_reason_is_not_shown():
     answer = ask(one=passes, other=fails)
     assert answer.status_code == 503
     assert int(answer["Retry-After"]) > 0
     assert json.loads(answer.content) == {"status": "not_ready", "checks": {"one": "ok", "other": "failed"}}
 
 
-def test_o6_a_check_that_hangs_counts_as_failed_in_time(monkeypatch: pytest.MonkeyPatch):
+def test_o6_a_hanging_check_fails_after_its_timeout(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.1)
     began = time.monotonic()
     assert ask(stuck=hangs, one=passes).status_code == 503
     assert time.monotonic() - began < 5
 
 
-async def test_o6_a_check_that_hangs_is_not_started_again_and_ready_comes_back_with_it(monkeypatch: pytest.MonkeyPatch):
+async def test_o6_a_hanging_check_is_not_started_again_and_readiness_returns_with_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.05)
     answers, started = asyncio.Event(), []
 
@@ -78,5 +78,5 @@ def test_alive_but_not_ready_while_draining():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_database_that_answers_is_ready():
+def test_the_database_check_passes_if_it_answers():
     assert ask(database=health.check_database).status_code == 200

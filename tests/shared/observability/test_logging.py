@@ -51,14 +51,14 @@ def test_a_line_is_one_json_object_with_the_request_id(root: logging.Logger):
     assert line["timestamp"].endswith("Z")
 
 
-def test_lines_of_libraries_have_the_same_form(root: logging.Logger):
+def test_lines_of_libraries_have_the_same_format(root: logging.Logger):
     written = logged(root, "json")
     logging.getLogger("some.package").warning("it said %s", "this")
     line = json.loads(written.getvalue())
     assert (line["event"], line["level"], line["logger"]) == ("it said this", "warning", "some.package")
 
 
-def test_a_warning_of_python_is_a_line_too(root: logging.Logger):
+def test_a_python_warning_is_a_line_too(root: logging.Logger):
     logging.captureWarnings(False)  # pytest has taken them for itself
     written = logged(root, "json")
     with warnings.catch_warnings():
@@ -81,7 +81,7 @@ def test_o4_hostile_text_stays_within_its_line(root: logging.Logger, form: str):
         assert json.loads(lines[0])["path"] == HOSTILE
 
 
-def test_o3_a_traceback_is_a_field_of_its_line_without_what_exceptions_say(root: logging.Logger):
+def test_o3_a_traceback_is_a_field_without_exception_messages(root: logging.Logger):
     written = logged(root, "json")
     fail_twice()
     assert "canary" not in written.getvalue()
@@ -92,7 +92,7 @@ def test_o3_a_traceback_is_a_field_of_its_line_without_what_exceptions_say(root:
     assert line["exception"].count('test_logging.py", line') == 2
 
 
-def test_o3_a_task_that_fails_is_told_without_what_its_exception_says(root: logging.Logger):
+def test_o3_a_failed_task_is_logged_without_its_exception_message(root: logging.Logger):
     task = Celery("of-a-test", set_as_current=False).task(name="quote", lazy=False)(quote_what_was_said)
     written = logged(root, "json")
     assert task.apply().failed()
@@ -102,7 +102,7 @@ def test_o3_a_task_that_fails_is_told_without_what_its_exception_says(root: logg
     assert line["exception"].splitlines()[-1] == "ValueError"
 
 
-def test_o3_a_coroutine_that_nobody_waits_for_is_told_without_what_its_exception_says(root: logging.Logger):
+def test_o3_an_unawaited_coroutine_is_logged_without_its_exception_message(root: logging.Logger):
     written = logged(root, "json")
     asyncio.run(forget_what_fails())
     assert CANARY not in written.getvalue()
@@ -111,7 +111,7 @@ def test_o3_a_coroutine_that_nobody_waits_for_is_told_without_what_its_exception
     assert line["exception"].splitlines()[-1] == "ValueError"
 
 
-def test_o3_o4_a_thread_that_fails_is_a_line_without_what_its_exception_says(
+def test_o3_o4_a_failed_thread_is_a_line_without_its_exception_message(
     root: logging.Logger, capfd: pytest.CaptureFixture[str]
 ):
     written = logged(root, "json")
@@ -140,7 +140,7 @@ async def forget_what_fails() -> None:
     gc.collect()
 
 
-def test_what_a_disk_says_is_told(root: logging.Logger):
+def test_messages_of_disk_errors_are_logged(root: logging.Logger):
     written = logged(root, "json")
     try:
         raise OSError(28, "No space left on device")
@@ -149,7 +149,7 @@ def test_what_a_disk_says_is_told(root: logging.Logger):
     assert json.loads(written.getvalue())["exception"].endswith("OSError: [Errno 28] No space left on device")
 
 
-def test_a_traceback_is_told_whole_where_the_operator_asks_for_all(root: logging.Logger):
+def test_at_debug_level_tracebacks_keep_all_messages(root: logging.Logger):
     written = logged(root, "json", level="DEBUG")
     fail_twice()
     assert json.loads(written.getvalue())["exception"].endswith("ValueError: the canary is no number")
@@ -165,7 +165,7 @@ def fail_twice() -> None:
         structlog.get_logger("stoa.test").exception("thing_failed")
 
 
-def test_what_is_below_the_level_is_not_written(root: logging.Logger):
+def test_events_below_the_level_are_not_logged(root: logging.Logger):
     written = logged(root, "json", level="WARNING")
     structlog.get_logger("stoa.test").info("thing_done")
     assert written.getvalue() == ""

@@ -68,14 +68,14 @@ def start(tmp_path: Path) -> Iterator[Callable[[], Counting]]:
         one.kill()
 
 
-def test_every_process_reads_the_sum_of_all(start: Callable[[], Counting]) -> None:
+def test_every_process_reads_the_sums_of_all(start: Callable[[], Counting]) -> None:
     first, second = start(), start()
     first.add('{"a": 2, "live:open": 3}')
     assert second.add('{"a": 5, "b": 0.5, "live:open": 4}') == {"a": 7, "b": 0.5, "live:open": 7}
     assert first.add() == {"a": 7, "b": 0.5, "live:open": 7}
 
 
-def test_a_killed_process_leaves_its_counters_and_not_its_gauges(start: Callable[[], Counting], tmp_path: Path) -> None:
+def test_a_killed_process_leaves_its_counters_but_not_its_gauges(start: Callable[[], Counting], tmp_path: Path) -> None:
     first, second = start(), start()
     first.add('{"a": 1}')
     second.add('{"a": 10, "live:open": 4}')
@@ -87,7 +87,7 @@ def test_a_killed_process_leaves_its_counters_and_not_its_gauges(start: Callable
     assert sorted(path.name for path in tmp_path.glob("*.values")) == ["0.values", "1.values"]
 
 
-def test_the_first_process_of_all_begins_at_zero(start: Callable[[], Counting]) -> None:
+def test_the_first_process_starts_from_zero(start: Callable[[], Counting]) -> None:
     for _ in range(2):
         alone = start()
         assert alone.add('{"a": 1}') == {"a": 1}
@@ -100,7 +100,7 @@ def test_a_forked_process_counts_for_itself(start: Callable[[], Counting]) -> No
     assert parent.add("fork") == {"seen": 2, "live:open": 1}
 
 
-def test_what_was_counted_before_is_shared_as_well(start: Callable[[], Counting], tmp_path: Path) -> None:
+def test_numbers_counted_before_sharing_are_shared_too(start: Callable[[], Counting], tmp_path: Path) -> None:
     other, store = start(), MetricsStore()
     other.add('{"a": 1}')
     store.add(("a", 2.0))
@@ -110,7 +110,7 @@ def test_what_was_counted_before_is_shared_as_well(start: Callable[[], Counting]
     assert other.add() == {"a": 3}
 
 
-def test_a_folder_that_cannot_be_written_leaves_the_process_counting_alone(tmp_path: Path) -> None:
+def test_with_an_unwritable_folder_the_process_counts_for_itself(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     store = MetricsStore()
     store.share(tmp_path / "file" / "folder")
@@ -118,14 +118,14 @@ def test_a_folder_that_cannot_be_written_leaves_the_process_counting_alone(tmp_p
     assert store.read() == {"a": 1}
 
 
-def test_a_broken_file_of_another_process_is_passed_over(start: Callable[[], Counting], tmp_path: Path) -> None:
+def test_a_damaged_file_of_another_process_is_skipped(start: Callable[[], Counting], tmp_path: Path) -> None:
     first, second = start(), start()
     second.add('{"a": 1}')
     (tmp_path / "1.values").write_bytes(b"\xff\x00\x00\x00" + os.urandom(16))
     assert first.add('{"a": 2}') == {"a": 2}
 
 
-def test_a_file_is_on_the_disk_in_whole_and_never_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_allocated_in_full_and_never_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_store, "FILE_BYTES", 65536)
     store = MetricsStore()
     store.share(tmp_path)
@@ -143,7 +143,7 @@ def lines(name: str) -> list[str]:
     return [line for line in render().decode().splitlines() if re.match(rf"(# \w+ )?{name}", line)]
 
 
-def test_counters_gauges_and_histograms_are_told_as_prometheus_reads_them() -> None:
+def test_counters_gauges_and_histograms_are_rendered_as_prometheus_reads_them() -> None:
     Counter("test_cups_total", "Cups.", "kind", "size").add(2, 'a "b"\n', "large")
     Counter("test_bowls_total", "Bowls.")
     open_ = Gauge("test_open", "Open.")

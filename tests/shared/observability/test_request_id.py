@@ -37,11 +37,11 @@ def test_the_view_and_the_client_see_the_same_id(answer):
     assert current_request_id() == ""
 
 
-def test_a_sane_id_of_the_client_is_taken_over(answer):
+def test_a_valid_id_of_the_client_is_used(answer):
     assert answer(RequestFactory().get("/", headers={"X-Request-Id": "abc-1"})).content == b"abc-1"
 
 
-def test_an_id_with_a_line_break_is_not(answer):
+def test_an_id_with_a_line_break_is_replaced(answer):
     response = answer(RequestFactory().get("/", headers={"X-Request-Id": "abc\nforged"}))
     assert "forged" not in response["X-Request-Id"]
 
@@ -52,7 +52,7 @@ def test_the_id_that_the_wrapper_has_bound_is_kept(answer):
     assert response["X-Request-Id"] == "outer"
 
 
-def test_new_ids_are_sane_and_differ():
+def test_new_ids_are_valid_and_distinct():
     made = {new_request_id() for _ in range(1000)}
     assert len(made) == 1000
     assert all(is_valid_request_id(request_id) and request_id.startswith("req_") for request_id in made)

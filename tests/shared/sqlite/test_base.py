@@ -43,7 +43,7 @@ def held_lock() -> Iterator[threading.Event]:
     thread.join()
 
 
-def test_d1_who_waits_for_the_right_to_write_leaves_no_cursor_for_the_garbage_collector(
+def test_d1_a_waiting_writer_leaves_no_cursor_for_the_garbage_collector(
     held_lock: threading.Event,
 ) -> None:
     """A cursor of a waiting connection, collected by the thread that writes, would have each wait for the other."""
@@ -60,7 +60,9 @@ def test_d1_who_waits_for_the_right_to_write_leaves_no_cursor_for_the_garbage_co
         gc.enable()
 
 
-def test_d2_who_waits_too_long_is_told(held_lock: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d2_a_writer_that_waits_too_long_gets_an_error(
+    held_lock: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.2)
     started = time.monotonic()
     with pytest.raises(OperationalError, match="database is locked"), transaction.atomic():
@@ -69,7 +71,9 @@ def test_d2_who_waits_too_long_is_told(held_lock: threading.Event, monkeypatch: 
     held_lock.set()
 
 
-def test_d2_who_does_not_wait_is_told_at_once(held_lock: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d2_a_writer_that_must_not_wait_gets_an_error_at_once(
+    held_lock: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 60)
     started = time.monotonic()
     with pytest.raises(OperationalError, match="database is locked"), fail_if_locked(), transaction.atomic():
@@ -80,7 +84,7 @@ def test_d2_who_does_not_wait_is_told_at_once(held_lock: threading.Event, monkey
         assert held_lock.is_set()
 
 
-def test_d2_who_waits_comes_to_his_turn_in_the_order_in_which_all_came(held_lock: threading.Event) -> None:
+def test_d2_waiting_writers_are_served_in_order(held_lock: threading.Event) -> None:
     wrote: list[int] = []
     asks = threading.Semaphore(0)
 
@@ -108,7 +112,7 @@ def waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.sqlite.base.MAX_YIELD_SECONDS", 60.0)
 
 
-def test_d2_others_stand_aside_for_a_short_transaction(waits_for_long: None, held_lock: threading.Event) -> None:
+def test_d2_other_threads_pause_for_a_short_transaction(waits_for_long: None, held_lock: threading.Event) -> None:
     threading.Timer(0.3, held_lock.set).start()
     User.objects.count()
     assert held_lock.is_set()
@@ -117,7 +121,7 @@ def test_d2_others_stand_aside_for_a_short_transaction(waits_for_long: None, hel
     assert time.monotonic() - started < 30
 
 
-def test_d2_nobody_stands_aside_for_a_long_transaction(held_lock: threading.Event) -> None:
+def test_d2_other_threads_do_not_pause_for_a_long_transaction(held_lock: threading.Event) -> None:
     started = time.monotonic()
     for _ in range(1000):
         User.objects.count()
@@ -126,7 +130,7 @@ def test_d2_nobody_stands_aside_for_a_long_transaction(held_lock: threading.Even
 
 
 @pytest.mark.parametrize("end", [transaction.set_rollback, lambda _: connection.close()], ids=["rollback", "close"])
-def test_d2_nobody_stands_aside_for_a_transaction_that_was_given_up(
+def test_d2_other_threads_do_not_pause_for_an_abandoned_transaction(
     waits_for_long: None, end: Callable[[bool], None]
 ) -> None:
     given_up, looked = threading.Event(), threading.Event()
@@ -149,7 +153,7 @@ def test_d2_nobody_stands_aside_for_a_transaction_that_was_given_up(
     thread.join()
 
 
-def test_d2_a_thread_that_ends_without_a_word_keeps_nobody_from_writing() -> None:
+def test_d2_a_thread_that_ends_within_a_transaction_blocks_no_writer() -> None:
     def begin() -> None:
         transaction.atomic().__enter__()
         make_user()

@@ -25,7 +25,7 @@ def use_once(path: Path) -> None:
         connection.execute("CREATE TABLE IF NOT EXISTS used (at)")
 
 
-def test_d7_what_is_beside_the_file_stays_between_requests_that_come_alone(database: Path) -> None:
+def test_d7_the_wal_files_stay_between_requests(database: Path) -> None:
     use_once(database)
     beside = Path(f"{database}-shm")
     assert not beside.exists()
@@ -38,13 +38,13 @@ def test_d7_what_is_beside_the_file_stays_between_requests_that_come_alone(datab
         connection.close()
 
 
-def test_a_database_that_is_not_there_is_not_made(database: Path) -> None:
+def test_a_missing_database_is_not_created(database: Path) -> None:
     hold(database)
     assert not database.exists()
     assert persistent_connections._connections == []
 
 
-def test_what_is_no_database_keeps_no_server_from_starting(database: Path) -> None:
+def test_an_invalid_database_file_does_not_keep_a_server_from_starting(database: Path) -> None:
     database.write_bytes(b"no database at all" * 100)
     hold(database)
     assert persistent_connections._connections == []

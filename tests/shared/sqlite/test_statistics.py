@@ -34,7 +34,7 @@ def plan(path: Path) -> str:
         return str(database.execute(f"EXPLAIN QUERY PLAN {query}").fetchall())
 
 
-def test_c5_it_takes_the_index_that_finds_few_rows(path: Path):
+def test_c5_the_planner_uses_the_selective_index(path: Path):
     assert "by_status" in plan(path)
 
     with closing(sqlite3.connect(path)) as database:
@@ -43,7 +43,7 @@ def test_c5_it_takes_the_index_that_finds_few_rows(path: Path):
     assert "by_code" in plan(path)
 
 
-def test_a_server_has_it_look_when_it_starts(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_refreshes_statistics_when_it_starts(path: Path, monkeypatch: pytest.MonkeyPatch):
     held = list[sqlite3.Connection]()
     monkeypatch.setattr(persistent_connections, "_connections", held)
 
@@ -54,7 +54,7 @@ def test_a_server_has_it_look_when_it_starts(path: Path, monkeypatch: pytest.Mon
         one.close()
 
 
-def test_a_server_starts_also_while_somebody_writes(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_starts_while_another_connection_writes(path: Path, monkeypatch: pytest.MonkeyPatch):
     held = list[sqlite3.Connection]()
     monkeypatch.setattr(persistent_connections, "_connections", held)
     with closing(sqlite3.connect(path)) as other:
@@ -69,7 +69,7 @@ def test_a_server_starts_also_while_somebody_writes(path: Path, monkeypatch: pyt
 
 
 @pytest.mark.django_db
-def test_a_worker_has_it_look_and_leaves_postgresql_alone():
+def test_a_worker_refreshes_statistics_of_sqlite_only():
     refresh_statistics()
 
     if connection.vendor == "sqlite":

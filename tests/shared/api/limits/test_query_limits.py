@@ -21,19 +21,19 @@ def count_to(number: int) -> int:
         return int(cursor.fetchone()[0])
 
 
-def test_the_database_ends_a_query_that_takes_too_long_and_the_connection_is_well():
+def test_the_database_ends_a_slow_query_and_the_connection_stays_usable():
     with pytest.raises(QueryTimeout), limit_query_time(0.05):
         count_to(10**10)
 
     assert count_to(200_000) == 200_000
 
 
-def test_a_query_in_time_is_answered():
+def test_a_query_within_the_time_limit_returns_its_rows():
     with limit_query_time(30):
         assert count_to(200_000) == 200_000
 
 
-def test_other_errors_of_the_database_stay_what_they_are():
+def test_other_database_errors_are_not_converted():
     with pytest.raises(OperationalError, match="away"), limit_query_time(30):
         raise OperationalError("the server went away")
 
@@ -48,7 +48,7 @@ def test_other_errors_of_the_database_stay_what_they_are():
     ],
 )
 @pytest.mark.parametrize("path", ["/endless", "/endless-array"])
-def test_a_list_that_takes_too_long_is_refused_and_says_what_to_ask_less_of(
+def test_a_slow_list_is_refused_with_the_parameter_to_reduce(
     monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, Any], named: str
 ):
     monkeypatch.setattr(query_limits, "MAX_QUERY_SECONDS", 0.05)
@@ -61,7 +61,7 @@ def test_a_list_that_takes_too_long_is_refused_and_says_what_to_ask_less_of(
     assert answer.json()["errors"] == {named: [words]}
 
 
-def test_those_who_search_leave_connections_to_the_others(monkeypatch: pytest.MonkeyPatch):
+def test_concurrent_searches_leave_connections_for_other_requests(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(query_limits, "_MAX_WAIT_SECONDS", 0.01)
     make_users(3)
     search = {"search": "name:0001"}
@@ -77,7 +77,7 @@ def test_those_who_search_leave_connections_to_the_others(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("path", ["/endless", "/users"])
-def test_a_search_gives_its_place_back(monkeypatch: pytest.MonkeyPatch, path: str):
+def test_a_search_releases_its_slot(monkeypatch: pytest.MonkeyPatch, path: str):
     monkeypatch.setattr(query_limits, "MAX_QUERY_SECONDS", 0.05)
     monkeypatch.setattr(query_limits, "_MAX_WAIT_SECONDS", 0.01)
     make_users(3)

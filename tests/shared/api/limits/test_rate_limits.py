@@ -45,13 +45,15 @@ def window(request: pytest.FixtureRequest) -> LocalSlidingWindow | RedisSlidingW
     return LocalSlidingWindow() if request.param == "local" else RedisSlidingWindow(os.environ["REDIS_URL"])
 
 
-def test_r2_of_many_threads_exactly_the_limit_is_let_through(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
+def test_r2_exactly_the_limit_of_hits_from_many_threads_is_allowed(
+    window: LocalSlidingWindow | RedisSlidingWindow,
+) -> None:
     with ThreadPoolExecutor(20) as pool:
         decisions = list(pool.map(lambda _: window.hit("a", limit=50, window_s=60), range(400)))
     assert sum(decision.allowed for decision in decisions) == 50
 
 
-def test_r2_of_many_processes_exactly_the_limit_is_let_through() -> None:
+def test_r2_exactly_the_limit_of_hits_from_many_processes_is_allowed() -> None:
     command = [sys.executable, "-c", HITTER, os.environ["REDIS_URL"]]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, **pipes) for _ in range(4)]  # type: ignore[call-overload]
@@ -59,7 +61,7 @@ def test_r2_of_many_processes_exactly_the_limit_is_let_through() -> None:
     assert sum(counts) == 100
 
 
-def test_a_window_slides_and_lets_through_again(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
+def test_hits_are_allowed_again_after_the_window_slides(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
     first = [window.hit("a", limit=3, window_s=1).allowed for _ in range(5)]
     time.sleep(1.1)
     second = [window.hit("a", limit=3, window_s=1).allowed for _ in range(5)]
@@ -82,14 +84,14 @@ def test_several_counters_count_a_hit_all_or_none(window: LocalSlidingWindow | R
     assert [one.remaining for one in window.hit_all(**both)] == [0, 0]
 
 
-def test_a_look_counts_nothing(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
+def test_peeking_counts_nothing(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
     looked = [window.hit_all(["a"], [1], window_s=60, counts=False)[0] for _ in range(3)]
     assert [(one.allowed, one.remaining) for one in looked] == [(True, 1)] * 3
     assert window.hit("a", limit=1, window_s=60).allowed
     assert not window.hit_all(["a"], [1], window_s=60, counts=False)[0].allowed
 
 
-def test_a_decision_says_what_is_left_and_until_when(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
+def test_a_decision_has_the_remaining_hits_and_the_reset_time(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
     decisions = [window.hit("a", limit=2, window_s=30) for _ in range(3)]
     assert [decision.remaining for decision in decisions] == [1, 0, 0]
     assert [decision.limit for decision in decisions] == [2, 2, 2]
@@ -98,12 +100,12 @@ def test_a_decision_says_what_is_left_and_until_when(window: LocalSlidingWindow 
         assert 27 <= decision.reset_at - time.time() <= 32
 
 
-def test_a_limit_of_none_lets_nobody_through(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
+def test_a_limit_of_zero_allows_no_hits(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
     decision = window.hit("a", limit=0, window_s=10)
     assert (decision.allowed, decision.remaining, decision.reset_after) == (False, 0, 10)
 
 
-def test_the_local_window_forgets_what_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_window_discards_expired_hits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalSlidingWindow, "SWEEP_EVERY", 10)
     window = LocalSlidingWindow()
     now = 1000.0
@@ -116,7 +118,7 @@ def test_the_local_window_forgets_what_has_passed(monkeypatch: pytest.MonkeyPatc
     assert not [name for name in window._hits if name.startswith("early")]
 
 
-def test_a_refusal_is_a_429_with_all_its_headers() -> None:
+def test_a_refusal_is_a_429_with_rate_limit_headers() -> None:
     refused = RateLimitDecision(allowed=False, limit=10, remaining=0, reset_at=1_800_000_000, reset_after=42)
     with pytest.raises(ApiError) as caught:
         raise_if_limited(refused)
@@ -131,18 +133,18 @@ def test_a_refusal_is_a_429_with_all_its_headers() -> None:
     }
 
 
-def test_what_is_let_through_has_no_retry_after() -> None:
+def test_an_allowed_hit_has_no_retry_after() -> None:
     allowed = RateLimitDecision(allowed=True, limit=10, remaining=9, reset_at=1_800_000_000, reset_after=60)
     raise_if_limited(allowed)
     assert "Retry-After" not in rate_limit_headers(allowed)
 
 
-def test_r3_with_the_store_down_others_are_counted_here_and_stay_limited(settings: Settings) -> None:
+def test_r3_without_redis_hits_are_counted_in_this_process(settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/one.sock?db=0"
     assert [hit("r3-others", "me", limit=2).allowed for _ in range(4)] == [True, True, False, False]
 
 
-def test_r3_with_the_store_down_the_strict_are_refused_with_503(settings: Settings) -> None:
+def test_r3_without_redis_strict_limits_are_refused_with_503(settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/two.sock?db=0"
     for _ in range(3):
         with pytest.raises(ApiError) as caught:
@@ -151,7 +153,7 @@ def test_r3_with_the_store_down_the_strict_are_refused_with_503(settings: Settin
         assert "Retry-After" in caught.value.problem.headers
 
 
-def test_what_is_turned_away_and_a_store_that_is_gone_are_told_to_the_operator(settings: Settings) -> None:
+def test_refusals_and_redis_failures_are_counted_in_metrics(settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/three.sock?db=0"
     before = Scrape(render().decode())
     for _ in range(4):
@@ -162,7 +164,7 @@ def test_what_is_turned_away_and_a_store_that_is_gone_are_told_to_the_operator(s
     assert grown(after, before, ["stoa_limit_store_failures_total"]) == [1]  # it was left alone after that
 
 
-def test_without_a_store_this_process_counts(settings: Settings) -> None:
+def test_without_redis_url_this_process_counts(settings: Settings) -> None:
     settings.REDIS_URL = ""
     assert [hit("alone", "me", limit=1, strict=True).allowed for _ in range(2)] == [True, False]
 
@@ -177,5 +179,5 @@ def test_without_a_store_this_process_counts(settings: Settings) -> None:
         ("", "", True),
     ],
 )
-def test_one_client_is_one_ipv4_address_or_one_ipv6_network(one: str, other: str, same: bool) -> None:
+def test_a_client_is_one_ipv4_address_or_one_ipv6_network(one: str, other: str, same: bool) -> None:
     assert (address_key(one) == address_key(other)) is same

@@ -44,7 +44,7 @@ def call(method: str = "POST", user: User | None = None, address: str = "192.0.2
     return NotesView.as_view()(request)
 
 
-def test_what_is_over_the_limit_is_refused_and_told_when_to_come_back() -> None:
+def test_a_request_over_the_limit_is_refused_with_a_retry_time() -> None:
     answers = [call() for _ in range(5)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert [answer["X-RateLimit-Remaining"] for answer in answers] == ["2", "1", "0", "0", "0"]
@@ -61,7 +61,7 @@ def test_other_methods_are_neither_counted_nor_refused() -> None:
     assert "X-RateLimit-Limit" not in answer
 
 
-def test_an_error_is_counted_and_says_what_is_left() -> None:
+def test_an_error_response_is_counted_and_has_rate_limit_headers() -> None:
     answer = call(wrong=True)
     assert (answer.status_code, answer["X-RateLimit-Remaining"]) == (409, "2")
 

@@ -82,7 +82,7 @@ def test_i7_a_page_past_the_end_is_empty(db: None, number: str):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "", "1.5", "٢", "2\x00", "00"])
-def test_i7_what_is_no_page_is_the_first(db: None, number: str):
+def test_i7_an_invalid_page_is_the_first(db: None, number: str):
     make_users(4)
 
     assert page(limit=2, page=number)["current_page"] == 1
@@ -90,7 +90,7 @@ def test_i7_what_is_no_page_is_the_first(db: None, number: str):
 
 @pytest.mark.parametrize("path", ["/pages", "/users"])
 @pytest.mark.parametrize("limit", ["0", "-1", "abc", "1e9", "1.0", "٣", "000", "1\x00"])
-def test_c7_a_limit_that_is_no_number_of_rows_is_refused(db: None, path: str, limit: str):
+def test_c7_an_invalid_limit_is_refused(db: None, path: str, limit: str):
     answer = Client().get(path, {"limit": limit})
 
     assert answer.status_code == 422
@@ -106,7 +106,7 @@ def test_c7_a_limit_is_capped_at_a_hundred(db: None, limit: str):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_every_row_is_on_one_page(db: None, count: int):
+def test_every_row_is_on_exactly_one_page(db: None, count: int):
     make_users(7)
 
     pages = [page(limit=count, page=number) for number in range(1, page(limit=count)["last_page"] + 1)]
@@ -153,11 +153,11 @@ def test_c7_a_page_costs_at_most_two_queries(db: None, django_assert_num_queries
         (99, 20, "1 2 ... 11 12 13 14 15 16 17 18 19 20"),
     ],
 )
-def test_the_pages_to_offer(current: int, last: int, shown: str):
+def test_visible_pages_are_the_ends_and_the_neighbours(current: int, last: int, shown: str):
     assert " ".join("..." if number is None else str(number) for number in visible_pages(current, last)) == shown
 
 
-def test_an_array_is_whole_until_it_is_long(db: None, monkeypatch: pytest.MonkeyPatch):
+def test_an_array_has_all_rows_of_a_short_list(db: None, monkeypatch: pytest.MonkeyPatch):
     make_users(5)
     whole = Client().get("/users")
     assert len(whole.json()) == 5
@@ -171,7 +171,7 @@ def test_an_array_is_whole_until_it_is_long(db: None, monkeypatch: pytest.Monkey
     assert "Link" not in rest.headers
 
 
-def test_an_array_ends_at_a_thousand_rows_and_says_where_it_goes_on(db: None):
+def test_an_array_ends_at_a_thousand_rows_with_a_link_to_the_next(db: None):
     make_users(1001)
 
     answer = Client().get("/users")

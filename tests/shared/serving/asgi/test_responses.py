@@ -28,7 +28,7 @@ def refused(origin: str) -> dict[bytes, bytes]:
     return dict(sent[0]["headers"])
 
 
-def test_a_page_of_a_named_host_may_read_a_refusal():
+def test_a_page_of_an_allowed_origin_may_read_a_refusal():
     headers = refused(STOREFRONT)
 
     assert headers[b"access-control-allow-origin"] == STOREFRONT.encode()
@@ -37,5 +37,5 @@ def test_a_page_of_a_named_host_may_read_a_refusal():
 
 
 @pytest.mark.parametrize("origin", ["", "null", "https://evil.example", "https://storefront.example.evil.example"])
-def test_pages_of_other_hosts_may_not(origin: str):
+def test_pages_of_other_origins_may_not(origin: str):
     assert b"access-control-allow-origin" not in refused(origin)

@@ -35,7 +35,7 @@ async def ask(application: Any) -> None:
     await application(HTTP, None, None)
 
 
-async def test_one_request_after_the_other_has_the_same_thread():
+async def test_consecutive_requests_share_a_thread():
     view = Blocking()
     application = ThreadReuseMiddleware(view)
     for _ in range(5):
@@ -46,7 +46,7 @@ async def test_one_request_after_the_other_has_the_same_thread():
     assert view.threads[0] is not threading.current_thread()
 
 
-async def test_requests_at_once_have_threads_of_their_own():
+async def test_concurrent_requests_have_separate_threads():
     view = Blocking()
     view.hold.clear()
     application = ThreadReuseMiddleware(view)
@@ -59,7 +59,7 @@ async def test_requests_at_once_have_threads_of_their_own():
     assert len(set(view.threads)) == 4
 
 
-async def test_nobody_waits_for_what_a_request_that_was_cut_off_left_running():
+async def test_the_next_request_does_not_wait_for_work_of_a_cancelled_one():
     view = Blocking()
     view.hold.clear()
     application = ThreadReuseMiddleware(view)
@@ -75,7 +75,7 @@ async def test_nobody_waits_for_what_a_request_that_was_cut_off_left_running():
     assert len(set(view.threads)) == 2
 
 
-async def test_those_who_wait_without_a_thread_share_one_for_their_blocking_work():
+async def test_streams_that_released_their_thread_share_one_for_blocking_work():
     view, over = Blocking(), asyncio.Event()
 
     async def wait_in_the_middle(scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +95,7 @@ async def test_those_who_wait_without_a_thread_share_one_for_their_blocking_work
     assert len(view.threads) == 10
 
 
-async def test_few_threads_are_kept(monkeypatch: Any):
+async def test_few_idle_threads_are_kept(monkeypatch: Any):
     monkeypatch.setattr(threads, "MAX_IDLE_THREADS", 2)
     view = Blocking()
     view.hold.clear()

@@ -49,7 +49,7 @@ def test_a_request_is_a_span_of_its_callers_trace(start_server: StartServer, tak
     assert b"canary" not in taken.raw
 
 
-def test_what_broke_is_an_error_without_its_words(start_server: StartServer, taken: Collector):
+def test_a_failure_is_an_error_span_without_its_message(start_server: StartServer, taken: Collector):
     served = start_server(settings=tracing(taken.url))
     assert served.get("/fail", headers={"traceparent": SAMPLED}).status_code == 500
     span = taken.of_trace(TRACE, "http")["http"]
@@ -57,7 +57,7 @@ def test_what_broke_is_an_error_without_its_words(start_server: StartServer, tak
     assert b"it broke" not in taken.raw
 
 
-def test_who_says_that_a_request_is_not_traced_is_heard(start_server: StartServer, taken: Collector):
+def test_the_callers_decision_not_to_trace_is_respected(start_server: StartServer, taken: Collector):
     served = start_server(settings=tracing(taken.url))
     answer = served.get("/echo", headers={"traceparent": UNSAMPLED, "X-Request-Id": "quiet"})
     assert "traceparent" not in answer.headers
@@ -68,7 +68,9 @@ def test_who_says_that_a_request_is_not_traced_is_heard(start_server: StartServe
     assert "trace_id" not in served.wait_for_line("request", request_id="quiet")
 
 
-def test_what_is_left_at_the_end_is_sent(start_server: StartServer, taken: Collector, monkeypatch: pytest.MonkeyPatch):
+def test_remaining_spans_are_sent_at_the_end(
+    start_server: StartServer, taken: Collector, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
     served = start_server(settings=tracing(taken.url))
     served.get("/echo", headers={"traceparent": SAMPLED})
@@ -98,7 +100,7 @@ def test_a_collector_that_refuses_loses_traces_and_nothing_else(
     assert not [line for line in served.lines() if line["logger"].startswith("opentelemetry")]
 
 
-def test_a_collector_that_never_answers_holds_nobody_up(start_server: StartServer, monkeypatch: pytest.MonkeyPatch):
+def test_a_collector_that_never_answers_delays_no_request(start_server: StartServer, monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
@@ -113,7 +115,7 @@ def test_a_collector_that_never_answers_holds_nobody_up(start_server: StartServe
             assert served.process.wait(timeout=60) == 0
 
 
-def test_nothing_is_traced_where_nothing_is_to_be(start_server: StartServer, taken: Collector):
+def test_nothing_is_traced_if_tracing_is_disabled(start_server: StartServer, taken: Collector):
     served = start_server(settings=tracing(taken.url) | {"TRACING": False})
     answer = served.get("/echo", headers={"traceparent": SAMPLED, "X-Request-Id": "mine"})
     assert "traceparent" not in answer.headers
@@ -122,7 +124,7 @@ def test_nothing_is_traced_where_nothing_is_to_be(start_server: StartServer, tak
     assert taken.spans == []
 
 
-def test_an_endpoint_is_taken_from_opentelemetrys_own_variables(monkeypatch: pytest.MonkeyPatch):
+def test_the_collector_is_read_from_opentelemetrys_variables(monkeypatch: pytest.MonkeyPatch):
     assert collector(env) == ""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://everything")
     assert collector(env) == "http://everything"

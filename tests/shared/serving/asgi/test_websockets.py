@@ -83,7 +83,7 @@ async def closed_with(client: ClientConnection) -> int:
     return client.close_code
 
 
-async def test_what_is_said_comes_back_uncompressed_under_a_request_id(served: Served):
+async def test_messages_are_uncompressed_and_the_connection_has_a_request_id(served: Served):
     async with connect(url(served), additional_headers={"X-Request-Id": "mine-1"}) as client:
         assert client.response is not None
         assert client.response.headers["x-request-id"] == "mine-1"
@@ -151,7 +151,7 @@ async def test_s7_a_page_of_a_foreign_origin_cannot_connect(served: Served, orig
     ],
     ids=["path", "host", "version", "key", "no key", "two hosts", "long line", "method"],
 )
-def test_o5_i8_a_handshake_that_fails_is_answered_as_json(served: Served, changed: bytes, status: int):
+def test_o5_i8_a_failed_handshake_is_answered_as_json(served: Served, changed: bytes, status: int):
     with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
         connection.sendall(changed + b"\r\n")
         said = b""
@@ -209,7 +209,7 @@ async def test_s13_an_application_that_breaks_closes_with_1011_and_one_traceback
     assert served.log.read_text().count("RuntimeError: it broke") == 1
 
 
-def test_s4_who_reads_nothing_costs_little_and_is_cut_off_with_1013(start_server: StartServer):
+def test_s4_a_peer_that_does_not_read_costs_little_and_is_closed_with_1013(start_server: StartServer):
     served = start_server(not_reading_s=2)
     process = psutil.Process(served.process.pid)
     opened(served).close()
@@ -226,7 +226,7 @@ def test_s4_who_reads_nothing_costs_little_and_is_cut_off_with_1013(start_server
     connection.close()
 
 
-def test_s4_who_reads_on_in_time_misses_nothing(start_server: StartServer):
+def test_s4_a_peer_that_resumes_reading_in_time_misses_nothing(start_server: StartServer):
     served = start_server(not_reading_s=30)
     with opened(served, receive_buffer=4096) as connection:
         connection.sendall(frame(1, b"flood"))
@@ -238,7 +238,7 @@ def test_s4_who_reads_on_in_time_misses_nothing(start_server: StartServer):
             got += len(piece)
 
 
-def test_s5_who_sends_faster_than_is_read_waits(served: Served):
+def test_s5_a_peer_that_sends_too_fast_is_slowed_down(served: Served):
     process = psutil.Process(served.process.pid)
     with opened(served) as connection:
         before = process.memory_info().rss
@@ -249,7 +249,7 @@ def test_s5_who_sends_faster_than_is_read_waits(served: Served):
         assert process.memory_info().rss - before < 32 * MIB
 
 
-def test_s5_pings_that_nobody_reads_the_answers_of_are_not_read_on(start_server: StartServer):
+def test_s5_pings_are_not_read_while_their_pongs_are_not(start_server: StartServer):
     served = start_server(not_reading_s=2)
     process = psutil.Process(served.process.pid)
     connection = opened(served, receive_buffer=4096)
@@ -262,7 +262,7 @@ def test_s5_pings_that_nobody_reads_the_answers_of_are_not_read_on(start_server:
     connection.close()
 
 
-async def test_s14_silence_is_pinged_and_who_does_not_answer_is_cut_off(start_server: StartServer):
+async def test_s14_a_silent_peer_is_pinged_and_closed_if_it_does_not_answer(start_server: StartServer):
     served = start_server(ping_every_s=0.2, not_reading_s=1)
     with opened(served) as silent:
         assert silent.recv(2) == b"\x89\x04"  # a ping with four bytes
@@ -273,7 +273,7 @@ async def test_s14_silence_is_pinged_and_who_does_not_answer_is_cut_off(start_se
         assert await client.recv() == "hello"
 
 
-async def test_s8_one_too_many_is_closed_with_1013_and_the_others_are_held(start_server: StartServer):
+async def test_s8_a_connection_over_the_limit_is_closed_with_1013_and_the_others_stay(start_server: StartServer):
     served = start_server(most_sockets=3)
     held = [await connect(url(served)) for _ in range(3)]
     async with connect(url(served)) as surplus:
@@ -287,7 +287,7 @@ async def test_s8_one_too_many_is_closed_with_1013_and_the_others_are_held(start
         await client.close()
 
 
-async def test_s12_a_server_that_stops_closes_what_is_left_after_its_drain_with_1012(start_server: StartServer):
+async def test_s12_a_stopping_server_closes_remaining_connections_with_1012(start_server: StartServer):
     served = start_server(serve={"drain_s": 1})
     client = await connect(url(served))
     served.process.terminate()

@@ -40,7 +40,7 @@ def problem_of(said: bytes) -> tuple[int, dict[str, str]]:
     return int(head.split(b" ")[1]), json.loads(body)
 
 
-def test_a_request_id_is_taken_over_when_sane_and_made_when_not(served: Served):
+def test_a_valid_request_id_is_used_and_an_invalid_one_replaced(served: Served):
     assert served.get("/echo", headers={"X-Request-Id": "mine-1.a_B"}).headers["x-request-id"] == "mine-1.a_B"
     for hostile in ("a b", "x" * 129, "<script>", ""):
         made = served.get("/echo", headers={"X-Request-Id": hostile}).headers["x-request-id"]
@@ -48,7 +48,7 @@ def test_a_request_id_is_taken_over_when_sane_and_made_when_not(served: Served):
         assert made != hostile
 
 
-def test_every_answer_is_one_log_line_with_the_id_that_the_client_was_told(served: Served):
+def test_every_response_is_one_log_line_with_the_clients_request_id(served: Served):
     answer = served.get("/echo?secret=hunter2")
     line = served.wait_for_line("request", request_id=answer.headers["x-request-id"])
     assert (line["method"], line["path"], line["status"]) == ("GET", "/echo", 200)
@@ -62,7 +62,7 @@ def test_hostile_bytes_in_a_path_cannot_forge_a_log_line(served: Served):
     assert all(line["event"] != "forged" for line in served.lines())
 
 
-def test_x4_every_answer_carries_safe_headers(served: Served):
+def test_x4_every_response_has_security_headers(served: Served):
     for answer in (served.get("/echo"), served.get("/fail"), served.get("/echo", headers={"X_Y": "1"})):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
@@ -77,7 +77,7 @@ def test_x4_every_answer_carries_safe_headers(served: Served):
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
 
 
-def test_an_uncaught_exception_is_a_json_500_whose_traceback_is_only_in_the_log(served: Served):
+def test_an_unhandled_exception_is_a_json_500_with_its_traceback_only_in_the_log(served: Served):
     answer = served.get("/fail")
     assert answer.status_code == 500
     assert answer.json()["code"] == "internal_error"
@@ -86,20 +86,20 @@ def test_an_uncaught_exception_is_a_json_500_whose_traceback_is_only_in_the_log(
     assert "it broke" in line["exception"]
 
 
-def test_an_exception_after_the_answer_began_cuts_it_short_instead_of_ending_it(served: Served):
+def test_an_exception_during_a_response_cuts_the_connection(served: Served):
     with pytest.raises(httpx2.RemoteProtocolError):
         served.get("/fail_late")
     assert served.get("/echo").status_code == 200
 
 
-def test_u4_a_declared_body_over_the_cap_is_refused_before_it_is_read(served: Served):
+def test_u4_a_declared_body_over_the_limit_is_refused_before_it_is_read(served: Served):
     head = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (300 * MIB)
     status, problem = problem_of(raw(served, head))
     assert (status, problem["code"]) == (413, "payload_too_large")
     assert problem["request_id"]
 
 
-def test_u4_a_chunked_body_over_the_cap_is_refused_when_it_gets_there_and_not_kept(served: Served):
+def test_u4_a_chunked_body_is_refused_once_it_exceeds_the_limit_and_not_stored(served: Served):
     process = psutil.Process(served.process.pid)
     before = process.memory_info().rss
     with httpx2.Client(timeout=60) as client:
@@ -115,14 +115,14 @@ def test_u4_a_chunked_body_over_the_cap_is_refused_when_it_gets_there_and_not_ke
     assert process.memory_info().rss - before < 16 * MIB
 
 
-def test_a_body_of_exactly_the_cap_is_taken(served: Served):
+def test_a_body_of_exactly_the_limit_is_accepted(served: Served):
     for content in (b"x" * MIB, chunked(MIB)):
         answer = httpx2.post(f"{served.url}/echo", content=content, timeout=60)
         assert len(answer.json()["body"]) == MIB
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"a": 1}', b"x" * 700_000])
-def test_i3_a_chunked_body_arrives_as_one_of_declared_length(served: Served, body: bytes):
+def test_i3_a_chunked_body_is_passed_on_with_its_length(served: Served, body: bytes):
     def pieces():
         yield from (body[start : start + 1000] for start in range(0, len(body), 1000))
 
@@ -133,7 +133,7 @@ def test_i3_a_chunked_body_arrives_as_one_of_declared_length(served: Served, bod
     assert "transfer-encoding" not in dict(undeclared["headers"])
 
 
-def test_a_client_that_stops_in_the_middle_of_its_body_leaves_no_request_running(served: Served):
+def test_a_client_that_stops_within_its_body_leaves_no_running_request(served: Served):
     for head in (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello", b"Content-Length: 100\r\n\r\nhello"):
         with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
             connection.sendall(b"POST /echo HTTP/1.1\r\nHost: localhost\r\n" + head)
@@ -149,7 +149,7 @@ def test_a_body_that_takes_too_long_is_refused(start_server: StartServer, head: 
     assert (status, problem["code"]) == (408, "request_timeout")
 
 
-def test_i9_headers_of_proxies_are_not_believed_from_anyone(served: Served):
+def test_i9_proxy_headers_of_untrusted_clients_are_ignored(served: Served):
     hostile = {
         "X-Forwarded-For": "10.9.9.9",
         "X-Forwarded-Proto": "https",
@@ -167,7 +167,7 @@ def test_i9_headers_of_proxies_are_not_believed_from_anyone(served: Served):
     assert seen.isdisjoint({"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip", "forwarded"})
 
 
-def test_the_trusted_proxies_entry_of_the_chain_is_the_client(start_server: StartServer):
+def test_the_client_is_the_entry_of_the_outermost_trusted_proxy(start_server: StartServer):
     served = start_server(settings={"TRUSTED_PROXY_COUNT": 2})
 
     def client(chain: str) -> str:
@@ -215,7 +215,7 @@ def test_the_trusted_proxies_entry_of_the_chain_is_the_client(start_server: Star
     ],
     ids=lambda lines: lines[0][:30].decode("latin-1"),
 )
-def test_i5_and_i8_heads_that_parsers_could_read_differently_are_refused(served: Served, lines: list[bytes]):
+def test_i5_and_i8_ambiguous_heads_are_refused(served: Served, lines: list[bytes]):
     head = b"POST /echo HTTP/1.1\r\nHost: localhost\r\n" + b"\r\n".join(lines) + b"\r\n\r\n"
     status, problem = problem_of(raw(served, head + b"hello\r\n\r\nGET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     assert (status, problem["code"]) == (400, "invalid_request")
@@ -238,13 +238,13 @@ def test_i5_and_i8_heads_that_parsers_could_read_differently_are_refused(served:
     ],
     ids=lambda request_: request_[:24].decode("latin-1"),
 )
-def test_o5_what_cannot_be_parsed_is_answered_as_json(served: Served, request_: bytes):
+def test_o5_an_unparsable_request_is_answered_as_json(served: Served, request_: bytes):
     status, problem = problem_of(raw(served, request_))
     assert (status, problem["code"]) == (400, "invalid_request")
     served.wait_for_line("request", request_id=problem["request_id"], status=400)
 
 
-def test_an_upgrade_that_is_not_spoken_here_ends_the_connection_after_one_answer(served: Served):
+def test_an_unsupported_upgrade_ends_the_connection_after_one_response(served: Served):
     said = raw(
         served,
         b"GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
@@ -254,7 +254,7 @@ def test_an_upgrade_that_is_not_spoken_here_ends_the_connection_after_one_answer
     assert said.count(b"HTTP/1.1 ") == 1
 
 
-def test_a_stream_goes_out_as_it_is_made(served: Served):
+def test_a_stream_is_not_buffered(served: Served):
     began = time.monotonic()
     with httpx2.stream("GET", f"{served.url}/stream", timeout=60) as answer:
         arrivals = [(time.monotonic() - began, piece) for piece in answer.iter_bytes()]
@@ -262,7 +262,7 @@ def test_a_stream_goes_out_as_it_is_made(served: Served):
     assert arrivals[-1][0] - arrivals[0][0] > 0.5
 
 
-def test_the_application_learns_that_its_client_left(served: Served):
+def test_the_application_sees_the_client_disconnect(served: Served):
     for head in (b"Content-Length: 0\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
             connection.sendall(b"POST /endless HTTP/1.1\r\nHost: localhost\r\n" + head)
@@ -282,7 +282,7 @@ def flooded(served: Served, query: str = "") -> socket.socket:
     return connection
 
 
-def test_s3_who_reads_nothing_costs_little_and_is_cut_off(start_server: StartServer):
+def test_s3_a_client_that_does_not_read_costs_little_and_is_disconnected(start_server: StartServer):
     served = start_server(not_reading_s=2)
     process = psutil.Process(served.process.pid)
     served.get("/livez")
@@ -297,7 +297,7 @@ def test_s3_who_reads_nothing_costs_little_and_is_cut_off(start_server: StartSer
         assert process.memory_info().rss - before < 64 * 1024 * 1024
 
 
-def test_s3_who_reads_on_in_time_misses_nothing(start_server: StartServer):
+def test_s3_a_client_that_resumes_reading_in_time_misses_nothing(start_server: StartServer):
     served = start_server(not_reading_s=30)
     with flooded(served, "?8") as connection:
         time.sleep(1)
@@ -308,7 +308,7 @@ def test_s3_who_reads_on_in_time_misses_nothing(start_server: StartServer):
             got += len(piece)
 
 
-def test_what_cannot_be_parsed_is_answered_with_the_projects_own_headers(start_server: StartServer):
+def test_an_unparsable_request_is_answered_with_the_projects_headers(start_server: StartServer):
     served = start_server(settings={"API_HEADERS": {"API-Version": "1.0"}})
     head = raw(served, b"GARBAGE\r\n\r\n").partition(b"\r\n\r\n")[0].lower()
     assert head.count(b"api-version: 1.0") == 1

@@ -38,7 +38,7 @@ def assets_of(page: str) -> list[str]:
 
 
 @pytest.mark.django_db
-def test_uncollected_pages_and_what_they_load_are_there(as_installed: Path):
+def test_uncollected_static_files_are_served(as_installed: Path):
     client = Client()
     page = client.get(PAGE)
 
@@ -51,7 +51,7 @@ def test_uncollected_pages_and_what_they_load_are_there(as_installed: Path):
 
 
 @pytest.mark.django_db
-def test_collected_files_have_names_that_change_with_their_content_and_are_kept_for_ever(as_installed: Path):
+def test_collected_files_have_hashed_names_and_are_cached_forever(as_installed: Path):
     call_command("collectstatic", "--noinput", verbosity=0)
     client = Client()
     style = next(asset for asset in assets_of(client.get(PAGE).content.decode()) if asset.endswith(".css"))
@@ -75,7 +75,7 @@ def request_for(path: str, method: str = "GET", **headers: str) -> HttpRequest:
 
 
 @pytest.mark.parametrize("path", ["/static/admin/css/base.css", "/elsewhere"])
-async def test_under_asgi_no_thread_is_taken_for_what_is_no_file(as_installed: Path, path: str):
+async def test_under_asgi_other_requests_use_no_thread(as_installed: Path, path: str):
     middleware = StaticFilesMiddleware(view)
     answer = await middleware(request_for(path))
 
@@ -93,7 +93,7 @@ async def test_under_asgi_no_thread_is_taken_for_what_is_no_file(as_installed: P
     ],
     ids=["whole", "a range of it", "its headers alone"],
 )
-async def test_under_asgi_a_file_goes_out_in_pieces(as_installed: Path, request_: HttpRequest, length: int):
+async def test_under_asgi_a_file_is_sent_in_chunks(as_installed: Path, request_: HttpRequest, length: int):
     answer = await StaticFilesMiddleware(view)(request_)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of Django, for what it would have to read whole before the first byte

@@ -21,7 +21,7 @@ def begun(settings: Settings, folder: Path) -> UnnamedFileUploadHandler:
     return handler
 
 
-def test_a_process_that_dies_with_an_upload_leaves_nothing_on_the_disk(settings: Settings, tmp_path: Path):
+def test_a_killed_process_leaves_no_upload_on_the_disk(settings: Settings, tmp_path: Path):
     handler = begun(settings, tmp_path)
     assert list(tmp_path.iterdir()) == []
     handler.receive_data_chunk(b"two\n", 4)
@@ -33,7 +33,7 @@ def test_a_process_that_dies_with_an_upload_leaves_nothing_on_the_disk(settings:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
-def test_where_the_disk_is_full_the_earlier_files_are_let_go_too(settings: Settings, tmp_path: Path):
+def test_on_a_full_disk_the_earlier_files_are_released_too(settings: Settings, tmp_path: Path):
     handler = begun(settings, tmp_path)
     earlier = handler.file_complete(4)
     handler.new_file("file", "more.jsonl", "application/jsonl", None)
@@ -47,7 +47,7 @@ def test_where_the_disk_is_full_the_earlier_files_are_let_go_too(settings: Setti
     assert handler.file.closed
 
 
-def test_an_upload_that_breaks_off_is_let_go(settings: Settings, tmp_path: Path):
+def test_an_interrupted_upload_is_released(settings: Settings, tmp_path: Path):
     handler = begun(settings, tmp_path)
     handler.upload_interrupted()
     assert handler.file.closed

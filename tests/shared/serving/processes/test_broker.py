@@ -15,11 +15,11 @@ from shared.serving.processes.broker import broker_url, lowest_priority_routes, 
         ("", "unix:///run/stoa/redis.sock", "redis+socket:///run/stoa/redis.sock?virtual_host=0"),
     ],
 )
-def test_the_broker_is_the_redis_unless_another_is_named(redis_url: str, own: str, url: str):
+def test_the_broker_is_redis_unless_another_is_set(redis_url: str, own: str, url: str):
     assert broker_url(redis_url, own) == url
 
 
-def test_what_no_redis_knows_is_told_to_none_and_the_other_way_round():
+def test_options_of_one_broker_are_not_set_for_the_other():
     redis = transport_options("redis://cache/1", prefix="stoa:", max_seconds=5)
     rabbitmq = transport_options("amqp://rabbit/stoa", prefix="stoa:", max_seconds=5)
 
@@ -28,6 +28,6 @@ def test_what_no_redis_knows_is_told_to_none_and_the_other_way_round():
     assert rabbitmq == {"confirm_publish": True, "connect_timeout": 2, "read_timeout": 5, "write_timeout": 5}
 
 
-def test_only_a_redis_is_told_what_comes_last():
+def test_only_redis_gets_routes_for_the_lowest_priority():
     assert lowest_priority_routes("redis://cache/1", "run") == {"run": {"priority": 9}}
     assert lowest_priority_routes("amqp://rabbit/stoa", "run") == {}

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "redis"
 
 
-def test_it_answers_on_a_socket_for_its_owner_alone_and_leaves_nothing(folder: Path):
+def test_it_answers_on_a_private_socket_and_leaves_nothing_behind(folder: Path):
     with LocalRedis(folder) as server, redis.Redis.from_url(server.url) as client:
         client.set("a", "1")
         assert client.get("a") == b"1"
@@ -35,14 +35,14 @@ def test_it_answers_on_a_socket_for_its_owner_alone_and_leaves_nothing(folder: P
     assert list(folder.iterdir()) == []
 
 
-def test_it_refuses_writes_rather_than_forget(folder: Path):
+def test_with_full_memory_it_refuses_writes(folder: Path):
     with LocalRedis(folder) as server, redis.Redis.from_url(server.url) as client:
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
         assert int(client.config_get("maxmemory")["maxmemory"]) > 0
         assert client.config_get("save") == {"save": ""}
 
 
-def test_it_is_found_on_the_path_before_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_on_the_path_is_preferred_to_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     in_wheel = find_server()
     on_path = tmp_path / "valkey-server"
@@ -52,7 +52,7 @@ def test_it_is_found_on_the_path_before_the_wheel(tmp_path: Path, monkeypatch: p
     assert find_server() == on_path
 
 
-def test_a_server_that_does_not_start_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_that_does_not_start_is_an_error(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     broken = tmp_path / "redis-server"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o700)
@@ -61,12 +61,12 @@ def test_a_server_that_does_not_start_is_told(folder: Path, tmp_path: Path, monk
         LocalRedis(folder).start()
 
 
-def test_a_folder_too_deep_for_a_socket_is_an_error_that_says_so(tmp_path: Path):
+def test_a_folder_too_deep_for_a_socket_is_an_error_with_the_reason(tmp_path: Path):
     with pytest.raises(RedisUnavailable, match="shorter path"):
         LocalRedis(tmp_path / ("x" * 100)).start()
 
 
-def test_it_dies_with_a_parent_that_is_killed(folder: Path):
+def test_it_ends_when_its_parent_is_killed(folder: Path):
     script = (
         "import pathlib, sys, time; from shared.serving.processes.local_redis import LocalRedis; "
         f"LocalRedis(pathlib.Path({str(folder)!r})).start(); print('up', flush=True); time.sleep(600)"
@@ -80,7 +80,7 @@ def test_it_dies_with_a_parent_that_is_killed(folder: Path):
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_as_a_program_it_becomes_the_server(folder: Path):
+def test_the_program_becomes_the_server(folder: Path):
     with subprocess.Popen(
         [sys.executable, "-m", "shared.serving.processes.local_redis", str(folder)],
         cwd=CHECKOUT,

@@ -38,7 +38,7 @@ over.wait()
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="of glibc alone")
-def test_x6_threads_that_hashed_a_password_keep_nothing_of_it():
+def test_x6_threads_return_the_memory_of_password_hashing():
     run = subprocess.run([sys.executable, "-c", HASHES], capture_output=True, text=True, timeout=120, check=True)
     print(f"{run.stdout.strip()} MiB more")
 

@@ -52,7 +52,7 @@ def connections(pid: int) -> list[str]:
     return [connection.status for connection in psutil.Process(pid).net_connections("tcp")]
 
 
-def test_s12_twenty_running_streams_end_whole_while_new_requests_are_told_to_wait(start_server: StartServer):
+def test_s12_twenty_running_streams_complete_while_new_requests_get_503(start_server: StartServer):
     served = start_server()
     with running_streams(served, 20) as streams:
         served.process.send_signal(signal.SIGTERM)
@@ -71,7 +71,7 @@ def test_s12_twenty_running_streams_end_whole_while_new_requests_are_told_to_wai
     served.wait_for_line("stopped")
 
 
-def test_a_server_without_work_ends_at_once_with_0(start_server: StartServer):
+def test_an_idle_server_ends_at_once_with_0(start_server: StartServer):
     served = start_server()
     with httpx2.Client(timeout=60) as idle:
         idle.get(f"{served.url}/echo")
@@ -92,7 +92,7 @@ def test_s12_a_second_sigterm_ends_the_drain(start_server: StartServer):
         assert served.process.wait(timeout=60) != 0
 
 
-def test_what_does_not_end_is_cut_when_the_drain_is_over(start_server: StartServer):
+def test_requests_that_outlast_the_drain_are_cut(start_server: StartServer):
     served = start_server(serve={"drain_s": 0.5})
     with socket.create_connection(("127.0.0.1", served.port)) as client:
         client.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -101,7 +101,7 @@ def test_what_does_not_end_is_cut_when_the_drain_is_over(start_server: StartServ
         assert served.process.wait(timeout=60) == 0
 
 
-def test_a_thread_that_never_ends_does_not_keep_the_server(start_server: StartServer):
+def test_a_thread_that_never_ends_does_not_keep_the_server_running(start_server: StartServer):
     served = start_server(serve={"drain_s": 0.2})
     with socket.create_connection(("127.0.0.1", served.port)) as client:
         client.sendall(b"GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -110,7 +110,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_server(start_server: StartSe
         assert served.process.wait(timeout=60) != 0
 
 
-def test_it_serves_on_a_unix_socket_that_only_its_owner_reaches(start_server: StartServer, tmp_path: Path):
+def test_it_listens_on_a_unix_socket_that_only_its_owner_can_reach(start_server: StartServer, tmp_path: Path):
     path = tmp_path / "web.sock"
     served = start_server(serve={"uds": str(path)})
     with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path)), timeout=60) as client:
@@ -121,7 +121,7 @@ def test_it_serves_on_a_unix_socket_that_only_its_owner_reaches(start_server: St
     assert not path.exists()
 
 
-def test_a_taken_port_is_an_error_that_says_what_to_do():
+def test_a_port_in_use_is_an_error_that_says_what_to_do():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CannotServe, match=f"Port {port} of 127.0.0.1 is taken: choose another with --port"):
@@ -134,7 +134,7 @@ def test_x1_a_public_address_is_refused_outside_production(host: str):
         serve("nothing:here", host=host, port=0)
 
 
-def test_a_head_that_drips_is_cut_and_others_are_served_meanwhile(start_server: StartServer):
+def test_a_slow_head_is_cut_while_others_are_served(start_server: StartServer):
     served = start_server(head_timeout_s=0.5)
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as slow:
         slow.sendall(b"GET /echo HTTP/1.1\r\n")
@@ -143,9 +143,7 @@ def test_a_head_that_drips_is_cut_and_others_are_served_meanwhile(start_server: 
 
 
 @pytest.mark.timeout(600)
-def test_r6_those_who_send_or_read_slowly_are_cut_and_nobody_else_waits_for_them(
-    start_server: StartServer, whole: bool
-):
+def test_r6_slow_clients_are_cut_and_delay_nobody_else(start_server: StartServer, whole: bool):
     heads, bodies, readers = (500, 200, 200) if whole else (50, 20, 20)
     served = start_server(head_timeout_s=4, body_timeout_s=4, not_reading_s=4)
     begun = [
@@ -166,7 +164,7 @@ def test_r6_those_who_send_or_read_slowly_are_cut_and_nobody_else_waits_for_them
     assert served.get("/echo").status_code == 200
 
 
-def test_r6_a_connection_too_many_is_refused_and_there_is_room_when_another_ends(start_server: StartServer):
+def test_r6_a_connection_over_the_limit_is_refused_until_another_ends(start_server: StartServer):
     served = start_server(max_connections=3)
     with ExitStack() as stack:
         for _ in range(3):
@@ -189,7 +187,7 @@ def until_established(pid: int, count: int) -> None:
         time.sleep(0.05)
 
 
-def test_the_systems_limit_of_open_files_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch):
+def test_the_connection_limit_leaves_open_files_for_others(monkeypatch: pytest.MonkeyPatch):
     lifted: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: lifted.append(limits))
     for limits, taken in {(1024, 65536): 10_000, (1024, 4096): 3896, (256, 256): 128, (65536, 65536): 10_000}.items():
@@ -198,7 +196,7 @@ def test_the_systems_limit_of_open_files_leaves_room_for_others(monkeypatch: pyt
     assert lifted == [(10_200, 65536), (4096, 4096), (256, 256)]
 
 
-def test_a_changed_file_starts_the_server_anew_under_reload(start_server: StartServer):
+def test_with_reload_a_changed_file_restarts_the_server(start_server: StartServer):
     served = start_server(serve={"reload": True})
     first = served.wait_for_line("serving")["pid"]
     deadline = time.monotonic() + 60
