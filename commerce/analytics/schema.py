@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from commerce.analytics.reports.date_ranges import MAX_DATE, MIN_DATE
 from commerce.analytics.serializers import (
@@ -11,7 +11,7 @@ from commerce.analytics.serializers import (
     OverviewSerializer,
     TopRatedSerializer,
 )
-from shared.api.query_params import DEFAULT_LANGUAGE, MAX_LANGUAGE_LENGTH, MAX_LIMIT
+from shared.api.query_params import DEFAULT_LANGUAGE, MAX_INTEGER, MAX_LANGUAGE_LENGTH, MAX_LIMIT
 
 ACCESS = (
     "Super admins read the whole platform, shop owners and staff their own shops; customers get 403. A shop that does "
@@ -21,7 +21,7 @@ ACCESS = (
 
 
 def _parameter(name: str, schema: dict[str, Any], description: str, example: str | int) -> OpenApiParameter:
-    return OpenApiParameter(name, schema, description=description, examples=[OpenApiExample(name, value=example)])
+    return OpenApiParameter(name, schema | {"example": example}, description=description)
 
 
 def _date(name: str, description: str, example: str) -> OpenApiParameter:
@@ -37,7 +37,7 @@ def _limit(default: int) -> OpenApiParameter:
 
 SHOP_ID = _parameter(
     "shop_id",
-    {"type": "integer", "format": "int64", "minimum": 1},
+    {"type": "integer", "format": "int64", "minimum": 1, "maximum": MAX_INTEGER},
     "Id of the one shop to read. Default: all that you may read.",
     7,
 )

@@ -5,27 +5,19 @@ from typing import Any
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from commerce.catalog.models import Product
-from commerce.descriptions import quotas, services
+from commerce.descriptions import quotas, schema, services
 from commerce.descriptions.database_threads import run_in_thread
 from commerce.descriptions.quotas import QuotaOwner
-from commerce.descriptions.serializers import DescriptionRequestSerializer, DescriptionSerializer
+from commerce.descriptions.serializers import DescriptionRequestSerializer
 from commerce.descriptions.streaming import STREAM_HEADERS, DescriptionEvents
 from shared.accounts.models import User
 from shared.accounts.permissions import HasRole
 from shared.api.idempotency.store import IdempotencyMode
-
-# The schema of one event of the stream.
-EVENT = {
-    "type": "object",
-    "required": ["data"],
-    "properties": {"data": {"type": "string", "contentMediaType": "application/json"}},
-}
 
 
 class AsyncAPIView(APIView):
@@ -47,27 +39,12 @@ class AsyncAPIView(APIView):
         return self.response
 
 
+@schema.describe_generation
 class GenerateDescriptionView(AsyncAPIView):
     permission_classes = [HasRole.of("STORE_OWNER", "STAFF")]
     http_method_names = ["post"]
     idempotency = IdempotencyMode.DISABLED  # a stream cannot be replayed
 
-    @extend_schema(
-        operation_id="generate_description",
-        tags=["AI"],
-        summary="Write a product description",
-        description=(
-            "Writes a description with the language model, for store owners and staff. With `stream` the response is a "
-            'stream of events, `{"text": ...}` for each piece and `{"done": true, "description": ...}` at the end. A '
-            "description is charged to the daily quota of the product's shop, or of your first shop. A failed one is "
-            "refunded."
-        ),
-        request=DescriptionRequestSerializer,
-        responses={
-            (200, "application/json"): DescriptionSerializer,
-            (200, "text/event-stream"): EVENT,
-        },
-    )
     async def post(self, request: Request) -> HttpResponseBase:
         serializer = DescriptionRequestSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)

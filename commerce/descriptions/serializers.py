@@ -15,6 +15,7 @@ from commerce.descriptions.text.prompts import (
 )
 from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer
+from shared.api.query_params import MAX_INTEGER
 
 
 class OptionsSerializer(serializers.Serializer[Any]):
@@ -47,7 +48,10 @@ class DescriptionRequestSerializer(OptionsSerializer):
         max_length=1000, required=False, help_text="Free request to the model, used without product_name."
     )
     product_id = serializers.IntegerField(
-        min_value=1, required=False, help_text="Product that the text is saved for as a draft."
+        min_value=1,
+        max_value=MAX_INTEGER,
+        required=False,
+        help_text="Product that the text is saved for as a draft.",
     )
     stream = serializers.BooleanField(
         default=False, help_text="Whether to stream the text as server-sent events while it is written."
@@ -107,6 +111,12 @@ class DraftProductSerializer(serializers.ModelSerializer[Product]):
     class Meta:
         model = Product
         fields = ["id", "name", "slug", "description", "shop_id"]
+        extra_kwargs = {
+            "name": {"help_text": "Name of the product."},
+            "slug": {"help_text": "Slug of the product."},
+            "description": {"help_text": "Current description of the product."},
+            "shop_id": {"help_text": "Id of the shop that sells the product."},
+        }
 
 
 class DraftSerializer(RelationsSerializer):
@@ -124,6 +134,18 @@ class DraftSerializer(RelationsSerializer):
             "max_words", "created_at", "edited_at", "decided_at", "decided_by_id", "product",
         ]  # fmt: skip
         relations = ["product"]
+        extra_kwargs = {
+            "product_id": {"help_text": "Id of the product."},
+            "state": {"help_text": "`accepted` and `discarded` are final."},
+            "text": {"help_text": "Text of the draft as it was last edited."},
+            "written": {"help_text": "Text as the language model wrote it."},
+            "language": {"help_text": "Language code of the text."},
+            "edited_at": {"help_text": "When the text was last edited, or null."},
+            "decided_at": {"help_text": "When the draft was accepted or discarded, or null."},
+            "decided_by_id": {"help_text": "Id of the user who accepted or discarded it, or null."},
+            "tone": {"help_text": "Requested tone, or an empty string."},
+            "max_words": {"help_text": "Requested maximum length in words, or null."},
+        }
 
 
 class DraftTextSerializer(serializers.Serializer[Any]):

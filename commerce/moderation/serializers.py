@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.moderation.decisions import DecisionMessage
@@ -12,6 +13,7 @@ from shared.api.lists.relations import RelationsSerializer, UTCDateTimeField
 
 MAX_TEXT_LENGTH = 2_000
 MODEL_TYPE_TEXT = "Kind of the content: Review or Question."
+CONTENT_KIND_PATTERN = r"^(Marvel\\Database\\Models\\)?(Review|Question)$"
 MODEL_ID_TEXT = "Id of the review or question."
 MODEL_TYPE_INPUT_TEXT = f"{MODEL_TYPE_TEXT} The long form Marvel\\Database\\Models\\Review is accepted too."
 
@@ -48,11 +50,16 @@ class ReportSerializer(RelationsSerializer):
         }
 
 
+@extend_schema_field({"type": "string", "pattern": CONTENT_KIND_PATTERN, "example": "Review"})
+class ContentKindField(serializers.CharField):
+    """Kind of content, of which any other text is 404."""
+
+
 class ContentKeySerializer(serializers.Serializer[Any]):
     """The key of a review or question. Any text is valid as `model_type`: another kind is 404, not 422."""
 
     model_id = IdField(help_text=MODEL_ID_TEXT)
-    model_type = serializers.CharField(trim_whitespace=False, help_text=MODEL_TYPE_INPUT_TEXT)
+    model_type = ContentKindField(trim_whitespace=False, help_text=MODEL_TYPE_INPUT_TEXT)
 
 
 class NewReportSerializer(ContentKeySerializer):

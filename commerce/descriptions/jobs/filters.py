@@ -9,7 +9,7 @@ from shared.api.lists.filters import ListFilterSet
 class JobFilters(ListFilterSet):
     search_fields = {"state": "state"}
     order_fields = {name: name for name in ("id", "created_at", "ended_at")}
-    state = filters.ChoiceFilter(choices=DescriptionJob.State.choices)
+    state = filters.ChoiceFilter(choices=DescriptionJob.State.choices, help_text="State of the jobs.")
 
     class Meta:
         model = DescriptionJob

@@ -49,6 +49,18 @@ class JobSerializer(RelationsSerializer):
             "id", "author_id", "state", "total", "written", "failed", "error", "tone", "language", "keywords",
             "max_words", "model", "created_at", "cancelled_at", "ended_at",
         ]  # fmt: skip
+        extra_kwargs = {
+            "author_id": {"help_text": "Id of the user who created the job."},
+            "state": {"help_text": "`completed`, `cancelled` and `failed` are final."},
+            "total": {"help_text": "Number of products."},
+            "written": {"help_text": "Number of drafts that were written."},
+            "failed": {"help_text": "Number of products that failed."},
+            "model": {"help_text": "Name of the language model."},
+            "cancelled_at": {"help_text": "When the job was cancelled, or null."},
+            "ended_at": {"help_text": "When the job ended, or null."},
+            "tone": {"help_text": "Requested tone, or an empty string."},
+            "max_words": {"help_text": "Requested maximum length in words, or null."},
+        }
 
 
 class JobItemSerializer(serializers.ModelSerializer[JobItem]):
@@ -57,6 +69,11 @@ class JobItemSerializer(serializers.ModelSerializer[JobItem]):
     class Meta:
         model = JobItem
         fields = ["product_id", "state", "draft_id", "error"]
+        extra_kwargs = {
+            "product_id": {"help_text": "Id of the product."},
+            "state": {"help_text": "State of the product within the job."},
+            "draft_id": {"help_text": "Id of the draft, or null until it is written."},
+        }
 
 
 class JobDetailSerializer(JobSerializer):

@@ -2,11 +2,10 @@
 
 from django.urls import path
 
-from commerce.descriptions.jobs.views import CancelJobView, JobListView, JobView, WebhookView
+from commerce.descriptions.jobs.views import JobViewSet, WebhookView
+from shared.api.viewsets import ApiRouter
 
-urlpatterns = [
-    path("description-jobs", JobListView.as_view()),
-    path("description-jobs/<id:pk>", JobView.as_view()),
-    path("description-jobs/<id:pk>/cancel", CancelJobView.as_view()),
-    path("descriptions/webhook", WebhookView.as_view()),
-]
+router = ApiRouter()
+router.register("description-jobs", JobViewSet)
+
+urlpatterns = [*router.urls, path("descriptions/webhook", WebhookView.as_view())]
