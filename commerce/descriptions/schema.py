@@ -40,7 +40,8 @@ describe_generation = extend_schema_view(
         'this. With `stream` the response is a stream of events: `{"text": ...}` for each piece and '
         '`{"done": true, "description": ...}` at the end. With `product_id` the text is saved as a draft. Each call '
         "is charged to the daily quota of the product's shop, or of your first shop; a failed one is refunded. Returns "
-        "404 for a product of another shop, 429 when the quota is used up, 500 if the provider fails and 503 while it is busy.",
+        "404 for a product of another shop, 429 when the quota is used up, 500 if the provider fails and 503 while it "
+        "is busy.",
         request=DescriptionRequestSerializer,
         responses={
             (200, "application/json"): DescriptionSerializer,

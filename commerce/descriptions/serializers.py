@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.catalog.models import Product
@@ -16,6 +17,11 @@ from commerce.descriptions.text.prompts import (
 from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer
 from shared.api.query_params import MAX_INTEGER
+
+
+@extend_schema_field({"type": "integer", "minimum": 1, "maximum": MAX_INTEGER, "example": 7})
+class ProductIdField(serializers.IntegerField):
+    """Id of a product, of which any larger number is 404."""
 
 
 class OptionsSerializer(serializers.Serializer[Any]):
@@ -47,12 +53,7 @@ class DescriptionRequestSerializer(OptionsSerializer):
     prompt = serializers.CharField(
         max_length=1000, required=False, help_text="Free request to the model, used without product_name."
     )
-    product_id = serializers.IntegerField(
-        min_value=1,
-        max_value=MAX_INTEGER,
-        required=False,
-        help_text="Product that the text is saved for as a draft.",
-    )
+    product_id = ProductIdField(min_value=1, required=False, help_text="Product that the text is saved for as a draft.")
     stream = serializers.BooleanField(
         default=False, help_text="Whether to stream the text as server-sent events while it is written."
     )
