@@ -1,4 +1,4 @@
-"""The files under deploy/ as what will read them sees them."""
+"""Readers of the files under deploy/: Compose, Kubernetes, systemd, Dockerfiles and metrics."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEPLOY = REPOSITORY / "deploy"
-LEFT_OVER_S = 5  # shared.serving.server.uvicorn_server: after the drain, for what does not heed it
+FORCED_CLOSE_SECONDS = 5  # shared.serving.server.uvicorn_server waits so long after the drain
 
 _METRIC_MAKERS = {
     "Counter": "counter", "CounterMetricFamily": "counter", "_counter": "counter",
@@ -25,35 +25,35 @@ _INTERPOLATED = re.compile(r"\$(?:\$|\{(\w+)(?::?([-?])([^}]*))?\})")
 
 
 def text_files() -> list[Path]:
-    """Every file under deploy/ but the programs."""
+    """Return every file under deploy/, except the programs."""
     files = [path for path in DEPLOY.rglob("*") if path.is_file() and "steps" not in path.parts]
     return [path for path in files if path.suffix != ".pyc" and path.name != "run"]
 
 
-def compose(given: dict[str, str]) -> dict[str, Any]:
-    """compose.yaml with these variables put in. KeyError: one that must be given is not."""
+def compose(variables: dict[str, str]) -> dict[str, Any]:
+    """Return compose.yaml with these variables. Raise KeyError if a required one is missing."""
 
-    def put_in(found: re.Match[str]) -> str:
-        name, how, fallback = found.groups()
+    def substitute(match: re.Match[str]) -> str:
+        name, operator, default = match.groups()
         if name is None:
             return "$"
-        if how == "-":
-            return given.get(name) or fallback
-        if not given.get(name):
+        if operator == "-":
+            return variables.get(name) or default
+        if not variables.get(name):
             raise KeyError(name)
-        return given[name]
+        return variables[name]
 
-    return dict(yaml.safe_load(_INTERPOLATED.sub(put_in, (DEPLOY / "compose" / "compose.yaml").read_text())))
+    return dict(yaml.safe_load(_INTERPOLATED.sub(substitute, (DEPLOY / "compose" / "compose.yaml").read_text())))
 
 
 def compose_variables() -> dict[str, bool]:
-    """The variables of compose.yaml, and whether each must be given."""
-    found = _INTERPOLATED.finditer((DEPLOY / "compose" / "compose.yaml").read_text())
-    return {one[1]: one[2] == "?" for one in found if one[1]}
+    """Return the variables of compose.yaml, and whether each is required."""
+    matches = _INTERPOLATED.finditer((DEPLOY / "compose" / "compose.yaml").read_text())
+    return {match[1]: match[2] == "?" for match in matches if match[1]}
 
 
 def kubernetes() -> list[dict[str, Any]]:
-    """Every object of both kustomizations, as it is written there."""
+    """Return every object of both kustomizations."""
     objects: list[dict[str, Any]] = []
     for folder in (DEPLOY / "k8s" / "stoa", DEPLOY / "k8s" / "migrate"):
         kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
@@ -63,7 +63,7 @@ def kubernetes() -> list[dict[str, Any]]:
 
 
 def units() -> dict[str, dict[str, list[str]]]:
-    """The settings of each systemd unit, by their names."""
+    """Return the settings of each systemd unit by the unit's name."""
     return {path.name: _settings(path.read_text()) for path in sorted((DEPLOY / "systemd").glob("stoa*.service"))}
 
 
@@ -77,27 +77,27 @@ def _settings(text: str) -> dict[str, list[str]]:
 
 
 def instructions(dockerfile: Path) -> list[tuple[str, str]]:
-    """A Dockerfile's instructions with their arguments, one after the other."""
+    """Return the instructions of a Dockerfile with their arguments, in order."""
     text = re.sub(r"^\s*#.*\n", "", dockerfile.read_text(), flags=re.M)
     lines = re.sub(r"\\\n\s*", "", text).splitlines()
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines if line.strip()]
 
 
-def environment_of(dockerfile: Path) -> dict[str, str]:
-    """What ENV says, over all stages."""
-    said = [arguments for name, arguments in instructions(dockerfile) if name == "ENV"]
-    return dict(pair.split("=", 1) for arguments in said for pair in arguments.split())
+def image_environment(dockerfile: Path) -> dict[str, str]:
+    """Return the variables that ENV sets, of all stages."""
+    assignments = [arguments for name, arguments in instructions(dockerfile) if name == "ENV"]
+    return dict(pair.split("=", 1) for arguments in assignments for pair in arguments.split())
 
 
-def drain_of(command: list[str] | str) -> float:
-    """The seconds that `serve` is told to drain."""
+def drain_seconds(command: list[str] | str) -> float:
+    """Return the --drain seconds of a `serve` command."""
     words = command.split() if isinstance(command, str) else command
     return float(words[words.index("--drain") + 1])
 
 
 @cache
 def declared_metrics() -> dict[str, str]:
-    """The kind of every metric whose declaration is in the code, by its name."""
+    """Return the type of every metric that the code declares, by its name."""
     declared: dict[str, str] = {}
     for project in ("commerce", "inference", "shared"):
         for path in (REPOSITORY / project).rglob("*.py"):
@@ -114,8 +114,8 @@ def _declarations(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield str(node.args[0].value), _METRIC_MAKERS[maker]
 
 
-def told_metrics() -> set[str]:
-    """Every name under which Prometheus finds a number of ours."""
+def exported_metrics() -> set[str]:
+    """Return every name of a time series that Stoa exports."""
     names: set[str] = set()
     for name, kind in declared_metrics().items():
         suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
@@ -123,12 +123,14 @@ def told_metrics() -> set[str]:
     return names
 
 
-def settings_of(project: str, home: Path, *names: str) -> dict[str, Any]:
-    """These settings of the project, as they are where nobody says otherwise."""
-    told = f"import json; from django.conf import settings; print(json.dumps([getattr(settings, n) for n in {names}]))"
-    environment = {"DJANGO_SETTINGS_MODULE": f"{project}.config.settings.base", "STOA_HOME": str(home)}
-    done = subprocess.run(
-        [sys.executable, "-c", told], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
+def read_settings(project: str, home: Path, *names: str) -> dict[str, Any]:
+    """Return the default values of these settings of a project."""
+    script = (
+        f"import json; from django.conf import settings; print(json.dumps([getattr(settings, n) for n in {names}]))"
     )
-    assert done.returncode == 0, done.stderr
-    return dict(zip(names, json.loads(done.stdout), strict=True))
+    environment = {"DJANGO_SETTINGS_MODULE": f"{project}.config.settings.base", "STOA_HOME": str(home)}
+    completed = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert completed.returncode == 0, completed.stderr
+    return dict(zip(names, json.loads(completed.stdout), strict=True))

@@ -1,11 +1,11 @@
-"""Names and secrets in the files of a deployment."""
+"""Environment variables in the deployment files: their names, and no secrets."""
 
 import re
 
 import pytest
 
 from shared.environment import KNOWN_STOA_NAMES
-from tests.deploy.manifests import DEPLOY, compose_variables, environment_of, kubernetes, text_files
+from tests.deploy.manifests import DEPLOY, compose_variables, image_environment, kubernetes, text_files
 
 SECRETS = re.compile(r"^(SECRET_KEY|STOA_JWT_KEY|DATABASE_URL|REDIS_URL|\w+_PASSWORD|STOA_\w*(SECRET|API|ACCESS)_KEY)$")
 EXAMPLES = ["compose/env.example", "systemd/stoa.env.example"]
@@ -16,7 +16,7 @@ def example(name: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def test_every_setting_that_a_file_names_is_one_that_is_read():
+def test_every_named_setting_exists():
     named = {
         (str(path.relative_to(DEPLOY)), name)
         for path in text_files()
@@ -27,22 +27,22 @@ def test_every_setting_that_a_file_names_is_one_that_is_read():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_no_example_has_a_secret(name: str):
-    given = example(name)
-    assert {"SECRET_KEY", "STOA_JWT_KEY"} <= given.keys()
-    assert {variable: value for variable, value in given.items() if SECRETS.match(variable) and value} == {}
+def test_no_example_contains_a_secret(name: str):
+    variables = example(name)
+    assert {"SECRET_KEY", "STOA_JWT_KEY"} <= variables.keys()
+    assert {variable: value for variable, value in variables.items() if SECRETS.match(variable) and value} == {}
 
 
-def test_the_example_of_compose_has_the_variables_that_compose_asks_for():
+def test_the_compose_example_names_every_variable_of_compose():
     assert set(example("compose/env.example")) == set(compose_variables())
 
 
 def test_no_secret_of_compose_has_a_default():
-    optional = {name for name, must in compose_variables().items() if not must}
+    optional = {name for name, required in compose_variables().items() if not required}
     assert optional == {"STOA_DESCRIPTIONS_API_KEY", "MODEL_HOST_OPTIONS"}
 
 
-def test_no_secret_is_in_the_manifests():
+def test_no_manifest_contains_a_secret():
     objects = kubernetes()
     assert [one["metadata"]["name"] for one in objects if one["kind"] == "Secret"] == []
     for one in objects:
@@ -51,6 +51,6 @@ def test_no_secret_is_in_the_manifests():
 
 
 @pytest.mark.parametrize("dockerfile", sorted((DEPLOY / "docker").glob("*.Dockerfile")), ids=lambda path: path.stem)
-def test_no_secret_stays_in_an_image(dockerfile):
-    assert [name for name in environment_of(dockerfile) if SECRETS.match(name)] == []
+def test_no_image_contains_a_secret(dockerfile):
+    assert [name for name in image_environment(dockerfile) if SECRETS.match(name)] == []
     assert "ARG" not in [line.split()[0] for line in dockerfile.read_text().splitlines() if line]

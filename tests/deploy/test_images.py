@@ -1,4 +1,4 @@
-"""The Dockerfiles: what they build from, who their processes are, and that the lists they install are enough."""
+"""The Dockerfiles: base images, users, health checks, and the packages that they install."""
 
 import re
 import subprocess
@@ -8,33 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.manifests import DEPLOY, REPOSITORY, environment_of, instructions
+from tests.deploy.manifests import DEPLOY, REPOSITORY, image_environment, instructions
 
 DOCKERFILES = sorted((DEPLOY / "docker").glob("*.Dockerfile"))
 each_image = pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
 
-# Importing stands for installing: what is not in the image's list cannot be imported.
-WITHOUT = """
+# Imports modules while the packages that an image does not install cannot be imported.
+IMPORT_WITHOUT = """
 import importlib, sys
-absent, wanted = sys.argv[1].split(","), sys.argv[2].split(",")
+absent, modules = sys.argv[1].split(","), sys.argv[2].split(",")
 sys.modules.update(dict.fromkeys(absent))
-for name in wanted:
+for name in modules:
     importlib.import_module(name)
 print(*sorted(name for name in absent if sys.modules[name] is not None))
 """
-OF_THE_ENGINE = "torch,transformers,tokenizers,safetensors,gguf,llguidance,jinja2,numpy"
-OF_THE_SERVER = "django,rest_framework,channels,celery,redis,psycopg,structlog,cryptography,uvicorn"
+ENGINE_PACKAGES = "torch,transformers,tokenizers,safetensors,gguf,llguidance,jinja2,numpy"
+SERVER_PACKAGES = "django,rest_framework,channels,celery,redis,psycopg,structlog,cryptography,uvicorn"
 
 
 def listed(name: str) -> set[str]:
-    """The packages of a requirements list and of those that it includes."""
+    """Return the packages of a requirement list and of those that it includes."""
     lines = (REPOSITORY / "requirements" / f"{name}.txt").read_text().splitlines()
     packages = {re.split(r"[\[=<>]", line)[0] for line in lines if line and line[0] not in "#-"}
     return packages.union(*(listed(line[3:-4]) for line in lines if line.startswith("-r ")))
 
 
 @each_image
-def test_what_images_are_built_from_is_pinned_to_a_version(dockerfile: Path):
+def test_base_images_are_pinned_to_a_version(dockerfile: Path):
     stages = {
         arguments.split()[2] for name, arguments in instructions(dockerfile) if name == "FROM" and " AS " in arguments
     }
@@ -43,7 +43,7 @@ def test_what_images_are_built_from_is_pinned_to_a_version(dockerfile: Path):
 
 
 @each_image
-def test_its_processes_are_nobody_special_and_it_says_whether_it_is_well(dockerfile: Path):
+def test_an_image_runs_unprivileged_with_a_health_check(dockerfile: Path):
     found = instructions(dockerfile)
     assert [arguments for name, arguments in found if name == "USER"] == ["stoa"]
     assert len([name for name, _ in found if name == "HEALTHCHECK"]) == 1
@@ -52,7 +52,7 @@ def test_its_processes_are_nobody_special_and_it_says_whether_it_is_well(dockerf
 
 
 @each_image
-def test_what_it_copies_is_there_and_in_the_context(dockerfile: Path):
+def test_copied_paths_exist_and_are_in_the_build_context(dockerfile: Path):
     allowed = [line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     copied = [arguments.split() for name, arguments in instructions(dockerfile) if name == "COPY"]
     sources = [words[0] for words in copied if not words[0].startswith("--from")]
@@ -63,7 +63,7 @@ def test_what_it_copies_is_there_and_in_the_context(dockerfile: Path):
 
 
 @each_image
-def test_what_it_asks_of_itself_can_be_answered(dockerfile: Path):
+def test_the_health_check_asks_the_port_or_socket_of_the_image(dockerfile: Path):
     check = next(arguments for name, arguments in instructions(dockerfile) if name == "HEALTHCHECK")
     port = next((arguments for name, arguments in instructions(dockerfile) if name == "EXPOSE"), None)
     if port:
@@ -74,36 +74,36 @@ def test_what_it_asks_of_itself_can_be_answered(dockerfile: Path):
         assert '"--run-dir", "/run/stoa/models"' in dict(instructions(dockerfile))["ENTRYPOINT"]
 
 
-def test_server_and_host_meet_in_one_folder():
-    server = environment_of(DEPLOY / "docker" / "inference.Dockerfile")
+def test_server_and_host_share_a_socket_folder():
+    server = image_environment(DEPLOY / "docker" / "inference.Dockerfile")
     assert (server["STOA_RUN_DIR"], server["STOA_START_HOST"]) == ("/run/stoa/models", "false")
     assert server["STOA_MODELS_DIR"] == "/data/models"
 
 
 @pytest.mark.parametrize(
-    ("installed", "absent", "wanted"),
+    ("installed", "absent", "modules"),
     [
         (
             "server",
-            OF_THE_ENGINE,
+            ENGINE_PACKAGES,
             "inference.config.asgi,inference.config.celery,inference.batches.tasks,inference.webhooks.tasks,"
             "inference.openai_batches.tasks,inference.files.tasks",
         ),
         (
             "engine",
-            OF_THE_SERVER,
+            SERVER_PACKAGES,
             "inference.engine.host,inference.engine.host.loading,inference.engine.formats.gguf_weights",
         ),
     ],
 )
-def test_an_image_does_without_what_it_does_not_install(installed: str, absent: str, wanted: str, tmp_path: Path):
+def test_an_image_imports_only_installed_packages(installed: str, absent: str, modules: str, tmp_path: Path):
     assert not listed(installed) & set(absent.split(","))
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, absent, wanted],
+    completed = subprocess.run(
+        [sys.executable, "-c", IMPORT_WITHOUT, absent, modules],
         cwd=REPOSITORY,
         env={"DJANGO_SETTINGS_MODULE": "inference.config.settings.base", "STOA_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+    assert (completed.returncode, completed.stdout) == (0, "\n"), completed.stderr

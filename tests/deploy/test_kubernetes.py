@@ -1,14 +1,14 @@
-"""The manifests, object by object and as they fit together."""
+"""The Kubernetes manifests: each object, and their references to each other."""
 
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.deploy.manifests import DEPLOY, LEFT_OVER_S, drain_of, environment_of, kubernetes
+from tests.deploy.manifests import DEPLOY, FORCED_CLOSE_SECONDS, drain_seconds, image_environment, kubernetes
 
 OBJECTS = kubernetes()
-WORLD = "0.0.0.0/0"
+INTERNET = "0.0.0.0/0"
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:
@@ -25,7 +25,7 @@ def containers(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in pod.get("initContainers", []) + pod["containers"]}
 
 
-def fits(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     expressions = selector.get("matchExpressions", [])
     return selector.get("matchLabels", {}).items() <= labels.items() and all(
         labels.get(one["key"]) in one["values"] for one in expressions
@@ -33,13 +33,13 @@ def fits(selector: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("one", OBJECTS, ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
-def test_an_object_is_what_kubernetes_allows(one: dict[str, Any]):
+def test_every_object_is_valid(one: dict[str, Any]):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     kubernetes_validate.validate(one, "1.30", strict=True)
 
 
 @pytest.mark.parametrize("name", PODS)
-def test_a_pod_is_as_little_as_it_can_be(name: str):
+def test_a_pod_has_the_least_privileges(name: str):
     pod = PODS[name]
     context = pod["securityContext"]
     assert (context["runAsNonRoot"], context["runAsUser"]) == (True, 10001)
@@ -60,7 +60,7 @@ def test_a_pod_is_as_little_as_it_can_be(name: str):
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_every_pod_is_asked_whether_it_lives_and_whether_it_is_ready(name: str):
+def test_every_deployment_has_liveness_and_readiness_probes(name: str):
     serving = [one for one in PODS[name]["containers"] if "serve" in one["args"]]
     assert len(serving) == 1
     assert serving[0]["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "http"}
@@ -68,70 +68,74 @@ def test_every_pod_is_asked_whether_it_lives_and_whether_it_is_ready(name: str):
     port = serving[0]["args"][serving[0]["args"].index("--port") + 1]
     assert serving[0]["ports"] == [{"name": "http", "containerPort": int(port)}]
     hosts = {one["name"]: one.get("value") for one in serving[0]["env"]}["STOA_ALLOWED_HOSTS"]
-    assert "$(POD_IP)" in hosts.split(",")  # that is what the kubelet and Prometheus call it
+    assert "$(POD_IP)" in hosts.split(",")  # the kubelet and Prometheus address the pod by its IP
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_a_pod_has_longer_than_its_processes_drain(name: str):
+def test_the_termination_grace_period_is_longer_than_the_drain(name: str):
     for container in PODS[name]["containers"]:
         if "serve" in container["args"]:
-            waits = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-            needs = waits + drain_of(container["args"]) + LEFT_OVER_S
-            assert PODS[name]["terminationGracePeriodSeconds"] > needs
+            pre_stop = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+            needed = pre_stop + drain_seconds(container["args"]) + FORCED_CLOSE_SECONDS
+            assert PODS[name]["terminationGracePeriodSeconds"] > needed
     if name.endswith("-web"):
-        assert waits >= 5
+        assert pre_stop >= 5
 
 
-def test_servers_and_workers_meet_their_model_host_in_one_folder():
-    run_dir = environment_of(DEPLOY / "docker" / "inference.Dockerfile")["STOA_RUN_DIR"]
+def test_servers_and_workers_share_a_socket_folder_with_their_model_host():
+    run_dir = image_environment(DEPLOY / "docker" / "inference.Dockerfile")["STOA_RUN_DIR"]
     for name in ("inference-web", "inference-worker"):
         for container in containers(PODS[name]).values():
             folders = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
             assert run_dir.startswith(folders["sockets"] + "/")
             assert folders["models"] == "/data/models"
         host = containers(PODS[name])["model-host"]
-        assert host["restartPolicy"] == "Always"  # ends after those that use it
+        assert host["restartPolicy"] == "Always"  # a sidecar: it ends after its clients
         assert "env" not in host
         assert "envFrom" not in host  # no secrets where models run
 
 
-def test_budgets_autoscalers_and_services_find_their_pods():
+def test_budgets_autoscalers_and_services_select_their_pods():
     labels = {name: one["spec"]["template"]["metadata"]["labels"] for name, one in DEPLOYMENTS.items()}
     budgets = of_kind("PodDisruptionBudget").values()
-    assert [[name for name in labels if fits(one["spec"]["selector"], labels[name])] for one in budgets] == [
+    assert [[name for name in labels if selects(one["spec"]["selector"], labels[name])] for one in budgets] == [
         [one["metadata"]["name"]] for one in budgets
     ]
     assert {one["metadata"]["name"] for one in budgets} == DEPLOYMENTS.keys()
     for one in of_kind("HorizontalPodAutoscaler").values():
-        assert "replicas" not in DEPLOYMENTS[one["spec"]["scaleTargetRef"]["name"]]["spec"]  # each apply would reset it
+        assert (
+            "replicas" not in DEPLOYMENTS[one["spec"]["scaleTargetRef"]["name"]]["spec"]
+        )  # each `kubectl apply` would reset the autoscaler's number
     for name, one in of_kind("Service").items():
-        assert [found for found in labels if fits({"matchLabels": one["spec"]["selector"]}, labels[found])] == [
+        assert [found for found in labels if selects({"matchLabels": one["spec"]["selector"]}, labels[found])] == [
             f"{name}-web"
         ]
         assert one["spec"]["ports"][0]["targetPort"] == "http"
 
 
-def test_autoscalers_ask_for_what_the_adapter_tells():
+def test_autoscalers_use_the_metrics_of_the_adapter():
     adapter = yaml.safe_load((DEPLOY / "k8s" / "prometheus-adapter.yaml").read_text())["rules"]
-    told = {kind: {rule["seriesQuery"].partition("{")[0] for rule in adapter[kind]} for kind in ("custom", "external")}
+    provided = {
+        kind: {rule["seriesQuery"].partition("{")[0] for rule in adapter[kind]} for kind in ("custom", "external")
+    }
     metrics = [metric for one in of_kind("HorizontalPodAutoscaler").values() for metric in one["spec"]["metrics"]]
-    assert {metric["pods"]["metric"]["name"] for metric in metrics if metric["type"] == "Pods"} == told["custom"]
-    assert {metric["external"]["metric"]["name"] for metric in metrics if metric["type"] == "External"} == told[
+    assert {metric["pods"]["metric"]["name"] for metric in metrics if metric["type"] == "Pods"} == provided["custom"]
+    assert {metric["external"]["metric"]["name"] for metric in metrics if metric["type"] == "External"} == provided[
         "external"
     ]
 
 
-def test_only_who_sends_webhooks_may_leave_for_the_world():
+def test_only_the_webhook_sender_may_reach_the_internet():
     policies = of_kind("NetworkPolicy")
     assert policies["nothing"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    leaving = {
+    internet_policies = {
         name
         for name, one in policies.items()
         for rule in one["spec"].get("egress", [])
         for to in rule["to"]
-        if to.get("ipBlock", {}).get("cidr") == WORLD
+        if to.get("ipBlock", {}).get("cidr") == INTERNET
     }
-    assert leaving == {"webhooks-leave"}
+    assert internet_policies == {"webhooks-leave"}
     rule = policies["webhooks-leave"]["spec"]["egress"][0]
     assert [port["port"] for port in rule["ports"]] == [80, 443]
     assert {"10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"} <= set(
@@ -139,4 +143,4 @@ def test_only_who_sends_webhooks_may_leave_for_the_world():
     )
     labels = {name: one["spec"]["template"]["metadata"]["labels"] for name, one in DEPLOYMENTS.items()}
     selector = policies["webhooks-leave"]["spec"]["podSelector"]
-    assert [name for name in labels if fits(selector, labels[name])] == ["inference-worker"]
+    assert [name for name in labels if selects(selector, labels[name])] == ["inference-worker"]

@@ -1,4 +1,4 @@
-"""The proxy in front: that nginx takes its configuration, and that it lets through what the projects let through."""
+"""The nginx configuration: its syntax, its own errors, and its limits beside those of the projects."""
 
 import contextlib
 import http.client
@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.deploy.manifests import DEPLOY, settings_of
+from tests.deploy.manifests import DEPLOY, read_settings
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 MIB = 1024 * 1024
@@ -39,10 +39,10 @@ http {{
 
 
 def certificate(folder: Path) -> None:
-    """One that nobody has signed, with its key."""
+    """Write a self-signed certificate and its key."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "shop.example.com")])
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -53,15 +53,15 @@ def certificate(folder: Path) -> None:
         .sign(key, hashes.SHA256())
     )
     folder.mkdir()
-    (folder / "fullchain.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "privkey.pem").write_bytes(key.private_bytes(*plain))
+    (folder / "fullchain.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_format = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "privkey.pem").write_bytes(key.private_bytes(*key_format))
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
 @pytest.mark.parametrize("upstreams", ["nginx/upstreams.conf", "compose/upstreams.conf"])
-def test_nginx_finds_nothing_wrong(tmp_path: Path, upstreams: str):
-    place(tmp_path, upstreams)
+def test_nginx_accepts_the_configuration(tmp_path: Path, upstreams: str):
+    install_configuration(tmp_path, upstreams)
     assert NGINX is not None
     done = subprocess.run(
         [NGINX, "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")],
@@ -73,8 +73,8 @@ def test_nginx_finds_nothing_wrong(tmp_path: Path, upstreams: str):
     assert re.findall(r"\[(warn|emerg|error)\].*", done.stderr) == []
 
 
-def place(tmp_path: Path, upstreams: str) -> None:
-    """All that nginx reads, as in /etc."""
+def install_configuration(tmp_path: Path, upstreams: str) -> None:
+    """Copy every file that nginx reads, as installed in /etc."""
     certificate(tmp_path / "tls")
     for source in [*(DEPLOY / "nginx").rglob("*.conf"), DEPLOY / upstreams]:
         target = tmp_path / source.relative_to(source.parents[1] if source.parent.name == "stoa" else source.parent)
@@ -82,21 +82,23 @@ def place(tmp_path: Path, upstreams: str) -> None:
         text = source.read_text().replace("/etc/stoa/tls", str(tmp_path / "tls"))
         text = text.replace("/etc/nginx/stoa-upstreams.conf", str(tmp_path / "upstreams.conf"))
         text = text.replace("/etc/nginx/stoa/", f"{tmp_path}/stoa/").replace("/var/log/nginx", str(tmp_path))
-        # The names of containers are known to Docker alone, and asking it again is for newer ones than Debian's.
+        # Only Docker resolves the names of containers, and Debian's nginx is too old for `resolve`.
         target.write_text(re.sub(r"server [\w-]+:(\d+) resolve", r"server 127.0.0.1:\1", text))
     (tmp_path / "nginx.conf").write_text(MAIN.format(folder=tmp_path))
 
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[int]:
-    """The port of an nginx behind which nobody answers."""
-    place(tmp_path, "nginx/upstreams.conf")
-    port, other, nobody = free_ports(3)
+    """Run nginx with upstreams that refuse connections; yield its port."""
+    install_configuration(tmp_path, "nginx/upstreams.conf")
+    port, http_port, unused_port = free_ports(3)
     config = tmp_path / "stoa.conf"
     text = re.sub(r" +listen \[::\]:.*\n", "", config.read_text())
-    config.write_text(text.replace("listen 443", f"listen 127.0.0.1:{port}").replace("listen 80 ", f"listen {other} "))
+    config.write_text(
+        text.replace("listen 443", f"listen 127.0.0.1:{port}").replace("listen 80 ", f"listen {http_port} ")
+    )
     servers = tmp_path / "upstreams.conf"
-    servers.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{nobody}", servers.read_text()))
+    servers.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{unused_port}", servers.read_text()))
     command = [str(NGINX), "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-g", "daemon off;"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
@@ -117,23 +119,23 @@ def free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def answer_of(port: int, host: str, head: str) -> tuple[int, dict[str, str], bytes]:
-    """What nginx answers to this head."""
+def request(port: int, host: str, head: str) -> tuple[int, dict[str, str], bytes]:
+    """Send this request head; return the status, the headers and the body of the response."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
         socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
-        context.wrap_socket(plain, server_hostname=host) as peer,
+        context.wrap_socket(plain, server_hostname=host) as connection,
     ):
-        peer.sendall(f"{head}Host: {host}\r\n\r\n".encode())
-        answer = http.client.HTTPResponse(peer)
-        answer.begin()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+        connection.sendall(f"{head}Host: {host}\r\n\r\n".encode())
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
 @pytest.mark.parametrize("host", ["shop.example.com", "models.example.com"])
-def test_o5_what_nginx_itself_refuses_is_json_whose_request_id_is_in_its_log(proxy: int, tmp_path: Path, host: str):
+def test_o5_an_error_of_nginx_is_json_with_the_logged_request_id(proxy: int, tmp_path: Path, host: str):
     heads = {
         "GET /v1/models HTTP/1.1\r\n": 503,
         f"POST /v1/embeddings HTTP/1.1\r\nContent-Length: {400 * MIB}\r\n": 413,
@@ -141,20 +143,23 @@ def test_o5_what_nginx_itself_refuses_is_json_whose_request_id_is_in_its_log(pro
         f"GET /{'x' * 20_000} HTTP/1.1\r\n": 400,
         "GET / HTTP/1.1\r\nContent-Length: no\r\n": 400,
     }
-    told = [answer_of(proxy, host, head) for head in heads]
-    assert [status for status, _, _ in told] == list(heads.values())
-    assert {headers["content-type"] for _, headers, _ in told} == {"application/json"}
-    assert [name for _, headers, _ in told for name in headers if name == "retry-after"] == ["retry-after"]
-    ids = [json.loads(body)["request_id"] for _, _, body in told]
-    lines = [json.loads(line) for line in (tmp_path / "access.log").read_text().splitlines()]
-    assert ids == [line["request_id"] for line in lines]
+    responses = [request(proxy, host, head) for head in heads]
+    assert [status for status, _, _ in responses] == list(heads.values())
+    assert {headers["content-type"] for _, headers, _ in responses} == {"application/json"}
+    assert [name for _, headers, _ in responses for name in headers if name == "retry-after"] == ["retry-after"]
+    ids = [json.loads(body)["request_id"] for _, _, body in responses]
+    log = tmp_path / "access.log"
+    deadline = time.monotonic() + 20
+    while len(log.read_text().splitlines()) < len(ids) and time.monotonic() < deadline:
+        time.sleep(0.05)  # nginx writes the line after it has sent the response
+    assert ids == [json.loads(line)["request_id"] for line in log.read_text().splitlines()]
 
 
 def body_limits(server: str) -> dict[str, int]:
-    """The largest body of each location of a server, in bytes; of all others under "/"."""
+    """Return the body limit of each location of a server in bytes; "/" stands for all others."""
     block = next(part for part in CONFIGURATION.split("\nserver {") if f"server_name {server};" in part)
-    whole, *locations = re.split(r"\n    location ", block)
-    limits = {"/": size_in(whole)}
+    server_block, *locations = re.split(r"\n    location ", block)
+    limits = {"/": size_in(server_block)}
     for location in locations:
         path = re.match(r"(?:= )?(\S+)", location)
         if path and "client_max_body_size" in location:
@@ -163,26 +168,30 @@ def body_limits(server: str) -> dict[str, int]:
 
 
 def size_in(text: str) -> int:
-    found = re.search(r"client_max_body_size (\d+)m;", text)
-    assert found
-    return int(found[1]) * MIB
+    match = re.search(r"client_max_body_size (\d+)m;", text)
+    assert match
+    return int(match[1]) * MIB
 
 
-def test_the_shop_refuses_what_is_too_large_itself(tmp_path: Path):
-    caps = settings_of("commerce", tmp_path, "MAX_BODY_BYTES", "MAX_UPLOAD_BYTES")
-    expected = {"/": caps["MAX_BODY_BYTES"], "/api/attachments": caps["MAX_UPLOAD_BYTES"]}
-    assert body_limits("shop.example.com") == {path: cap + MIB for path, cap in expected.items()}
+def test_body_limits_leave_the_413_of_the_shop_to_the_shop(tmp_path: Path):
+    limits = read_settings("commerce", tmp_path, "MAX_BODY_BYTES", "MAX_UPLOAD_BYTES")
+    expected = {"/": limits["MAX_BODY_BYTES"], "/api/attachments": limits["MAX_UPLOAD_BYTES"]}
+    assert body_limits("shop.example.com") == {path: limit + MIB for path, limit in expected.items()}
 
 
-def test_the_model_server_refuses_what_is_too_large_itself(tmp_path: Path):
-    caps = settings_of("inference", tmp_path, "MAX_BODY_BYTES", "MAX_UPLOAD_BYTES", "MAX_BATCH_BYTES")
-    expected = {"/": caps["MAX_BODY_BYTES"], "/batch": caps["MAX_BATCH_BYTES"], "/v1/files": caps["MAX_UPLOAD_BYTES"]}
-    assert body_limits("models.example.com") == {path: cap + MIB for path, cap in expected.items()}
+def test_body_limits_leave_the_413_of_the_model_server_to_the_model_server(tmp_path: Path):
+    limits = read_settings("inference", tmp_path, "MAX_BODY_BYTES", "MAX_UPLOAD_BYTES", "MAX_BATCH_BYTES")
+    expected = {
+        "/": limits["MAX_BODY_BYTES"],
+        "/batch": limits["MAX_BATCH_BYTES"],
+        "/v1/files": limits["MAX_UPLOAD_BYTES"],
+    }
+    assert body_limits("models.example.com") == {path: limit + MIB for path, limit in expected.items()}
 
 
-def test_streams_are_not_held_back():
+def test_streams_are_not_buffered():
     models = CONFIGURATION.split("server_name models.example.com;")[1]
     assert "proxy_buffering off;" in models
     timeout = re.search(r"proxy_read_timeout (\d+)s;", models)
     assert timeout
-    assert int(timeout[1]) > 600  # a generation's longest `timeout`, before which it may say nothing
+    assert int(timeout[1]) > 600  # the largest `timeout` of a generation, which may send nothing before it

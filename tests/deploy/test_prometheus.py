@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are told to look at."""
+"""The configuration of Prometheus and Grafana: scraping, rules and the dashboard."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.manifests import DEPLOY, declared_metrics, told_metrics
+from tests.deploy.manifests import DEPLOY, declared_metrics, exported_metrics
 
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
 DASHBOARD = json.loads((DEPLOY / "grafana" / "stoa.json").read_text())
@@ -24,66 +24,62 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def expressions() -> dict[str, str]:
-    """Every query, by where it stands."""
+    """Return every query by its place: a panel's title and letter, or an alert."""
     panels = {f"{panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]}
     return panels | {rule["alert"]: rule["expr"] for rule in alerts()}
 
 
 @pytest.mark.parametrize("where", expressions())
-def test_a_query_asks_for_what_is_told(where: str):
-    asked = set(NAME.findall(expressions()[where]))
-    assert asked or "up{" in expressions()[where]
-    assert asked - told_metrics() == set()
+def test_a_query_uses_exported_metrics(where: str):
+    metrics = set(NAME.findall(expressions()[where]))
+    assert metrics or "up{" in expressions()[where]
+    assert metrics - exported_metrics() == set()
 
 
 def test_the_dashboard_shows_every_metric():
     shown = {name for panel in PANELS for target in panel["targets"] for name in NAME.findall(target["expr"])}
-    whole = {re.sub(r"_(bucket|sum|count)$", "", name) if name not in declared_metrics() else name for name in shown}
-    assert declared_metrics().keys() - whole == set()
+    metrics = {re.sub(r"_(bucket|sum|count)$", "", name) if name not in declared_metrics() else name for name in shown}
+    assert declared_metrics().keys() - metrics == set()
 
 
-def test_what_each_machine_tells_of_the_database_is_not_added_up():
-    of_the_database = re.compile(
-        r"sum[^(]*\(stoa_(batch_requests|batch_oldest|batches_p|webhook_d|webhook_l|moder|analyt)"
-    )
-    assert [where for where, expression in expressions().items() if of_the_database.search(expression)] == []
+def test_database_metrics_are_not_summed_over_instances():
+    summed = re.compile(r"sum[^(]*\(stoa_(batch_requests|batch_oldest|batches_p|webhook_d|webhook_l|moder|analyt)")
+    assert [where for where, expression in expressions().items() if summed.search(expression)] == []
 
 
-def test_every_prometheus_asks_as_the_rules_want_it():
-    asks = {name: yaml.safe_load((DEPLOY / name / "prometheus.yml").read_text()) for name in ("prometheus", "k8s")}
-    jobs = {name: config["scrape_configs"][0] for name, config in asks.items()}
+def test_every_scrape_config_has_the_labels_of_the_rules():
+    configs = {name: yaml.safe_load((DEPLOY / name / "prometheus.yml").read_text()) for name in ("prometheus", "k8s")}
+    jobs = {name: config["scrape_configs"][0] for name, config in configs.items()}
     assert {name: job["job_name"] for name, job in jobs.items()} == dict.fromkeys(jobs, "stoa")  # up{job="stoa"}
     labels = {rule.get("target_label") for rule in jobs["k8s"]["relabel_configs"]}
-    assert labels >= {"service", "namespace", "pod"}  # those of the rules, and of prometheus-adapter.yaml
+    assert labels >= {"service", "namespace", "pod"}  # the rules and prometheus-adapter.yaml use these labels
     for listed in ("prometheus", "compose"):
         targets = json.loads((DEPLOY / listed / "targets.json").read_text())
         assert [target["labels"] for target in targets] == [{"service": "commerce"}, {"service": "inference"}]
 
 
-def test_every_alert_says_what_is_wrong_and_what_to_do():
+def test_every_alert_has_a_summary_and_an_action():
     assert len({rule["alert"] for rule in alerts()}) == len(alerts()) > 10
     for rule in alerts():
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"].keys() == {"summary", "action"}
 
 
-def test_panels_do_not_overlap_and_all_have_words():
-    taken: set[tuple[int, int]] = set()
+def test_panels_do_not_overlap_and_have_a_title_and_a_description():
+    occupied: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
+        grid = panel["gridPos"]
         cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
+            (x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])
         }
-        assert not cells & taken, panel["title"]
+        assert not cells & occupied, panel["title"]
         assert max(x for x, _ in cells) < 24
-        taken |= cells
+        occupied |= cells
     assert all(panel["title"] and panel["description"] for panel in PANELS)
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
-def test_grafana_finds_the_dashboard_and_its_data():
+def test_panels_use_the_provisioned_data_source():
     source = yaml.safe_load((DEPLOY / "grafana" / "datasources.yml").read_text())["datasources"][0]
     assert {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]} == {source["uid"]}
     assert {target["legendFormat"] == "" for panel in PANELS for target in panel["targets"]} == {False}
@@ -99,30 +95,32 @@ def test_grafana_finds_the_dashboard_and_its_data():
     ],
     ids=" ".join,
 )
-def test_promtool_finds_nothing_wrong(arguments: tuple[str, ...]):
-    done = subprocess.run(
+def test_promtool_accepts_the_rules_and_the_configuration(arguments: tuple[str, ...]):
+    completed = subprocess.run(
         ["promtool", *arguments], cwd=DEPLOY / "prometheus", capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 @needs_promtool
-def test_promtool_finds_nothing_wrong_with_what_the_clusters_prometheus_does_to_labels(tmp_path: Path):
+def test_promtool_accepts_the_relabeling_of_the_cluster(tmp_path: Path):
     config = yaml.safe_load((DEPLOY / "k8s" / "prometheus.yml").read_text())
     for job in config["scrape_configs"]:
-        job.pop("kubernetes_sd_configs")  # which Debian's build has left out
+        job.pop("kubernetes_sd_configs")  # Debian builds promtool without Kubernetes discovery
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
-    done = subprocess.run(
+    completed = subprocess.run(
         ["promtool", "check", "config", "--syntax-only", "prometheus.yml"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 @needs_promtool
-def test_promtool_reads_every_query_of_the_dashboard(tmp_path: Path):
+def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path):
     queries = [target["expr"] for panel in PANELS for target in panel["targets"]]
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
-    done = subprocess.run(["promtool", "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(queries)} rules found" in done.stdout
+    completed = subprocess.run(
+        ["promtool", "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert f"{len(queries)} rules found" in completed.stdout

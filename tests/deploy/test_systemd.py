@@ -1,4 +1,4 @@
-"""The units of one machine."""
+"""The systemd units of one machine."""
 
 import re
 import shutil
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.manifests import DEPLOY, LEFT_OVER_S, REPOSITORY, drain_of, units
+from tests.deploy.manifests import DEPLOY, FORCED_CLOSE_SECONDS, REPOSITORY, drain_seconds, units
 
 UNITS = units()
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
-def test_systemd_finds_nothing_wrong(tmp_path: Path):
+def test_systemd_accepts_the_units(tmp_path: Path):
     for unit in (DEPLOY / "systemd").glob("stoa*.*"):
         text = unit.read_text().replace("/opt/stoa/.venv/bin/", f"{Path(sys.executable).parent}/")
-        text = re.sub(r"^(User|Group)=stoa$", r"\1=root", text, flags=re.M)  # nobody is called so here
+        text = re.sub(r"^(User|Group)=stoa$", r"\1=root", text, flags=re.M)  # this machine has no user stoa
         (tmp_path / unit.name).write_text(text)
     names = [name.replace("@.", "@8001.") for name in UNITS]
     for name in names:
@@ -40,14 +40,14 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path):
 
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_is_hardened(name: str):
-    said = UNITS[name]
-    assert (said["User"], said["NoNewPrivileges"], said["ProtectSystem"]) == (["stoa"], ["yes"], ["strict"])
-    assert (said["CapabilityBoundingSet"], said["ProtectHome"]) == ([""], ["yes"])
-    assert said["Restart"] == ["always"]
+    unit = UNITS[name]
+    assert (unit["User"], unit["NoNewPrivileges"], unit["ProtectSystem"]) == (["stoa"], ["yes"], ["strict"])
+    assert (unit["CapabilityBoundingSet"], unit["ProtectHome"]) == ([""], ["yes"])
+    assert unit["Restart"] == ["always"]
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_what_a_unit_starts_is_there(name: str):
+def test_the_program_of_a_unit_exists(name: str):
     words = UNITS[name]["ExecStart"][0].split()
     assert words[0] in ("/opt/stoa/.venv/bin/python", "/opt/stoa/.venv/bin/celery")
     if words[1].endswith(".py"):
@@ -57,11 +57,11 @@ def test_what_a_unit_starts_is_there(name: str):
         assert module.with_suffix(".py").is_file() or (module / "__main__.py").is_file()
 
 
-def test_a_unit_has_longer_than_its_process_drains():
-    drained = {name: said for name, said in UNITS.items() if "--drain" in said["ExecStart"][0]}
-    assert drained.keys() == {"stoa-commerce-web@.service", "stoa-inference-web@.service"}
-    for said in drained.values():
-        assert float(said["TimeoutStopSec"][0]) > drain_of(said["ExecStart"][0]) + LEFT_OVER_S
+def test_the_stop_timeout_is_longer_than_the_drain():
+    draining = {name: unit for name, unit in UNITS.items() if "--drain" in unit["ExecStart"][0]}
+    assert draining.keys() == {"stoa-commerce-web@.service", "stoa-inference-web@.service"}
+    for unit in draining.values():
+        assert float(unit["TimeoutStopSec"][0]) > drain_seconds(unit["ExecStart"][0]) + FORCED_CLOSE_SECONDS
 
 
 def test_the_model_host_has_neither_secrets_nor_a_network():
@@ -74,7 +74,7 @@ def test_the_model_host_has_neither_secrets_nor_a_network():
         assert "STOA_START_HOST=false" in UNITS[name]["Environment"][1]
 
 
-def test_nginx_asks_the_processes_that_the_target_starts():
+def test_nginx_upstreams_are_the_instances_of_the_target():
     started = set(re.findall(r"stoa-\w+-web@(\d+)", (DEPLOY / "systemd" / "stoa.target").read_text()))
-    asked = set(re.findall(r"server 127\.0\.0\.1:(\d+)", (DEPLOY / "nginx" / "upstreams.conf").read_text()))
-    assert asked == started
+    upstreams = set(re.findall(r"server 127\.0\.0\.1:(\d+)", (DEPLOY / "nginx" / "upstreams.conf").read_text()))
+    assert upstreams == started

@@ -1,4 +1,4 @@
-"""Row X3: nothing below the versions that mended something, everything pinned, and the linters of security are run."""
+"""Row X3: every package is pinned, none is below its minimum version, and the security linters run."""
 
 import re
 from importlib import metadata
@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from tests.deploy.manifests import REPOSITORY
 
-# The first version without what is known to be wrong with it.
-FLOORS = {
+# The first version without a known vulnerability.
+MIN_VERSIONS = {
     "celery": "5.6.2",
     "channels": "4.3",
     "daphne": "4.2.2",
@@ -36,19 +36,21 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def wanted(name: str) -> list[Requirement]:
-    """What a list asks for, with the lists that it includes."""
+def requirements(name: str) -> list[Requirement]:
+    """Return the requirements of a list and of those that it includes."""
     lines = (REPOSITORY / "requirements" / f"{name}.txt").read_text().splitlines()
     own = [Requirement(line) for line in lines if line and line[0] not in "#-"]
-    return own + [one for line in lines if line.startswith("-r ") for one in wanted(line[3:].removesuffix(".txt"))]
+    return own + [
+        one for line in lines if line.startswith("-r ") for one in requirements(line[3:].removesuffix(".txt"))
+    ]
 
 
-def shipped() -> set[str]:
-    """Every package that is installed with what the images install, by its canonical name."""
+def installed() -> set[str]:
+    """Return the canonical name of every package that the images install, with its dependencies."""
     found: set[str] = set()
-    to_look_at = [one for name in LISTS for one in wanted(name)]
-    while to_look_at:
-        one = to_look_at.pop()
+    pending = [one for name in LISTS for one in requirements(name)]
+    while pending:
+        one = pending.pop()
         if canonical(one.name) in found:
             continue
         found.add(canonical(one.name))
@@ -56,23 +58,23 @@ def shipped() -> set[str]:
         for text in metadata.requires(one.name) or []:
             further = Requirement(text)
             if further.marker is None or any(further.marker.evaluate({"extra": extra}) for extra in extras):
-                to_look_at.append(further)
+                pending.append(further)
     return found
 
 
-@pytest.mark.parametrize("name", FLOORS)
-def test_x3_a_package_is_not_below_its_floor(name: str):
-    assert pinned()[name] >= Version(FLOORS[name])
+@pytest.mark.parametrize("name", MIN_VERSIONS)
+def test_x3_a_package_is_at_least_at_its_minimum_version(name: str):
+    assert pinned()[name] >= Version(MIN_VERSIONS[name])
 
 
-def test_x3_the_constraints_are_the_bill_of_materials():
-    assert sorted(shipped() - pinned().keys()) == []
-    others = {
+def test_x3_the_constraints_list_every_installed_package():
+    assert sorted(installed() - pinned().keys()) == []
+    unexpected = {
         name: metadata.version(name)
-        for name in shipped()
+        for name in installed()
         if Version(metadata.version(name)).public != str(pinned()[name])
     }
-    assert others == {}
+    assert unexpected == {}
 
 
 def test_x3_the_check_runs_the_security_linters():

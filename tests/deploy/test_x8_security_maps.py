@@ -1,4 +1,4 @@
-"""Row X8: what of ASVS and AISVS is shown by which test, and why what is not."""
+"""Row X8: the maps of ASVS and AISVS name a test, a page or a reason for each requirement."""
 
 import re
 from collections import Counter
@@ -10,12 +10,12 @@ from tests.deploy.manifests import DEPLOY
 
 ROOT = DEPLOY.parent
 ROW = re.compile(
-    r"^\| (?P<id>\d+\.\d+\.\d+) \| (?P<level>[12]) \| (?P<about>[^|]+) \| (?P<shown>[^|]+) \|$", re.MULTILINE
+    r"^\| (?P<id>\d+\.\d+\.\d+) \| (?P<level>[12]) \| (?P<about>[^|]+) \| (?P<evidence>[^|]+) \|$", re.MULTILINE
 )
 QUOTED = re.compile(r"`([\w./-]+\.(?:py|md|yaml|conf)(?:::\w+)?)`")
 REASONS = ("Not here: ", "Not done: ", "In part: ", "The operator's")
 
-# How many requirements of levels 1 and 2 each chapter has, in chapters' order.
+# The number of requirements of levels 1 and 2 in each chapter.
 REQUIREMENTS = {
     "ASVS": [27, 11, 19, 10, 9, 35, 18, 7, 7, 29, 14, 9, 13, 9, 13, 16, 7],
     "AISVS": [11, 10, 11, 5, 6, 7, 10, 8, 26, 21, 12, 19],
@@ -26,8 +26,8 @@ def rows(name: str) -> list[re.Match[str]]:
     return list(ROW.finditer((DEPLOY / "security" / f"{name}.md").read_text()))
 
 
-def is_there(named: str) -> bool:
-    """A test by its name, or a file of the checkout."""
+def exists(named: str) -> bool:
+    """Return whether this test, or this file of the repository, exists."""
     path, _, test = named.partition("::")
     file = ROOT / "tests" / path if Path(path).name.startswith("test_") else ROOT / path
     return file.is_file() and (not test or f"def {test}(" in file.read_text())
@@ -44,15 +44,19 @@ def test_x8_every_requirement_has_a_row(name: str):
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
 def test_x8_every_row_names_a_test_a_page_or_a_reason(name: str):
-    bare = [row["id"] for row in rows(name) if not QUOTED.search(row["shown"]) and not row["shown"].startswith(REASONS)]
+    unexplained = [
+        row["id"]
+        for row in rows(name)
+        if not QUOTED.search(row["evidence"]) and not row["evidence"].startswith(REASONS)
+    ]
 
-    assert bare == []
+    assert unexplained == []
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
-def test_x8_what_a_row_names_is_there(name: str):
-    named = {quoted for row in rows(name) for quoted in QUOTED.findall(row["shown"])}
+def test_x8_named_tests_and_files_exist(name: str):
+    named = {quoted for row in rows(name) for quoted in QUOTED.findall(row["evidence"])}
 
     assert len(named) > 20
-    assert sorted(one for one in named if not is_there(one)) == []
+    assert sorted(one for one in named if not exists(one)) == []
     assert all("::" in one for one in named if Path(one.partition("::")[0]).name.startswith("test_"))
