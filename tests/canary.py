@@ -1,4 +1,4 @@
-"""Row O3: marked words, for all that is said, and where they must not turn up."""
+"""Row O3: a canary word in all request data, and searches for the places that it must not reach."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ import redis
 
 
 class Canary:
-    """A word that is nowhere else. In lower case and digits, so that nothing changes it on its way."""
+    """A word that occurs nowhere else, of lower-case letters and digits, which no normalization changes."""
 
     def __init__(self) -> None:
         self.word = "canary" + secrets.token_hex(8)
@@ -20,7 +20,7 @@ class Canary:
         return f"{self.word}@example.com"
 
     def marked(self, value: Any, kept: Iterable[str] = ()) -> Any:
-        """The same JSON with the word in each text, but in those of `kept` names and in addresses of webhooks."""
+        """Return the JSON value with the word in each string, except in the fields named in `kept`."""
         if isinstance(value, dict):
             return {name: each if name in kept else self.marked(each, kept) for name, each in value.items()}
         if isinstance(value, list):
@@ -30,13 +30,13 @@ class Canary:
         return self.email() if "@" in value else f"{value} {self.word}"
 
     def found_in(self, text: str, *further: str) -> list[str]:
-        """Where in the text it is, with what stands around it; so for `further` secrets, as keys."""
+        """Return the context of each occurrence in the text, also of `further` secrets, such as keys."""
         words = "|".join(map(re.escape, (self.word, *further)))
         return [text[max(0, found.start() - 200) : found.end() + 50] for found in re.finditer(words, text)]
 
 
 def kept_by(redis_url: str) -> str:
-    """All that a Redis holds, as text."""
+    """Return all keys and values of a Redis server, as text."""
     store = redis.Redis.from_url(redis_url, decode_responses=True, encoding_errors="replace")
     read: dict[str, Callable[[str], Any]] = {
         "string": store.get,
@@ -50,7 +50,7 @@ def kept_by(redis_url: str) -> str:
 
 
 def said(page: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Method, path and a body of every operation of an OpenAPI page: its examples, or none."""
+    """Yield method, path and an example body (or None) of every operation of an OpenAPI document."""
     for path, methods in page["paths"].items():
         for method, described in methods.items():
             if method not in ("get", "post", "put", "patch", "delete"):
@@ -62,8 +62,10 @@ def said(page: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def say_everything(client: httpx2.Client, page: dict[str, Any], canary: Canary, kept: Iterable[str] = ()) -> set[int]:
-    """Each operation with its own bodies marked, with marked texts for all of it, and with what is no JSON. Answers the
-    statuses."""
+    """Send every operation with marked bodies, with marked values for every field, and with invalid JSON.
+
+    Return the statuses of the responses.
+    """
     statuses = set()
     for method, path, body in said(page):
         for sent in (canary.marked(body, kept), canary.marked(body), {"canary": canary.word}, [canary.word]):

@@ -1,4 +1,4 @@
-"""The browser of tests that use pages as people do."""
+"""The browser of tests that use pages."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"
 
 @contextmanager
 def running_chromium() -> Iterator[Browser]:
-    """Headless, of $CHROMIUM or the PATH. Where there is none the test is not run; where CI=true it fails."""
+    """Run headless Chromium, from $CHROMIUM or the PATH. Without it, skip the test; with CI=true, fail it."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if chromium is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("NOT RUN: apt-get install chromium")

@@ -1,3 +1,3 @@
-"""One demo for all tests that use all of Stoa from outside, whatever folder they are in."""
+"""One running demo for all end-to-end tests, in every folder."""
 
 from tests.running_stoa import stoa  # noqa: F401

@@ -1,4 +1,4 @@
-"""A collector of traces, as small as can be: takes what is sent by OTLP over HTTP, and remembers it."""
+"""A minimal trace collector: it receives OTLP over HTTP and keeps the spans."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SentSpan:
-    """One span as it came. `status` is 2 for an error."""
+    """A received span. `status` is 2 for an error."""
 
     service: str
     name: str
@@ -30,7 +30,7 @@ class SentSpan:
 
 
 class Collector:
-    """`spans` is all that has come; `raw` the bytes of it."""
+    """Collector of spans: `spans` are all that were received, `raw` is their encoding."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -46,14 +46,14 @@ class Collector:
                 self.spans += [_span(str(about["service.name"]), span) for span in scope.spans]
 
     def of_trace(self, trace_id: str, *names: str) -> dict[str, SentSpan]:
-        """The spans of a trace by name, once these are among them."""
+        """Wait for the spans with these names, and return all spans of the trace by name."""
         return self.wait_for(
             lambda: {span.name: span for span in self.spans if span.trace_id == trace_id},
             lambda found: set(names) <= set(found),
         )
 
     def named(self, name: str) -> SentSpan:
-        """The last span of this name, once there is one."""
+        """Wait for a span of this name, and return the last one."""
         return self.wait_for(lambda: [span for span in self.spans if span.name == name], bool)[-1]
 
     def wait_for(self, look: Callable[[], T], holds: Callable[[T], Any]) -> T:
@@ -66,7 +66,7 @@ class Collector:
 
 @contextmanager
 def running_collector() -> Iterator[Collector]:
-    """One for the time of the block."""
+    """Run a collector for the block."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for a test run: its own data folder, a Unix socket, no care for power cuts."""
+"""A PostgreSQL server for a test run, with its own data folder, on a Unix socket, without fsync."""
 
 import os
 import pwd
@@ -18,27 +18,27 @@ START_TIMEOUT_S = 30
 
 
 def find_binaries() -> Path | None:
-    """The folder with `initdb` and `postgres`: what pg_config says, else Debian's newest, else the PATH's."""
+    """Return the folder of `initdb` and `postgres`: pg_config's, else Debian's newest, else that of the PATH."""
     candidates = []
     if pg_config := shutil.which("pg_config"):
-        told = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
-        candidates.append(Path(told.stdout.strip()))
+        completed = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
+        candidates.append(Path(completed.stdout.strip()))
     debian = Path("/usr/lib/postgresql").glob("*/bin")
     candidates += sorted(debian, key=lambda folder: int(folder.parent.name), reverse=True)
     if on_path := shutil.which("initdb"):
         candidates.append(Path(on_path).parent)
-    return next((folder for folder in candidates if _is_whole(folder)), None)
+    return next((folder for folder in candidates if _is_complete(folder)), None)
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     return (folder / "initdb").exists() and (folder / "postgres").exists()
 
 
 class LocalPostgresql:
-    """Started by `start`; `url` is its DATABASE_URL, of the database `postgres`.
+    """A PostgreSQL server; `url` is the DATABASE_URL of its database `postgres`.
 
-    max_connections: every server and worker of a test has a pool of its own.
-    outlives_crash: what was committed is there after `crash`, as it would be in production.
+    max_connections: must cover the connection pools of all servers and workers of a test.
+    outlives_crash: committed transactions survive `crash`, as in production.
     """
 
     def __init__(self, binaries: Path, *, max_connections: int = 300, outlives_crash: bool = False) -> None:
@@ -55,12 +55,12 @@ class LocalPostgresql:
         self.url = f"postgres://postgres@/postgres?host={self._folder}"
 
     def start(self) -> None:
-        """Returns once it answers."""
+        """Create the data folder and start the server; return when it accepts connections."""
         self._run_initdb(_unprivileged(self._folder))
         self.launch()
 
     def launch(self) -> None:
-        """Start it on the data that it has; returns once it answers."""
+        """Start the server on its existing data; return when it accepts connections."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -80,13 +80,13 @@ class LocalPostgresql:
             time.sleep(0.05)
 
     def crash(self) -> None:
-        """End it at once, as if it had been killed; `launch` starts it again."""
+        """End the server immediately, as a crash would; `launch` restarts it."""
         assert self._process
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 
     def stop(self) -> None:
-        """Ends it, with all that is connected to it, and removes its folder."""
+        """Stop the server, disconnect its clients and remove its folder."""
         if self._process:
             self._process.send_signal(signal.SIGINT)
             self._process.wait()
@@ -112,7 +112,10 @@ class LocalPostgresql:
 
 
 def _unprivileged(folder: Path) -> dict[str, Any]:
-    """How to run a program in `folder`. It refuses root: for root it is another user, who gets the folder."""
+    """Return the options of subprocess for a program in `folder`.
+
+    PostgreSQL refuses to run as root: root runs it as another user, who gets the folder.
+    """
     environment: dict[str, Any] = {"cwd": folder, "env": {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}}
     if os.geteuid() != 0:
         return environment

@@ -1,4 +1,4 @@
-"""A RabbitMQ for a test: its own folder, ports of its own on loopback, no plugins."""
+"""A RabbitMQ server for a test, with its own folder and ports on loopback, without plugins."""
 
 import os
 import shutil
@@ -18,13 +18,13 @@ HOW_TO_GET_IT = "RabbitMQ is not installed here: apt-get install rabbitmq-server
 
 
 def find_server() -> Path | None:
-    """The script of the release itself: Debian's on the PATH runs as its own user."""
+    """Return the release's own script: Debian's wrapper on the PATH runs as another user."""
     releases = Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmq-server")
     return max(releases, default=None)
 
 
 class LocalRabbitMQ:
-    """Started by `start`; `url` is its STOA_BROKER_URL."""
+    """A RabbitMQ server; `url` is its STOA_BROKER_URL."""
 
     def __init__(self, server: Path) -> None:
         self._server = server
@@ -50,12 +50,12 @@ class LocalRabbitMQ:
         self.url = f"amqp://guest:guest@127.0.0.1:{self._port}//"
 
     def start(self) -> None:
-        """Returns once it answers."""
-        self._run("epmd")  # as our child: RabbitMQ would leave one running
+        """Start the port mapper and the server; return when it accepts connections."""
+        self._run("epmd")  # as a child process: RabbitMQ would leave one running
         self.launch()
 
     def launch(self) -> None:
-        """Start it on the data that it has; returns once it answers."""
+        """Start the server on its existing data; return when it accepts connections."""
         self._process = self._run(str(self._server))
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers():
@@ -64,14 +64,14 @@ class LocalRabbitMQ:
             time.sleep(0.2)
 
     def end(self) -> None:
-        """Ends it; what it was told to keep is there when it is launched again."""
+        """Stop the server; persistent messages are there after `launch`."""
         if self._process:
             self._process.terminate()
             self._process.wait(START_TIMEOUT_S)
             self._process = None
 
     def stop(self) -> None:
-        """Ends it for good."""
+        """Stop the server and the port mapper, and remove the folder."""
         self.end()
         self._running.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -95,8 +95,8 @@ class LocalRabbitMQ:
 
 
 def _free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [int(one.getsockname()[1]) for one in sockets]

@@ -1,4 +1,4 @@
-"""All of Stoa, started by its own command in a folder of its own, for tests that use it from outside."""
+"""A demo started by `deploy/run demo` in a folder of its own, for end-to-end tests."""
 
 import json
 import os
@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-COMPILED_DIR = CHECKOUT / "var" / "compiled"  # built once for all tests
-START_LIMIT_S = 300
+COMPILED_DIR = CHECKOUT / "var" / "compiled"  # compiled once for all tests
+START_TIMEOUT_SECONDS = 300
 
 
 @dataclass
 class RunningStoa:
-    """A demo that is up. `run_dir` holds the model host's sockets."""
+    """A running demo. `run_dir` contains the model host's sockets."""
 
     commerce_url: str
     inference_url: str
@@ -32,48 +32,48 @@ class RunningStoa:
     process: subprocess.Popen[bytes]
 
     def login(self, role: str) -> str:
-        """An access token of the demo user with this role."""
+        """Return an access token of the demo user with this role."""
         user = next(user for user in self.users if user["role"] == role)
-        answer = httpx2.post(
+        response = httpx2.post(
             f"{self.commerce_url}/api/token", json={"email": user["email"], "password": user["password"]}, timeout=30
         )
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["token"])
+        assert response.status_code == 200, response.text
+        return str(response.json()["token"])
 
     def headers(self) -> dict[str, str]:
-        """The demo super admin's API key, as a header."""
+        """Return the Authorization header with the super admin's API key."""
         return {"Authorization": f"Bearer {self.api_key}"}
 
 
 def start_stoa(home: Path) -> RunningStoa:
-    """Run `deploy/run demo` with its data under `home`; return once it says that all is up."""
+    """Run `deploy/run demo` with its data under `home`; return when all servers are ready."""
     info_file, log = home / "info.json", home / "demo.log"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"):
-        kept.pop(name, None)
+        environment.pop(name, None)
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file)],
             cwd=CHECKOUT,
-            env=kept | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)},
+            env=environment | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    deadline = time.monotonic() + START_LIMIT_S
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while not info_file.exists():
         assert process.poll() is None, f"the demo ended: {log.read_text()}"
-        assert time.monotonic() < deadline, f"the demo did not come up: {log.read_text()}"
+        assert time.monotonic() < deadline, f"the demo did not start: {log.read_text()}"
         time.sleep(0.2)
     return RunningStoa(**json.loads(info_file.read_text()), run_dir=home / "var" / "run", process=process)
 
 
-def stop_stoa(stoa: RunningStoa, how: signal.Signals = signal.SIGTERM) -> list[psutil.Process]:
-    """End the demo with this signal; return what of it is still there half a minute later."""
+def stop_stoa(stoa: RunningStoa, number: signal.Signals = signal.SIGTERM) -> list[psutil.Process]:
+    """Stop the demo with this signal; return its processes that still run 30 seconds later."""
     supervisor = psutil.Process(stoa.pid)
     family = supervisor.children(recursive=True)
-    os.kill(stoa.pid, how)
+    os.kill(stoa.pid, number)
     stoa.process.wait(timeout=60)
     _, alive = psutil.wait_procs(family, timeout=30)
     return alive
@@ -81,7 +81,7 @@ def stop_stoa(stoa: RunningStoa, how: signal.Signals = signal.SIGTERM) -> list[p
 
 @pytest.fixture(scope="session")
 def stoa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStoa]:
-    """One demo for all tests that only use it."""
+    """One demo for all tests that neither stop nor break it."""
     running = start_stoa(tmp_path_factory.mktemp("stoa"))
     yield running
     assert stop_stoa(running) == []

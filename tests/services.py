@@ -1,8 +1,8 @@
-"""The servers that a test run uses, as a plugin: `python -m pytest -p tests.services --database=postgresql ...`.
+"""A pytest plugin with the servers of a test run: `python -m pytest -p tests.services --database=postgresql ...`.
 
-It starts a database server and a Redis-protocol server as children before Django reads its settings, points
-DATABASE_URL, REDIS_URL and STOA_HOME at them and at a temporary folder, and ends them with the run. A server that is
-not installed: the run is not done, loudly, with exit code 86; where CI=true that is an error.
+It starts a database server and a Redis server as children before Django reads its settings. It points DATABASE_URL,
+REDIS_URL and STOA_HOME at them and at a temporary folder, and stops them with the run. If a server is not installed,
+the run ends with exit code 86; with CI=true, that is an error.
 """
 
 import os
@@ -32,18 +32,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("services", "servers that the tests use")
     group.addoption("--database", choices=["sqlite", "postgresql"], default="sqlite", help="default: sqlite")
     group.addoption(
-        "--redis", choices=["valkey", "redis"], default="valkey", help="of the wheel (default), or of the PATH"
+        "--redis",
+        choices=["valkey", "redis"],
+        default="valkey",
+        help="the wheel's server (default), or that of the PATH",
     )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    """A wrapper, because pytest-django loads the settings in this hook, and everything must be there before."""
+    """Start the servers before pytest-django loads the settings in this hook."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is None:
         _start(early_config.known_args_namespace.database, early_config.known_args_namespace.redis)
     else:
-        number = int(worker.removeprefix("gw")) + 1  # the servers are the controller's; the counters are its own
+        number = int(worker.removeprefix("gw")) + 1  # the controller's servers, with a Redis database for each worker
         os.environ["REDIS_URL"] = os.environ["REDIS_URL"].replace("?db=0", f"?db={number}")
     return (yield)
 
@@ -66,31 +69,31 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_counted_before() -> None:
-    """Limits are counted in Redis: no test starts with what another has used up."""
+def _empty_redis() -> None:
+    """Empty Redis before each test, so that no rate limit is used up by another test."""
     with redis.Redis.from_url(os.environ["REDIS_URL"]) as store:
         store.flushdb()
 
 
 @pytest.fixture(scope="session")
 def whole() -> bool:
-    """Whether the whole counts of the acceptance page are asked for, by STOA_TEST_WHOLE=1; they are small every day."""
+    """Return whether STOA_TEST_WHOLE=1 requests the full counts of the acceptance page."""
     return "WHOLE_COUNTS" in os.environ
 
 
 def _start(database: str, store: str) -> None:
     if os.environ.get("STOA_TEST_WHOLE", "") == "1":
-        os.environ["WHOLE_COUNTS"] = "1"  # under a name that no settings refuse
+        os.environ["WHOLE_COUNTS"] = "1"  # the settings would refuse the name STOA_TEST_WHOLE
     for name in [name for name in os.environ if name.startswith("STOA_")] + ["DATABASE_URL", "REDIS_URL"]:
-        os.environ.pop(name, None)  # a developer's own settings are no part of a test
+        os.environ.pop(name, None)  # the developer's own settings must not affect a test
     home = Path(tempfile.mkdtemp(prefix="stoa-test-"))
     _running.callback(shutil.rmtree, home, ignore_errors=True)
     os.environ["STOA_HOME"] = str(home)
-    # Nothing that tests ask has a certificate of the world's, and reading those is most of what a request would take.
+    # No server of a test has a public certificate, and reading the public ones takes most of a request's time.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(home / "certificates")
     (home / "certificates").mkdir()
-    os.environ["PYTEST_PLUGINS"] = "tests.services"  # the workers of xdist load it from here
+    os.environ["PYTEST_PLUGINS"] = "tests.services"  # pytest-xdist's workers load it from here
     if database == "postgresql":
         os.environ["DATABASE_URL"] = _start_postgresql()
     os.environ["REDIS_URL"] = _start_redis(home / "redis", store)

@@ -1,4 +1,4 @@
-"""Row M7: what can run a stranger's code is refused by the linter and is nowhere in the source."""
+"""Row M7: the linter rejects calls that could run untrusted code, and the source has none."""
 
 import ast
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from ruff import find_ruff_bin
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-SOURCES = [path for room in ("commerce", "inference", "shared") for path in (CHECKOUT / room).rglob("*.py")]
+SOURCES = [path for package in ("commerce", "inference", "shared") for path in (CHECKOUT / package).rglob("*.py")]
 
 FORBIDDEN = [
     ("TID251", "import torch\n\ntorch.load('weights.bin')\n"),
@@ -21,19 +21,27 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize(("rule", "source"), FORBIDDEN)
-def test_m7_the_linter_refuses_it(rule: str, source: str):
-    checked = subprocess.run(
-        [find_ruff_bin(), "check", "--no-cache", "--output-format=concise", "--stdin-filename", "shared/tried.py", "-"],
+def test_m7_the_linter_rejects_a_forbidden_call(rule: str, source: str):
+    completed = subprocess.run(
+        [
+            find_ruff_bin(),
+            "check",
+            "--no-cache",
+            "--output-format=concise",
+            "--stdin-filename",
+            "shared/example.py",
+            "-",
+        ],
         input=source,
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
     )
-    assert checked.returncode == 1, checked.stderr
-    assert f" {rule} " in checked.stdout
+    assert completed.returncode == 1, completed.stderr
+    assert f" {rule} " in completed.stdout
 
 
-def test_m7_no_call_trusts_code_from_a_model_folder():
+def test_m7_no_call_trusts_code_of_a_model_folder():
     trusting = [
         f"{path.relative_to(CHECKOUT)}:{keyword.value.lineno}"
         for path in SOURCES

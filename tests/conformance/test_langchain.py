@@ -1,4 +1,4 @@
-"""langchain-openai against the model server's /v1: what it sends by itself, and what it makes of the answers."""
+"""langchain-openai against the model server's /v1: its own defaults, and how it parses the responses."""
 
 import json
 from typing import Any, Literal
@@ -21,27 +21,27 @@ MESSAGES = [
 
 
 class Stool(pydantic.BaseModel):
-    """What is made of an answer."""
+    """A stool, as a structured output."""
 
     colour: Literal["red", "blue"]
 
 
 @tool
 def paint(colour: Literal["red", "blue"]) -> str:
-    """Paints it."""
+    """Paint the stool."""
     return f"painted {colour}"
 
 
-def where(stoa: RunningStoa) -> dict[str, Any]:
+def client_options(stoa: RunningStoa) -> dict[str, Any]:
     return {"base_url": f"{stoa.inference_url}/v1", "api_key": SecretStr(stoa.api_key), "max_retries": 0}
 
 
 @pytest.fixture
 def chat(stoa: RunningStoa) -> ChatOpenAI:
-    return ChatOpenAI(model=MODEL, temperature=0, seed=1, **where(stoa))
+    return ChatOpenAI(model=MODEL, temperature=0, seed=1, **client_options(stoa))
 
 
-def test_a_chat_streamed_is_what_it_is_at_once(chat: ChatOpenAI):
+def test_a_streamed_chat_equals_the_unstreamed_one(chat: ChatOpenAI):
     whole = chat.invoke(MESSAGES)
     chunks = list(chat.stream(MESSAGES, stream_usage=True))
 
@@ -54,7 +54,7 @@ def test_a_chat_streamed_is_what_it_is_at_once(chat: ChatOpenAI):
     assert told["total_tokens"] == whole.usage_metadata["total_tokens"] > 0
 
 
-async def test_the_same_asynchronously_and_several_at_once(chat: ChatOpenAI):
+async def test_async_and_concurrent_chats_return_the_same_text(chat: ChatOpenAI):
     whole = await chat.ainvoke(MESSAGES)
     assert "".join([str(chunk.content) async for chunk in chat.astream(MESSAGES)]) == whole.content
     together = await chat.abatch([MESSAGES, [HumanMessage("A lamp")], MESSAGES])
@@ -62,10 +62,10 @@ async def test_the_same_asynchronously_and_several_at_once(chat: ChatOpenAI):
     await chat.root_async_client.close()  # langchain itself never does
 
 
-def test_parameters_are_those_of_the_field(stoa: RunningStoa):
+def test_parameters_have_the_names_of_the_openai_api(stoa: RunningStoa):
     chat = ChatOpenAI(
         model=MODEL, temperature=0.7, max_completion_tokens=5, top_p=0.9, n=2, logprobs=True, top_logprobs=2,
-        stop_sequences=["\n\n"], presence_penalty=0.1, frequency_penalty=0.1, **where(stoa),
+        stop_sequences=["\n\n"], presence_penalty=0.1, frequency_penalty=0.1, **client_options(stoa),
     )  # fmt: skip
     answer = chat.invoke(MESSAGES)
     assert answer.response_metadata["finish_reason"] == "length"
@@ -73,12 +73,14 @@ def test_parameters_are_those_of_the_field(stoa: RunningStoa):
 
 
 @pytest.mark.parametrize("method", ["json_schema", "function_calling"])
-def test_an_answer_becomes_a_type(chat: ChatOpenAI, method: Literal["json_schema", "function_calling"]):
+def test_a_structured_output_is_parsed_into_a_model(
+    chat: ChatOpenAI, method: Literal["json_schema", "function_calling"]
+):
     made = chat.with_structured_output(Stool, method=method).invoke(MESSAGES)
     assert isinstance(made, Stool)
 
 
-def test_a_tool_is_called_and_its_answer_goes_back(chat: ChatOpenAI):
+def test_a_tool_is_called_and_its_result_is_sent_back(chat: ChatOpenAI):
     asked = chat.bind_tools([paint], tool_choice="paint", parallel_tool_calls=False, strict=True)
     calling = asked.invoke(MESSAGES)
     streamed = list(asked.stream(MESSAGES))
@@ -91,8 +93,8 @@ def test_a_tool_is_called_and_its_answer_goes_back(chat: ChatOpenAI):
     assert chat.bind_tools([paint], tool_choice="none").invoke([*MESSAGES, calling, answer]).content
 
 
-def test_a_text_is_continued_whole_and_streamed(stoa: RunningStoa):
-    writer = OpenAI(model=MODEL, temperature=0, max_tokens=12, **where(stoa))
+def test_a_prompt_is_completed_streamed_and_unstreamed(stoa: RunningStoa):
+    writer = OpenAI(model=MODEL, temperature=0, max_tokens=12, **client_options(stoa))
     prompt = "The kettle is made of"
     whole = writer.invoke(prompt)
     assert whole
@@ -101,14 +103,14 @@ def test_a_text_is_continued_whole_and_streamed(stoa: RunningStoa):
 
 
 def test_texts_are_embedded(stoa: RunningStoa):
-    embedder = OpenAIEmbeddings(model="stoa-encoder", check_embedding_ctx_length=False, **where(stoa))
+    embedder = OpenAIEmbeddings(model="stoa-encoder", check_embedding_ctx_length=False, **client_options(stoa))
     vectors = embedder.embed_documents(["a brass lamp", "a quiet kettle"])
     assert vectors[1] == pytest.approx(embedder.embed_query("a quiet kettle"), abs=1e-5)
     assert sum(number * number for number in vectors[0]) == pytest.approx(1, abs=1e-5)
 
 
-def test_what_is_refused_is_the_clients_own_error(stoa: RunningStoa, chat: ChatOpenAI):
+def test_errors_are_raised_as_the_errors_of_the_client(stoa: RunningStoa, chat: ChatOpenAI):
     with pytest.raises(openai.BadRequestError, match="context"):
         chat.invoke([HumanMessage("a lamp " * 5000)])
     with pytest.raises(openai.NotFoundError):
-        ChatOpenAI(model="no-such-model", **where(stoa)).invoke(MESSAGES)
+        ChatOpenAI(model="no-such-model", **client_options(stoa)).invoke(MESSAGES)

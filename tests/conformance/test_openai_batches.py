@@ -1,4 +1,4 @@
-"""The official openai client against /v1/batches, in its strict mode: files in, files out."""
+"""The official openai client against /v1/batches, with strict response validation."""
 
 import json
 import time
@@ -65,7 +65,7 @@ def read_lines(client: openai.OpenAI, file_id: str | None) -> list[dict[str, Any
     [(CHAT, ChatCompletion), (COMPLETION, Completion), (EMBEDDINGS, CreateEmbeddingResponse)],
     ids=[CHAT, COMPLETION, EMBEDDINGS],
 )
-def test_a_batch_answers_what_the_live_route_answers(client: openai.OpenAI, endpoint: Any, answer: Any):
+def test_a_batch_returns_the_same_as_the_live_endpoint(client: openai.OpenAI, endpoint: Any, answer: Any):
     live = client.post(endpoint.removeprefix("/v1"), body=BODIES[endpoint], cast_to=answer)
 
     made = make_batch(client, endpoint, lines(endpoint, 3), metadata={"for": "a test"})
@@ -93,7 +93,7 @@ def test_a_batch_answers_what_the_live_route_answers(client: openai.OpenAI, endp
         assert one.model == live.model
 
 
-def test_what_cannot_be_run_is_in_the_error_file(client: openai.OpenAI):
+def test_failed_requests_are_in_the_error_file(client: openai.OpenAI):
     good, long = lines(CHAT, 2), "lamp " * 10_000
     bad = {"custom_id": "too long", "method": "POST", "url": CHAT}
     bad_body = BODIES[CHAT] | {"messages": [{"role": "user", "content": long}]}
@@ -109,7 +109,7 @@ def test_what_cannot_be_run_is_in_the_error_file(client: openai.OpenAI):
     assert line["response"]["body"]["error"]["code"] == "context_length_exceeded"
 
 
-def test_a_wrong_file_fails_with_its_errors_by_line(client: openai.OpenAI):
+def test_an_invalid_input_file_fails_with_an_error_for_each_line(client: openai.OpenAI):
     content = lines(CHAT, 1) + b"{\n" + lines(CHAT, 1) + lines(COMPLETION, 1)
 
     batch = make_batch(client, CHAT, content)
@@ -126,7 +126,7 @@ def test_a_wrong_file_fails_with_its_errors_by_line(client: openai.OpenAI):
     assert client.batches.retrieve(batch.id) == batch
 
 
-def test_a_cancelled_batch_keeps_what_was_done(client: openai.OpenAI):
+def test_a_cancelled_batch_keeps_its_completed_results(client: openai.OpenAI):
     made = make_batch(client, CHAT, lines(CHAT, 400, max_tokens=200, ignore_eos=True))
 
     cancelled = client.batches.cancel(made.id)
@@ -143,7 +143,7 @@ def test_a_cancelled_batch_keeps_what_was_done(client: openai.OpenAI):
     assert {line["error"]["code"] for line in not_done} == {"batch_cancelled"}
 
 
-def test_batches_are_listed_newest_first_and_by_their_owner_alone(client: openai.OpenAI, stoa: RunningStoa):
+def test_batches_are_listed_newest_first_to_their_owner_only(client: openai.OpenAI, stoa: RunningStoa):
     ids = [make_batch(client, CHAT, b"{").id for _ in range(3)]
 
     assert [batch.id for batch in client.batches.list(limit=2)][:3] == ids[::-1]
@@ -155,7 +155,7 @@ def test_batches_are_listed_newest_first_and_by_their_owner_alone(client: openai
     assert list(other.batches.list()) == []
 
 
-def test_what_is_refused_is_the_clients_own_errors(client: openai.OpenAI):
+def test_errors_are_raised_as_the_errors_of_the_client(client: openai.OpenAI):
     file = client.files.create(file=("a.jsonl", lines(CHAT, 1)), purpose="batch")
     good: dict[str, Any] = {"input_file_id": file.id, "endpoint": CHAT, "completion_window": "24h"}
     for wrong, param in (
@@ -171,7 +171,7 @@ def test_what_is_refused_is_the_clients_own_errors(client: openai.OpenAI):
     assert missing.value.body["param"] == "input_file_id"  # type: ignore[index]
 
 
-async def test_the_async_client_does_the_same(stoa: RunningStoa):
+async def test_the_async_client_works(stoa: RunningStoa):
     async with openai.AsyncOpenAI(
         base_url=f"{stoa.inference_url}/v1", api_key=stoa.api_key, max_retries=0, _strict_response_validation=True
     ) as client:

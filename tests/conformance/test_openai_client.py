@@ -1,4 +1,4 @@
-"""The official openai client against the model server's /v1, strict: what it parses and raises is the judge."""
+"""The official openai client against the model server's /v1, with strict response validation."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ MODEL = "stoa-describer"
 
 
 class Stool(pydantic.BaseModel):
-    """What the client makes of an answer."""
+    """A stool, as a structured output."""
 
     colour: Literal["red", "blue"]
     legs: Annotated[int, pydantic.Field(ge=1, le=9)]
@@ -36,7 +36,7 @@ def client(stoa: RunningStoa) -> openai.OpenAI:
     )
 
 
-def test_chat_answers_with_text_and_true_usage(client: openai.OpenAI):
+def test_a_chat_returns_text_and_exact_usage(client: openai.OpenAI):
     answer = client.chat.completions.create(model=MODEL, messages=MESSAGES, temperature=0)
 
     assert answer.object == "chat.completion"
@@ -48,7 +48,7 @@ def test_chat_answers_with_text_and_true_usage(client: openai.OpenAI):
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
-def test_chat_streamed_is_the_same_text_as_chat_at_once(client: openai.OpenAI):
+def test_a_streamed_chat_has_the_same_text_as_the_unstreamed_one(client: openai.OpenAI):
     at_once = client.chat.completions.create(model=MODEL, messages=MESSAGES, temperature=0)
     chunks = list(
         client.chat.completions.create(
@@ -65,7 +65,7 @@ def test_chat_streamed_is_the_same_text_as_chat_at_once(client: openai.OpenAI):
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-def test_max_tokens_ends_with_length(client: openai.OpenAI):
+def test_max_tokens_ends_with_finish_reason_length(client: openai.OpenAI):
     answer = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=5)
 
     assert answer.choices[0].finish_reason == "length"
@@ -100,7 +100,7 @@ def test_models_are_listed(client: openai.OpenAI):
     assert {"stoa-describer", "stoa-encoder"} <= {model.id for model in client.models.list()}
 
 
-def test_several_choices_and_the_cached_prompt(client: openai.OpenAI):
+def test_several_choices_share_the_cached_prompt(client: openai.OpenAI):
     answers = [
         client.chat.completions.create(model=MODEL, messages=MESSAGES, temperature=1, seed=7, n=3, max_tokens=20)
         for _ in range(2)
@@ -128,7 +128,7 @@ TOOLS: list[openai.types.chat.ChatCompletionToolParam] = [
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_answer_of_a_schema_is_valid_against_it(client: openai.OpenAI, seed: int):
+def test_a_structured_output_is_valid_against_its_schema(client: openai.OpenAI, seed: int):
     answer = client.chat.completions.create(
         model=MODEL,
         messages=MESSAGES,
@@ -140,7 +140,7 @@ def test_an_answer_of_a_schema_is_valid_against_it(client: openai.OpenAI, seed: 
     jsonschema.validate(json.loads(answer.choices[0].message.content or ""), SCHEMA)
 
 
-def test_the_client_parses_an_answer_into_a_type(client: openai.OpenAI):
+def test_the_client_parses_a_structured_output_into_a_model(client: openai.OpenAI):
     answer = client.chat.completions.parse(model=MODEL, messages=MESSAGES, response_format=Stool, seed=1)
 
     stool = answer.choices[0].message.parsed
@@ -163,7 +163,7 @@ def test_a_tool_is_called_with_valid_arguments(client: openai.OpenAI, choice: An
         jsonschema.validate(json.loads(call.function.arguments), SCHEMA)
 
 
-def test_a_streamed_call_is_the_same_as_one_at_once(client: openai.OpenAI):
+def test_a_streamed_tool_call_equals_the_unstreamed_one(client: openai.OpenAI):
     named: Any = {"type": "function", "function": {"name": "paint"}}
     at_once = client.chat.completions.create(
         model=MODEL, messages=MESSAGES, tools=TOOLS, tool_choice=named, parallel_tool_calls=False, seed=3
@@ -181,7 +181,7 @@ def test_a_streamed_call_is_the_same_as_one_at_once(client: openai.OpenAI):
     assert calls[0].id.startswith("call_")
 
 
-def test_the_answer_of_a_tool_goes_back_to_the_model(client: openai.OpenAI):
+def test_a_tool_result_is_sent_back_to_the_model(client: openai.OpenAI):
     function: Any = {"id": "call_1", "type": "function", "function": {"name": "paint", "arguments": "{}"}}
     answer = client.chat.completions.create(
         model=MODEL,
@@ -199,7 +199,7 @@ def test_the_answer_of_a_tool_goes_back_to_the_model(client: openai.OpenAI):
     assert answer.choices[0].message.content
 
 
-def test_log_probabilities_are_there_when_asked_for_whole_and_streamed(client: openai.OpenAI):
+def test_requested_log_probabilities_are_returned_streamed_and_unstreamed(client: openai.OpenAI):
     asked: dict[str, Any] = {"model": MODEL, "messages": MESSAGES, "temperature": 0, "max_tokens": 8}
     plain = client.chat.completions.create(**asked)
     whole = client.chat.completions.create(**asked, logprobs=True, top_logprobs=3)
@@ -217,7 +217,7 @@ def test_log_probabilities_are_there_when_asked_for_whole_and_streamed(client: o
     assert [one.token for one in streamed] == [one.token for one in told]
 
 
-def test_a_regex_and_a_bias_decide_what_is_said(client: openai.OpenAI):
+def test_a_regex_and_a_logit_bias_constrain_the_text(client: openai.OpenAI):
     answer = client.chat.completions.create(
         model=MODEL, messages=MESSAGES, seed=1, extra_body={"regex": "(oak|brass) lamp", "min_p": 0.01}
     )
@@ -245,7 +245,7 @@ def test_a_regex_and_a_bias_decide_what_is_said(client: openai.OpenAI):
         ({"logit_bias": {"999999999": 1}}, "logit_bias"),
     ],
 )
-def test_a_form_that_cannot_be_is_refused_before_the_stream_starts(
+def test_an_unsupported_response_format_is_rejected_before_the_stream_starts(
     client: openai.OpenAI, wrong: dict[str, object], param: str
 ):
     with pytest.raises(openai.BadRequestError) as caught:
@@ -254,14 +254,14 @@ def test_a_form_that_cannot_be_is_refused_before_the_stream_starts(
     assert caught.value.param == param
 
 
-def test_a_wrong_key_is_an_authentication_error_that_says_what_to_do(stoa: RunningStoa):
+def test_an_invalid_key_is_an_authentication_error_with_advice(stoa: RunningStoa):
     client = openai.OpenAI(base_url=f"{stoa.inference_url}/v1", api_key="stoa_wrong_key", max_retries=0)
 
     with pytest.raises(openai.AuthenticationError, match="key"):
         client.chat.completions.create(model=MODEL, messages=MESSAGES)
 
 
-def test_an_unknown_model_is_a_not_found_error_that_names_those_there(client: openai.OpenAI):
+def test_an_unknown_model_is_a_not_found_error_that_names_the_loaded_models(client: openai.OpenAI):
     with pytest.raises(openai.NotFoundError, match=MODEL):
         client.chat.completions.create(model="no-such-model", messages=MESSAGES)
 
@@ -278,12 +278,12 @@ def test_an_unknown_model_is_a_not_found_error_that_names_those_there(client: op
         {"min_p": 2},
     ],
 )
-def test_a_parameter_that_cannot_be_is_a_bad_request_that_names_it(client: openai.OpenAI, wrong: dict[str, object]):
+def test_an_invalid_parameter_is_a_bad_request_that_names_it(client: openai.OpenAI, wrong: dict[str, object]):
     with pytest.raises(openai.BadRequestError, match=next(iter(wrong))):
         client.chat.completions.create(model=MODEL, messages=MESSAGES, extra_body=wrong)
 
 
-def test_an_over_long_prompt_is_refused_before_the_stream_starts(client: openai.OpenAI):
+def test_a_prompt_beyond_the_context_is_rejected_before_the_stream_starts(client: openai.OpenAI):
     messages: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "a lamp " * 5000}]
 
     with pytest.raises(openai.BadRequestError) as caught:
@@ -292,7 +292,7 @@ def test_an_over_long_prompt_is_refused_before_the_stream_starts(client: openai.
     assert caught.value.code == "context_length_exceeded"
 
 
-async def test_the_async_client_streams_too(stoa: RunningStoa):
+async def test_the_async_client_streams(stoa: RunningStoa):
     async with openai.AsyncOpenAI(base_url=f"{stoa.inference_url}/v1", api_key=stoa.api_key, max_retries=0) as client:
         stream = await client.chat.completions.create(model=MODEL, messages=MESSAGES, stream=True)
         text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream])

@@ -1,6 +1,8 @@
-"""The official openai client against /v1/completions, on the built-in model. Its strict mode refuses every stream of
-this route, OpenAI's own too (no chunk's finish_reason may be null), and a prompt's first log probability, which is null
-there and here: only for these it is not strict."""
+"""The official openai client against /v1/completions, on the built-in model.
+
+Its strict validation rejects the streams of this endpoint, even OpenAI's own, because a chunk's finish_reason may be
+null. It also rejects a prompt's first log probability, which is null. The `lenient` client is used for these only.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -40,7 +42,7 @@ def tokenize(stoa: RunningStoa, prompt: str) -> list[int]:
     return ids
 
 
-def test_a_prompt_is_continued_as_it_stands(client: openai.OpenAI):
+def test_a_prompt_is_completed_without_a_chat_template(client: openai.OpenAI):
     answer = client.completions.create(model=MODEL, prompt=PROMPT, temperature=0)
 
     assert answer.object == "text_completion"
@@ -50,7 +52,7 @@ def test_a_prompt_is_continued_as_it_stands(client: openai.OpenAI):
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
-def test_every_form_of_prompt_says_the_same(stoa: RunningStoa, client: openai.OpenAI):
+def test_every_form_of_prompt_returns_the_same_text(stoa: RunningStoa, client: openai.OpenAI):
     ids = tokenize(stoa, PROMPT)
     forms: list[Any] = [PROMPT, [PROMPT], ids, [ids]]
 
@@ -61,7 +63,7 @@ def test_every_form_of_prompt_says_the_same(stoa: RunningStoa, client: openai.Op
     assert len(texts) == 1
 
 
-def test_each_of_several_prompts_is_answered_as_alone(client: openai.OpenAI):
+def test_several_prompts_return_the_same_texts_as_single_ones(client: openai.OpenAI):
     prompts = [PROMPT, "A lamp", "Once more, the"]
     asked: dict[str, Any] = {"model": MODEL, "seed": 3, "max_tokens": 20, "n": 2}
     alone = [client.completions.create(prompt=prompt, **asked) for prompt in prompts]
@@ -74,7 +76,7 @@ def test_each_of_several_prompts_is_answered_as_alone(client: openai.OpenAI):
     assert together.usage.total_tokens == sum(answer.usage.total_tokens for answer in alone if answer.usage)
 
 
-def test_streamed_is_the_same_as_at_once(client: openai.OpenAI, lenient: openai.OpenAI):
+def test_a_streamed_completion_equals_the_unstreamed_one(client: openai.OpenAI, lenient: openai.OpenAI):
     asked: dict[str, Any] = {"model": MODEL, "prompt": [PROMPT, "A lamp"], "seed": 3, "max_tokens": 20, "logprobs": 2}
     whole = client.completions.create(**asked)
     chunks = list(lenient.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
@@ -92,7 +94,7 @@ def test_streamed_is_the_same_as_at_once(client: openai.OpenAI, lenient: openai.
     assert (usage.prompt_tokens, usage.completion_tokens) == (whole.usage.prompt_tokens, whole.usage.completion_tokens)
 
 
-def test_log_probabilities_find_their_tokens_in_the_text(client: openai.OpenAI):
+def test_log_probabilities_have_the_offsets_of_their_tokens(client: openai.OpenAI):
     answer = client.completions.create(model=MODEL, prompt=PROMPT, temperature=0, max_tokens=12, logprobs=3)
 
     choice = answer.choices[0]
@@ -110,7 +112,7 @@ def test_log_probabilities_find_their_tokens_in_the_text(client: openai.OpenAI):
         assert best[token] == logprob == max(best.values())
 
 
-def test_an_echo_begins_with_the_prompt_and_scores_it(lenient: openai.OpenAI):
+def test_echo_returns_the_prompt_with_its_log_probabilities(lenient: openai.OpenAI):
     asked: dict[str, Any] = {"model": MODEL, "prompt": PROMPT, "temperature": 0, "max_tokens": 8}
     plain = lenient.completions.create(**asked)
     echoed = lenient.completions.create(**asked, echo=True, logprobs=1)
@@ -130,7 +132,7 @@ def test_an_echo_begins_with_the_prompt_and_scores_it(lenient: openai.OpenAI):
     assert echoed.usage.completion_tokens == plain.usage.completion_tokens
 
 
-def test_a_stop_sequence_ends_it_and_a_bias_decides(client: openai.OpenAI):
+def test_a_stop_sequence_and_a_logit_bias_apply(client: openai.OpenAI):
     asked: dict[str, Any] = {"model": MODEL, "prompt": PROMPT, "temperature": 0, "max_tokens": 30}
     whole = client.completions.create(**asked).choices[0].text
     stop = whole[8:12]
@@ -155,7 +157,9 @@ def test_a_stop_sequence_ends_it_and_a_bias_decides(client: openai.OpenAI):
         ({"logit_bias": {"999999999": 1}}, "logit_bias"),
     ],
 )
-def test_what_cannot_be_is_a_bad_request_that_names_it(client: openai.OpenAI, wrong: dict[str, Any], param: str):
+def test_an_invalid_parameter_of_a_completion_is_a_bad_request_that_names_it(
+    client: openai.OpenAI, wrong: dict[str, Any], param: str
+):
     with pytest.raises(openai.BadRequestError) as refused:
         client.completions.create(**{"model": MODEL, "prompt": PROMPT} | wrong)
 
@@ -163,14 +167,14 @@ def test_what_cannot_be_is_a_bad_request_that_names_it(client: openai.OpenAI, wr
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_over_long_prompt_is_refused_before_the_stream_starts(client: openai.OpenAI, stream: bool):
+def test_a_prompt_beyond_the_context_is_rejected_before_the_stream_starts(client: openai.OpenAI, stream: bool):
     with pytest.raises(openai.BadRequestError) as refused:
         client.completions.create(model=MODEL, prompt=["a", "a lamp " * 5000], stream=stream)
 
     assert refused.value.code == "context_length_exceeded"
 
 
-async def test_the_async_client_completes_too(stoa: RunningStoa):
+async def test_the_async_client_completes_a_prompt(stoa: RunningStoa):
     asked: dict[str, Any] = {"model": MODEL, "prompt": PROMPT, "temperature": 0}
     async with openai.AsyncOpenAI(base_url=f"{stoa.inference_url}/v1", api_key=stoa.api_key, max_retries=0) as client:
         whole = await client.completions.create(**asked)

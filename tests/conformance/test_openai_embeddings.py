@@ -1,5 +1,7 @@
-"""The official openai client against /v1/embeddings and /v1/models, on the built-in encoder. Its strict mode refuses
-base64, which it asks for by itself, OpenAI's own too: it is strict where numbers are asked for."""
+"""The official openai client against /v1/embeddings and /v1/models, on the built-in encoder.
+
+Its strict validation rejects base64, its own default, even from OpenAI. The `lenient` client is used for base64 only.
+"""
 
 import math
 from collections.abc import Iterator
@@ -33,7 +35,7 @@ def product(one: list[float], other: list[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
-def test_texts_become_vectors_of_length_one_in_their_order(client: openai.OpenAI):
+def test_texts_become_normalized_vectors_in_their_order(client: openai.OpenAI):
     answer = client.embeddings.create(model=MODEL, input=TEXTS, encoding_format="float")
 
     assert (answer.object, answer.model) == ("list", MODEL)
@@ -43,7 +45,7 @@ def test_texts_become_vectors_of_length_one_in_their_order(client: openai.OpenAI
     assert answer.usage.prompt_tokens == answer.usage.total_tokens > 3
 
 
-def test_what_the_client_asks_for_by_itself_is_the_same(client: openai.OpenAI, lenient: openai.OpenAI):
+def test_base64_the_default_of_the_client_is_the_same_vector(client: openai.OpenAI, lenient: openai.OpenAI):
     numbers = client.embeddings.create(model=MODEL, input=TEXTS, encoding_format="float")
     by_default = lenient.embeddings.create(model=MODEL, input=TEXTS)
 
@@ -51,7 +53,7 @@ def test_what_the_client_asks_for_by_itself_is_the_same(client: openai.OpenAI, l
         assert other.embedding == pytest.approx(one.embedding, abs=1e-6)
 
 
-def test_every_form_of_input_is_the_same_vector(stoa: RunningStoa, client: openai.OpenAI):
+def test_every_form_of_input_returns_the_same_vector(stoa: RunningStoa, client: openai.OpenAI):
     told = httpx2.post(
         f"{stoa.inference_url}/tokenize",
         json={"model": MODEL, "prompt": TEXTS[0]},
@@ -68,7 +70,7 @@ def test_every_form_of_input_is_the_same_vector(stoa: RunningStoa, client: opena
         assert answer.data[0].embedding == pytest.approx(answers[0].data[0].embedding, abs=1e-5)
 
 
-def test_fewer_dimensions_are_the_first_ones_at_length_one(client: openai.OpenAI):
+def test_fewer_dimensions_are_the_first_ones_normalized(client: openai.OpenAI):
     whole = client.embeddings.create(model=MODEL, input="a lamp", encoding_format="float").data[0].embedding
     short = client.embeddings.create(model=MODEL, input="a lamp", encoding_format="float", dimensions=16)
 
@@ -88,21 +90,21 @@ def test_fewer_dimensions_are_the_first_ones_at_length_one(client: openai.OpenAI
     ],
     ids=lambda part: str(part)[:30],
 )
-def test_what_cannot_be_embedded_is_a_bad_request_that_names_it(client: openai.OpenAI, wrong: Any, param: str):
+def test_an_invalid_input_is_a_bad_request_that_names_it(client: openai.OpenAI, wrong: Any, param: str):
     with pytest.raises(openai.BadRequestError) as refused:
         client.embeddings.create(**{"model": MODEL, "input": "a"} | wrong)
 
     assert refused.value.param == param
 
 
-def test_an_over_long_text_is_refused_and_never_cut(client: openai.OpenAI):
+def test_a_text_beyond_the_context_is_rejected_and_not_truncated(client: openai.OpenAI):
     with pytest.raises(openai.BadRequestError) as refused:
         client.embeddings.create(model=MODEL, input=["a", "a lamp " * 5000])
 
     assert refused.value.code == "context_length_exceeded"
 
 
-def test_models_are_listed_and_found_one_by_one(client: openai.OpenAI):
+def test_models_are_listed_and_retrieved(client: openai.OpenAI):
     models = {model.id: model for model in client.models.list()}
 
     for name in (MODEL, "stoa-describer"):
@@ -112,7 +114,7 @@ def test_models_are_listed_and_found_one_by_one(client: openai.OpenAI):
             client.models.retrieve(unknown)
 
 
-async def test_the_async_client_embeds_and_lists_too(stoa: RunningStoa):
+async def test_the_async_client_embeds_and_lists_models(stoa: RunningStoa):
     async with openai.AsyncOpenAI(base_url=f"{stoa.inference_url}/v1", api_key=stoa.api_key, max_retries=0) as client:
         answer = await client.embeddings.create(model=MODEL, input=TEXTS)
         models = [model.id async for model in client.models.list()]

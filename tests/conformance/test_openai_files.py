@@ -1,4 +1,4 @@
-"""The official openai client against /v1/files, in its strict mode."""
+"""The official openai client against /v1/files, with strict response validation."""
 
 import io
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def client(stoa: RunningStoa) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_a_file_goes_up_is_read_and_goes(client: openai.OpenAI):
+def test_a_file_is_uploaded_read_and_deleted(client: openai.OpenAI):
     file = client.files.create(file=("lines.jsonl", LINES), purpose="batch")
 
     assert (file.object, file.filename, file.bytes, file.purpose) == ("file", "lines.jsonl", len(LINES), "batch")
@@ -34,7 +34,7 @@ def test_a_file_goes_up_is_read_and_goes(client: openai.OpenAI):
         client.files.retrieve(file.id)
 
 
-def test_a_file_that_is_read_while_it_is_sent_and_one_with_an_end(client: openai.OpenAI):
+def test_a_streamed_upload_and_an_expiring_file(client: openai.OpenAI):
     named = io.BytesIO(LINES)
     named.name = "named.jsonl"
 
@@ -44,7 +44,7 @@ def test_a_file_that_is_read_while_it_is_sent_and_one_with_an_end(client: openai
     assert file.expires_at == file.created_at + 3600
 
 
-def test_pages_are_turned_by_the_client(client: openai.OpenAI):
+def test_the_client_pages_through_files(client: openai.OpenAI):
     ids = [client.files.create(file=("a.jsonl", LINES), purpose="batch").id for _ in range(5)]
 
     assert [file.id for file in client.files.list(limit=2)][:5] == ids[::-1]
@@ -56,7 +56,7 @@ def test_pages_are_turned_by_the_client(client: openai.OpenAI):
     assert list(client.files.list()) == []
 
 
-def test_what_is_refused_is_the_clients_own_errors(client: openai.OpenAI):
+def test_errors_are_raised_as_the_errors_of_the_client(client: openai.OpenAI):
     with pytest.raises(openai.BadRequestError) as refused:
         client.files.create(file=("a.jsonl", LINES), purpose="fine-tune")
     assert (refused.value.param, refused.value.code) == ("purpose", "invalid_request")
@@ -67,7 +67,7 @@ def test_what_is_refused_is_the_clients_own_errors(client: openai.OpenAI):
         client.files.content("file-000000000000000000000000")
 
 
-async def test_the_async_client_does_the_same(stoa: RunningStoa):
+async def test_the_async_client_works(stoa: RunningStoa):
     async with openai.AsyncOpenAI(
         base_url=f"{stoa.inference_url}/v1", api_key=stoa.api_key, max_retries=0, _strict_response_validation=True
     ) as client:

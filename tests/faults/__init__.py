@@ -1,1 +1,1 @@
-"""What is killed, filled, locked or flooded, and must hold all the same."""
+"""Tests with faults: killed servers, full disks, foreign locks and exhausted connections."""

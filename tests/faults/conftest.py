@@ -1,4 +1,4 @@
-"""Counts are small every day; STOA_TEST_WHOLE=1 runs what the rows of the acceptance page say."""
+"""Fixtures of the fault tests. STOA_TEST_WHOLE=1 runs them with the full counts of the acceptance page."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,13 +13,13 @@ StartPostgresql = Callable[..., LocalPostgresql]
 
 @pytest.fixture(scope="session")
 def whole() -> bool:
-    """Whether the rows' whole counts are asked for."""
+    """Return whether the full counts of the acceptance page are requested."""
     return os.environ.get("STOA_TEST_WHOLE", "") == "1"
 
 
 @pytest.fixture
 def start_postgresql() -> Iterator[StartPostgresql]:
-    """Starts servers that a test may end and start again; they are gone afterwards."""
+    """Return a function that starts PostgreSQL servers; they are stopped after the test."""
     binaries = find_binaries()
     if binaries is None:
         reason = "PostgreSQL is not installed here. To run this: apt-get install postgresql."

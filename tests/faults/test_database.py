@@ -1,5 +1,4 @@
-"""Rows D1 to D3: many writers at once, a lock that somebody else holds, and a server that is killed while it writes;
-on SQLite, whose rows they are."""
+"""Rows D1 to D3, on SQLite: concurrent writers, a lock held by another program, and a server killed during writes."""
 
 import contextlib
 import json
@@ -28,10 +27,10 @@ from tests.commerce.live_server import (
     url_of,
 )
 
-THREADS = (8, 1, 1)  # of each process
-LOCK_PATIENCE_S = 8  # of a server that wants to write
-# What 2,000 refunds of 0.01 would have entered.
-ENTRIES = """
+THREADS = (8, 1, 1)  # in each process
+LOCK_TIMEOUT_SECONDS = 8  # a server's, for the write lock
+# Inserts the ledger entries of 2,000 refunds of 0.01.
+INSERT_ENTRIES = """
     WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 2000)
     INSERT INTO commerce_analytics_entry (source, source_id, happened_at, shop_id, currency, status, customer_id,
         product_id, orders, revenue, refunds, customers, units, stars, reviews)
@@ -41,17 +40,19 @@ ADDRESS = {"street_address": "1 Rue de Rivoli", "city": "Paris", "zip": "75001",
 
 
 def stored(home: str | Path, query: str) -> list[Any]:
-    """What another program reads from the shop's database: the first column."""
+    """Read the first column of a query as another program, from the shop's database."""
     with contextlib.closing(sqlite3.connect(f"{home}/stoa.sqlite3", timeout=30)) as database:
-        database.create_function("regexp", 2, lambda pattern, text: bool(re.search(pattern, text)))  # as Django's
+        database.create_function(
+            "regexp", 2, lambda pattern, text: bool(re.search(pattern, text))
+        )  # a function of Django's
         return [row[0] for row in database.execute(query)]
 
 
 @pytest.mark.timeout(1800)
-def test_d1_many_threads_and_processes_write_and_nobody_finds_the_database_locked(tmp_path: Path, whole: bool):
-    """Eight threads of a process and two processes beside it: every order is placed, and the stock is exact."""
-    each = 1000 if whole else 40
-    orders = each * sum(THREADS)
+def test_d1_concurrent_writers_never_find_the_database_locked(tmp_path: Path, whole: bool):
+    """Eight threads of one process and two other processes write: every order is placed, and the stock is exact."""
+    orders_per_thread = 1000 if whole else 40
+    orders = orders_per_thread * sum(THREADS)
     environment = shop_environment(str(tmp_path))
     copy_shop(tmp_path)
     product = (
@@ -63,14 +64,14 @@ def test_d1_many_threads_and_processes_write_and_nobody_finds_the_database_locke
     sold = stored(tmp_path, product.format("sold_quantity"))[0]
     before = stored(tmp_path, "SELECT count(*) FROM commerce_orders_order")[0]
 
-    command = [sys.executable, "-m", "tests.faults._orders", str(each)]
+    command = [sys.executable, "-m", "tests.faults._orders", str(orders_per_thread)]
     running = [
         subprocess.Popen([*command, str(threads)], cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True)
         for threads in THREADS
     ]
-    told = [json.loads(process.communicate(timeout=1700)[0]) for process in running]
+    outcomes = [json.loads(process.communicate(timeout=1700)[0]) for process in running]
 
-    assert told == [{"placed": each * threads} for threads in THREADS]
+    assert outcomes == [{"placed": orders_per_thread * threads} for threads in THREADS]
     assert stored(tmp_path, product.format("quantity")) == [0]
     assert stored(tmp_path, product.format("sold_quantity")) == [sold + orders]
     assert stored(tmp_path, "SELECT count(*) FROM commerce_orders_order") == [before + 2 * orders]
@@ -78,7 +79,7 @@ def test_d1_many_threads_and_processes_write_and_nobody_finds_the_database_locke
 
 @contextlib.contextmanager
 def foreign_lock(home: Path, first: str = "") -> Iterator[None]:
-    """Another program writes, and takes its time; `first` is committed before."""
+    """Hold the write lock as another program; `first` is committed before."""
     with contextlib.closing(sqlite3.connect(home / "stoa.sqlite3", isolation_level=None, timeout=30)) as database:
         database.executescript(first)
         database.execute("BEGIN IMMEDIATE")
@@ -96,7 +97,7 @@ def own_id(shop: ServedShop, headers: dict[str, str]) -> int:
 
 
 @pytest.mark.timeout(300)
-def test_d2_under_a_foreign_lock_reads_go_on_and_writes_are_told_to_come_again():
+def test_d2_a_foreign_lock_leaves_reads_working_and_writes_get_503_with_retry_after():
     with served_shop(provider_url="http://127.0.0.1:9") as shop:
         headers = shop.headers("CUSTOMER")
         customer, home = own_id(shop, headers), shop.log.parent
@@ -116,10 +117,10 @@ def test_d2_under_a_foreign_lock_reads_go_on_and_writes_are_told_to_come_again()
             for writer in writers:
                 writer.join()
 
-        assert [answer.status_code for answer in writes] == [503] * 4
-        assert all(int(answer.headers["Retry-After"]) <= 10 for answer in writes)
-        assert all(answer.json()["code"] == "unavailable" for answer in writes)
-        assert max(answer.elapsed.total_seconds() for answer in writes) < 100
+        assert [response.status_code for response in writes] == [503] * 4
+        assert all(int(response.headers["Retry-After"]) <= 10 for response in writes)
+        assert all(response.json()["code"] == "unavailable" for response in writes)
+        assert max(response.elapsed.total_seconds() for response in writes) < 100
         assert len(reads) > 10
         assert set(reads) == {200}
         assert stored(home, "SELECT count(*) FROM commerce_addresses_address WHERE title IN ('0', '1', '2', '3')") == [
@@ -129,36 +130,36 @@ def test_d2_under_a_foreign_lock_reads_go_on_and_writes_are_told_to_come_again()
 
 
 @pytest.mark.timeout(300)
-def test_d2_under_a_foreign_lock_figures_and_reads_by_a_key_wait_for_nothing():
-    """Though figures wait to be folded and the key's first use to be noted."""
+def test_d2_a_foreign_lock_does_not_delay_analytics_or_requests_with_an_api_key():
+    """Ledger entries wait for aggregation then, and the key's first use is not yet recorded."""
     with served_shop(provider_url="http://127.0.0.1:9") as shop:
         key, home = {"X-API-Key": shop.api_key("SUPER_ADMIN")}, shop.log.parent
         before = httpx2.get(f"{shop.url}/api/analytics", headers=shop.headers("SUPER_ADMIN"), timeout=60).json()
-        noted = "SELECT last_used_at IS NOT NULL FROM accounts_apikey"
-        with foreign_lock(home, first=ENTRIES):
+        key_used = "SELECT last_used_at IS NOT NULL FROM accounts_apikey"
+        with foreign_lock(home, first=INSERT_ENTRIES):
             assert stored(home, "SELECT count(*) FROM commerce_analytics_entry")[0] > 1000
             reads = [
                 httpx2.get(f"{shop.url}/api/{path}", headers=key, timeout=60)
                 for path in ("analytics", "top-rate-product", "addresses", "analytics")
             ]
-            assert stored(home, noted) == [0]
+            assert stored(home, key_used) == [0]
 
-        assert [answer.status_code for answer in reads] == [200] * 4
-        assert max(answer.elapsed.total_seconds() for answer in reads) < LOCK_PATIENCE_S / 2
+        assert [response.status_code for response in reads] == [200] * 4
+        assert max(response.elapsed.total_seconds() for response in reads) < LOCK_TIMEOUT_SECONDS / 2
         assert reads[-1].json()["totalRefunds"] == before["totalRefunds"] + 20
         assert httpx2.get(f"{shop.url}/api/analytics", headers=key, timeout=60).status_code == 200
-        assert stored(home, noted) == [1]
+        assert stored(home, key_used) == [1]
 
 
 @dataclass
 class Writers:
-    """Some who write as long as they are answered; `known` is what they were told is there."""
+    """Threads that write until the server is gone; `acknowledged` are the titles of successful writes."""
 
     url: str
     headers: dict[str, str]
     customer: int
     prefix: str
-    known: list[str] = field(default_factory=list)
+    acknowledged: list[str] = field(default_factory=list)
 
     def start(self, count: int = 4) -> list[threading.Thread]:
         threads = [threading.Thread(target=self._write, args=(number,)) for number in range(count)]
@@ -167,30 +168,30 @@ class Writers:
         return threads
 
     def _write(self, number: int) -> None:
-        turn = 0
+        attempt = 0
         while True:
-            title, turn = f"{self.prefix} {number} {turn}", turn + 1
+            title, attempt = f"{self.prefix} {number} {attempt}", attempt + 1
             try:
-                answer = add_address(self.url, self.headers, self.customer, title)
+                response = add_address(self.url, self.headers, self.customer, title)
             except httpx2.TransportError:
                 return
-            assert answer.status_code == 201, answer.text
-            self.known.append(title)
+            assert response.status_code == 201, response.text
+            self.acknowledged.append(title)
 
 
 @pytest.mark.timeout(1800)
-def test_d3_what_was_acknowledged_is_there_however_often_the_server_is_killed(tmp_path: Path, whole: bool):
+def test_d3_acknowledged_writes_survive_repeated_kills_of_the_server(tmp_path: Path, whole: bool):
     kills, dice = 50 if whole else 4, random.Random(3)
     environment = shop_environment(str(tmp_path))
     users = copy_shop(tmp_path)
-    known: list[str] = []
+    acknowledged: list[str] = []
     for number in range(kills):
         log = tmp_path / f"log-{number}"
         process = start_server(environment, log)
         try:
             shop = ServedShop(url_of(process, log), users, log, environment)
             headers = shop.headers("CUSTOMER")
-            writers = Writers(shop.url, headers, own_id(shop, headers), f"run {number}", known)
+            writers = Writers(shop.url, headers, own_id(shop, headers), f"run {number}", acknowledged)
             threads = writers.start()
             time.sleep(dice.uniform(0.2, 1.2))
         finally:
@@ -198,8 +199,8 @@ def test_d3_what_was_acknowledged_is_there_however_often_the_server_is_killed(tm
             process.wait(30)
         for thread in threads:
             thread.join(120)
-        there = set(stored(tmp_path, "SELECT title FROM commerce_addresses_address"))
-        assert set(known) <= there
+        stored_titles = set(stored(tmp_path, "SELECT title FROM commerce_addresses_address"))
+        assert set(acknowledged) <= stored_titles
         assert stored(tmp_path, "PRAGMA integrity_check") == ["ok"]
 
-    assert len(known) > kills  # it was killed while it wrote
+    assert len(acknowledged) > kills  # the kills came during writes

@@ -1,5 +1,7 @@
-"""Row D7: the disk of the database is full. Writes are told to come again, reads go on, and nothing has to be started
-anew once there is room."""
+"""Row D7: the disk of the database is full. Writes get 503 with Retry-After, and reads succeed.
+
+No process has to be restarted once there is space again.
+"""
 
 import contextlib
 import subprocess
@@ -17,13 +19,13 @@ from tests.faults.conftest import StartPostgresql
 from tests.faults.test_database import add_address, own_id, stored
 
 FILLER = "filler"
-MOST_WRITES = 3000
+MAX_WRITES = 3000
 REFUSALS = 5
 
 
 @pytest.fixture
 def small_disk(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A file system of so many MiB, that PostgreSQL's user gets into."""
+    """Mount a file system of this many MiB that the user of PostgreSQL can access."""
     folder = Path(tempfile.mkdtemp(prefix="stoa-small"))
     folder.chmod(0o755)
     command = ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "tmpfs", str(folder)]
@@ -37,7 +39,7 @@ def small_disk(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @contextmanager
 def shop_with_database(url: str) -> Iterator[ServedShop]:
-    """A shop whose own folder is on another disk than its database."""
+    """Run a shop whose own folder is on another disk than its database."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
         environment = shop_environment(home) | {"DATABASE_URL": url}
         users, log = make_shop(environment), Path(home) / "log"
@@ -56,30 +58,30 @@ def fill(disk: Path) -> None:
 
 
 def write_until_refused(shop: ServedShop, headers: dict[str, str], customer: int) -> tuple[list[str], Counter[int]]:
-    """What was acknowledged, and how many answers of each status there were."""
-    known, statuses = [], Counter[int]()
-    for number in range(MOST_WRITES):
+    """Write until REFUSALS writes get 503; return the acknowledged titles, and the responses by status."""
+    acknowledged, statuses = [], Counter[int]()
+    for number in range(MAX_WRITES):
         title = f"full {number}"
-        answer = add_address(shop.url, headers, customer, title)
-        statuses[answer.status_code] += 1
-        if answer.status_code == 201:
-            known.append(title)
-        elif answer.status_code == 503:
-            assert int(answer.headers["Retry-After"]) > 0
-            assert answer.json()["code"] == "unavailable"
+        response = add_address(shop.url, headers, customer, title)
+        statuses[response.status_code] += 1
+        if response.status_code == 201:
+            acknowledged.append(title)
+        elif response.status_code == 503:
+            assert int(response.headers["Retry-After"]) > 0
+            assert response.json()["code"] == "unavailable"
         if statuses[503] == REFUSALS:
             break
-    return known, statuses
+    return acknowledged, statuses
 
 
-def show_that_it_bears_it(shop: ServedShop, disk: Path) -> list[str]:
-    """The titles that were acknowledged."""
+def check_a_full_disk(shop: ServedShop, disk: Path) -> list[str]:
+    """Fill the disk, check reads and writes, free it again; return the titles of the acknowledged writes."""
     headers = shop.headers("CUSTOMER")
     customer = own_id(shop, headers)
     assert add_address(shop.url, headers, customer, "before").status_code == 201
     fill(disk)
 
-    known, statuses = write_until_refused(shop, headers, customer)
+    acknowledged, statuses = write_until_refused(shop, headers, customer)
     assert set(statuses) <= {201, 503}
     assert statuses[503] == REFUSALS
     for path in ("/api/products", "/api/addresses"):
@@ -89,26 +91,26 @@ def show_that_it_bears_it(shop: ServedShop, disk: Path) -> list[str]:
     (disk / FILLER).unlink()
     assert add_address(shop.url, headers, customer, "after").status_code == 201
     titles = {row["title"] for row in httpx2.get(f"{shop.url}/api/addresses", headers=headers, timeout=60).json()}
-    assert titles >= {*known, "before", "after"}
-    return ["before", *known, "after"]
+    assert titles >= {*acknowledged, "before", "after"}
+    return ["before", *acknowledged, "after"]
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("small_disk", [24], indirect=True)
-def test_d7_with_a_full_disk_sqlite_refuses_writes_and_recovers_by_itself(small_disk: Path):
+def test_d7_sqlite_on_a_full_disk_refuses_writes_and_recovers(small_disk: Path):
     with shop_with_database(f"sqlite:///{small_disk}/stoa.sqlite3") as shop:
-        known = show_that_it_bears_it(shop, small_disk)
+        acknowledged = check_a_full_disk(shop, small_disk)
         assert stored(small_disk, "PRAGMA integrity_check") == ["ok"]
-        assert set(known) <= set(stored(small_disk, "SELECT title FROM commerce_addresses_address"))
+        assert set(acknowledged) <= set(stored(small_disk, "SELECT title FROM commerce_addresses_address"))
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("small_disk", [320], indirect=True)
-def test_d7_with_a_full_disk_postgresql_refuses_writes_and_recovers_by_itself(
+def test_d7_postgresql_on_a_full_disk_refuses_writes_and_recovers(
     small_disk: Path, start_postgresql: StartPostgresql, monkeypatch: pytest.MonkeyPatch
 ):
-    with monkeypatch.context() as there:
-        there.setattr(tempfile, "tempdir", str(small_disk))
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(small_disk))
         server = start_postgresql()
     with shop_with_database(server.url) as shop:
-        show_that_it_bears_it(shop, small_disk)
+        check_a_full_disk(shop, small_disk)

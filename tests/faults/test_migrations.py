@@ -1,4 +1,4 @@
-"""Row D8: every migration has a way back, and going it and coming again loses no row."""
+"""Row D8: every migration is reversible, and reversing and reapplying them loses no row."""
 
 import json
 import subprocess
@@ -12,9 +12,9 @@ import pytest
 from tests.commerce.live_server import REPOSITORY, make_shop, shop_environment
 from tests.faults.conftest import StartPostgresql
 
-# Every app of ours as far back as no other goes as a whole with it, newest first, and forth again; prints how many rows
-# each table had that was there all the time, and has, and which migrations were undone.
-BACK_AND_FORTH = """
+# Reverses the migrations of each own app, newest first, until an app that depends on it would be removed, and applies
+# them again. Prints the row counts before and after of the tables that were never dropped, and the reversed migrations.
+REVERSE_AND_REAPPLY = """
 import json
 import django
 django.setup()
@@ -23,56 +23,57 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-def counted():
+def count_rows():
     return {model._meta.db_table: model._base_manager.count() for model in apps.get_models()}
 
-def undone(target):
+def reversed_by(target):
     plan = MigrationExecutor(connection).migration_plan([target])
     return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
 
-before = counted()
+before = count_rows()
 graph = MigrationExecutor(connection).loader.graph
-ours = [config for config in apps.get_app_configs() if config.name.startswith(("shared.", "commerce.", "inference."))]
-walked = []
-for config in reversed(ours):
+PROJECTS = ("shared.", "commerce.", "inference.")
+own_apps = [config for config in apps.get_app_configs() if config.name.startswith(PROJECTS)]
+reversed_migrations = []
+for config in reversed(own_apps):
     names = sorted(name for label, name in graph.nodes if label == config.label)
     for name in reversed(names[1:]):
         target = [key for key in graph.nodes[config.label, name].dependencies if key[0] == config.label][0]
-        steps = undone(target)
+        steps = reversed_by(target)
         if any(".0001_" in step for step in steps):
-            break  # an app that stands on it would go as a whole
+            break  # an app that depends on it would be removed
         call_command("migrate", *target, verbosity=0)
-        walked += steps
-there = set(connection.introspection.table_names())
+        reversed_migrations += steps
+kept = set(connection.introspection.table_names())
 call_command("migrate", verbosity=0)
 call_command("makemigrations", check=True, dry_run=True, verbosity=0)
-after = counted()
-rows = {table: (count, after[table]) for table, count in before.items() if table in there}
-print(json.dumps({"rows": rows, "walked": walked}))
+after = count_rows()
+rows = {table: (count, after[table]) for table, count in before.items() if table in kept}
+print(json.dumps({"rows": rows, "reversed": reversed_migrations}))
 """
 
-IRREVERSIBLE = """
+LIST_IRREVERSIBLE = """
 import json
 import django
 django.setup()
 from django.db.migrations.loader import MigrationLoader
-found = [
+irreversible = [
     f"{label} {name}: {operation.describe()}"
     for (label, name), migration in MigrationLoader(None).disk_migrations.items()
     if type(migration).__module__.startswith(("shared.", "commerce.", "inference."))
     for operation in migration.operations
     if not operation.reversible
 ]
-print(json.dumps(found))
+print(json.dumps(irreversible))
 """
 
 
-def told_by(script: str, environment: dict[str, str]) -> object:
-    done = subprocess.run(
+def run_script(script: str, environment: dict[str, str]) -> object:
+    completed = subprocess.run(
         [sys.executable, "-c", script], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=550
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 @pytest.fixture
@@ -82,25 +83,23 @@ def home() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("project", ["commerce", "inference"])
-def test_d8_every_migration_has_a_way_back(home: Path, project: str):
+def test_d8_every_migration_is_reversible(home: Path, project: str):
     environment = shop_environment(str(home)) | {"DJANGO_SETTINGS_MODULE": f"{project}.config.settings.test"}
-    assert told_by(IRREVERSIBLE, environment) == []
+    assert run_script(LIST_IRREVERSIBLE, environment) == []
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_d8_back_and_forth_with_a_shops_demo_data_loses_no_row(
-    home: Path, database: str, request: pytest.FixtureRequest
-):
+def test_d8_reversing_and_reapplying_migrations_loses_no_row(home: Path, database: str, request: pytest.FixtureRequest):
     environment = shop_environment(str(home))
     if database == "postgresql":
         start: StartPostgresql = request.getfixturevalue("start_postgresql")
         environment["DATABASE_URL"] = start().url
     make_shop(environment)
 
-    told = told_by(BACK_AND_FORTH, environment)
+    result = run_script(REVERSE_AND_REAPPLY, environment)
 
-    assert isinstance(told, dict)
-    assert {table: rows for table, rows in told["rows"].items() if rows[0] != rows[1]} == {}
-    assert told["rows"]["commerce_catalog_product"][0] > 0
-    assert len(told["walked"]) > 5
+    assert isinstance(result, dict)
+    assert {table: rows for table, rows in result["rows"].items() if rows[0] != rows[1]} == {}
+    assert result["rows"]["commerce_catalog_product"][0] > 0
+    assert len(result["reversed"]) > 5

@@ -1,5 +1,7 @@
-"""An operator looks at the dashboard: Prometheus asks both projects as deploy/ says, people use them, and every panel
-has something to show. Grafana itself is not needed: it would ask the same of the same Prometheus."""
+"""The operator's dashboard: Prometheus scrapes both projects in use, and every panel has data.
+
+Grafana is not needed: it would send the same queries to the same Prometheus.
+"""
 
 import asyncio
 import json
@@ -27,11 +29,11 @@ PANELS = [
     for panel in json.loads((CHECKOUT / "deploy" / "grafana" / "stoa.json").read_text())["panels"]
     if panel["type"] != "row"
 ]
-SHOWN_WITHIN_S = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
-def use_it(stoa: RunningStoa, bearer: dict[str, str]) -> None:
-    """A little of everything that is counted."""
+def generate_traffic(stoa: RunningStoa, bearer: dict[str, str]) -> None:
+    """Send requests of every kind that the metrics count."""
     body = {"model": MODEL, "prompt": "The Brunvale Teapot is", "max_tokens": 20}
     with httpx2.Client(base_url=stoa.inference_url, headers=stoa.headers(), timeout=60) as models:
         for _ in range(2):
@@ -41,22 +43,22 @@ def use_it(stoa: RunningStoa, bearer: dict[str, str]) -> None:
         assert models.post("/v1/embeddings", json=vectors).status_code == 200
         requests = [{"id": str(number), "prompt": f"Lamp {number} is"} for number in range(3)]
         assert models.post("/batch", json={"model": MODEL, "requests": requests, "max_tokens": 5}).status_code == 200
-    asyncio.run(say_something(stoa, body))
+    asyncio.run(use_the_websocket(stoa, body))
     with httpx2.Client(base_url=stoa.commerce_url, timeout=60) as shop:
         assert shop.get("/api/products").status_code == 200
-        wanted = {"product_name": "Brunvale Teapot", "keywords": ["hand-glazed"]}
-        assert shop.post("/api/generate-descriptions", json=wanted, headers=bearer).status_code == 200
+        product = {"product_name": "Brunvale Teapot", "keywords": ["hand-glazed"]}
+        assert shop.post("/api/generate-descriptions", json=product, headers=bearer).status_code == 200
 
 
-def be_turned_away(stoa: RunningStoa) -> None:
-    """For too many letters."""
+def exceed_a_rate_limit(stoa: RunningStoa) -> None:
+    """Request more password emails than the limit permits."""
     with httpx2.Client(timeout=60) as client:
-        nobody = {"email": "nobody@example.com"}
-        asked = [client.post(f"{stoa.commerce_url}/api/forget-password", json=nobody) for _ in range(11)]
-    assert asked[-1].status_code == 429
+        body = {"email": "nobody@example.com"}
+        responses = [client.post(f"{stoa.commerce_url}/api/forget-password", json=body) for _ in range(11)]
+    assert responses[-1].status_code == 429
 
 
-async def say_something(stoa: RunningStoa, body: dict[str, Any]) -> None:
+async def use_the_websocket(stoa: RunningStoa, body: dict[str, Any]) -> None:
     async with connect(stoa.inference_url.replace("http", "ws") + "/ws", proxy=None) as client:
         await client.send(json.dumps({"type": "auth", "token": stoa.api_key}))
         await client.send(json.dumps(body | {"type": "inference", "id": "a"}))
@@ -66,13 +68,13 @@ async def say_something(stoa: RunningStoa, body: dict[str, Any]) -> None:
 
 @pytest.fixture
 def prometheus(stoa: RunningStoa, tmp_path: Path) -> Iterator[str]:
-    """The address of one that asks as ours does, but every second."""
-    found = shutil.which("prometheus")
-    if found is None:
+    """Run Prometheus with the deployed configuration, but scraping every second; yield its URL."""
+    binary = shutil.which("prometheus")
+    if binary is None:
         reason = "Prometheus is not installed here. To run this: apt-get install prometheus."
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    asking = (FOLDER / "prometheus.yml").read_text().replace("15s", "1s").replace("10s", "1s")
-    (tmp_path / "prometheus.yml").write_text(asking)
+    config = (FOLDER / "prometheus.yml").read_text().replace("15s", "1s").replace("10s", "1s")
+    (tmp_path / "prometheus.yml").write_text(config)
     shutil.copy(FOLDER / "rules.yml", tmp_path)
     (tmp_path / "stoa.key").write_text(stoa.api_key)
     targets = json.loads((FOLDER / "targets.json").read_text())
@@ -84,7 +86,7 @@ def prometheus(stoa: RunningStoa, tmp_path: Path) -> Iterator[str]:
     options = [f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            [found, *options, f"--web.listen-address={address}"],
+            [binary, *options, f"--web.listen-address={address}"],
             stdout=log,
             stderr=log,
             preexec_fn=die_with_parent(),
@@ -94,30 +96,30 @@ def prometheus(stoa: RunningStoa, tmp_path: Path) -> Iterator[str]:
     assert process.wait(60) == 0, (tmp_path / "log").read_text()
 
 
-def value_of(prometheus: str, query: str) -> list[float]:
-    """What Grafana would draw at this moment: the numbers of all series."""
+def query_values(prometheus: str, query: str) -> list[float]:
+    """Return the current finite values of all series of a query, as Grafana would show them."""
     try:
-        answer = httpx2.get(f"{prometheus}/api/v1/query", params={"query": query}, timeout=10)
-    except httpx2.HTTPError:  # it is still starting
+        response = httpx2.get(f"{prometheus}/api/v1/query", params={"query": query}, timeout=10)
+    except httpx2.HTTPError:  # Prometheus is still starting
         return []
-    if answer.status_code != 200:
+    if response.status_code != 200:
         return []
-    numbers = [float(series["value"][1]) for series in answer.json()["data"]["result"]]
+    numbers = [float(series["value"][1]) for series in response.json()["data"]["result"]]
     return [number for number in numbers if math.isfinite(number)]
 
 
 @pytest.mark.timeout(600)
-def test_every_panel_of_the_dashboard_has_something_to_show(stoa: RunningStoa, prometheus: str):
+def test_every_panel_of_the_dashboard_has_data(stoa: RunningStoa, prometheus: str):
     queries = {f"{panel['title']}: {target['expr']}" for panel in PANELS for target in panel["targets"]}
     bearer = {"Authorization": f"Bearer {stoa.login('STORE_OWNER')}"}
-    be_turned_away(stoa)
-    missing, deadline = set(queries), time.monotonic() + SHOWN_WITHIN_S
+    exceed_a_rate_limit(stoa)
+    missing, deadline = set(queries), time.monotonic() + TIMEOUT_SECONDS
     while missing and time.monotonic() < deadline:
-        use_it(stoa, bearer)  # rates are of what happens between two looks
+        generate_traffic(stoa, bearer)  # a rate needs requests between two scrapes
         time.sleep(2)
-        missing = {query for query in missing if not value_of(prometheus, query.partition(": ")[2])}
+        missing = {query for query in missing if not query_values(prometheus, query.partition(": ")[2])}
 
     assert missing == set()
-    assert value_of(prometheus, 'sum(up{job="stoa"})') == [2.0]
-    assert value_of(prometheus, "sum(stoa_model_loaded)") == [2.0]
-    assert value_of(prometheus, 'sum(stoa_generation_tokens_total{model="stoa-describer"})')[0] >= 40
+    assert query_values(prometheus, 'sum(up{job="stoa"})') == [2.0]
+    assert query_values(prometheus, "sum(stoa_model_loaded)") == [2.0]
+    assert query_values(prometheus, 'sum(stoa_generation_tokens_total{model="stoa-describer"})')[0] >= 40

@@ -1,4 +1,4 @@
-"""A shop owner gets a description from the shop, written by our own model; and what happens when things go wrong."""
+"""A store owner's first description from the built-in model, and the failures of the model process."""
 
 import asyncio
 import json
@@ -31,50 +31,50 @@ def generate(stoa: RunningStoa, **fields: object) -> httpx2.Response:
 
 
 async def stream_text(stoa: RunningStoa, **fields: object) -> str:
-    """The joined tokens of one stream that ended as it should."""
+    """Return the joined tokens of a stream that ended without an error."""
     body = {"model": MODEL, "prompt": PROMPT, "max_tokens": 60} | fields
     async with (
         httpx2.AsyncClient(timeout=60, headers=stoa.headers()) as client,
-        client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as answer,
+        client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as response,
     ):
-        assert answer.status_code == 200
-        events = [json.loads(line[6:]) async for line in answer.aiter_lines() if line.startswith("data: ")]
+        assert response.status_code == 200
+        events = [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: ")]
     assert events[-1]["done"] is True
     assert [event["index"] for event in events[:-1]] == list(range(len(events) - 1))
     return "".join(event["token"] for event in events[:-1])
 
 
-def test_a_store_owner_gets_a_description_that_names_a_product_never_seen(stoa: RunningStoa):
-    answer = describe(stoa, stoa.login("STORE_OWNER"))
+def test_a_store_owner_gets_a_description_of_a_product_outside_the_training_data(stoa: RunningStoa):
+    response = describe(stoa, stoa.login("STORE_OWNER"))
 
-    assert answer.status_code == 200, answer.text
-    assert "Brunvale Teapot" in answer.json()["description"]
-    assert answer.json()["result"] == answer.json()["description"]
+    assert response.status_code == 200, response.text
+    assert "Brunvale Teapot" in response.json()["description"]
+    assert response.json()["result"] == response.json()["description"]
 
 
-def test_a_customer_is_refused_and_nobody_is_asked_to_sign_in(stoa: RunningStoa):
+def test_a_customer_gets_403_and_an_anonymous_request_401(stoa: RunningStoa):
     assert describe(stoa, stoa.login("CUSTOMER")).status_code == 403
     assert describe(stoa, None).status_code == 401
 
 
-def test_a_description_streams_as_it_is_written(stoa: RunningStoa):
-    answer = describe(stoa, stoa.login("STAFF"), stream=True)
+def test_a_description_streams_while_it_is_generated(stoa: RunningStoa):
+    response = describe(stoa, stoa.login("STAFF"), stream=True)
 
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    assert answer.text.count("data: ") > 5
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.text.count("data: ") > 5
 
 
 def test_a_token_of_one_project_works_in_the_other(stoa: RunningStoa):
     token = stoa.login("STORE_OWNER")
 
-    answer = httpx2.get(f"{stoa.inference_url}/models", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+    response = httpx2.get(f"{stoa.inference_url}/models", headers={"Authorization": f"Bearer {token}"}, timeout=60)
 
-    assert answer.status_code == 200
-    assert MODEL in [model["id"] for model in answer.json()["models"]]
+    assert response.status_code == 200
+    assert MODEL in [model["id"] for model in response.json()["models"]]
 
 
-async def test_sixteen_streams_at_once_give_the_text_that_each_gives_alone(stoa: RunningStoa):
+async def test_sixteen_concurrent_streams_return_the_same_texts_as_sequential_ones(stoa: RunningStoa):
     requests = [{"prompt": f"The Brunvale {noun} is", "seed": seed} for seed, noun in enumerate(["Teapot", "Lamp"] * 8)]
     alone = [await stream_text(stoa, **request) for request in requests]
 
@@ -84,13 +84,13 @@ async def test_sixteen_streams_at_once_give_the_text_that_each_gives_alone(stoa:
     assert len(set(alone)) > 8
 
 
-async def test_s2_a_client_that_leaves_frees_its_slot(stoa: RunningStoa):
+async def test_s2_a_disconnect_frees_the_slot(stoa: RunningStoa):
     engine = EngineClient(stoa.run_dir)
     body = {"model": MODEL, "prompt": PROMPT, "max_tokens": 900, "temperature": 2.0, "repeat_penalty": 2.0}
     async with httpx2.AsyncClient(timeout=60, headers=stoa.headers()) as client:
         for _ in range(10):
-            async with client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as answer:
-                async for _ in answer.aiter_lines():
+            async with client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as response:
+                async for _ in response.aiter_lines():
                     break
     for _ in range(50):
         if (await engine.stats(MODEL)).running == 0:
@@ -100,7 +100,7 @@ async def test_s2_a_client_that_leaves_frees_its_slot(stoa: RunningStoa):
     await engine.close()
 
 
-async def test_m6_a_killed_model_ends_its_streams_with_an_error_and_is_back_soon(stoa: RunningStoa):
+async def test_m6_a_killed_model_process_ends_its_streams_with_an_error_and_restarts(stoa: RunningStoa):
     host = HostClient(stoa.run_dir)
     pid = next(model.pid for model in await host.models() if model.model_id == MODEL)
     assert pid is not None
@@ -108,9 +108,9 @@ async def test_m6_a_killed_model_ends_its_streams_with_an_error_and_is_back_soon
     events: list[dict[str, object]] = []
     async with (
         httpx2.AsyncClient(timeout=60, headers=stoa.headers()) as client,
-        client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as answer,
+        client.stream("POST", f"{stoa.inference_url}/inference/stream", json=body) as response,
     ):
-        async for line in answer.aiter_lines():
+        async for line in response.aiter_lines():
             if line.startswith("data: "):
                 if not events:
                     os.kill(pid, signal.SIGKILL)
@@ -119,14 +119,14 @@ async def test_m6_a_killed_model_ends_its_streams_with_an_error_and_is_back_soon
     assert events[-1]["error"]["code"] == "INFERENCE_FAILED"  # type: ignore[index]
     assert not any("done" in event for event in events)
     deadline = time.monotonic() + 60
-    while (answer := generate(stoa)).status_code != 200 and time.monotonic() < deadline:
-        assert answer.status_code == 503, answer.text
-        assert int(answer.headers["Retry-After"]) > 0
+    while (response := generate(stoa)).status_code != 200 and time.monotonic() < deadline:
+        assert response.status_code == 503, response.text
+        assert int(response.headers["Retry-After"]) > 0
         await asyncio.sleep(0.2)
-    assert answer.status_code == 200
+    assert response.status_code == 200
 
 
-async def test_unloading_ends_the_process_and_the_shop_says_that_its_writer_is_away(stoa: RunningStoa):
+async def test_unloading_ends_the_model_process_and_the_shop_returns_a_provider_error(stoa: RunningStoa):
     host = HostClient(stoa.run_dir)
     pid = next(model.pid for model in await host.models() if model.model_id == MODEL)
     assert pid is not None
@@ -140,9 +140,9 @@ async def test_unloading_ends_the_process_and_the_shop_says_that_its_writer_is_a
     assert generate(stoa).json()["error"]["code"] == "MODEL_NOT_LOADED"
 
     started = time.monotonic()
-    answer = describe(stoa, owner)
-    assert answer.status_code == 500
-    assert answer.json()["code"] == "ai_provider_error"
+    response = describe(stoa, owner)
+    assert response.status_code == 500
+    assert response.json()["code"] == "ai_provider_error"
     assert time.monotonic() - started < 20
     assert (
         httpx2.get(f"{stoa.commerce_url}/api/me", headers={"Authorization": f"Bearer {owner}"}, timeout=60).status_code
@@ -154,11 +154,11 @@ async def test_unloading_ends_the_process_and_the_shop_says_that_its_writer_is_a
     assert [model.state for model in await host.models() if model.model_id == MODEL] == [ModelState.LOADED]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_the_demo_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFactory, how: signal.Signals):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_demo_leaves_no_process_behind(tmp_path_factory: pytest.TempPathFactory, number: signal.Signals):
     stoa = start_stoa(tmp_path_factory.mktemp("ending"))
 
-    assert stop_stoa(stoa, how) == []
+    assert stop_stoa(stoa, number) == []
     for url in (stoa.commerce_url, stoa.inference_url):
         with pytest.raises(httpx2.ConnectError):
             httpx2.get(f"{url}/livez", timeout=60)
