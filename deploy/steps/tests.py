@@ -44,7 +44,7 @@ RERUN = ["--reruns", "1", "-raR"]
 PARALLEL = ["-n", "3", "--dist", "worksteal"]
 ON_SQLITE = ["-p", "tests.services", "--database=sqlite", "--redis=valkey", *PARALLEL]
 ON_POSTGRESQL = ["-p", "tests.services", "--database=postgresql", "--redis=redis", *PARALLEL]
-END_TO_END = ["tests/conformance", "tests/journeys"]
+END_TO_END = ["tests/journeys", "tests/conformance"]
 
 
 def list_test_runs(root: Path = ROOT) -> list[TestRun]:

@@ -1,4 +1,4 @@
-"""The form of a benchmark's outcome."""
+"""The table of results that a benchmark prints."""
 
 import argparse
 import json
@@ -10,32 +10,32 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Comparison:
-    """One thing measured twice, in the same unit; `ratio` is ours to theirs."""
+    """A measurement beside its baseline, in the same unit."""
 
     name: str
-    ours: float
-    theirs: float
+    measured: float
+    baseline: float
     unit: str
 
     @property
     def ratio(self) -> float:
-        return self.ours / self.theirs if self.theirs else math.inf
+        return self.measured / self.baseline if self.baseline else math.inf
 
 
 def arguments(description: str) -> argparse.Namespace:
-    """`quick` and `json`."""
+    """Parse the options `--quick` and `--json`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--json", type=Path, help="also write the table there")
+    parser.add_argument("--json", type=Path, help="also write the table to this file")
     return parser.parse_args()
 
 
 def publish(comparisons: Sequence[Comparison], json_file: Path | None) -> None:
-    """Print the table; write it as `{"ratios": [{"name", "value"}, ...]}` as well."""
+    """Print the table, and write `{"ratios": [{"name", "value"}, ...]}` to the JSON file, if one is given."""
     width = max(len(comparison.name) for comparison in comparisons)
-    print(f"{'':{width}}  {'ours':>12}  {'theirs':>12}  {'ratio':>6}")
+    print(f"{'':{width}}  {'measured':>12}  {'baseline':>12}  {'ratio':>6}")
     for row in comparisons:
-        print(f"{row.name:{width}}  {row.ours:12.2f}  {row.theirs:12.2f}  {row.ratio:6.2f}  {row.unit}")
+        print(f"{row.name:{width}}  {row.measured:12.2f}  {row.baseline:12.2f}  {row.ratio:6.2f}  {row.unit}")
     if json_file:
         ratios = [{"name": comparison.name, "value": comparison.ratio} for comparison in comparisons]
         json_file.write_text(json.dumps({"ratios": ratios}, indent=2))

@@ -104,8 +104,8 @@ def test_every_product_gets_one_draft_while_workers_are_killed(stoa: RunningStoa
         assert sorted(draft["product_id"] for draft in drafts) == sorted(products)
         assert all(draft["text"] for draft in drafts)
 
-        webhook = server.get("/webhooks").json()["webhooks"][0]
-        assert webhook["url"] == f"{stoa.commerce_url}/api/descriptions/webhook"
+        webhooks = {webhook["url"]: webhook for webhook in server.get("/webhooks").json()["webhooks"]}
+        webhook = webhooks[f"{stoa.commerce_url}/api/descriptions/webhook"]
         deliveries = eventually(
             lambda: server.get(f"/webhooks/{webhook['id']}/deliveries").json()["deliveries"],
             lambda rows: any(row["state"] == "delivered" for row in rows),

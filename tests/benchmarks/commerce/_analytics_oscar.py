@@ -1,4 +1,4 @@
-"""django-oscar's dashboard over the orders of a benchmark's shop, copied into tables of its own. Prints JSON.
+"""The dashboard of django-oscar over the orders of the benchmark's shop, copied into its own tables. Prints JSON.
 
 Run by `analytics` in a process of its own, with the shop's DATABASE_URL set. Its tables are in a schema beside the
 shop's, or on SQLite in a file of their own.
@@ -19,16 +19,16 @@ from oscar.defaults import *  # noqa: F403 - oscar's own settings, as its manual
 
 from shared.environment import database
 
-PLACE = "oscar"
+SCHEMA = "oscar"
 
 
-def settle() -> str:
-    """Configures Django for oscar. Answers how the shop's tables are reached from its own."""
+def configure() -> str:
+    """Configure Django for oscar; return the schema of the shop's tables."""
     shop: dict[str, Any] = database(os.environ["DATABASE_URL"])
     is_sqlite = shop["ENGINE"].endswith("sqlite3")
-    its_own = {"NAME": f"{shop['NAME']}.{PLACE}"} if is_sqlite else {}
+    its_own = {"NAME": f"{shop['NAME']}.{SCHEMA}"} if is_sqlite else {}
     if not is_sqlite:
-        its_own["OPTIONS"] = shop.get("OPTIONS", {}) | {"options": f"-c search_path={PLACE}"}
+        its_own["OPTIONS"] = shop.get("OPTIONS", {}) | {"options": f"-c search_path={SCHEMA}"}
     oscars = {name: value for name, value in globals().items() if name.startswith("OSCAR_")}
     settings.configure(
         **oscars,
@@ -48,16 +48,16 @@ def settle() -> str:
         if is_sqlite:
             cursor.execute(f"ATTACH DATABASE '{shop['NAME']}' AS shop")
             return "shop"
-        cursor.execute(f"CREATE SCHEMA {PLACE}")
+        cursor.execute(f"CREATE SCHEMA {SCHEMA}")
         return "public"
 
 
 def copy(model: Any, source: str, columns: dict[str, str]) -> None:
-    """Fills the model's table from SQL expressions over `source`. The other columns hold what oscar begins with."""
+    """Fill the model's table from SQL expressions over `source`; the other columns get oscar's defaults."""
     from django.db import connection
 
     others = [field for field in model._meta.concrete_fields if field.column not in columns]
-    values = [field.get_db_prep_save(begins_with(field), connection) for field in others]
+    values = [field.get_db_prep_save(initial_value(field), connection) for field in others]
     names = ", ".join(connection.ops.quote_name(name) for name in [*columns, *(field.column for field in others)])
     chosen = ", ".join([*columns.values(), *("%s" for _ in others)])
     table = connection.ops.quote_name(model._meta.db_table)
@@ -65,7 +65,7 @@ def copy(model: Any, source: str, columns: dict[str, str]) -> None:
         cursor.execute(f"INSERT INTO {table} ({names}) SELECT {chosen} FROM {source}", values)  # noqa: S608
 
 
-def begins_with(field: Any) -> Any:
+def initial_value(field: Any) -> Any:
     if field.has_default() or field.null:
         return field.get_default()
     return "" if field.get_internal_type() in ("CharField", "TextField") else 0
@@ -109,7 +109,7 @@ def copy_all(shop: str) -> None:
 
 
 def dashboard() -> None:
-    """What its first page reads, for its staff."""
+    """Read the data of the dashboard's first page, as staff."""
     from oscar.core.loading import get_class
 
     view = get_class("dashboard.views", "IndexView")()
@@ -120,7 +120,7 @@ def dashboard() -> None:
 
 
 def main() -> None:
-    shop = settle()
+    shop = configure()
     from django.core.management import call_command
     from django.db import connection
 
@@ -128,12 +128,12 @@ def main() -> None:
     copy_all(shop)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE" if connection.vendor == "sqlite" else "VACUUM ANALYZE")
-    taken = []
+    durations = []
     for _ in range(int(sys.argv[1])):
         began = time.perf_counter()
         dashboard()
-        taken.append((time.perf_counter() - began) * 1000)
-    json.dump({"p50": statistics.median(taken)}, sys.stdout)
+        durations.append((time.perf_counter() - began) * 1000)
+    json.dump({"p50": statistics.median(durations)}, sys.stdout)
 
 
 if __name__ == "__main__":

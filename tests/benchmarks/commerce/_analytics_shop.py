@@ -1,4 +1,4 @@
-"""One shop of a benchmark's size, in a database of its own: it is made, and what its figures cost. Prints JSON.
+"""A marketplace of the benchmark's size in a database of its own, and the cost of its analytics. Prints JSON.
 
 Each step is run by `analytics` in a process of its own, with DATABASE_URL and STOA_HOME set.
 """
@@ -20,7 +20,7 @@ import django
 
 django.setup()
 
-from django.core.management import call_command  # noqa: E402 - what needs Django's apps comes after them
+from django.core.management import call_command  # noqa: E402 - needs the apps loaded
 from django.db import connection, transaction  # noqa: E402
 from django.db.models import Count, F, Sum  # noqa: E402
 from django.test import Client  # noqa: E402
@@ -43,7 +43,7 @@ from shared.accounts.services import create_api_key  # noqa: E402
 
 SHOPS, PRODUCTS_EACH, CATEGORIES, OWNED, DAYS = 1000, 5, 20, 3, 1095
 STATUSES = ["complete"] * 17 + ["refunded", "cancelled", "processing"]
-PEOPLE = {"platform": "admin@bench.example", "owner": "owner5@bench.example"}
+EMAILS = {"platform": "admin@bench.example", "owner": "owner5@bench.example"}
 DASHBOARD = "/admin/dashboard/"
 READS = {
     "GET /analytics": "/api/analytics",
@@ -56,8 +56,8 @@ READS = {
 
 
 def make_shop(orders: int) -> None:
-    """1000 shops, of which each owner has three, with `orders` orders over three years."""
-    User.objects.create(email=PEOPLE["platform"], role="SUPER_ADMIN")
+    """Create 1000 shops, three for each owner, with `orders` orders over three years."""
+    User.objects.create(email=EMAILS["platform"], role="SUPER_ADMIN")
     owners = User.objects.bulk_create(
         User(email=f"owner{number}@bench.example", role="STORE_OWNER") for number in range(SHOPS // OWNED + 1)
     )
@@ -73,10 +73,12 @@ def make_shop(orders: int) -> None:
                 status="publish", quantity=10**9 if number else shop.pk % 40)
         for shop in shops for number in range(PRODUCTS_EACH)
     )  # fmt: skip
-    shelves = [Category.objects.create(name=f"Shelf {n}", slug=f"shelf-{n}", type=kind) for n in range(CATEGORIES)]
+    categories = [
+        Category.objects.create(name=f"Category {n}", slug=f"category-{n}", type=kind) for n in range(CATEGORIES)
+    ]
     through = Product.categories.through
     through.objects.bulk_create(
-        through(product=product, category=shelves[number % CATEGORIES]) for number, product in enumerate(products)
+        through(product=product, category=categories[number % CATEGORIES]) for number, product in enumerate(products)
     )
     drawn = _orders(orders, products, [user.pk for user in customers], Random(7))
     for _ in insert_orders(drawn, random=Random(7)):
@@ -96,8 +98,7 @@ def _orders(count: int, products: list[Product], customer_ids: list[int], random
 
 
 def settle() -> None:
-    """As a shop is that was not filled a moment ago: statistics are new, and PostgreSQL has written what it held and
-    vacuums nothing."""
+    """Bring the database to rest after the inserts: new statistics, a checkpoint, and no running vacuum."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("ANALYZE")
@@ -110,7 +111,7 @@ def settle() -> None:
 
 
 def taken(call: Callable[[], Any], times: int) -> list[float]:
-    """Milliseconds."""
+    """Return the milliseconds of each call."""
     took = []
     for _ in range(times):
         began = time.perf_counter()
@@ -120,13 +121,13 @@ def taken(call: Callable[[], Any], times: int) -> list[float]:
 
 
 def measure_reads(times: int) -> dict[str, list[float]]:
-    """What each took, in milliseconds."""
+    """Return the milliseconds of each read."""
     gc.collect()
-    gc.freeze()  # as the server does once it has started
+    gc.freeze()  # as the server does after its start
     today = datetime.now(UTC).date()
     days = {"first": today - timedelta(days=89), "last": today}
     measured = {}
-    for name, email in PEOPLE.items():
+    for name, email in EMAILS.items():
         user = User.objects.get(email=email)
         key = create_api_key(user=user, name="bench", now=timezone.now())[1]
         client = Client(headers={"Authorization": f"Bearer {key}", "Host": "localhost"})
@@ -141,7 +142,7 @@ def measure_reads(times: int) -> dict[str, list[float]]:
 
 
 def live(first_day: datetime) -> None:
-    """What GET /analytics tells of the platform, straight from the orders."""
+    """Compute the platform's figures of GET /analytics from the orders."""
     parents = Order.objects.filter(parent=None)
     sold = Order.objects.filter(order_status="complete", parent__order_status="complete")
     complete = parents.filter(order_status="complete")
@@ -159,14 +160,14 @@ def live(first_day: datetime) -> None:
 
 
 def live_sales() -> None:
-    """What GET /category-wise-product-sale tells, straight from the orders."""
+    """Compute the rows of GET /category-wise-product-sale from the orders."""
     lines = OrderLine.objects.filter(order__order_status="complete", order__parent__order_status="complete")
     rows = lines.values_list("product__categories", "order__shop").annotate(sold=Sum("quantity"))
     list(rows.order_by("-sold")[:15])
 
 
 def measure_writes(times: int) -> dict[str, float]:
-    """What an order costs, and 2,000 past ones, with the triggers and without, turn by turn. Milliseconds."""
+    """Return the milliseconds of one order, and of 2,000 bulk orders, with and without the triggers, in turns."""
     customer = User.objects.filter(role="CUSTOMER").earliest("pk")
     products = list(Product.objects.filter(quantity__gt=100).order_by("pk")[:400])
     lines = [RequestedLine(product_id=product.pk, quantity=1) for product in products[::200]]
@@ -194,7 +195,7 @@ def measure_writes(times: int) -> dict[str, float]:
 
 
 def make(orders: int) -> dict[str, float]:
-    """The shop, its figures and chains. How long they took, in seconds."""
+    """Create the shops, their analytics and owner groups; return the seconds that it took."""
     call_command("migrate", verbosity=0)
     began = time.perf_counter()
     make_shop(orders)
@@ -202,13 +203,13 @@ def make(orders: int) -> dict[str, float]:
     aggregate_ledger(now=timezone.now())
     while update_next_group():
         pass
-    folded = time.perf_counter()
+    aggregated = time.perf_counter()
     settle()
-    return {"seed s": made - began, "entries": entries, "fold s": folded - made}
+    return {"seed s": made - began, "entries": entries, "aggregate s": aggregated - made}
 
 
 def measure_live(times: int) -> dict[str, float]:
-    """The figures straight from the orders, in milliseconds; every figure of ours compared with them, in seconds."""
+    """Return the milliseconds of the figures from the orders, and the seconds of the reconciliation."""
     overview = statistics.median(taken(lambda: live(timezone.now().replace(hour=0)), times))
     sales = statistics.median(taken(live_sales, times))
     began = time.perf_counter()
@@ -227,7 +228,7 @@ STEPS: dict[str, Callable[[int], dict[str, Any]]] = {
     "make": make,
     "reads": measure_reads,
     "live": measure_live,
-    "writes": lambda times: measure_writes(times) | rebuild(),  # some were not counted
+    "writes": lambda times: measure_writes(times) | rebuild(),  # the orders without triggers are missing
 }
 
 

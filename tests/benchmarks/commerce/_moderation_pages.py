@@ -1,4 +1,4 @@
-"""A queue of a benchmark's size, in a database of its own: what the moderators' pages cost. Prints JSON.
+"""The moderators' pages over a queue of the benchmark's size, in a database of its own. Prints JSON.
 
 Run by `moderation` in a process of its own, with DATABASE_URL and STOA_HOME set.
 """
@@ -82,7 +82,7 @@ def insert(model: type[Model], rows: Iterator[Any]) -> None:
         model._default_manager.bulk_create(some)
 
 
-def people(prefix: str, count: int) -> list[int]:
+def create_users(prefix: str, count: int) -> list[int]:
     users = (
         User(email=f"{prefix}{number}@bench.example", name=f"{prefix.title()} {number}") for number in range(count)
     )
@@ -91,14 +91,14 @@ def people(prefix: str, count: int) -> list[int]:
 
 
 class Filling:
-    """As many reports as that, of a third as many contents: some hidden, brigaded, appealed, decided about."""
+    """Reports of a third as many contents: some are hidden, brigaded, appealed or decided."""
 
     def __init__(self, reports: int) -> None:
         self.random, self.now = Random(7), timezone.now()
         self.contents = reports * len(REPORTS_EACH) // sum(REPORTS_EACH)
         self.admin = User.objects.create(email="admin@bench.example", name="Admin", role="SUPER_ADMIN")
         self.busy = User.objects.create(email="busy@bench.example", name="Busy")
-        self.reporters, self.authors = people("reporter", REPORTERS), people("author", AUTHORS)
+        self.reporters, self.authors = create_users("reporter", REPORTERS), create_users("author", AUTHORS)
         insert(Reporter, (Reporter(user_id=pk, agreed=pk % 9, disagreed=pk % 4) for pk in self.reporters))
         self.products = self._products()
 
@@ -215,10 +215,10 @@ class Filling:
 
 
 def measure(admin: User, times: int) -> dict[str, dict[str, float]]:
-    """Milliseconds and queries of each page."""
+    """Return the milliseconds and the queries of each page."""
     browser = Client(headers={"Host": "localhost"})
     browser.force_login(admin)
-    told = {}
+    results = {}
     for name, path in PAGES.items():
         with CaptureQueriesContext(connection) as queries:
             assert browser.get(path).status_code == 200, path
@@ -228,11 +228,11 @@ def measure(admin: User, times: int) -> dict[str, dict[str, float]]:
             began = time.perf_counter()
             browser.get(path)
             taken.append((time.perf_counter() - began) * 1000)
-        told[name] = {"p50": statistics.median(taken), "queries": len(asked)}
+        results[name] = {"p50": statistics.median(taken), "queries": len(asked)}
         slowest = max(asked, key=lambda query: float(query["time"]))
-        print(f"{name:48} {told[name]['p50']:8.1f} ms  {len(asked):3} queries; the slowest:", file=sys.stderr)
+        print(f"{name:48} {results[name]['p50']:8.1f} ms  {len(asked):3} queries; the slowest:", file=sys.stderr)
         print(f"    {slowest['time']} s  {slowest['sql'][:SHOWN_SQL]}", file=sys.stderr)
-    return told
+    return results
 
 
 def main() -> None:

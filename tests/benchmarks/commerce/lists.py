@@ -1,5 +1,7 @@
-"""What a list costs: the shop's own, with sign-in, rights, limits, filters and pages, beside a plain Django view that
-answers the same bytes from the same tables."""
+"""List endpoints of the shop beside plain Django views that return the same bytes from the same tables.
+
+The shop's have authentication, permissions, rate limits, filters and pagination.
+"""
 
 import asyncio
 import contextlib
@@ -27,7 +29,7 @@ ADDRESS = {"street_address": "1 Rue de Rivoli", "city": "Paris", "zip": "75001",
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: where it listens, and what it is asked."""
+    """One of the two servers: its port and the requests to it."""
 
     port: int
     requests: dict[str, bytes]
@@ -39,7 +41,7 @@ def request(path: str, headers: dict[str, str]) -> bytes:
 
 
 def add_addresses(shop: ServedShop, headers: dict[str, str]) -> int:
-    """Gives the customer some addresses; answers their id."""
+    """Create addresses of the customer and return the customer's id."""
     customer = int(httpx2.get(f"{shop.url}/api/me", headers=headers, timeout=30).json()["id"])
     for number in range(ADDRESSES):
         body = {"title": f"Home {number}", "type": "billing", "customer_id": customer, "address": ADDRESS}
@@ -50,10 +52,10 @@ def add_addresses(shop: ServedShop, headers: dict[str, str]) -> int:
 
 @contextlib.contextmanager
 def bare_server(environment: dict[str, str]) -> Iterator[int]:
-    """The port of the plain views' server."""
+    """Run the server of the plain views; yield its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    application = "tests.benchmarks.commerce._bare_lists:application"
+    application = "tests.benchmarks.commerce._plain_lists:application"
     command = [
         sys.executable,
         "-m",
@@ -77,7 +79,7 @@ def bare_server(environment: dict[str, str]) -> Iterator[int]:
 
 
 async def read(reader: asyncio.StreamReader) -> bytes:
-    """The body of the next answer."""
+    """Return the body of the next response."""
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200"), head
     length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
@@ -86,7 +88,7 @@ async def read(reader: asyncio.StreamReader) -> bytes:
 
 
 async def ask(side: Side, name: str, count: int) -> bytes:
-    """The last body of `count` requests, one after the other on one connection."""
+    """Send `count` requests in sequence on one connection; return the last body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", side.port)
     body = b""
     for _ in range(count):
@@ -97,18 +99,18 @@ async def ask(side: Side, name: str, count: int) -> bytes:
 
 
 async def rate(side: Side, name: str, count: int) -> float:
-    """Requests a second over all connections at once."""
+    """Return the requests per second over all connections."""
     began = time.perf_counter()
     await asyncio.gather(*(ask(side, name, count) for _ in range(CONNECTIONS)))
     return CONNECTIONS * count / (time.perf_counter() - began)
 
 
-def compare(ours: Side, theirs: Side, *, rounds: int, count: int) -> Iterator[Comparison]:
-    """Turn by turn, so that what disturbs the machine disturbs both."""
-    for name in ours.requests:
-        bodies = [json.loads(asyncio.run(ask(side, name, 1))) for side in (ours, theirs)]
+def compare(measured: Side, baseline: Side, *, rounds: int, count: int) -> Iterator[Comparison]:
+    """Measure in turns, so that a disturbance of the machine affects both."""
+    for name in measured.requests:
+        bodies = [json.loads(asyncio.run(ask(side, name, 1))) for side in (measured, baseline)]
         assert bodies[0] == bodies[1], f"{name} differ: {bodies}"
-        rates = [[asyncio.run(rate(side, name, count)) for side in (ours, theirs)] for _ in range(rounds)]
+        rates = [[asyncio.run(rate(side, name, count)) for side in (measured, baseline)] for _ in range(rounds)]
         our_rate, their_rate = map(statistics.median, zip(*rates, strict=True))
         yield Comparison(f"GET /{name}", our_rate, their_rate, "requests/s")
 
@@ -119,12 +121,12 @@ def main() -> None:
     with served_shop(provider_url="http://127.0.0.1:9") as shop:
         headers = shop.headers("CUSTOMER")
         customer = add_addresses(shop, headers)
-        with bare_server(shop.environment) as bare_port:
-            mine = {"addresses": request("/api/addresses", headers), "products": request("/api/products", headers)}
+        with bare_server(shop.environment) as plain_port:
+            requests = {"addresses": request("/api/addresses", headers), "products": request("/api/products", headers)}
             bare_path = f"/api/addresses?customer={customer}"
-            bare = {"addresses": request(bare_path, {}), "products": request("/api/products", {})}
-            ours = Side(int(shop.url.rpartition(":")[2]), mine)
-            publish(list(compare(ours, Side(bare_port, bare), rounds=rounds, count=count)), given.json)
+            plain_requests = {"addresses": request(bare_path, {}), "products": request("/api/products", {})}
+            measured = Side(int(shop.url.rpartition(":")[2]), requests)
+            publish(list(compare(measured, Side(plain_port, plain_requests), rounds=rounds, count=count)), given.json)
 
 
 if __name__ == "__main__":

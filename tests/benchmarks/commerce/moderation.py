@@ -1,5 +1,7 @@
-"""What the moderators' pages cost with a million reports, on SQLite and PostgreSQL, beside the bounds that they are to
-keep: 150 ms of server time, 20 queries. BENCH_REPORTS=10000 names another size, BENCH_DATABASES=sqlite one database.
+"""The moderators' pages with a million reports, on SQLite and PostgreSQL, beside their limits.
+
+The limits are 150 ms of server time and 20 queries. BENCH_REPORTS=10000 sets another size, and BENCH_DATABASES=sqlite
+one database.
 """
 
 import json
@@ -12,18 +14,18 @@ from tests.benchmarks.commerce.analytics import database
 from tests.postgresql import find_binaries
 
 REPORTS = 1_000_000
-MOST_MS = 150
-MOST_QUERIES = 20
+MAX_MS = 150
+MAX_QUERIES = 20
 
 
 def compared(kind: str, reports: int, times: int) -> Iterator[Comparison]:
     with database(kind) as shop:
-        told = shop.run("_moderation_pages", str(reports), "--times", str(times))
-    print(json.dumps({"database": kind, **told}), file=sys.stderr)
-    for name, page in told["pages"].items():
-        where = f"{name}: {told['reports']:,} reports, {kind}"
-        yield Comparison(where, page["p50"], MOST_MS, "ms, the bound")
-        yield Comparison(f"{where}, queries", page["queries"], MOST_QUERIES, "queries, the bound")
+        results = shop.run("_moderation_pages", str(reports), "--times", str(times))
+    print(json.dumps({"database": kind, **results}), file=sys.stderr)
+    for name, page in results["pages"].items():
+        where = f"{name}: {results['reports']:,} reports, {kind}"
+        yield Comparison(where, page["p50"], MAX_MS, "ms, the bound")
+        yield Comparison(f"{where}, queries", page["queries"], MAX_QUERIES, "queries, the bound")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""What it costs to open pictures in a process of their own, and row U11: a hundred thousand mutated ones through it.
+"""Images processed in a separate process beside in-process, and row U11: a hundred thousand mutated images.
 
-"Ours" checks the header and has the picture written again and made smaller by children; "theirs" does the same with
-Pillow in its own process, without limits.
+The measured side checks the header, and child processes rewrite and scale the image. The baseline does the same with
+Pillow in this process, without limits.
 """
 
 import io
@@ -24,10 +24,10 @@ from tests.benchmarks._table import Comparison, arguments, publish
 from tests.commerce.attachments.images.mutations import mutated, samples
 from tests.commerce.attachments.samples import TYPES, image_file
 
-DRAWN_AT_ONCE = 1000
+CHUNK_SIZE = 1000
 
 
-def ours(process: ImageWorker, content: bytes, content_type: str) -> None:
+def in_worker(process: ImageWorker, content: bytes, content_type: str) -> None:
     read_header(content, content_type)
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:
         source.write(content)
@@ -37,7 +37,7 @@ def ours(process: ImageWorker, content: bytes, content_type: str) -> None:
             process.make_sizes(target, [small], content_type, [(sizes[0].width, sizes[0].height)])
 
 
-def theirs(content: bytes, content_type: str) -> None:
+def in_process(content: bytes, content_type: str) -> None:
     written, width, height = processing.rewrite(io.BytesIO(content), content_type)
     size = all_sizes(width, height)[0]
     processing.make_sizes(io.BytesIO(written), content_type, [(size.width, size.height)])
@@ -54,35 +54,35 @@ def milliseconds(work: Callable[[], None], rounds: int) -> float:
 
 def compare(process: ImageWorker, name: str, side: int, rounds: int) -> Comparison:
     content, content_type = image_file(name, side, side), TYPES[name]
-    mine = milliseconds(lambda: ours(process, content, content_type), rounds)
-    other = milliseconds(lambda: theirs(content, content_type), rounds)
-    return Comparison(f"{name} {side} x {side}", mine, other, "ms")
+    measured = milliseconds(lambda: in_worker(process, content, content_type), rounds)
+    baseline = milliseconds(lambda: in_process(content, content_type), rounds)
+    return Comparison(f"{name} {side} x {side}", measured, baseline, "ms")
 
 
 def try_one(process: ImageWorker, content_type: str, content: bytes) -> tuple[str, float]:
-    """What became of it, and after how many seconds."""
+    """Return the outcome and its seconds."""
     began = time.perf_counter()
     try:
-        ours(process, content, content_type)
+        in_worker(process, content, content_type)
     except InvalidImage:
-        return "refused", time.perf_counter() - began
-    return "taken", time.perf_counter() - began
+        return "rejected", time.perf_counter() - began
+    return "accepted", time.perf_counter() - began
 
 
 def try_mutations(process: ImageWorker, count: int) -> None:
-    """As many at once as the shop opens."""
+    """Process mutated images, as many concurrently as the shop does."""
     dice, outcomes, slowest, originals = random.Random(7), Counter[str](), 0.0, samples()
     began = time.perf_counter()
     with ThreadPoolExecutor(MAX_CONCURRENT_JOBS) as pool:
-        for first in range(0, count, DRAWN_AT_ONCE):
-            some = [originals[number % len(originals)] for number in range(first, min(count, first + DRAWN_AT_ONCE))]
+        for first in range(0, count, CHUNK_SIZE):
+            some = [originals[number % len(originals)] for number in range(first, min(count, first + CHUNK_SIZE))]
             drawn = [(content_type, mutated(content, dice)) for content_type, content in some]
             for outcome, seconds in pool.map(lambda image: try_one(process, *image), drawn):
                 outcomes[outcome] += 1
                 slowest = max(slowest, seconds)
     minutes, memory = (time.perf_counter() - began) / 60, psutil.Process().memory_info().rss / 2**20
     print(f"{count} mutated images in {minutes:.1f} min: {dict(outcomes)}, slowest {slowest:.2f} s")
-    print(f"0 crashes of ours, {memory:.0f} MiB here")
+    print(f"0 crashes of in_worker, {memory:.0f} MiB here")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""llama.cpp continuing the same prompts with the same weights, through llama-cpp-python where that is installed."""
+"""Generation by llama.cpp from the same prompts with the same weights, if llama-cpp-python is installed."""
 
 import ctypes
 import time
@@ -9,14 +9,14 @@ import numpy as np
 
 from tests.inference.engine.gguf_files import save_gguf
 
-HOW_TO_GET_IT = (
+INSTALLATION = (
     "llama.cpp is left out: `pip install llama-cpp-python` builds it from its source, "
     "which takes a C++ compiler and some minutes."
 )
 
 
 def llama_cpp() -> ModuleType | None:
-    """The library, or None where it is not installed."""
+    """Return the library, or None if it is not installed."""
     try:
         import llama_cpp
     except ImportError:
@@ -25,15 +25,15 @@ def llama_cpp() -> ModuleType | None:
 
 
 class LlamaCpp:
-    """One context of as many sequences as are asked, greedy, in one batch a step."""
+    """Greedy generation of several sequences in one context, one batch for each step."""
 
     def __init__(
         self, library: ModuleType, folder: Path, form: str, scratch: Path, *, sequences: int, length: int
     ) -> None:
-        """The model in `folder`, of which a file in this `form` is written to `scratch`."""
+        """Load the model of `folder`, from a GGUF file of this type that is written to `scratch`."""
         self._library = library
         file = save_gguf(folder, scratch / f"{form}.gguf", form)
-        self._log = library.llama_log_callback(lambda level, text, data: None)  # kept: the library calls it
+        self._log = library.llama_log_callback(lambda level, text, data: None)  # a reference: the library calls it
         library.llama_log_set(self._log, ctypes.c_void_p())
         library.llama_backend_init()
         wanted = library.llama_model_default_params()
@@ -53,14 +53,14 @@ class LlamaCpp:
         self._library.llama_free(self._context)
         self._library.llama_model_free(self._model)
 
-    def run(self, asked: list[tuple[int, ...]], tokens: int) -> float:
-        """Tokens a second."""
+    def run(self, prompt_ids: list[tuple[int, ...]], tokens: int) -> float:
+        """Return the tokens per second."""
         library = self._library
         library.llama_memory_clear(library.llama_get_memory(self._context), True)
         began = time.perf_counter()
         places = [
             (token, place, row, place == len(ids) - 1)
-            for row, ids in enumerate(asked)
+            for row, ids in enumerate(prompt_ids)
             for place, token in enumerate(ids)
         ]
         following = self._decode(places)
@@ -68,13 +68,13 @@ class LlamaCpp:
             following = self._decode(
                 [
                     (token, len(ids) + step - 1, row, True)
-                    for row, (token, ids) in enumerate(zip(following, asked, strict=True))
+                    for row, (token, ids) in enumerate(zip(following, prompt_ids, strict=True))
                 ]
             )
-        return len(asked) * tokens / (time.perf_counter() - began)
+        return len(prompt_ids) * tokens / (time.perf_counter() - began)
 
     def _decode(self, places: list[tuple[int, int, int, bool]]) -> list[int]:
-        """The likeliest token after each of the places (token, position, sequence, wanted) that is wanted."""
+        """Return the most likely next token after each entry (token, position, sequence, wanted) that is wanted."""
         library = self._library
         batch = library.llama_batch_init(len(places), 0, 1)
         batch.n_tokens = len(places)
@@ -83,10 +83,10 @@ class LlamaCpp:
             batch.n_seq_id[index], batch.seq_id[index][0] = 1, sequence
         if library.llama_decode(self._context, batch):
             raise SystemExit("llama.cpp could not take the batch.")
-        found = [self._likeliest(index) for index, place in enumerate(places) if place[3]]
+        found = [self._most_likely(index) for index, place in enumerate(places) if place[3]]
         library.llama_batch_free(batch)
         return found
 
-    def _likeliest(self, index: int) -> int:
+    def _most_likely(self, index: int) -> int:
         logits = self._library.llama_get_logits_ith(self._context, index)
         return int(np.ctypeslib.as_array(logits, shape=(self._vocabulary,)).argmax())

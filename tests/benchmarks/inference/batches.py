@@ -1,8 +1,9 @@
-"""Batches beside the engine alone: the same model, prompts and lengths, in turns; a batch through the API, a worker and
-the database.
+"""Batches through the API, a worker and the database, beside the engine alone.
 
-Also told: what accepting 50,000 requests takes, the time a request in jobs of 100 to 10,000, how much memory the
-worker and the web process have taken meanwhile, and how large the database has become.
+The model, prompts and lengths are the same, and the two take turns.
+
+It also prints the time to accept 50,000 requests, the time per request in batches of 100 to 10,000, the memory growth
+of the worker and the web process, and the size of the database.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from inference.engine import LoadOptions
 from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from shared.serving.processes.local_redis import LocalRedis
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.benchmarks.inference._engine_peers import Ours, configurations, prompts, save_random
+from tests.benchmarks.inference._engines import BenchmarkEngine, configurations, prompts, save_random
 from tests.inference.batches.workers import RunningWorker, query_database, start_worker
 from tests.inference.running_server import RunningServer, running_server
 
@@ -40,7 +41,7 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Job:
-    """A batch that was done. accept_s: until it was answered; work_s: from there to its end."""
+    """Timing of a batch: `accept_s` until the response, `work_s` from there to its end."""
 
     accept_s: float
     work_s: float
@@ -52,7 +53,7 @@ class Job:
 
 
 class Service:
-    """A server, a worker, and what they cost."""
+    """A server and a worker, with their memory and database size."""
 
     def __init__(self, served: RunningServer, worker: RunningWorker) -> None:
         self._served = served
@@ -78,48 +79,48 @@ class Service:
     def run(self, model: str, texts: list[str], tokens: int) -> Job:
         batch_id, accept_s = self.submit(model, texts, tokens)
         began = time.time()
-        while (told := self._client.get(f"/batch/{batch_id}").json())["status"] == "processing":
+        while (status := self._client.get(f"/batch/{batch_id}").json())["status"] == "processing":
             time.sleep(LOOKS_EVERY_S)
-        if told["completed"] != len(texts):
-            raise SystemExit(f"The batch did not work: {told}")
+        if status["completed"] != len(texts):
+            raise SystemExit(f"The batch did not work: {status}")
         [ended_at] = query_database(
             self._served,
-            f"SELECT ended_at FROM inference_batches_batch WHERE batch_id = '{batch_id}'",  # noqa: S608 an id of ours
+            f"SELECT ended_at FROM inference_batches_batch WHERE batch_id = '{batch_id}'",  # noqa: S608 an id of the server
         )
         took = datetime.fromisoformat(ended_at).replace(tzinfo=UTC).timestamp() - began
-        return Job(accept_s, took, told["usage"]["completion_tokens"])
+        return Job(accept_s, took, status["usage"]["completion_tokens"])
 
     def cancel(self, batch_id: str) -> None:
         self._client.post(f"/batch/{batch_id}/cancel")
 
     def costs(self) -> str:
-        """Memory of the two processes, and the database's size."""
+        """Return the memory of the two processes and the size of the database."""
         files = Path(self._served.environment["STOA_HOME"]).glob("stoa.sqlite3*")
         size = sum(file.stat().st_size for file in files) / MEBIBYTE
         memory = [process.memory_info().rss / MEBIBYTE for process in (self._worker, self._web)]
         return f"worker {memory[0]:.0f} MiB, web {memory[1]:.0f} MiB, database {size:.0f} MiB"
 
 
-def texts_of(asked: list[tuple[int, ...]], turn: int) -> list[str]:
-    """Other prompts each time: nothing is in the cache."""
-    return [f"{turn}{''.join(chr(33 + token % 90) for token in ids)}" for ids in asked]
+def texts_of(prompt_ids: list[tuple[int, ...]], turn: int) -> list[str]:
+    """Return new prompts each time, so that no prefix is in the cache."""
+    return [f"{turn}{''.join(chr(33 + token % 90) for token in ids)}" for ids in prompt_ids]
 
 
 def compare(service: Service, name: str, folder: Path, count: int, rounds: int) -> Iterator[Comparison]:
-    """Tokens a second of a batch, from its answer to its end, over those of the engine with the same requests."""
-    alone = Ours(folder, max_sequences=SLOTS, max_queue=count, max_queue_tokens=2**30)
-    asked, tokens = prompts(count, PROMPT, VOCABULARY), TOKENS[name]
+    """Yield the tokens per second of a batch beside those of the engine with the same requests."""
+    alone = BenchmarkEngine(folder, max_sequences=SLOTS, max_queue=count, max_queue_tokens=2**30)
+    prompt_ids, tokens = prompts(count, PROMPT, VOCABULARY), TOKENS[name]
     batch, engine = [], []
     for turn in range(rounds):
-        batch.append(service.run(name, texts_of(asked, turn), tokens).rate)
-        engine.append(alone.run(asked, tokens).tokens_a_second)
+        batch.append(service.run(name, texts_of(prompt_ids, turn), tokens).rate)
+        engine.append(alone.run(prompt_ids, tokens).tokens_per_second)
     alone.close()
     print(f"{name}, {count} requests: {service.costs()}")
     yield Comparison(f"{name}, a batch of {count}", statistics.median(batch), statistics.median(engine), "tokens/s")
 
 
 def growth(service: Service, name: str, counts: tuple[int, ...]) -> Iterator[Comparison]:
-    """The time of a request in a larger job over that in the smallest."""
+    """Yield the time per request in a larger batch beside that in the smallest."""
     times: dict[int, float] = {}
     for turn, count in enumerate(counts):
         job = service.run(name, texts_of(prompts(count, PROMPT, VOCABULARY), 100 + turn), TOKENS[name])

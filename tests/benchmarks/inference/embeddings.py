@@ -1,4 +1,4 @@
-"""Embeddings a second of real MiniLM weights: the engine's embedder beside sentence-transformers, the same texts."""
+"""Embeddings per second with MiniLM weights: the engine's embedder beside sentence-transformers, on the same texts."""
 
 import importlib.util
 import statistics
@@ -20,7 +20,7 @@ from inference.engine.requests import EmbeddingRequest
 from tests.benchmarks._table import Comparison, arguments, publish
 
 CLIENTS = 16
-MOST_CALLS = 64
+MAX_CALLS = 64
 
 
 def model_folder() -> Path:
@@ -31,7 +31,7 @@ def model_folder() -> Path:
 
 
 class Peers:
-    """Both ways to embed a list of texts: [texts, dimensions], each row of length 1."""
+    """The two embedders of a list of texts; each returns normalized rows of shape [texts, dimensions]."""
 
     def __init__(self, folder: Path) -> None:
         embedder = load_model("minilm", folder, LoadOptions(), lambda outputs: None).embedder
@@ -40,34 +40,34 @@ class Peers:
         self._ours: Embedder = embedder
         self._theirs = SentenceTransformer(str(folder), device="cpu")
 
-    def ours(self, texts: list[str]) -> np.ndarray:
+    def engine(self, texts: list[str]) -> np.ndarray:
         result = self._ours.embed(EmbeddingRequest(request_id="bench", texts=tuple(texts)), Event())
         return np.stack([np.frombuffer(vector, "<f4") for vector in result.vectors])
 
-    def theirs(self, texts: list[str]) -> np.ndarray:
+    def baseline(self, texts: list[str]) -> np.ndarray:
         return self._theirs.encode(texts, normalize_embeddings=True)
 
 
 def compare(name: str, texts: int, works: tuple[Callable[[], object], ...], rounds: int) -> Comparison:
-    """Turn by turn, so that what disturbs the machine disturbs both."""
+    """Measure in turns, so that a disturbance of the machine affects both."""
     seconds: list[list[float]] = [[], []]
     for _ in range(rounds):
         for work, taken in zip(works, seconds, strict=True):
             began = time.perf_counter()
             work()
             taken.append(time.perf_counter() - began)
-    ours, theirs = (texts / statistics.median(taken) for taken in seconds)
-    return Comparison(name, ours, theirs, "texts/s")
+    engine, baseline = (texts / statistics.median(taken) for taken in seconds)
+    return Comparison(name, engine, baseline, "texts/s")
 
 
 def comparisons(peers: Peers, texts: list[str], rounds: int) -> Iterator[Comparison]:
     for size in (len(texts), 32, 1):
-        calls = [texts[start : start + size] for start in range(0, min(len(texts), size * MOST_CALLS), size)]
-        works = [lambda calls=calls, ask=ask: list(map(ask, calls)) for ask in (peers.ours, peers.theirs)]
+        calls = [texts[start : start + size] for start in range(0, min(len(texts), size * MAX_CALLS), size)]
+        works = [lambda calls=calls, ask=ask: list(map(ask, calls)) for ask in (peers.engine, peers.baseline)]
         yield compare(f"{size} a call", sum(map(len, calls)), (works[0], works[1]), rounds)
     single = [[text] for text in texts[:128]]
     with ThreadPoolExecutor(CLIENTS) as threads:
-        works = [lambda ask=ask: list(threads.map(ask, single)) for ask in (peers.ours, peers.theirs)]
+        works = [lambda ask=ask: list(threads.map(ask, single)) for ask in (peers.engine, peers.baseline)]
         yield compare(f"1 a call, {CLIENTS} clients", len(single), (works[0], works[1]), rounds)
 
 
@@ -77,7 +77,7 @@ def main() -> None:
     random = Random("embeddings")
     texts = [text for _ in range(count // 2) for text in draw_pair(random)]
     peers = Peers(model_folder())
-    cosines = (peers.ours(texts) * peers.theirs(texts)).sum(1)
+    cosines = (peers.engine(texts) * peers.baseline(texts)).sum(1)
     print(f"Least cosine of a text's two vectors: {cosines.min():.7f}")
     publish(list(comparisons(peers, texts, rounds)), given.json)
 

@@ -1,8 +1,7 @@
-"""The engine beside transformers, its static batch and its continuous one, and llama.cpp: same weights, same prompts,
-one run.
+"""The engine beside transformers (static and continuous batching) and llama.cpp: same weights, same prompts, one run.
 
-Ours and theirs take turns, so that what disturbs the machine disturbs both; the figures are medians. Where the unit
-says "floor", theirs is the time that reading the weights once takes at the bandwidth measured in the same run.
+The engines take turns, so that a disturbance of the machine affects all; the figures are medians. Where the unit says
+"floor", the baseline is the time to read the weights once at the bandwidth that was measured in the same run.
 """
 
 import os
@@ -21,27 +20,27 @@ from transformers.utils import logging as transformers_logging
 from inference.builtin import DESCRIBER
 from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.benchmarks.inference._engine_peers import (
+from tests.benchmarks.inference._engines import (
     CONTEXT,
-    Ours,
+    BenchmarkEngine,
     Timing,
-    Transformers,
+    TransformersBaseline,
     bandwidth,
     configurations,
     prompts,
     save_random,
 )
-from tests.benchmarks.inference._llama_cpp import HOW_TO_GET_IT, LlamaCpp, llama_cpp
+from tests.benchmarks.inference._llama_cpp import INSTALLATION, LlamaCpp, llama_cpp
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PROMPT = 32
-SHORT, LONG = 32, 128  # tokens that are generated; the long ones where a step takes less than a millisecond
+SHORT, LONG = 32, 128  # generated tokens; the long ones for models whose step takes less than a millisecond
 QUICK_MODELS = ("built-in", "tiny")
-VOCABULARY = 100  # what the tokenizer knows
+VOCABULARY = 100  # of the tokenizer
 
 
 def alternately(rounds: int, *works: Callable[[], float]) -> list[float]:
-    """The median of each, taken in turns."""
+    """Return the median of each, measured in turns."""
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(rounds):
         for work, values in zip(works, taken, strict=True):
@@ -54,22 +53,22 @@ def answer_length(name: str) -> int:
 
 
 def speed(name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iterator[Comparison]:
-    """Tokens a second of ours, float32 and int8, over each of the others."""
+    """Yield the tokens per second in float32 and int8 beside each of the baselines."""
     tokens = answer_length(name)
-    theirs = Transformers(folder)
-    engines = {"float32": Ours(folder), "int8": Ours(folder, quantization="int8")}
+    baseline = TransformersBaseline(folder)
+    engines = {"float32": BenchmarkEngine(folder), "int8": BenchmarkEngine(folder, quantization="int8")}
     last: dict[str, Timing] = {}
     for count in counts:
-        asked = prompts(count, PROMPT, VOCABULARY)
+        prompt_ids = prompts(count, PROMPT, VOCABULARY)
 
-        def ours(kind: str, asked: list[tuple[int, ...]] = asked) -> float:
-            last[kind] = engines[kind].run(asked, tokens)
-            return last[kind].tokens_a_second
+        def speed_of(kind: str, prompt_ids: list[tuple[int, ...]] = prompt_ids) -> float:
+            last[kind] = engines[kind].run(prompt_ids, tokens)
+            return last[kind].tokens_per_second
 
-        def static(asked: list[tuple[int, ...]] = asked) -> float:
-            return theirs.run(asked, tokens)
+        def static(prompt_ids: list[tuple[int, ...]] = prompt_ids) -> float:
+            return baseline.run(prompt_ids, tokens)
 
-        wide, narrow, plain = alternately(rounds, lambda: ours("float32"), lambda: ours("int8"), static)
+        wide, narrow, plain = alternately(rounds, lambda: speed_of("float32"), lambda: speed_of("int8"), static)
         yield Comparison(f"{name}, {count}, over generate", wide, plain, "tokens/s")
         yield Comparison(f"{name}, {count}, int8, over generate", narrow, plain, "tokens/s")
         for kind, timing in last.items():
@@ -77,7 +76,7 @@ def speed(name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iter
                 f"{name}, {count}, {kind}: {timing.step_ms:.2f} ms a step, first token {timing.first_token_ms:.1f} ms"
             )
         if count == 16:
-            continuous = theirs.run_continuously(asked, SHORT)
+            continuous = baseline.run_continuously(prompt_ids, SHORT)
             yield Comparison(f"{name}, {count}, over continuous batching", wide, continuous, "tokens/s")
     for engine in engines.values():
         engine.close()
@@ -86,34 +85,34 @@ def speed(name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iter
 def over_llama_cpp(
     library: ModuleType, name: str, folder: Path, counts: tuple[int, ...], rounds: int
 ) -> Iterator[Comparison]:
-    """Tokens a second of ours over llama.cpp's, both in float32 and both in 8 bits."""
+    """Yield the tokens per second beside llama.cpp's, in float32 and in 8 bits."""
     tokens = answer_length(name)
-    for ours_form, their_form in (("none", "F32"), ("int8", "Q8_0")):
-        ours = Ours(folder, quantization=ours_form)
+    for quantization, gguf_type in (("none", "F32"), ("int8", "Q8_0")):
+        engine = BenchmarkEngine(folder, quantization=quantization)
         with tempfile.TemporaryDirectory() as scratch:
             shape = {"sequences": max(counts), "length": PROMPT + tokens}
-            theirs = LlamaCpp(library, folder, their_form, Path(scratch), **shape)
+            baseline = LlamaCpp(library, folder, gguf_type, Path(scratch), **shape)
         for count in counts:
-            asked = prompts(count, PROMPT, VOCABULARY)
-            mine, its = alternately(
+            prompt_ids = prompts(count, PROMPT, VOCABULARY)
+            measured, baseline_speed = alternately(
                 rounds,
-                lambda asked=asked, ours=ours: ours.run(asked, tokens).tokens_a_second,
-                lambda asked=asked, theirs=theirs: theirs.run(asked, tokens),
+                lambda prompt_ids=prompt_ids, engine=engine: engine.run(prompt_ids, tokens).tokens_per_second,
+                lambda prompt_ids=prompt_ids, baseline=baseline: baseline.run(prompt_ids, tokens),
             )
-            yield Comparison(f"{name}, {count}, over llama.cpp, {their_form}", mine, its, "tokens/s")
-        ours.close()
-        theirs.close()
+            yield Comparison(f"{name}, {count}, over llama.cpp, {gguf_type}", measured, baseline_speed, "tokens/s")
+        engine.close()
+        baseline.close()
 
 
 def floors(name: str, folder: Path, rounds: int) -> Iterator[Comparison]:
-    """The least time of a step over what it took, alone."""
+    """Yield the minimum time of a step beside the measured one, for a single sequence."""
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    asked = prompts(1, PROMPT, VOCABULARY)
+    prompt_ids = prompts(1, PROMPT, VOCABULARY)
     for kind, share in (("none", 1.0), ("int8", 0.25)):
-        engine = Ours(folder, quantization=kind)
+        engine = BenchmarkEngine(folder, quantization=kind)
         step, floor = alternately(
             rounds,
-            lambda engine=engine: engine.run(asked, SHORT).step_ms,
+            lambda engine=engine: engine.run(prompt_ids, SHORT).step_ms,
             lambda share=share: weights * share / bandwidth() * 1000,
         )
         yield Comparison(f"{name}, 1, {kind}, floor over step", floor, step, "ms, floor and step")
@@ -121,8 +120,8 @@ def floors(name: str, folder: Path, rounds: int) -> Iterator[Comparison]:
 
 
 def contexts(name: str, folder: Path, rounds: int) -> Iterator[Comparison]:
-    """What a long prompt costs, with and without its prefix in the cache."""
-    engine = Ours(folder, max_sequences=2, context_size=CONTEXT)
+    """Yield the time to the first token of a long prompt, with and without baseline_speed prefix in the cache."""
+    engine = BenchmarkEngine(folder, max_sequences=2, context_size=CONTEXT)
     (short,), (thousand,), (long,) = (prompts(1, length, VOCABULARY) for length in (100, 1000, 4000))
     engine.run([thousand], 1, fresh=False)
     cached, cold = alternately(
@@ -139,7 +138,7 @@ def contexts(name: str, folder: Path, rounds: int) -> Iterator[Comparison]:
 
 
 def memory(name: str, folder: Path) -> Comparison:
-    """What loading and running a model adds to a process that has torch, over its weights and cache."""
+    """Yield the memory that a model adds to a process with torch, beside baseline_speed weights and cache."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         grown, counted, words = alone.submit(_grown_by, folder).result()
     print(f"{name}: {words}")
@@ -152,7 +151,7 @@ def _grown_by(folder: Path) -> tuple[int, int, str]:
     torch.ones(512, 512) @ torch.ones(512, 512)  # what the libraries take once is not the model's
     process = psutil.Process()
     before = process.memory_info().rss
-    engine = Ours(folder, max_sequences=16, context_size=2048)
+    engine = BenchmarkEngine(folder, max_sequences=16, context_size=2048)
     engine.run(prompts(16, PROMPT, VOCABULARY), SHORT)
     grown = process.memory_info().rss - before
     report = engine.report
@@ -171,7 +170,7 @@ def main() -> None:
     results: list[Comparison] = []
     library = llama_cpp()
     if library is None:
-        print(HOW_TO_GET_IT)
+        print(INSTALLATION)
     with tempfile.TemporaryDirectory() as root:
         sizes = {"tiny": configurations()["tiny"]} if given.quick else configurations()
         folders = {name: save_random(Path(root) / name, config) for name, config in sizes.items()}

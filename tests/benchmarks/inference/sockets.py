@@ -1,6 +1,7 @@
-"""Tokens a second through the door, as events and over WebSockets, beside the same requests asked of the engine: of
-the built-in model, and of one of 125M parameters with random weights. Then GET /health beside a thousand idle sockets
-and without them, and what such a socket takes of the web process.
+"""Tokens per second over event streams and WebSockets beside the same requests to the engine.
+
+The models are the built-in one, and one of 125M parameters with random weights. It also measures GET /health with and
+without a thousand idle WebSockets, and the memory of an idle WebSocket.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from inference.builtin import DESCRIBER
 from inference.engine import GenerationRequest, LoadOptions, SamplingParams
 from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.benchmarks.inference._engine_peers import configurations, save_random
-from tests.benchmarks.inference.streams import Door
+from tests.benchmarks.inference._engines import configurations, save_random
+from tests.benchmarks.inference.streams import EventStreamClient
 from tests.inference.running_server import RunningServer, running_server
 from tests.inference.websocket_client import (
     receive_message,
@@ -37,8 +38,8 @@ TOKENS = {"stoa-describer": 200, "small": 100}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What each of the streams asks for; all of it comes, as nothing ends before its length."""
+class StreamRequest:
+    """Request of each stream; every stream has its full length."""
 
     model: str
     tokens: int
@@ -48,11 +49,11 @@ class Asked:
         return body | {"ignore_eos": True}
 
 
-Run = Callable[[RunningServer, Asked], Awaitable[None]]
+Run = Callable[[RunningServer, StreamRequest], Awaitable[None]]
 
 
-async def engine_run(stoa: RunningServer, asked: Asked) -> None:
-    """The engine alone, over its own socket."""
+async def engine_run(stoa: RunningServer, asked: StreamRequest) -> None:
+    """Run the requests on the engine alone, over its own socket."""
     sampling = SamplingParams(max_tokens=asked.tokens, temperature=0.7, ignore_eos=True)
 
     async def one(number: int) -> None:
@@ -64,12 +65,12 @@ async def engine_run(stoa: RunningServer, asked: Asked) -> None:
     await asyncio.gather(*map(one, range(STREAMS)))
 
 
-async def events_run(stoa: RunningServer, asked: Asked) -> None:
-    door = Door(stoa)
-    await asyncio.gather(*(door.stream(asked.body()) for _ in range(STREAMS)))
+async def events_run(stoa: RunningServer, asked: StreamRequest) -> None:
+    client = EventStreamClient(stoa)
+    await asyncio.gather(*(client.stream(asked.body()) for _ in range(STREAMS)))
 
 
-async def sockets_run(stoa: RunningServer, asked: Asked) -> None:
+async def sockets_run(stoa: RunningServer, asked: StreamRequest) -> None:
     each = STREAMS // SOCKETS
 
     async def one() -> None:
@@ -90,8 +91,8 @@ async def sockets_run(stoa: RunningServer, asked: Asked) -> None:
     await asyncio.gather(*(one() for _ in range(SOCKETS)))
 
 
-async def measure(stoa: RunningServer, run: Run, asked: Asked) -> tuple[float, float]:
-    """Tokens a second, and the web process's microseconds of CPU a token."""
+async def measure(stoa: RunningServer, run: Run, asked: StreamRequest) -> tuple[float, float]:
+    """Return the tokens per second, and the web process's CPU microseconds per token."""
     cpu_before, began = server_process(stoa).cpu_times(), time.perf_counter()
     await run(stoa, asked)
     took, cpu = time.perf_counter() - began, server_process(stoa).cpu_times()
@@ -100,15 +101,15 @@ async def measure(stoa: RunningServer, run: Run, asked: Asked) -> tuple[float, f
 
 
 async def compare(stoa: RunningServer, folder: Path, *, rounds: int, tokens: int) -> list[Comparison]:
-    """Turn by turn, so that what disturbs the machine disturbs all."""
+    """Measure in turns, so that a disturbance of the machine affects all."""
     name = folder.name
     await stoa.host.load(name, folder, LoadOptions(max_sequences=STREAMS))
     runs: dict[str, Run] = {"engine": engine_run, "events": events_run, "sockets": sockets_run}
     rates: dict[str, list[tuple[float, float]]] = {run: [] for run in runs}
-    await engine_run(stoa, Asked(name, 5))
+    await engine_run(stoa, StreamRequest(name, 5))
     for _ in range(rounds):
         for run_name, run in runs.items():
-            rates[run_name].append(await measure(stoa, run, Asked(name, tokens)))
+            rates[run_name].append(await measure(stoa, run, StreamRequest(name, tokens)))
     await stoa.engine.close()
     await stoa.host.unload(name)
     rate = {run: statistics.median(one for one, _ in measured) for run, measured in rates.items()}
@@ -123,7 +124,7 @@ async def compare(stoa: RunningServer, folder: Path, *, rounds: int, tokens: int
 
 
 async def idle(stoa: RunningServer) -> list[Comparison]:
-    """S8: at most 64 KiB a socket, and /health within 50 ms for 99 of 100."""
+    """Row S8: at most 64 KiB for each WebSocket, and a p99 of /health of 50 ms."""
     server = server_process(stoa)
     without, before = await health_ms(stoa), server.memory_info().rss
     async with thousand_websockets(stoa) as clients:
@@ -132,12 +133,12 @@ async def idle(stoa: RunningServer) -> list[Comparison]:
     return [
         Comparison(f"/health beside {len(clients)} idle sockets, p50", beside[49], without[49], "ms, without"),
         Comparison(f"/health beside {len(clients)} idle sockets, p99", beside[98], without[98], "ms, without"),
-        Comparison("memory of an idle socket", kib, 64, "KiB, the most it may"),
+        Comparison("memory of an idle socket", kib, 64, "KiB, the limit"),
     ]
 
 
 async def health_ms(stoa: RunningServer) -> list[float]:
-    """The percentiles of a thousand requests, over 20 s: longer than a socket waits for its next ping."""
+    """Return the percentiles of a thousand requests over 20 s, which is longer than the ping interval."""
     taken = []
     async with httpx2.AsyncClient(base_url=stoa.url) as client:
         for _ in range(1000):

@@ -1,7 +1,7 @@
-"""Streams through the door, over HTTP, beside the engine alone: the same models, prompts and lengths, turn by turn.
+"""Streams over HTTP beside the engine alone: the same models, prompts and lengths, in turns.
 
-Also told: the time to the first token, what the web process takes of a core for each token, and, of a turn of its own,
-how late it answers a probe meanwhile. The clients run on the same machine, and take their part of it.
+It also prints the time to the first token, the CPU time of the web process for each token, and, in a run of its own,
+the latency of a probe. The clients run on the same machine and share its processor.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from inference.builtin import DESCRIBER
 from inference.engine import HostClient, LoadOptions
 from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.benchmarks.inference._engine_peers import Ours, configurations, prompts, save_random
+from tests.benchmarks.inference._engines import BenchmarkEngine, configurations, prompts, save_random
 from tests.inference.running_server import RunningServer, running_server
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -33,16 +33,16 @@ PROBE_EVERY_S = 0.02
 
 
 @dataclass(frozen=True)
-class Streamed:
-    """Of all streams of one turn: tokens over seconds, first tokens in ms, and the CPU of the server in us a token."""
+class StreamTiming:
+    """Timing of concurrent streams; `cpu_us` is the server's CPU microseconds per token."""
 
-    tokens_a_second: float
+    tokens_per_second: float
     first_tokens_ms: list[float]
     cpu_us: float
 
 
-class Door:
-    """One `serve`, and clients of it that read bytes as they come."""
+class EventStreamClient:
+    """Clients of one server that read event streams."""
 
     def __init__(self, served: RunningServer) -> None:
         self._port = int(served.url.rpartition(":")[2])
@@ -53,21 +53,21 @@ class Door:
             if connection.status == psutil.CONN_LISTEN and connection.laddr.port == self._port
         )
 
-    def run(self, model: str, texts: list[str], tokens: int) -> Streamed:
+    def run(self, model: str, texts: list[str], tokens: int) -> StreamTiming:
         return uvloop.run(self._run(model, texts, tokens))
 
     def probe(self, model: str, texts: list[str], tokens: int) -> list[float]:
-        """The probes' times in ms, in order."""
+        """Return the probes' milliseconds during the streams, sorted."""
         return uvloop.run(self._probe_beside(model, texts, tokens))
 
-    async def _run(self, model: str, texts: list[str], tokens: int) -> Streamed:
+    async def _run(self, model: str, texts: list[str], tokens: int) -> StreamTiming:
         server = psutil.Process(self._process)
         before, began = sum(server.cpu_times()[:2]), time.perf_counter()
         first = await asyncio.gather(*(self.stream(body_of(model, text, tokens)) for text in texts))
         took = time.perf_counter() - began
         cpu = sum(server.cpu_times()[:2]) - before
         count = len(texts) * tokens
-        return Streamed(count / took, [at * 1000 for at in first], cpu / count * 1e6)
+        return StreamTiming(count / took, [at * 1000 for at in first], cpu / count * 1e6)
 
     async def _probe_beside(self, model: str, texts: list[str], tokens: int) -> list[float]:
         probing = asyncio.create_task(self._probe())
@@ -76,7 +76,7 @@ class Door:
         return sorted(await probing)
 
     async def stream(self, body: dict[str, object]) -> float:
-        """One stream of events, to its end: seconds to the first token."""
+        """Read one event stream to its end; return the seconds to the first token."""
         began = time.perf_counter()
         loop = asyncio.get_running_loop()
         request = self._request("POST /inference/stream", json.dumps(body))
@@ -87,7 +87,7 @@ class Door:
         return listener.first_at - began
 
     async def _probe(self) -> list[float]:
-        """Times of /health in ms, until it is cancelled."""
+        """Return the milliseconds of /livez requests, sent until it is cancelled."""
         times: list[float] = []
         try:
             while True:
@@ -106,10 +106,10 @@ class Door:
         return reader, writer
 
     def _request(self, what: str, body: str = "") -> bytes:
-        said = f"{what} HTTP/1.1\r\n{self._head}Connection: close\r\n"
+        head = f"{what} HTTP/1.1\r\n{self._head}Connection: close\r\n"
         if body:
-            said += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        return f"{said}\r\n{body}".encode()
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        return f"{head}\r\n{body}".encode()
 
 
 def body_of(model: str, text: str, tokens: int) -> dict[str, object]:
@@ -117,7 +117,7 @@ def body_of(model: str, text: str, tokens: int) -> dict[str, object]:
 
 
 class Listener(asyncio.Protocol):
-    """A client that does as little as one can: it shares its processor with what is measured."""
+    """A minimal client: it shares the processor with the measured server."""
 
     def __init__(self, request: bytes) -> None:
         self.first_at = 0.0
@@ -137,26 +137,28 @@ class Listener(asyncio.Protocol):
         self.ended.set_result(None)
 
 
-def compare(door: Door, name: str, folder: Path, counts: tuple[int, ...], rounds: int) -> Iterator[Comparison]:
+def compare(
+    client: EventStreamClient, name: str, folder: Path, counts: tuple[int, ...], rounds: int
+) -> Iterator[Comparison]:
     tokens = TOKENS[name]
-    alone = Ours(folder, max_sequences=max(counts))
+    alone = BenchmarkEngine(folder, max_sequences=max(counts))
     for count in counts:
         asked = prompts(count, PROMPT, VOCABULARY)
         texts = ["".join(chr(33 + token % 90) for token in ids) for ids in asked]
         through, engine = [], []
         for turn in range(rounds):
-            # Another prompt each time: nothing is in the cache of either.
-            through.append(door.run(name, [f"{turn}{text}" for text in texts], tokens))
-            engine.append(alone.run(asked, tokens).tokens_a_second)
+            # A new prompt each time: no prefix is in a cache.
+            through.append(client.run(name, [f"{turn}{text}" for text in texts], tokens))
+            engine.append(alone.run(asked, tokens).tokens_per_second)
         first = sorted(at for one in through for at in one.first_tokens_ms)
-        probes = door.probe(name, [f"{rounds}{text}" for text in texts], tokens)
+        probes = client.probe(name, [f"{rounds}{text}" for text in texts], tokens)
         print(
             f"{name}, {count} streams: first token p50 {_share(first, 0.5):.0f} ms, p99 {_share(first, 0.99):.0f} ms; "
             f"the web process {statistics.median(one.cpu_us for one in through):.0f} us a token; "
             f"/livez p50 {_share(probes, 0.5):.1f} ms, p99 {_share(probes, 0.99):.1f} ms"
         )
-        rate = statistics.median(one.tokens_a_second for one in through)
-        yield Comparison(f"{name}, {count} streams, through the door", rate, statistics.median(engine), "tokens/s")
+        rate = statistics.median(one.tokens_per_second for one in through)
+        yield Comparison(f"{name}, {count} streams, over HTTP", rate, statistics.median(engine), "tokens/s")
     alone.close()
 
 
@@ -181,10 +183,10 @@ def main() -> None:
             folders["small"] = save_random(models / "small", configurations()["small"])
         models.mkdir(exist_ok=True)
         with running_server(Path(home), Path(home) / "run", models, load=[]) as served:
-            door = Door(served)
+            client = EventStreamClient(served)
             for name, folder in folders.items():
                 asyncio.run(load(served.host, folder, max(counts)))
-                results += compare(door, name, folder, counts, rounds)
+                results += compare(client, name, folder, counts, rounds)
                 asyncio.run(served.host.unload(name))
     publish(results, given.json)
 

@@ -1,5 +1,6 @@
-"""How long a webhook takes from what has happened to its receiver: among others that fare as well, and beside a user
-whose receivers do all that they can to hold up the sender. Ours is the second, theirs the first.
+"""Latency of webhook deliveries beside hostile receivers of another user, with and without those.
+
+The baseline has only well-behaved receivers.
 """
 
 import contextlib
@@ -20,8 +21,8 @@ from django.utils import timezone
 from tests.benchmarks._table import Comparison, arguments, publish
 from tests.inference.webhooks import receivers
 
-GAP_S = 0.05
-LONGEST_S = 120
+INTERVAL_SECONDS = 0.05
+TIMEOUT_SECONDS = 120
 HOSTILE: list[receivers.ResponseWriter] = [
     receivers.drip_headers,
     receivers.flood_body,
@@ -44,7 +45,7 @@ ending.set()
 
 @contextlib.contextmanager
 def sender() -> Iterator[None]:
-    """A worker's sender, in a process of its own."""
+    """Run a delivery worker in a process of its own."""
     process = subprocess.Popen([sys.executable, "-c", SEND], stdin=subprocess.PIPE)
     try:
         yield
@@ -52,34 +53,34 @@ def sender() -> Iterator[None]:
         process.communicate(b"\n", timeout=60)
 
 
-class Good:
-    """A receiver that notes when each message came, by its number."""
+class RespondingReceiver:
+    """A receiver that records the arrival of each message by its number."""
 
     def __init__(self) -> None:
-        self.came: dict[int, float] = {}
+        self.arrived_at: dict[int, float] = {}
 
     def answer(self, peer: receivers.socket.socket, request: receivers.ReceivedRequest) -> None:
-        self.came[json.loads(request.body)["data"]["number"]] = time.monotonic()
+        self.arrived_at[json.loads(request.body)["data"]["number"]] = time.monotonic()
         receivers.respond_with(200)(peer, request)
 
 
-def waits(tell: Callable[[int], None], good: Good, numbers: range) -> list[float]:
-    """Milliseconds from each announcement to its arrival."""
-    told = {}
+def measure_latencies(announce_one: Callable[[int], None], good: RespondingReceiver, numbers: range) -> list[float]:
+    """Return the milliseconds from each announcement to its arrival."""
+    announced_at = {}
     for number in numbers:
-        told[number] = time.monotonic()
-        tell(number)
-        time.sleep(GAP_S)
-    deadline = time.monotonic() + LONGEST_S
-    while len(good.came) < numbers.stop and time.monotonic() < deadline:
+        announced_at[number] = time.monotonic()
+        announce_one(number)
+        time.sleep(INTERVAL_SECONDS)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while len(good.arrived_at) < numbers.stop and time.monotonic() < deadline:
         time.sleep(0.05)
-    return [1000 * (good.came[number] - told[number]) for number in numbers]
+    return [1000 * (good.arrived_at[number] - announced_at[number]) for number in numbers]
 
 
 def main() -> None:
     options = arguments(__doc__ or "")
     count = 100 if options.quick else 600
-    good = Good()
+    good = RespondingReceiver()
     with contextlib.ExitStack() as running, tempfile.TemporaryDirectory(prefix="stoa-bench") as home:
         receiver = running.enter_context(receivers.running_receiver(good.answer))
         hostile = [running.enter_context(receivers.running_receiver(answer)) for answer in HOSTILE]
@@ -87,15 +88,15 @@ def main() -> None:
         os.environ |= {"STOA_HOME": home, "STOA_WEBHOOK_ALLOW": allowed, "REDIS_URL": "", "STOA_LOG_LEVEL": "ERROR"}
         os.environ["DATABASE_URL"] = f"sqlite:///{home}/stoa.sqlite3"
         os.environ["DJANGO_SETTINGS_MODULE"] = "inference.config.settings.test"
-        publish(measured(good, receiver, hostile, count), options.json)
+        publish(compare(good, receiver, hostile, count), options.json)
 
 
-def measured(
-    good: Good, receiver: receivers.Receiver, hostile: list[receivers.Receiver], count: int
+def compare(
+    good: RespondingReceiver, receiver: receivers.Receiver, hostile: list[receivers.Receiver], count: int
 ) -> list[Comparison]:
     django.setup()
     call_command("migrate", verbosity=0)
-    from inference.webhooks.services import announce, create_default_endpoint  # they need what setup has made
+    from inference.webhooks.services import announce, create_default_endpoint  # after django.setup()
     from shared.accounts.roles import Role
     from shared.accounts.services import create_user
 
@@ -107,16 +108,16 @@ def measured(
     for user in users:
         create_default_endpoint(user=user, now=timezone.now())
 
-    def tell(number: int, user: int = 0, url: str = receiver.url) -> None:
-        earlier = timezone.now() - timedelta(seconds=user)  # the hostile ones have been due for longer
+    def announce_one(number: int, user: int = 0, url: str = receiver.url) -> None:
+        earlier = timezone.now() - timedelta(seconds=user)  # the hostile deliveries are due earlier
         announce(user=users[user], url=url, event="batch.complete", data={"number": number}, now=earlier)
 
     with sender():
-        waits(tell, good, range(20))
-        alone = waits(tell, good, range(20, 20 + count))
+        measure_latencies(announce_one, good, range(20))
+        alone = measure_latencies(announce_one, good, range(20, 20 + count))
         for number in range(300):
-            tell(number, 1, hostile[number % len(hostile)].url)
-        beside = waits(tell, good, range(20 + count, 20 + 2 * count))
+            announce_one(number, 1, hostile[number % len(hostile)].url)
+        beside = measure_latencies(announce_one, good, range(20 + count, 20 + 2 * count))
     return [
         Comparison("median of a webhook's wait", statistics.median(beside), statistics.median(alone), "ms"),
         Comparison("p95 of a webhook's wait", percentile(beside, 95), percentile(alone, 95), "ms"),

@@ -1,4 +1,4 @@
-"""A bare ASGI application for comparing servers: it streams, and it ignores what is posted to it."""
+"""A bare ASGI application for comparing servers: it streams, and it reads no request body."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ EVENT = b'data: {"token": " word", "index": 1}\n\n'
 
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """`/flood/N`: N MiB. `/events/N`: N events. `/slow/N`: N events, 0.2 s apart. Else: "ok" at once, body unread."""
+    """Respond by path: `/flood/N` N MiB, `/events/N` N events, `/slow/N` N events 0.2 s apart, else "ok"."""
     if scope["type"] == "lifespan":
         return
     what, _, count = scope["path"].strip("/").partition("/")

@@ -1,4 +1,4 @@
-"""What the door costs: the same small application behind `shared.serving` and behind plain uvicorn."""
+"""Cost of the ASGI wrapper: the same small application behind `shared.serving` and behind plain uvicorn."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ REQUESTS = {
 
 
 def start(command: list[str], log: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """The server, and its port: the first that it logs."""
+    """Start a server; return it with its port, the first that it logs."""
     environment = os.environ | {"SERVED": json.dumps({})}
     with log.open("wb") as output:
         process = subprocess.Popen([sys.executable, *command], cwd=CHECKOUT, env=environment, stderr=output)
@@ -40,7 +40,7 @@ def start(command: list[str], log: Path) -> tuple[subprocess.Popen[bytes], int]:
 
 
 async def ask(port: int, request: bytes, count: int) -> list[float]:
-    """Seconds of each of `count` requests, one after the other on one connection."""
+    """Return the seconds of each of `count` requests, in sequence on one connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     times = []
     for _ in range(count):
@@ -55,7 +55,7 @@ async def ask(port: int, request: bytes, count: int) -> list[float]:
 
 
 async def measure(port: int, request: bytes, count: int) -> tuple[float, float]:
-    """Requests a second, and the median's milliseconds, over all connections at once."""
+    """Return the requests per second and the median milliseconds over all connections."""
     began = time.perf_counter()
     times = await asyncio.gather(*(ask(port, request, count) for _ in range(CONNECTIONS)))
     took = time.perf_counter() - began
@@ -63,7 +63,7 @@ async def measure(port: int, request: bytes, count: int) -> tuple[float, float]:
 
 
 def compare(our_port: int, their_port: int, *, rounds: int, count: int) -> Iterator[Comparison]:
-    """Turn by turn, so that what disturbs the machine disturbs both."""
+    """Measure in turns, so that a disturbance of the machine affects both."""
     for name, request in REQUESTS.items():
         measured: dict[int, list[tuple[float, float]]] = {our_port: [], their_port: []}
         for _ in range(rounds):

@@ -131,7 +131,7 @@ def main() -> None:
         ("events on one connection", "events/s", lambda server: events_per_second(server, count)),
     ):
         comparisons.append(Comparison(name, measure("uvicorn"), measure("daphne"), unit))
-    print("ours: uvicorn, theirs: daphne")
+    print("measured: uvicorn, baseline: daphne")
     publish(comparisons, options.json)
 
 

@@ -21,7 +21,7 @@ from inference.engine import Usage  # noqa: E402
 from inference.usage.ledger import LedgerAmount, LedgerKey, add_to_ledger  # noqa: E402
 from shared.accounts.roles import Role  # noqa: E402
 from shared.accounts.services import create_api_key, create_user  # noqa: E402
-from tests.benchmarks.system._growth_sizes import a_piece  # noqa: E402
+from tests.benchmarks.system._growth_sizes import bytes_per_object  # noqa: E402
 
 MODEL = "stoa-describer"
 PROMPT = "Describe the Oakhurst lamp. Keywords: warm light, linen shade, turned oak foot, dimmable"
@@ -45,7 +45,7 @@ def answer(_: int) -> None:
 
 
 def use(_: int) -> None:
-    """As of many keys over a month."""
+    """Create usage rows of many keys over a month."""
     first = date(2026, 1, 1)
     days = [first + timedelta(days=day) for day in range(DAYS)]
     rows = [LedgerKey(day, USER.pk, key, MODEL) for day in days for key in KEYS]
@@ -64,4 +64,4 @@ if __name__ == "__main__":
         f"its result of {len(ANSWER)} letters": answer,
         "a key's usage of a day and model": use,
     }
-    print(json.dumps({name: a_piece(make, number) for name, make in kinds.items()}))
+    print(json.dumps({name: bytes_per_object(make, number) for name, make in kinds.items()}))

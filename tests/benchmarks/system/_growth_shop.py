@@ -22,7 +22,7 @@ from commerce.reviews.models import Question  # noqa: E402
 from commerce.reviews.services import ask_question  # noqa: E402
 from shared.accounts.models import User  # noqa: E402
 from shared.accounts.roles import Role  # noqa: E402
-from tests.benchmarks.system._growth_sizes import a_piece  # noqa: E402
+from tests.benchmarks.system._growth_sizes import bytes_per_object  # noqa: E402
 
 ADDRESS = {"street_address": "12 Harbour Lane", "city": "Cork", "zip": "T12 X8K2", "state": "Cork", "country": "IE"}
 QUESTION = "Does the lamp come with a bulb, and can the shade be washed? I could not find it in the description."
@@ -48,7 +48,7 @@ def ask(count: int) -> None:
 
 
 def report(count: int) -> None:
-    """Each of another question, so that each is a case of its own."""
+    """Create reports of different questions, so that each is a case of its own."""
     user = User.objects.filter(role=Role.STAFF)[0]
     for question in Question.objects.order_by("-pk").values_list("pk", flat=True)[:count]:
         file_report(user=user, model_type="Question", model_id=question, message=REPORT, now=timezone.now())
@@ -58,4 +58,4 @@ if __name__ == "__main__":
     ensure_triggers()
     number = int(sys.argv[1])
     kinds = {"an order of two lines": place_orders, "a question": ask, "a report, with its case": report}
-    print(json.dumps({name: a_piece(make, number) for name, make in kinds.items()}))
+    print(json.dumps({name: bytes_per_object(make, number) for name, make in kinds.items()}))

@@ -1,12 +1,12 @@
-"""How large a database is, with its indexes, once it has been cleaned up."""
+"""Size of a database with its indexes, after a vacuum."""
 
 from collections.abc import Callable
 
 from django.db import connection
 
 
-def a_piece(make: Callable[[int], None], count: int) -> float:
-    """Bytes that the database grows by for each of so many."""
+def bytes_per_object(make: Callable[[int], None], count: int) -> float:
+    """Return the bytes by which the database grows for each created object."""
     before = size()
     make(count)
     return (size() - before) / count

@@ -1,5 +1,4 @@
-"""Several machines on one: network namespaces on a bridge, each with its own address, and disks of their own. For root
-on Linux alone."""
+"""Simulated machines: network namespaces on a bridge with addresses of their own, and disks. Needs root on Linux."""
 
 import contextlib
 import os
@@ -15,22 +14,22 @@ from shared.serving.processes.child_processes import die_with_parent
 
 BRIDGE = "stoa-bench"
 NETWORK = "10.77.0"
-STARTS_WITHIN_S = 120.0
+START_TIMEOUT_SECONDS = 120.0
 
 
-class NoNamespaces(Exception):
-    """This machine does not let us make network namespaces."""
+class NamespacesUnavailable(Exception):
+    """Raised if this machine cannot create network namespaces."""
 
 
 def ip(*arguments: str) -> None:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
     if done.returncode:
-        raise NoNamespaces(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+        raise NamespacesUnavailable(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
 
 
 @dataclass
-class Part:
-    """A program on a machine of its own, which can be ended and started again."""
+class MachineProcess:
+    """A program on a machine of its own, which can be stopped and restarted."""
 
     name: str
     command: list[str]
@@ -51,17 +50,17 @@ class Part:
             )
 
     def wait_until_up(self) -> None:
-        deadline = time.monotonic() + STARTS_WITHIN_S
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self.is_up():
             assert self.process is not None
             assert self.process.poll() is None, f"{self.name} ended: {self.log.read_text()[-2000:]}"
             assert time.monotonic() < deadline, f"{self.name} is not up: {self.log.read_text()[-2000:]}"
             time.sleep(0.1)
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit status; killed if it does not end within a minute."""
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Stop it and return its exit status; kill it after a minute."""
         assert self.process is not None
-        self.process.send_signal(how)
+        self.process.send_signal(number)
         try:
             return self.process.wait(60)
         except subprocess.TimeoutExpired:
@@ -70,11 +69,11 @@ class Part:
 
 
 class Machines:
-    """A bridge with machines on it, their programs, and a folder that all of them see."""
+    """A bridge, its machines with their programs, and a folder that all machines share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, MachineProcess] = {}
         self._names: list[str] = []
         self._disks: list[Path] = []
 
@@ -89,7 +88,7 @@ class Machines:
             self._end()
 
     def add(self, name: str, number: int | None) -> str:
-        """A machine, and its address; without a number it has no network but its own."""
+        """Add a machine and return its address; without a number, it has only a loopback network."""
         ip("netns", "add", name)
         self._names.append(name)
         ip("-n", name, "link", "set", "lo", "up")
@@ -102,13 +101,13 @@ class Machines:
         return f"{NETWORK}.{number}"
 
     def add_disk(self, name: str, mib: int) -> Path:
-        """A file system of its own with so much room, in memory."""
+        """Mount a file system of this size, in memory."""
         disk = self.folder / name
         disk.mkdir()
         command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=0755", "tmpfs", str(disk)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise NoNamespaces(f"mount: {done.stderr.strip()}")
+            raise NamespacesUnavailable(f"mount: {done.stderr.strip()}")
         self._disks.append(disk)
         return disk
 
@@ -118,16 +117,16 @@ class Machines:
         command: Sequence[str | Path],
         environment: Mapping[str, str] | None = None,
         is_up: Callable[[], bool] = lambda: True,
-    ) -> Part:
-        """Run it on the machine of this name; returns when it is up."""
-        part = Part(name, list(map(str, command)), self.folder / f"{name}.log", environment, is_up)
+    ) -> MachineProcess:
+        """Run a program on the machine of this name; return when it is ready."""
+        part = MachineProcess(name, list(map(str, command)), self.folder / f"{name}.log", environment, is_up)
         self.parts[name] = part
         part.start()
         part.wait_until_up()
         return part
 
     def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> str:
-        """Run it there to its end; what it printed."""
+        """Run a program on the machine to its end and return its output."""
         done = subprocess.run(
             ["ip", "netns", "exec", name, *command], env=dict(environment), capture_output=True, text=True, timeout=300
         )
@@ -139,9 +138,9 @@ class Machines:
             if part.process is not None and part.process.poll() is None:
                 part.end()
         for name in self._names:
-            with contextlib.suppress(NoNamespaces):
+            with contextlib.suppress(NamespacesUnavailable):
                 ip("netns", "del", name)
-        with contextlib.suppress(NoNamespaces):
+        with contextlib.suppress(NamespacesUnavailable):
             ip("link", "del", BRIDGE)
         for disk in self._disks:
             subprocess.run(["umount", "--lazy", str(disk)], check=True)
@@ -157,6 +156,6 @@ def as_user(user: str, command: Sequence[str | Path]) -> list[str]:
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours without the settings of a developer."""
+    """Return this environment without the settings of a developer."""
     settings = ("STOA_", "DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "SECRET_KEY")
     return {name: value for name, value in os.environ.items() if not name.startswith(settings)}

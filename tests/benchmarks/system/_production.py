@@ -1,5 +1,7 @@
-"""The model server as in production, each part on a machine of its own: two web servers behind nginx, two workers,
-PostgreSQL, Redis and a model host. nginx reads the files of deploy/."""
+"""The model server as in production: nginx, two web servers, two workers, PostgreSQL, Redis and a model host.
+
+Each has a simulated machine of its own. nginx reads the files of deploy/.
+"""
 
 import asyncio
 import secrets
@@ -73,7 +75,7 @@ class Production:
         self._start_nginx()
 
     def make_disk(self) -> Path:
-        """Where the database and the files lie."""
+        """Return the folder of the database and the files."""
         return self.machines.folder
 
     def _start_data(self) -> None:
@@ -159,11 +161,11 @@ class Production:
         command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
         self.machines.start("front", command, is_up=answers(self.address, 443))
 
-    def let_in(self, part: str, *, wanted: bool) -> None:
-        """As the runbook has it: mark the server in nginx's list, and have the list read again."""
+    def set_upstream(self, part: str, *, is_in: bool) -> None:
+        """Take a web server out of nginx's upstreams, or put it back, and reload nginx, as the manual says."""
         upstreams = self.machines.folder / "nginx" / "upstreams.conf"
         server = f"server {NETWORK}.2{part[-1]}:8001"
-        now, then = (f"{server} down", server) if wanted else (server, f"{server} down")
+        now, then = (f"{server} down", server) if is_in else (server, f"{server} down")
         upstreams.write_text(upstreams.read_text().replace(now, then))
         front = self.machines.parts["front"].process
         assert front

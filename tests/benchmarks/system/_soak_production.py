@@ -1,4 +1,4 @@
-"""Both projects as in production, their data on a disk that can be filled, and a receiver of webhooks."""
+"""Both projects as in production, with their data on a disk that can be filled, and a webhook receiver."""
 
 import json
 import threading
@@ -25,8 +25,8 @@ print(json.dumps(keys))
 """
 
 
-class WholeProduction(Production):
-    """The model server and the shop: two web servers and a worker of it, on the same database and Redis."""
+class ProductionWithShop(Production):
+    """The model server, and two web servers and a worker of the shop, on the same database and Redis."""
 
     def __init__(self, machines: Machines) -> None:
         super().__init__(machines)
@@ -46,7 +46,7 @@ class WholeProduction(Production):
     def _shop_environment(self, name: str, address: str) -> dict[str, str]:
         return self._environment(name, address) | {
             "DJANGO_SETTINGS_MODULE": "commerce.config.settings.production",
-            "STOA_EMAIL_URL": "smtp://127.0.0.1:9",  # nobody listens there: letters wait
+            "STOA_EMAIL_URL": "smtp://127.0.0.1:9",  # no server listens there: emails stay in the outbox
             "STOA_EMAIL_FROM": "shop@shop.example",
             "STOA_STOREFRONT_URL": "https://shop.example",
             "STOA_REQUESTS_PER_MINUTE": "100000",
@@ -62,8 +62,8 @@ class WholeProduction(Production):
             self.machines.run(name, [*manage, "migrate", "--noinput", "-v0"], environment)
             seed = environment | {"DJANGO_SETTINGS_MODULE": "commerce.config.settings.base"}
             self.machines.run(name, [*manage, "seed", "--small"], seed)
-            told = self.machines.run(name, [*manage, "shell", "-v", "0", "-c", MAKE_KEYS], environment)
-            self.keys: dict[str, str] = json.loads(told)
+            output = self.machines.run(name, [*manage, "shell", "-v", "0", "-c", MAKE_KEYS], environment)
+            self.keys: dict[str, str] = json.loads(output)
         serve = ["manage_commerce.py", "serve", "--host", address, "--port", "8000", "--drain", "20"]
         self.machines.start(name, python(*serve), environment, is_ready(address, 8000))
 
@@ -77,25 +77,25 @@ class WholeProduction(Production):
 
 
 class Receiver:
-    """Takes webhooks; `told` is how often each batch was told of."""
+    """Webhook receiver; `deliveries` counts the deliveries of each batch."""
 
     def __init__(self) -> None:
         self.url = f"http://{RECEIVER[0]}:{RECEIVER[1]}/hook"
-        self.told: Counter[str] = Counter()
+        self.deliveries: Counter[str] = Counter()
 
     @contextmanager
     def listening(self) -> Iterator["Receiver"]:
-        told = self.told
+        deliveries = self.deliveries
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                told[json.loads(body)["data"]["batch_id"]] += 1
+                deliveries[json.loads(body)["data"]["batch_id"]] += 1
                 self.send_response(204)
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:
-                """Says nothing."""
+                """Log nothing."""
 
         server = ThreadingHTTPServer(RECEIVER, Handler)
         thread = threading.Thread(target=server.serve_forever)

@@ -1,6 +1,6 @@
-"""How much of the database an order, a report, a batch's request and a row of usage take, on SQLite and PostgreSQL.
+"""Database bytes of an order, a report, a batch request and a usage row, on SQLite and PostgreSQL.
 
-Made by the services that make them in earnest, with their indexes and whatever else is written with them. PostgreSQL is
+They are created by the services of production, with their indexes and related rows. PostgreSQL is
 measured after a VACUUM, as autovacuum leaves it.
 """
 
@@ -30,7 +30,7 @@ def run(environment: dict[str, str], *command: str) -> str:
 
 
 def grow(database_url: str, home: Path, count: int) -> dict[str, float]:
-    """Bytes for one of each kind."""
+    """Return the bytes of one object of each kind."""
     grown: dict[str, float] = {}
     for project, (module, prepare) in PROJECTS.items():
         settings = {"DJANGO_SETTINGS_MODULE": f"{project}.config.settings.base", "STOA_LOG_LEVEL": "ERROR"}
@@ -56,7 +56,7 @@ def main() -> None:
             on_postgresql = grow(server.url, Path(home), count)
     finally:
         server.stop()
-    print("ours: PostgreSQL, theirs: SQLite")
+    print("measured: PostgreSQL, baseline: SQLite")
     publish([Comparison(name, on_postgresql[name], on_sqlite[name], "bytes") for name in on_sqlite], given.json)
 
 

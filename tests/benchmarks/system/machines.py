@@ -1,9 +1,8 @@
-"""The model server on many machines, as in production, and what its users see when one of its parts stops: two web
-servers behind nginx, two workers, PostgreSQL, Redis and a model host, each in a network namespace of its own.
+"""The model server on several machines, as in production, and the outcomes of its clients when a process stops.
 
-Users stream, ask for whole answers, hold a WebSocket and wait for a batch; then one part after the other is stopped,
-and started again a second later, as systemd does. Needs root, nginx, PostgreSQL and Redis. Times are printed, none is
-judged.
+Two web servers behind nginx, two workers, PostgreSQL, Redis and a model host run in network namespaces of their own.
+Clients stream, send unstreamed requests, use a WebSocket and wait for a batch. One process after the other is stopped
+and restarted a second later, as systemd does. Needs root, nginx, PostgreSQL and Redis. Times are printed, not judged.
 """
 
 import json
@@ -17,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks._table import arguments
-from tests.benchmarks.system._crowd import Crowd
-from tests.benchmarks.system._machines import Machines, NoNamespaces
+from tests.benchmarks.system._machines import Machines, NamespacesUnavailable
+from tests.benchmarks.system._model_server_load import ModelServerLoad
 from tests.benchmarks.system._production import NAME, Production
 
 BEFORE_S, DOWN_S = 4.0, 1.0
@@ -26,39 +25,41 @@ ANNOUNCED = "announced "
 
 
 @dataclass
-class Seen:
-    """What users saw while a part was stopped."""
+class FaultOutcome:
+    """Outcomes of the clients while a process was stopped."""
 
     what: str
     counts: dict[str, Counter[str]]
-    worst_gap_s: float
+    longest_outage_seconds: float
     exit_status: str = ""
 
 
-def stop_and_start(production: Production, crowd: Crowd, what: str, part: str, how: signal.Signals) -> Seen:
-    crowd.begin_anew()
+def stop_and_start(
+    production: Production, load: ModelServerLoad, what: str, part: str, number: signal.Signals
+) -> FaultOutcome:
+    load.reset()
     time.sleep(BEFORE_S)
     status = ""
     if part == "model process":
         production.model_process().kill()
     else:
-        status = _stop_and_start(production, part, how)
-    crowd.wait_until_well()
-    return Seen(what, crowd.counts(), crowd.worst_gap_s(), status)
+        status = _stop_and_start(production, part, number)
+    load.wait_until_stable()
+    return FaultOutcome(what, load.counts(), load.longest_outage_seconds(), status)
 
 
-def _stop_and_start(production: Production, part: str, how: signal.Signals) -> str:
+def _stop_and_start(production: Production, part: str, number: signal.Signals) -> str:
     is_announced = part.startswith(ANNOUNCED)
     part = part.removeprefix(ANNOUNCED)
-    found = production.machines.parts[part]
+    process = production.machines.parts[part]
     if is_announced:
-        production.let_in(part, wanted=False)
-    status = found.end(how)
+        production.set_upstream(part, is_in=False)
+    status = process.end(number)
     time.sleep(DOWN_S)
-    found.start()
-    found.wait_until_up()
+    process.start()
+    process.wait_until_up()
     if is_announced:
-        production.let_in(part, wanted=True)
+        production.set_upstream(part, is_in=True)
     return str(status)
 
 
@@ -77,50 +78,54 @@ FAULTS = [
 ]
 
 
-def measure(production: Production, crowd: Crowd) -> list[Seen]:
+def measure(production: Production, load: ModelServerLoad) -> list[FaultOutcome]:
     seen = []
-    for what, part, how in FAULTS:
+    for what, part, number in FAULTS:
         if part:
-            seen.append(stop_and_start(production, crowd, what, part, how))
+            seen.append(stop_and_start(production, load, what, part, number))
         else:
-            crowd.begin_anew()
+            load.reset()
             time.sleep(BEFORE_S)
-            crowd.wait_until_well()
-            seen.append(Seen(what, crowd.counts(), crowd.worst_gap_s()))
-        print(told(seen[-1]), flush=True)
+            load.wait_until_stable()
+            seen.append(FaultOutcome(what, load.counts(), load.longest_outage_seconds()))
+        print(table_row(seen[-1]), flush=True)
     return seen
 
 
-def told(seen: Seen) -> str:
-    def of(kind: str) -> str:
+def table_row(seen: FaultOutcome) -> str:
+    def outcomes(kind: str) -> str:
         return ", ".join(f"{count} {outcome}" for outcome, count in sorted(seen.counts[kind].items())) or "-"
 
-    kinds = " | ".join(of(kind) for kind in ("streams", "answers", "sockets"))
-    return f"| {seen.what} | {kinds} | {seen.worst_gap_s:.1f} s | {seen.exit_status or '-'} |"
+    kinds = " | ".join(outcomes(kind) for kind in ("streams", "answers", "sockets"))
+    return f"| {seen.what} | {kinds} | {seen.longest_outage_seconds:.1f} s | {seen.exit_status or '-'} |"
 
 
 def main() -> None:
     chosen = arguments(str(__doc__).partition("\n")[0])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # what was started ends with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # so that the child processes end as well
     with tempfile.TemporaryDirectory(prefix="stoa-machines-") as folder:
-        Path(folder).chmod(0o755)  # PostgreSQL's user walks through it
+        Path(folder).chmod(0o755)  # PostgreSQL's user must reach its data
         try:
             with Machines(Path(folder)).connected() as machines:
                 production = Production(machines)
                 batch_size = 200 if chosen.quick else 1000
-                crowd = Crowd(production.address, NAME, production.key, batch_size=batch_size)
-                with crowd:
-                    crowd.wait_until_served()
-                    print("| stopped | streams | whole answers | sockets | longest without one | its exit |")
+                load = ModelServerLoad(production.address, NAME, production.key, batch_size=batch_size)
+                with load:
+                    load.submit_batch()
+                    print("| stopped | streams | unstreamed | WebSockets | longest outage | exit status |")
                     print("|---|---|---|---|---|---|")
-                    rows = measure(production, crowd)
-                    batch = crowd.finish_batch()
-        except NoNamespaces as error:
+                    rows = measure(production, load)
+                    batch = load.wait_for_batch()
+        except NamespacesUnavailable as error:
             sys.exit(f"Not run: {error}")
     print(f"\nThe batch: {batch}")
     if chosen.json:
         outcome: list[dict[str, Any]] = [
-            {"name": row.what, "value": row.worst_gap_s, "counts": {k: dict(v) for k, v in row.counts.items()}}
+            {
+                "name": row.what,
+                "value": row.longest_outage_seconds,
+                "counts": {k: dict(v) for k, v in row.counts.items()},
+            }
             for row in rows
         ]
         chosen.json.write_text(json.dumps({"ratios": outcome}, indent=2))

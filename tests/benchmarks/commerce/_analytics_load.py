@@ -1,5 +1,7 @@
-"""Sixteen who place orders and sixteen who read the figures, at once, on the shop of `_analytics_shop`, while a worker
-folds. Prints JSON; fails where a request does, or a figure is wrong at the end."""
+"""Sixteen writers of orders and sixteen readers of analytics on the shop of `_analytics_shop`, during aggregation.
+
+Prints JSON; fails if a request fails, or if a figure is wrong at the end.
+"""
 
 import gc
 import json
@@ -13,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.test")
-PROCESSES, THREADS, SECONDS = 4, 4, 15  # so many of each kind, in each process
+PROCESSES, THREADS, SECONDS = 4, 4, 15  # of readers, and of writers, in each process
 
 
 def work(queue: Any) -> None:
-    """A process: its readers and writers, and what their requests took."""
+    """Run the readers and writers of one process, and put the durations of their requests on the queue."""
     import django
 
     django.setup()
@@ -29,7 +31,7 @@ def work(queue: Any) -> None:
     from shared.accounts.models import User
     from shared.accounts.services import create_api_key
 
-    taken: dict[str, list[float]] = {"reads": [], "writes": []}
+    durations: dict[str, list[float]] = {"reads": [], "writes": []}
     failures: list[str] = []
     products = list(Product.objects.filter(quantity__gt=1000).order_by("pk").values_list("pk", flat=True))
     admin, owner = User.objects.get(email="admin@bench.example"), User.objects.get(email="owner5@bench.example")
@@ -38,7 +40,7 @@ def work(queue: Any) -> None:
     def client(user: User) -> Client:
         key = create_api_key(user=user, name="bench", now=timezone.now())[1]
         made = Client(headers={"Authorization": f"Bearer {key}", "Host": "localhost"})
-        made.get("/api/types")  # a key's first request is written down
+        made.get("/api/types")  # a key's first request records its use
         return made
 
     def repeat(kind: str, request: Callable[[int], Any], number: int) -> None:
@@ -46,7 +48,7 @@ def work(queue: Any) -> None:
         while time.monotonic() < until:
             began = time.perf_counter()
             answer = request(number)
-            taken[kind].append((time.perf_counter() - began) * 1000)
+            durations[kind].append((time.perf_counter() - began) * 1000)
             if answer.status_code not in (200, 201):
                 failures.append(answer.content.decode())
             number += 7
@@ -67,16 +69,16 @@ def work(queue: Any) -> None:
         threads += [threading.Thread(target=repeat, args=("reads", read, seed))]
         threads += [threading.Thread(target=repeat, args=("writes", write, seed))]
     gc.collect()
-    gc.freeze()  # as the server does once it has started
+    gc.freeze()  # as the server does after its start
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    queue.put((taken, failures))
+    queue.put((durations, failures))
 
 
-def fold() -> None:
-    """A worker, which folds every second."""
+def aggregate() -> None:
+    """Aggregate the ledger every second, as a worker does."""
     import django
 
     django.setup()
@@ -94,7 +96,7 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     processes = [context.Process(target=work, args=(queue,)) for _ in range(PROCESSES)]
-    processes.append(context.Process(target=fold))
+    processes.append(context.Process(target=aggregate))
     for process in processes:
         process.start()
     answers = [queue.get(timeout=SECONDS * 20) for _ in range(PROCESSES)]
@@ -107,12 +109,16 @@ def main() -> None:
     django.setup()
     from commerce.analytics.aggregation.reconcile import find_differences
 
-    told = {}
+    result = {}
     for kind in ("reads", "writes"):
-        took = sorted(value for taken, _ in answers for value in taken[kind])
-        told[kind] = {"count": len(took), "p50": statistics.median(took), "p99": took[int(len(took) * 0.99)]}
+        duration = sorted(value for durations, _ in answers for value in durations[kind])
+        result[kind] = {
+            "count": len(duration),
+            "p50": statistics.median(duration),
+            "p99": duration[int(len(duration) * 0.99)],
+        }
     assert find_differences() == []
-    json.dump(told, sys.stdout)
+    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ways to continue the same prompts with the same weights: our engine, and transformers' two."""
+"""Engines that generate from the same prompts with the same weights: Stoa's, and the two of transformers."""
 
 import statistics
 import threading
@@ -30,15 +30,15 @@ CONTEXT = 4352
 
 @dataclass(frozen=True)
 class Timing:
-    """Of one batch of requests: all tokens over all seconds; medians of the others, in ms."""
+    """Timing of concurrent requests: total tokens per second, and the medians of the others in milliseconds."""
 
-    tokens_a_second: float
+    tokens_per_second: float
     step_ms: float
     first_token_ms: float
 
 
 def configurations() -> dict[str, PreTrainedConfig]:
-    """3M, 125M and 0.5B parameters."""
+    """Return model configurations with 3M, 125M and 0.5B parameters."""
     length = {"max_position_embeddings": 8192}
     return {
         "tiny": LlamaConfig(
@@ -85,7 +85,7 @@ def prompts(count: int, length: int, vocabulary: int) -> list[tuple[int, ...]]:
     return [tuple(draw.randrange(10, vocabulary) for _ in range(length)) for _ in range(count)]
 
 
-class Ours:
+class BenchmarkEngine:
     """The engine of one loaded model, in this process."""
 
     def __init__(self, folder: Path, **options: object) -> None:
@@ -104,10 +104,10 @@ class Ours:
     def close(self) -> None:
         self._engine.stop()
 
-    def run(self, asked: list[tuple[int, ...]], tokens: int, *, fresh: bool = True) -> Timing:
-        """fresh: no prompt has a prefix in the cache."""
+    def run(self, prompt_ids: list[tuple[int, ...]], tokens: int, *, fresh: bool = True) -> Timing:
+        """Run the prompts concurrently. With `fresh`, no prompt has a prefix in the cache."""
         began = time.perf_counter()
-        names = [self._submit(ids, tokens, fresh=fresh) for ids in asked]
+        names = [self._submit(ids, tokens, fresh=fresh) for ids in prompt_ids]
         with self._news:
             self._news.wait_for(lambda: not self._unfinished)
         times = [self._times.pop(name) for name in names]
@@ -138,16 +138,16 @@ class Ours:
             self._news.notify()
 
 
-class Transformers:
+class TransformersBaseline:
     """`generate` with a static batch, and `generate_batch`, its continuous batching."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
-    def run(self, asked: list[tuple[int, ...]], tokens: int) -> float:
-        """Tokens a second."""
-        ids = torch.tensor(asked)
+    def run(self, prompt_ids: list[tuple[int, ...]], tokens: int) -> float:
+        """Return the tokens per second."""
+        ids = torch.tensor(prompt_ids)
         began = time.perf_counter()
         with torch.inference_mode():
             whole = self._model.generate(
@@ -158,21 +158,21 @@ class Transformers:
                 min_new_tokens=tokens,
                 pad_token_id=0,
             )
-        return len(asked) * (whole.shape[1] - ids.shape[1]) / (time.perf_counter() - began)
+        return len(prompt_ids) * (whole.shape[1] - ids.shape[1]) / (time.perf_counter() - began)
 
-    def run_continuously(self, asked: list[tuple[int, ...]], tokens: int) -> float:
+    def run_continuously(self, prompt_ids: list[tuple[int, ...]], tokens: int) -> float:
         model = AutoModelForCausalLM.from_pretrained(
             self._folder, dtype=torch.float32, attn_implementation="paged|sdpa"
         )
         config = GenerationConfig(max_new_tokens=tokens, do_sample=False, eos_token_id=-1, pad_token_id=0)
         began = time.perf_counter()
-        outputs = model.generate_batch([list(ids) for ids in asked], generation_config=config)
+        outputs = model.generate_batch([list(ids) for ids in prompt_ids], generation_config=config)
         took = time.perf_counter() - began
         return sum(len(output.generated_tokens) for output in outputs.values()) / took
 
 
 def bandwidth() -> float:
-    """Bytes a second that all threads read together, the best of several passes over 256 MiB."""
+    """Return the memory bandwidth of all threads in bytes per second, the best of several passes over 256 MiB."""
     data = torch.ones(64 * 1024 * 1024)
     best = 0.0
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""What processes and the database hold while a soak runs, and what becomes of it over time."""
+"""Samples of processes and database connections during a soak test, and their growth over time."""
 
 import statistics
 import threading
@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 import psutil
 import psycopg
 
-from tests.benchmarks.system._machines import Part
+from tests.benchmarks.system._machines import MachineProcess
 
-EVERY_S = 5.0
+INTERVAL_SECONDS = 5.0
 MIB = 1024 * 1024
-CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+COUNT_CONNECTIONS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+)
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Of a process with all its children. `own_bytes` of memory: without files and what is shared, as the database's
-    buffers are."""
+class ResourceSample:
+    """Resources of a process with its children. `own_bytes` is memory that is neither shared nor mapped from files."""
 
     at: float
     pid: int
@@ -29,30 +30,32 @@ class Sample:
 
 
 @dataclass
-class Life:
-    """Of one process, from its start to its end."""
+class ProcessSamples:
+    """Samples of one process, from its start to its end."""
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[ResourceSample] = field(default_factory=list)
 
     @property
     def minutes(self) -> float:
         return (self.samples[-1].at - self.samples[0].at) / 60
 
-    def warm(self, after_s: float) -> list[Sample]:
+    def warm(self, after_s: float) -> list[ResourceSample]:
         return [sample for sample in self.samples if sample.at - self.samples[0].at >= after_s]
 
 
-class Watch:
-    """Looks every few seconds until the block ends."""
+class ResourceSampler:
+    """Takes a sample of every process every few seconds until the block ends."""
 
-    def __init__(self, parts: Mapping[str, Part], database_url: str, model_process: Callable[[], int]) -> None:
+    def __init__(
+        self, parts: Mapping[str, MachineProcess], database_url: str, model_process: Callable[[], int]
+    ) -> None:
         self._parts, self._database_url, self._model_process = parts, database_url, model_process
-        self.lives: dict[str, list[Life]] = {}
+        self.lives: dict[str, list[ProcessSamples]] = {}
         self.connections: list[int] = []
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "ResourceSampler":
         self._thread.start()
         return self
 
@@ -61,15 +64,15 @@ class Watch:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ending.wait(EVERY_S):
+        while not self._ending.wait(INTERVAL_SECONDS):
             for name, pid in self._pids():
                 try:
-                    self._note(name, sample_of(pid))
+                    self._note(name, take_sample(pid))
                 except psutil.Error:
                     continue
             try:
                 with psycopg.connect(self._database_url, connect_timeout=2) as connection:
-                    row = connection.execute(CONNECTIONS).fetchone()
+                    row = connection.execute(COUNT_CONNECTIONS).fetchone()
                     self.connections.append(row[0] if row else 0)
             except psycopg.Error:
                 continue
@@ -81,14 +84,14 @@ class Watch:
         if pid := self._model_process():
             yield "a model's process", pid
 
-    def _note(self, name: str, sample: Sample) -> None:
+    def _note(self, name: str, sample: ResourceSample) -> None:
         lives = self.lives.setdefault(name, [])
         if not lives or lives[-1].samples[-1].pid != sample.pid:
-            lives.append(Life())
+            lives.append(ProcessSamples())
         lives[-1].samples.append(sample)
 
 
-def sample_of(pid: int) -> Sample:
+def take_sample(pid: int) -> ResourceSample:
     root = psutil.Process(pid)
     family = [root, *root.children(recursive=True)]
     own_bytes = threads = files = 0
@@ -98,10 +101,10 @@ def sample_of(pid: int) -> Sample:
             own_bytes += memory.rss - memory.shared
             threads += process.num_threads()
         files += process.num_fds()
-    return Sample(time.monotonic(), pid, own_bytes, threads, files)
+    return ResourceSample(time.monotonic(), pid, own_bytes, threads, files)
 
 
-def slope(samples: list[Sample]) -> float:
-    """MiB in ten minutes, by the line that fits best."""
+def slope(samples: list[ResourceSample]) -> float:
+    """Return the growth in MiB per ten minutes, by linear regression."""
     times, sizes = [sample.at for sample in samples], [sample.own_bytes / MIB for sample in samples]
     return statistics.linear_regression(times, sizes).slope * 600

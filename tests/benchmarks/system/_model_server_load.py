@@ -1,4 +1,4 @@
-"""Users of the model server over TLS: who streams, who asks for whole answers, who holds a WebSocket, and a batch."""
+"""Load on the model server over TLS: streams, unstreamed requests, WebSockets and a batch."""
 
 import asyncio
 import json
@@ -10,17 +10,17 @@ import httpx2
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from tests.benchmarks.system._people import Habit, People
+from tests.benchmarks.system._load import Action, LoadGenerator
 
 MODEL = "stoa-describer"
 STREAM = {"model": MODEL, "prompt": "The Oakhurst lamp is", "max_tokens": 120, "ignore_eos": True}
-ANSWER = {"model": MODEL, "prompt": "The Brunvale teapot is", "max_tokens": 8, "ignore_eos": True}
-SERVED_WITHIN_S = 120.0
-BATCH_WITHIN_S = 300.0
+UNSTREAMED = {"model": MODEL, "prompt": "The Brunvale teapot is", "max_tokens": 8, "ignore_eos": True}
+START_TIMEOUT_SECONDS = 120.0
+BATCH_TIMEOUT_SECONDS = 300.0
 
 
-class Crowd(People):
-    """streamers, askers, sockets: how many of each. pause_s: how long one rests between two requests."""
+class ModelServerLoad(LoadGenerator):
+    """Load on the model server, by this number of clients of each kind; `pause_s` is the pause between requests."""
 
     def __init__(
         self,
@@ -39,18 +39,20 @@ class Crowd(People):
         self._batch_id = ""
         super().__init__(address, name, key)
 
-    def habits(self) -> Mapping[str, tuple[Habit, int, float]]:
-        each: tuple[tuple[str, Habit], ...] = (
+    def actions(self) -> Mapping[str, tuple[Action, int, float]]:
+        each: tuple[tuple[str, Action], ...] = (
             ("streams", self._stream),
             ("answers", self._ask),
             ("sockets", self._socket),
         )
-        return {kind: (habit, count, self._pause_s) for (kind, habit), count in zip(each, self._how_many, strict=True)}
+        return {
+            kind: (action, count, self._pause_s) for (kind, action), count in zip(each, self._how_many, strict=True)
+        }
 
-    def wait_until_served(self) -> None:
-        """And give in the batch."""
-        deadline = time.monotonic() + SERVED_WITHIN_S
-        while not self.counts()["streams"]["whole"]:
+    def submit_batch(self) -> None:
+        """Wait for the first complete stream, and then submit the batch."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self.counts()["streams"]["complete"]:
             assert time.monotonic() < deadline, self.counts()
             time.sleep(0.2)
         requests = [{"id": str(number), "prompt": f"Product {number} is"} for number in range(self._batch_size)]
@@ -60,19 +62,21 @@ class Crowd(People):
             answer.raise_for_status()
             self._batch_id = str(answer.json()["batch_id"])
 
-    def finish_batch(self) -> str:
-        """What came of it, once it has ended."""
-        deadline = time.monotonic() + BATCH_WITHIN_S
+    def wait_for_batch(self) -> str:
+        """Wait for the end of the batch and return a summary."""
+        deadline = time.monotonic() + BATCH_TIMEOUT_SECONDS
         with self.client() as client:
             path = f"/batch/{self._batch_id}"
-            while (told := client.get(path, extensions=self.sni()).json())["status"] == "processing":
-                assert time.monotonic() < deadline, told
+            while (status := client.get(path, extensions=self.sni()).json())["status"] == "processing":
+                assert time.monotonic() < deadline, status
                 time.sleep(1)
             lines = {"Accept": "application/x-ndjson"}
             results = client.get(f"{path}/results", headers=lines, extensions=self.sni()).text
         ids = Counter(json.loads(line)["id"] for line in results.splitlines())
         once = sum(1 for count in ids.values() if count == 1)
-        return f"{told['status']}: {told['completed']} completed, {told['failed']} failed; {once} ids exactly once"
+        return (
+            f"{status['status']}: {status['completed']} completed, {status['failed']} failed; {once} ids exactly once"
+        )
 
     async def _stream(self, client: httpx2.AsyncClient) -> str:
         begun = False
@@ -84,19 +88,19 @@ class Crowd(People):
                 async for line in answer.aiter_lines():
                     begun = begun or line.startswith("data: ")
                     if line.startswith('data: {"done"'):
-                        return "whole"
+                        return "complete"
                     if line.startswith('data: {"error"'):
                         return f"ended by {json.loads(line[6:])['error']['code']}"
         except httpx2.HTTPError:
             if not begun:
                 raise
-        return "cut"
+        return "broken off"
 
     async def _ask(self, client: httpx2.AsyncClient) -> str:
-        return str((await client.post("/inference", json=ANSWER, extensions=self.sni())).status_code)
+        return str((await client.post("/inference", json=UNSTREAMED, extensions=self.sni())).status_code)
 
     async def _socket(self, _: httpx2.AsyncClient) -> str:
-        """A connection that is used until it is closed."""
+        """Use one WebSocket until it is closed."""
         try:
             async with connect(
                 f"wss://{self._name}/ws", host=self._address, port=443, ssl=self._tls, open_timeout=30, proxy=None
@@ -105,16 +109,18 @@ class Crowd(People):
                 number = 0
                 while True:
                     number += 1
-                    await socket.send(json.dumps(ANSWER | {"type": "inference", "id": str(number), "stream": False}))
+                    await socket.send(
+                        json.dumps(UNSTREAMED | {"type": "inference", "id": str(number), "stream": False})
+                    )
                     while (frame := json.loads(await socket.recv()))["type"] not in ("complete", "error"):
                         pass
-                    self.note("sockets", "whole" if frame["type"] == "complete" else f"ended by {frame['code']}")
+                    self.record("sockets", "complete" if frame["type"] == "complete" else f"ended by {frame['code']}")
                     await asyncio.sleep(self._pause_s)
         except ConnectionClosed as closed:
-            return f"closed {closed.rcvd.code}" if closed.rcvd else "cut"
+            return f"closed {closed.rcvd.code}" if closed.rcvd else "broken off"
         except InvalidStatus as refused:
             return str(refused.response.status_code)
         except InvalidHandshake:
-            return "cut"
+            return "broken off"
         except TimeoutError:
             return "no answer"

@@ -1,5 +1,4 @@
-"""The lists of addresses and of products as plain Django views, with no framework between: the same bytes from the same
-tables, for a caller who is taken at their word."""
+"""The lists of addresses and products as plain Django views: the same bytes, without authentication."""
 
 import os
 from datetime import datetime
@@ -10,7 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.test")
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
-settings.ROOT_URLCONF = "tests.benchmarks.commerce._bare_lists"
+settings.ROOT_URLCONF = "tests.benchmarks.commerce._plain_lists"
 settings.MIDDLEWARE = []
 application = get_asgi_application()
 
