@@ -29,7 +29,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     STOA_METRICS_DIR=/data/metrics
 RUN python -m compileall -q commerce shared
 USER stoa
-# The pages' files are part of the image. The keys are for this step alone: they are not kept, and nothing is signed.
+# The static files are part of the image. The keys are for this step only: they are not stored, and nothing is signed.
 RUN SECRET_KEY=of-this-step STOA_JWT_KEY=of-this-step \
     DJANGO_SETTINGS_MODULE=commerce.config.settings.base \
     python manage_commerce.py collectstatic --noinput -v0

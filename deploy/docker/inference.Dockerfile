@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # The model server without torch: its web process, its worker and its migrations are this image with other commands.
-# Models run in the image of model-host.Dockerfile, over sockets in a folder that both have: STOA_RUN_DIR.
+# Models run in the image of model-host.Dockerfile, over sockets in a shared folder: STOA_RUN_DIR.
 #     docker build -f deploy/docker/inference.Dockerfile -t stoa/inference:0.1.0 .
 
 FROM python:3.11.14-slim-bookworm AS packages
@@ -22,7 +22,7 @@ WORKDIR /srv/stoa
 COPY manage_inference.py ./
 COPY shared ./shared
 COPY inference ./inference
-# A host that this image started could load nothing, and would keep the real one from its folder: it starts none.
+# A host in this image could load no model and would occupy the folder of the real one: it starts none.
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -34,7 +34,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     STOA_METRICS_DIR=/data/metrics
 RUN python -m compileall -q inference shared
 USER stoa
-# The pages' files are part of the image. The keys are for this step alone: they are not kept, and nothing is signed.
+# The static files are part of the image. The keys are for this step only: they are not stored, and nothing is signed.
 RUN SECRET_KEY=of-this-step STOA_JWT_KEY=of-this-step \
     DJANGO_SETTINGS_MODULE=inference.config.settings.base \
     python manage_inference.py collectstatic --noinput -v0

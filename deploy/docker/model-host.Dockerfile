@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The model host: the engine and torch, no Django, no secrets, and no network while it runs. For processors or for CUDA:
+# The model host: the engine and torch, no Django, no secrets, and no network while it runs. For the CPU or for CUDA:
 #     docker build -f deploy/docker/model-host.Dockerfile --target cpu  -t stoa/model-host:0.1.0-cpu .
 #     docker build -f deploy/docker/model-host.Dockerfile --target cuda -t stoa/model-host:0.1.0-cuda .
 
@@ -8,7 +8,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/venv
 COPY requirements /requirements
 
-# torch first and alone: with it there, nothing pulls another build.
+# torch first and alone, so that no other package pulls another build.
 FROM python AS packages-cpu
 RUN /opt/venv/bin/pip install --index-url https://download.pytorch.org/whl/cpu \
         "$(grep '^torch==' /requirements/constraints.txt)" \
@@ -18,7 +18,7 @@ FROM python AS packages-cuda
 RUN /opt/venv/bin/pip install "$(grep '^torch==' /requirements/constraints.txt)" \
     && /opt/venv/bin/pip install -r /requirements/engine.txt
 
-# g++ because the host builds its kernels for the very processor that it finds, once, into the volume of --compiled-dir.
+# g++ because the host compiles its kernels for its processor, once, into the volume of --compiled-dir.
 FROM python:3.11.14-slim-bookworm AS host
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ tini \
@@ -29,7 +29,7 @@ RUN apt-get update \
 WORKDIR /srv/stoa
 COPY inference/__init__.py ./inference/__init__.py
 COPY inference/engine ./inference/engine
-# The built-in models, where the web process says that they are.
+# The built-in models, in the folder that the web process names.
 COPY inference/builtin/stoa-describer ./inference/builtin/stoa-describer
 COPY inference/builtin/stoa-encoder ./inference/builtin/stoa-encoder
 ENV PATH=/opt/venv/bin:$PATH \
