@@ -21,15 +21,15 @@ class AccountsConfig(AppConfig):
 
 
 def check_jwt_key(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
-    """An error for a key that could be guessed; one of another time is as good to whoever guesses it."""
+    """Return an error for each key that can be guessed, including earlier keys, which are still accepted."""
     keys = {"STOA_JWT_KEY": [settings.SIMPLE_JWT["SIGNING_KEY"]], "STOA_JWT_KEY_FALLBACKS": settings.JWT_KEY_FALLBACKS}
     return [
         Error(
-            f"{name} can be guessed, and whoever guesses it can sign in as anybody.",
-            hint="Unset it, and one is made under var/, or set it to what this prints: "
+            f"{name} can be guessed, so that anybody could sign in as any user.",
+            hint="Unset it to create one under var/, or set it to the output of "
             "python -c 'import secrets; print(secrets.token_urlsafe(48))'",
             id="accounts.E001",
         )
-        for name, given in keys.items()
-        if any(map(can_be_guessed, given))
+        for name, values in keys.items()
+        if any(map(can_be_guessed, values))
     ]

@@ -1,7 +1,7 @@
-"""Who a credential speaks for: the one answer for HTTP views, DRF, WebSockets and the command line.
+"""Authentication by access token or API key, for HTTP views, DRF, WebSockets and the command line.
 
-A credential is an access token or an API key. Every call reads its row, so that a revoked key, a signed-out token, a
-deactivated user and a changed role or password count from the next request.
+Every call reads the row of the credential. A revoked key, an ended sign-in, a deactivated user and a changed role or
+password therefore count from the next request.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 
 class NotAuthenticated(ApiError):
-    """401, with one message for every reason: which one it was is nobody's business."""
+    """401 with one message for every reason, so that it does not tell which credentials exist."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -45,7 +45,10 @@ class NotAuthenticated(ApiError):
 
 @dataclass(frozen=True, kw_only=True)
 class Principal:
-    """Who asks, by which credential, and what they may do with it. `expires_at`: the credential's end, if any."""
+    """Authenticated user with the credential of the request and its permissions.
+
+    `expires_at` is the end of the credential, or None.
+    """
 
     user: User
     permissions: frozenset[str]
@@ -58,18 +61,20 @@ class Principal:
 
     @property
     def has_full_role(self) -> bool:
-        """False for a key that carries named permissions only: it does not speak for its user's role."""
+        """Return False for a key with named permissions, which does not have the role of its user."""
         return self.api_key is None or self.api_key.permissions is None
 
     @property
     def user_with_full_role(self) -> User | None:
-        """The user, unless a key carries named permissions only."""
+        """Return the user, or None for a key with named permissions."""
         return self.user if self.has_full_role else None
 
 
 def credential_from_headers(headers: Mapping[str, str]) -> str | None:
-    """The credential in `Authorization: Bearer`, else in `X-API-Key`; None where there is none. A bare `Bearer` is
-    none. URLs, cookies and bodies are never looked at. `headers` has lower-case names, or ignores case."""
+    """Return the credential of `Authorization: Bearer`, else of `X-API-Key`, else None.
+
+    URLs, cookies and bodies never carry one. `headers` has lower-case names, or ignores case.
+    """
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return token.strip()
@@ -77,18 +82,20 @@ def credential_from_headers(headers: Mapping[str, str]) -> str | None:
 
 
 def authenticate(credential: str) -> Principal:
-    """Who an access token or an API key speaks for. Raises NotAuthenticated."""
+    """Return the principal of an access token or an API key. Raise NotAuthenticated for any other credential."""
     if len(credential) > MAX_CREDENTIAL_LENGTH or not credential.isascii():
         raise NotAuthenticated
-    read = _authenticate_api_key if credential.startswith(API_KEY_PREFIX) else _authenticate_access_token
-    principal = read(credential, timezone.now())
+    verify = _authenticate_api_key if credential.startswith(API_KEY_PREFIX) else _authenticate_access_token
+    principal = verify(credential, timezone.now())
     _add_log_fields(principal)
     return principal
 
 
 async def aauthenticate(credential: str) -> Principal:
-    """`authenticate` for the event loop. Connection and thread are free for others at once: the request that was let in
-    may last for minutes, and there are more of those than of these."""
+    """Run `authenticate` from the event loop, and release its thread and database connection.
+
+    The request may last for minutes, and there are more requests than connections.
+    """
     try:
         return await sync_to_async(_authenticate_and_disconnect)(credential)
     finally:
@@ -104,7 +111,7 @@ def _authenticate_and_disconnect(credential: str) -> Principal:
 
 
 def hash_secret(secret: str) -> str:
-    """A key's secret is random and long: a plain SHA-256 keeps it, and is quick enough for every request."""
+    """Return the SHA-256 to store: the secret is long and random, and every request computes it."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -123,7 +130,7 @@ def _authenticate_access_token(raw: str, now: datetime) -> Principal:
 
 
 def find_api_key(raw: str) -> ApiKey | None:
-    """The key with this raw form, revoked or not; None where it is nobody's."""
+    """Return the API key of this raw form, revoked or not, or None."""
     key_id, _, secret = raw.removeprefix(API_KEY_PREFIX).partition("_")
     key = ApiKey.objects.select_related("user").filter(key_id=key_id).first()
     return key if key and hmac.compare_digest(key.secret_hash, hash_secret(secret)) else None
@@ -147,16 +154,18 @@ def _role_permissions(user: User) -> frozenset[str]:
 
 
 def _add_log_fields(principal: Principal) -> None:
-    """For the request's log line and its trace."""
-    notes = current_fields()
-    notes["user_id"] = principal.user.pk
+    """Add user and API key to the log line and the trace of the request."""
+    fields = current_fields()
+    fields["user_id"] = principal.user.pk
     if principal.api_key:
-        notes["api_key_id"] = principal.api_key.pk
+        fields["api_key_id"] = principal.api_key.pk
 
 
 def _update_last_used_at(key: ApiKey, now: datetime) -> None:
-    """Not now where the row or the database is somebody else's, or nothing can be written: who reads is neither held
-    up nor refused, and the key's next request tries again."""
+    """Store the time of use, once a minute.
+
+    A locked row or a failed write never delays or refuses the request: the next request of the key tries again.
+    """
     if key.last_used_at and key.last_used_at > now - LAST_USED_RESOLUTION:
         return
     stale = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_RESOLUTION)

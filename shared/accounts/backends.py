@@ -1,4 +1,4 @@
-"""Django's own sign-in, which the admin uses, under the same limits and at the same cost as the API's."""
+"""Authentication backend of the admin's sign-in, with the limits and the timing of the API's."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from shared.api.errors import ApiError
 
 
 class LimitedBackend(BaseBackend):
-    """Raises ApiError 429 and 503 as the API's sign-in does; a wrong pair is None, as Django expects."""
+    """Django authentication backend. Its `authenticate` raises ApiError 429 and 503 as the API's sign-in does."""
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any

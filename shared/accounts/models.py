@@ -1,4 +1,4 @@
-"""Users, the keys they made, and their sign-ins."""
+"""Users, their API keys and their sign-ins."""
 
 import uuid
 from typing import Any, ClassVar
@@ -12,18 +12,18 @@ from shared.accounts.roles import Role
 
 
 class UserManager(BaseUserManager["User"]):
-    """Look-ups by e-mail. Users are made by `services.create_user`."""
+    """Lookups by e-mail address. `services.create_user` creates users."""
 
     @classmethod
     def normalize_email(cls, email: str | None) -> str:
-        """E-mails differ by more than case: the whole address is kept in lower case."""
+        """Return the address in lower case: two addresses never differ by case alone."""
         return (email or "").strip().lower()
 
     def get_by_natural_key(self, username: str | None) -> "User":
         return self.get(email=self.normalize_email(username))
 
     def create_superuser(self, email: str, name: str, password: str | None = None) -> "User":
-        """For Django's own `createsuperuser` command."""
+        """Create a super admin, for Django's `createsuperuser` command."""
         user = self.model(email=self.normalize_email(email), name=name, role=Role.SUPER_ADMIN)
         user.set_password(password)
         user.save()
@@ -31,16 +31,16 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser):
-    """A person. Never deleted, only deactivated: orders, reports and keys point here."""
+    """A person. Users are deactivated and never deleted, because orders, reports and keys refer to them."""
 
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=150)
     role = models.CharField(max_length=20, choices=Role, default=Role.CUSTOMER)
     is_active = models.BooleanField("active", default=True, help_text="Off: every token and key is refused at once.")
     email_verified_at = models.DateTimeField(null=True, blank=True)
-    token_version = models.PositiveIntegerField(default=0, editable=False)  # one up: every earlier token is refused
+    token_version = models.PositiveIntegerField(default=0, editable=False)  # increased to refuse every earlier token
     created_at = models.DateTimeField(default=timezone.now, editable=False)
-    # What the model server lets them use, with all their keys. Empty: its default.
+    # At the model server, with all keys of the user. Empty: its default.
     monthly_token_limit = models.PositiveBigIntegerField("tokens a month", null=True, blank=True)
 
     objects: ClassVar[UserManager] = UserManager()
@@ -56,7 +56,7 @@ class User(AbstractBaseUser):
             models.CheckConstraint(condition=models.Q(role__in=Role.values), name="accounts_user_role_known"),
         ]
         indexes = [
-            # For the beginning of a name, which is how the admin searches.
+            # The admin searches by the beginning of a name.
             models.Index(fields=["name"], opclasses=["varchar_pattern_ops"], name="accounts_user_name"),
             models.Index(fields=["role", "email"], name="accounts_user_by_role"),
             models.Index(fields=["email"], condition=models.Q(is_active=False), name="accounts_user_inactive"),
@@ -66,11 +66,11 @@ class User(AbstractBaseUser):
         return self.email
 
     def set_password(self, raw_password: str | None) -> None:
-        """Whoever saves a new password, Django's own forms too, ends every earlier token with it."""
+        """Set the password and refuse every earlier token, also when Django's own forms save it."""
         super().set_password(raw_password)
         self.token_version += 1
 
-    # Django's admin asks these. It is the super admins' alone, and they may do all in it.
+    # Django's admin asks these. Super admins have every permission in it, and others have none.
     @property
     def is_superuser(self) -> bool:
         return self.role == Role.SUPER_ADMIN
@@ -90,19 +90,19 @@ class User(AbstractBaseUser):
 
 
 class ApiKey(models.Model):
-    """A long-lived credential. Its secret is shown once and kept only as a hash."""
+    """A long-lived credential. Its secret is shown once and stored as a hash."""
 
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="api_keys")
     name = models.CharField(max_length=100)
     key_id = models.CharField(max_length=16, unique=True, editable=False)
     secret_hash = models.CharField(max_length=64, editable=False)
-    permissions = models.JSONField(null=True, blank=True)  # a list; null: all that the user's role has
+    permissions = models.JSONField(null=True, blank=True)  # a list; null: all permissions of the role
     created_at = models.DateTimeField(editable=False)
     last_used_at = models.DateTimeField(null=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, editable=False)
-    # What the model server lets this key do. Empty: its default. With any of the first three the key is counted by
-    # itself alone; what it uses in a month counts for its user as well.
+    # At the model server. Empty: its default. A key with any of the first three is counted apart from its user.
+    # Tokens a month count for the user as well.
     request_limit = models.PositiveIntegerField("requests a minute", null=True, blank=True)
     token_limit = models.PositiveIntegerField("tokens a minute", null=True, blank=True)
     concurrency_limit = models.PositiveIntegerField("requests at once", null=True, blank=True)
@@ -118,7 +118,7 @@ class ApiKey(models.Model):
 
     @property
     def prefix(self) -> str:
-        """What may be shown of the key, to tell it from others."""
+        """Return the part of the key that may be shown to identify it."""
         return f"stoa_{self.key_id}_"
 
     @property
@@ -127,11 +127,11 @@ class ApiKey(models.Model):
 
 
 class SignIn(models.Model):
-    """One sign-in and all the tokens that grew from it: the family that rotation and revocation speak of."""
+    """One sign-in with the family of its tokens, which are refreshed and revoked together."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_ins")
-    refresh_id = models.UUIDField(default=uuid.uuid4)  # the one refresh token that is still good
+    refresh_id = models.UUIDField(default=uuid.uuid4)  # `jti` of the only valid refresh token
     created_at = models.DateTimeField()
     refreshed_at = models.DateTimeField()
     expires_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Hashing of passwords: slow on purpose, so one core is left for everything else, and few may wait."""
+"""Password hashing with limited concurrency: one core stays free, and only a few requests may wait."""
 
 import os
 import threading
@@ -12,16 +12,17 @@ from shared.api.errors import ApiError
 
 MAX_WAIT_SECONDS = 5.0
 
-MAX_CONCURRENT_HASHES = max(1, (os.cpu_count() or 1) - 1)  # that may hash at once
+MAX_CONCURRENT_HASHES = max(1, (os.cpu_count() or 1) - 1)
 _hash_slots = threading.BoundedSemaphore(MAX_CONCURRENT_HASHES)
-_request_slots = threading.BoundedSemaphore(
-    16 * MAX_CONCURRENT_HASHES
-)  # for those who hash and those who wait: each of them holds a thread
+# Requests that hash or wait for it: each of them occupies a thread.
+_request_slots = threading.BoundedSemaphore(16 * MAX_CONCURRENT_HASHES)
 
 
 class SingleCoreArgon2PasswordHasher(Argon2PasswordHasher):
-    """argon2id on one core with 19 MiB, the first of the settings that OWASP's Password Storage Cheat Sheet gives;
-    Django's own takes 100 MiB and eight threads."""
+    """Hasher of argon2id on one core with 19 MiB, as in OWASP's Password Storage Cheat Sheet.
+
+    Django's own takes 100 MiB and eight threads.
+    """
 
     time_cost = 2
     memory_cost = 19 * 1024
@@ -29,13 +30,13 @@ class SingleCoreArgon2PasswordHasher(Argon2PasswordHasher):
 
 
 def hash_password(password: str | None) -> str:
-    """The hash to store; of None, one that no password matches."""
+    """Return the hash to store. For None, return one that no password matches."""
     with _hash_slot():
         return make_password(password)
 
 
 def password_matches(user: User | None, password: str) -> bool:
-    """Whether this is the user's password. Costs one hash whoever the user is, and where there is none."""
+    """Return whether this is the user's password, always at the cost of one hash, also without a user."""
     with _hash_slot():
         if user is None:
             make_password(password)
@@ -44,13 +45,13 @@ def password_matches(user: User | None, password: str) -> bool:
 
 
 def _rehash(user: User, password: str) -> None:
-    """Brings a hash of older settings up to date. The password stays the same, and so do the tokens."""
+    """Store a hash with the current parameters. The password and the tokens stay valid."""
     user.password = make_password(password)
     User.objects.filter(pk=user.pk).update(password=user.password)
 
 
 def too_many_sign_ins_error() -> ApiError:
-    return ApiError(503, "Too many people sign in just now. Try again shortly.", headers={"Retry-After": "5"})
+    return ApiError(503, "Too many sign-ins at the moment. Try again in 5 seconds.", headers={"Retry-After": "5"})
 
 
 @contextmanager

@@ -16,13 +16,13 @@ from shared.accounts.roles import Permission, Role
 
 
 class HasRole(BasePermission):
-    """Lets users of these roles through; not a key that carries named permissions only."""
+    """Permission of users of these roles, but not of keys with named permissions."""
 
     roles: ClassVar[frozenset[Role]] = frozenset()
 
     @classmethod
     def of(cls, *roles: str) -> Any:
-        """A permission class for these roles. Raises ValueError for a name that is no role."""
+        """Return a permission class for these roles. Raise ValueError for an unknown role."""
         return type("HasRole", (cls,), {"roles": frozenset(Role(role) for role in roles)})
 
     def has_permission(self, request: Request, view: Any) -> bool:
@@ -31,19 +31,19 @@ class HasRole(BasePermission):
 
 
 class IsSignedIn(HasRole):
-    """Lets everybody through who is signed in, whatever their role."""
+    """Permission of every signed-in user, whatever the role."""
 
     roles = frozenset(Role)
 
 
 class HasPermission(BasePermission):
-    """Lets those through whose role, and whose key, carry this permission."""
+    """Permission of principals whose role and API key have this permission."""
 
     permission: ClassVar[Permission]
 
     @classmethod
     def of(cls, permission: str) -> Any:
-        """A permission class for this permission. Raises ValueError for a name that is none."""
+        """Return a permission class for this permission. Raise ValueError for an unknown one."""
         return type("HasPermission", (cls,), {"permission": Permission(permission)})
 
     def has_permission(self, request: Request, view: Any) -> bool:
@@ -51,13 +51,12 @@ class HasPermission(BasePermission):
 
 
 class ReadOnly(BasePermission):
-    """Lets everybody read."""
+    """Permission of everybody to read."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         return request.method in SAFE_METHODS
 
 
 def current_user(request: Request) -> User | None:
-    """Who asks, where the answer depends on it; None for somebody who is not signed in, and for a key that carries
-    named permissions only."""
+    """Return the user of the request, or None for an anonymous request and for a key with named permissions."""
     return request.auth.user_with_full_role if isinstance(request.auth, Principal) else None

@@ -1,4 +1,4 @@
-"""What views for people without a token have in common."""
+"""Base class of views that need no credentials."""
 
 from rest_framework.permissions import AllowAny
 from rest_framework.views import APIView
@@ -8,7 +8,7 @@ from shared.api.parsers import CredentialsJSONParser
 
 
 class PublicView(APIView):
-    """For those who have no token yet: one that is sent along, even a stale one, is ignored."""
+    """View that needs no credentials and ignores any that are sent, even expired ones."""
 
     authentication_classes = []
     permission_classes = [AllowAny]

@@ -1,7 +1,7 @@
-"""The services behind letters: a forgotten password, an e-mail to confirm, a place to take.
+"""Password resets, e-mail confirmation and staff accounts by links that are sent by e-mail.
 
-Known and unknown e-mails are answered alike, after the same work. Limits are counted first, for the address that asks
-and for the e-mail that is asked about, and refuse with 503 when they cannot be counted.
+Known and unknown e-mail addresses get the same response after the same work. Limits are counted first, for the client
+and for the e-mail address. When they cannot be counted, requests are refused with 503.
 """
 
 from datetime import datetime
@@ -25,7 +25,7 @@ EMAIL_WINDOW_SECONDS = 3600
 
 
 def request_password_reset(*, email: str, address: str, now: datetime) -> RateLimitDecision:
-    """Sends a link to the active user of this e-mail, if there is one. Answers what is left of the limits."""
+    """Send a link to the active user of this e-mail address, if any, and return the state of the limits."""
     email = User.objects.normalize_email(email)
     decision = limit_link_use(address=address)
     limit_emails(email=email)
@@ -39,27 +39,29 @@ def request_password_reset(*, email: str, address: str, now: datetime) -> RateLi
 
 
 def reset_password(*, token: str, password: str, address: str, now: datetime) -> RateLimitDecision:
-    """Sets a new password by a link; every earlier token is refused, and the e-mail is confirmed, since the link came
-    there. Raises BadLink, ValidationFailed (a weak password, the link stays good), ApiError 429."""
+    """Set a new password by a link, refuse every earlier token, and confirm the e-mail address of the link.
+
+    Raise InvalidLink, ValidationFailed for a weak password, which leaves the link valid, and ApiError 429.
+    """
     decision = limit_link_use(address=address)
     claims = verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now)
-    still_so = User.objects.filter(pk=claims.user_id, email=claims.email, token_version=claims.version, is_active=True)
-    user = still_so.first()
+    matching = User.objects.filter(pk=claims.user_id, email=claims.email, token_version=claims.version, is_active=True)
+    user = matching.first()
     if user is None:
         raise InvalidLink
     require_strong_password(password, user)
-    changed = still_so.update(
+    changed = matching.update(
         password=hash_password(password),
         token_version=F("token_version") + 1,
         email_verified_at=Coalesce("email_verified_at", now),
     )
-    if not changed:  # of two at once, one
+    if not changed:  # a concurrent request used the link
         raise InvalidLink
     return decision
 
 
 def verify_email(*, token: str, address: str, now: datetime) -> RateLimitDecision:
-    """Confirms a user's e-mail by a link. Raises BadLink, also for one that was used, ApiError 429."""
+    """Confirm the e-mail address of a link. Raise InvalidLink, also for a used link, and ApiError 429."""
     decision = limit_link_use(address=address)
     claims = verify_link_token(token, LinkPurpose.VERIFY_EMAIL, now=now)
     unconfirmed = User.objects.filter(pk=claims.user_id, email=claims.email, email_verified_at=None, is_active=True)
@@ -69,16 +71,18 @@ def verify_email(*, token: str, address: str, now: datetime) -> RateLimitDecisio
 
 
 def create_or_promote_staff(*, email: str, name: str, password_hash: str, now: datetime) -> User:
-    """The user of an e-mail whose owner has proved it is theirs, as staff with this password: a new user, or one who
-    was a customer, whose earlier tokens are refused. `password_hash` is of `hash_new_password`, which takes its time
-    and so stands before the caller's transaction. Raises ApiError 409 for others."""
+    """Return a staff user with this confirmed e-mail address: a new user, or a customer, whose tokens are refused.
+
+    `password_hash` comes from `hash_new_password`, which is slow and runs before the caller's transaction. Raise
+    ApiError 409 for a user of another role.
+    """
     email = User.objects.normalize_email(email)
     with transaction.atomic():
         user = User.objects.select_for_update().filter(email=email).first()
         if user is None:
             user = create_user(email=email, name=name, password=None, role=Role.STAFF, now=now)
         elif user.role not in (Role.CUSTOMER, Role.STAFF) or not user.is_active:
-            raise ApiError(409, "This e-mail belongs to an account that cannot be staff.")
+            raise ApiError(409, "The user with this e-mail address cannot become staff.")
         user.role, user.password = Role.STAFF, password_hash
         user.token_version += 1
         user.email_verified_at = user.email_verified_at or now
@@ -87,18 +91,18 @@ def create_or_promote_staff(*, email: str, name: str, password_hash: str, now: d
 
 
 def hash_new_password(*, email: str, name: str, password: str) -> str:
-    """What is kept of the password of somebody who is to be staff. Raises ValidationFailed for a weak one."""
+    """Return the hash of a new staff user's password. Raise ValidationFailed for a weak one."""
     require_strong_password(password, User(email=User.objects.normalize_email(email), name=name))
     return hash_password(password)
 
 
 def limit_link_use(*, address: str) -> RateLimitDecision:
-    """Counts a letter asked for, or a link tried, by this address. Raises ApiError 429 or 503."""
+    """Count a requested e-mail or a used link for this client. Raise ApiError 429 or 503."""
     decision = hit("links", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
     raise_if_limited(decision)
     return decision
 
 
 def limit_emails(*, email: str) -> None:
-    """Counts a letter to this e-mail: somebody's inbox is not to be filled. Raises ApiError 429 or 503."""
+    """Count an e-mail to this address, so that nobody floods an inbox. Raise ApiError 429 or 503."""
     raise_if_limited(hit("letters", email, limit=settings.EMAIL_LIMIT, window_s=EMAIL_WINDOW_SECONDS, strict=True))

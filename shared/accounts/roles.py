@@ -1,4 +1,4 @@
-"""What each role may do. Data only: nothing here knows a request or a row."""
+"""Roles and the permissions of each role, as data without requests or rows."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,7 +14,7 @@ class Role(TextChoices):
 
 
 class Permission(StrEnum):
-    """What the model server asks for. An API key may carry fewer than its user has."""
+    """Permission of the model server. An API key may have fewer than its user."""
 
     RUN_INFERENCE = "run_inference"
     READ_MODELS = "read_models"
@@ -24,16 +24,16 @@ class Permission(StrEnum):
     READ_TRACES = "read_traces"
 
 
-_USES_MODELS = frozenset({Permission.RUN_INFERENCE, Permission.READ_MODELS})
+_MODEL_USER_PERMISSIONS = frozenset({Permission.RUN_INFERENCE, Permission.READ_MODELS})
 
 ROLE_PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.SUPER_ADMIN: frozenset(Permission),
-    Role.STORE_OWNER: _USES_MODELS,
-    Role.STAFF: _USES_MODELS,
+    Role.STORE_OWNER: _MODEL_USER_PERMISSIONS,
+    Role.STAFF: _MODEL_USER_PERMISSIONS,
     Role.CUSTOMER: frozenset(),
 }
 
-# The shop's clients know roles by these names. Everyone is a customer too.
+# The names that the shop's clients know. Every user is a customer too.
 SHOP_PERMISSIONS: Mapping[Role, tuple[str, ...]] = {
     Role.SUPER_ADMIN: ("super_admin", "customer"),
     Role.STORE_OWNER: ("store_owner", "customer"),

@@ -1,4 +1,4 @@
-"""OpenAPI texts of the account routes, and the description of the authentication."""
+"""OpenAPI descriptions of the account routes and of the authentication."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ TAGS = ["Accounts"]
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """`Authorization: Bearer` with an access token or an API key."""
+    """OpenAPI security scheme of `Authorization: Bearer` with an access token or an API key."""
 
     target_class = "shared.accounts.authentication.BearerAuthentication"
     name = "bearer"

@@ -62,7 +62,7 @@ class ResetPasswordSerializer(LinkSerializer):
 
 
 class TokenPairSerializer(serializers.Serializer[TokenPair]):
-    """The tokens of a sign-in, and the role of its user."""
+    """Token pair of a sign-in, with the role of its user."""
 
     token = serializers.CharField(source="access", help_text="Access token for the Authorization header.")
     refresh = serializers.CharField(help_text="Refresh token, which works once.")

@@ -1,4 +1,4 @@
-"""Every write to accounts: people, sign-ins, keys. The clock is passed in; errors are ApiErrors."""
+"""Writes to accounts: users, sign-ins and API keys. Callers pass the time; errors are ApiErrors."""
 
 import secrets
 import uuid
@@ -26,13 +26,12 @@ from shared.accounts.tokens import AccessToken, RefreshToken
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
 
-LAST_ADMIN_ERROR = "This is the last active super admin: make another one first."
+LAST_ADMIN_ERROR = "This is the last active super admin. Create another one first."
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair:
-    """A fresh access and refresh token. `expires_at` is the access token's end; `rate_limit` what is left of the
-    sign-in limit, where one was counted."""
+    """New access and refresh token, with the end of the access token and the state of the sign-in limit, if counted."""
 
     access: str
     refresh: str
@@ -42,8 +41,10 @@ class TokenPair:
 
 
 def create_user(*, email: str, name: str, password: str | None, role: Role, now: datetime) -> User:
-    """A new active user; without a password, one who cannot sign in. Raises ValidationFailed: e-mail taken, weak
-    password."""
+    """Create an active user. Without a password, they cannot sign in.
+
+    Raise ValidationFailed for an e-mail address that is taken and for a weak password.
+    """
     user = User(email=User.objects.normalize_email(email), name=name, role=role, created_at=now)
     if password is not None:
         require_strong_password(password, user)
@@ -59,10 +60,12 @@ def create_user(*, email: str, name: str, password: str | None, role: Role, now:
 
 
 def register_user(*, email: str, name: str, password: str, role: Role, address: str, now: datetime) -> TokenPair:
-    """A new customer or store owner, signed in, with a letter on its way that asks them to confirm their e-mail.
-    Raises ApiError 403 for another role, 429, ValidationFailed."""
+    """Create a customer or store owner, sign them in, and send an e-mail to confirm the address.
+
+    Raise ApiError 403 for another role and 429, and ValidationFailed.
+    """
     if role not in (Role.CUSTOMER, Role.STORE_OWNER):
-        raise ApiError(403, "Only customers and store owners register themselves; others are invited.")
+        raise ApiError(403, "Only customers and store owners can register. Staff are invited by a store owner.")
     decision = hit("register", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
     raise_if_limited(decision)
     user = create_user(email=email, name=name, password=password, role=role, now=now)
@@ -72,31 +75,36 @@ def register_user(*, email: str, name: str, password: str, role: Role, address: 
 
 
 def sign_in(*, email: str, password: str, address: str, now: datetime) -> TokenPair:
-    """Tokens for the right pair. Raises ApiError 401, the same for every wrong pair; 429 before any hashing."""
+    """Return the tokens of a new sign-in.
+
+    Raise ApiError 401, the same for every wrong pair, and 429 before any hashing.
+    """
     user, decision = check_credentials(email=email, password=password, address=address)
     return _start_sign_in(user, now, decision)
 
 
 def check_credentials(*, email: str, password: str, address: str) -> tuple[User, RateLimitDecision]:
-    """The active user of this pair, and what is left of the limits. Raises as `sign_in` does. An unknown, an inactive
-    and a known user with a wrong password cost the same and look the same."""
+    """Return the active user of this pair and the state of the limits. Raise as `sign_in` does.
+
+    An unknown e-mail address, an inactive user and a wrong password take the same time and look the same.
+    """
     email = User.objects.normalize_email(email)
     decision = _limit_sign_in(email, address)
     user = User.objects.filter(email=email).first()
     if not password_matches(user, password) or user is None or not user.is_active:
         raise ApiError(
             401,
-            "The e-mail or the password is wrong.",
+            "The e-mail address or the password is wrong.",
             headers={"WWW-Authenticate": "Bearer"} | rate_limit_headers(decision),
         )
     return user, decision
 
 
 def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
-    """A new pair for a refresh token, which is good for one. Raises NotAuthenticated.
+    """Exchange a refresh token for a new pair. Raise NotAuthenticated.
 
-    Of many uses at once one wins. A use that came (`now`) after the token had been used is a copy in other hands: it
-    ends the sign-in for everybody.
+    Exactly one of many concurrent uses succeeds. A use that arrived (`now`) after the token had been used comes from a
+    copy, and revokes the sign-in.
     """
     try:
         token = RefreshToken(refresh)
@@ -108,7 +116,7 @@ def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
     sign_in.refresh_id = uuid.uuid4()
     won = SignIn.objects.filter(id=sign_in.id, refresh_id=token.token_id, revoked_at=None).update(
         refresh_id=sign_in.refresh_id,
-        refreshed_at=timezone.now(),  # not `now`: whoever came before this very moment lost a race, and copied nothing
+        refreshed_at=timezone.now(),  # not `now`: a request that arrived before this moment lost a race and is no copy
         expires_at=now + RefreshToken.lifetime,
     )
     if not won:
@@ -118,37 +126,41 @@ def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
 
 
 def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> None:
-    """Ends the sign-in that the caller's access token came from, and the one of `refresh`: all their tokens at once."""
-    ended = {principal.sign_in.id} if principal.sign_in else set()
+    """Revoke the sign-in of the caller's access token and the one of `refresh`, with all their tokens."""
+    revoked = {principal.sign_in.id} if principal.sign_in else set()
     if refresh:
-        with suppress(TokenError):  # what is no token needs no ending
-            ended.add(RefreshToken(refresh).sign_in_id)
-    SignIn.objects.filter(id__in=ended, user=principal.user, revoked_at=None).update(revoked_at=now)
+        with suppress(TokenError):  # an invalid token has no sign-in to revoke
+            revoked.add(RefreshToken(refresh).sign_in_id)
+    SignIn.objects.filter(id__in=revoked, user=principal.user, revoked_at=None).update(revoked_at=now)
 
 
 def change_password(*, user: User, old: str, new: str) -> RateLimitDecision:
-    """Sets a new password; every earlier token is refused. Raises ValidationFailed: `old` is wrong, `new` is weak;
-    ApiError 429 before any hashing. Answers what is left of the limit."""
+    """Set a new password, refuse every earlier token, and return the state of the limit.
+
+    Raise ValidationFailed for a wrong `old` or a weak `new`, and ApiError 429 before any hashing.
+    """
     decision = hit("change-password", str(user.pk), limit=settings.LOGIN_LIMIT, strict=True)
     raise_if_limited(decision)
     if not password_matches(user, old):
-        raise ValidationFailed({"old": ["This is not your password."]})
+        raise ValidationFailed({"old": ["Your old password is wrong."]})
     require_strong_password(new, user, field="new")
     set_password(user=user, password=new)
     return decision
 
 
 def set_password(*, user: User, password: str) -> None:
-    """As an administrator does, without the old one; every earlier token is refused."""
+    """Set a password without the old one, as an administrator does, and refuse every earlier token."""
     user.password = hash_password(password)
     User.objects.filter(pk=user.pk).update(password=user.password, token_version=F("token_version") + 1)
     user.refresh_from_db(fields=["token_version"])
 
 
 def change_user(*, user: User, name: str, email: str, role: Role, is_active: bool) -> None:
-    """An administrator's edit. A new role, or a change of `is_active`, refuses every earlier token; a new e-mail is
-    not confirmed.
-    Raises ValidationFailed: e-mail taken, or nobody would be left to administer."""
+    """Save an administrator's edit of a user.
+
+    A new role or a change of `is_active` refuses every earlier token. A new e-mail address is not confirmed. Raise
+    ValidationFailed for an e-mail address that is taken and for the last super admin.
+    """
     with transaction.atomic():
         row = lock_user_and_admins(user_id=user.pk)
         if would_leave_no_admin(user=row, role=role, is_active=is_active):
@@ -167,8 +179,10 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
 
 
 def lock_user_and_admins(*, user_id: int) -> User:
-    """The account, locked together with all super admins: of two who take each other's role away, one waits, and sees
-    then what the other has done. Raises User.DoesNotExist."""
+    """Return the user, locked together with all super admins. Raise User.DoesNotExist.
+
+    Of two super admins who remove each other's role, the second waits and then sees the change of the first.
+    """
     admins = Q(role=Role.SUPER_ADMIN, is_active=True)
     locked = {row.pk: row for row in User.objects.select_for_update().filter(Q(pk=user_id) | admins).order_by("pk")}
     if user_id not in locked:
@@ -177,15 +191,16 @@ def lock_user_and_admins(*, user_id: int) -> User:
 
 
 def lock_active_user(user: User) -> None:
-    """Until the transaction ends nobody deactivates or erases them, nor is this done twice at once. What came in from
-    who is deactivated or erased since is refused: ApiError 401. Call it in the transaction that writes what is theirs.
+    """Lock the user until the transaction ends, so that nobody deactivates or erases them meanwhile.
+
+    Raise ApiError 401 for a user who is no longer active. Call it in the transaction that writes rows of the user.
     """
     if not User.objects.select_for_update(no_key=True).get(pk=user.pk).is_active:
         raise ApiError(401, "This user is deactivated.", headers={"WWW-Authenticate": "Bearer"})
 
 
 def would_leave_no_admin(*, user: User, role: Role, is_active: bool) -> bool:
-    """Whether this change to `user` would take away the last active super admin."""
+    """Return whether this change to `user` would remove the last active super admin."""
     if role == Role.SUPER_ADMIN and is_active:
         return False
     admins = User.objects.filter(role=Role.SUPER_ADMIN, is_active=True)
@@ -193,7 +208,7 @@ def would_leave_no_admin(*, user: User, role: Role, is_active: bool) -> bool:
 
 
 def deactivate_user(*, user: User) -> None:
-    """Refuses this user's tokens and keys from the next request on; nothing is deleted."""
+    """Refuse the tokens and keys of a user from the next request. Nothing is deleted."""
     change_user(user=user, name=user.name, email=user.email, role=Role(user.role), is_active=False)
 
 
@@ -205,11 +220,14 @@ def create_api_key(
     expires_at: datetime | None = None,
     now: datetime,
 ) -> tuple[ApiKey, str]:
-    """A key for `user`, and its raw form, which is not kept. `permissions` None: all that the user's role has, now
-    and later. Raises ValidationFailed for more than the role has, or an inactive user."""
+    """Create an API key and return it with its raw form, which is not stored.
+
+    `permissions` None means all permissions of the role, now and later. Raise ValidationFailed for permissions that the
+    role does not have and for an inactive user.
+    """
     excess = sorted(set(permissions or ()) - ROLE_PERMISSIONS[Role(user.role)])
     if excess:
-        raise ValidationFailed({"permissions": [f"This user's role does not have: {', '.join(excess)}."]})
+        raise ValidationFailed({"permissions": [f"The role of this user does not have: {', '.join(excess)}."]})
     if not user.is_active:
         raise ValidationFailed({"user": ["This user is deactivated."]})
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
@@ -233,7 +251,7 @@ def set_key_limits(
     concurrency: int | None,
     monthly_tokens: int | None = None,
 ) -> None:
-    """What the model server lets the key do from now on, within a minute; None: its default."""
+    """Set the limits of a key at the model server, per minute and per month. None means the default."""
     ApiKey.objects.filter(pk=api_key.pk).update(
         request_limit=requests,
         token_limit=tokens,
@@ -244,20 +262,22 @@ def set_key_limits(
 
 
 def set_monthly_token_limit(*, user: User, tokens: int | None) -> None:
-    """How many tokens a month the model server lets them use from now on, with all their keys; None: its default."""
+    """Set the tokens a month of a user with all their keys at the model server. None means the default."""
     User.objects.filter(pk=user.pk).update(monthly_token_limit=tokens)
     user.refresh_from_db(fields=["monthly_token_limit"])
 
 
 def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
-    """Refuses the key from the next request on."""
+    """Refuse the key from the next request."""
     ApiKey.objects.filter(pk=api_key.pk, revoked_at=None).update(revoked_at=now)
     api_key.refresh_from_db(fields=["revoked_at"])
 
 
 def _limit_sign_in(email: str, address: str) -> RateLimitDecision:
-    """Counts a try for the address, and then for the account; answers the tighter of the two. Raises ApiError 429, or
-    503 where the limits cannot be counted."""
+    """Count an attempt for the address and for the account, and return the tighter limit.
+
+    Raise ApiError 429, or 503 when the limits cannot be counted.
+    """
     by_address = hit("sign-in-address", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
     raise_if_limited(by_address)
     by_account = hit("sign-in-account", email, limit=settings.LOGIN_LIMIT, strict=True)
@@ -282,7 +302,7 @@ def _token_pair(sign_in: SignIn, now: datetime, decision: RateLimitDecision | No
 
 
 def require_strong_password(password: str, user: User, field: str = "password") -> None:
-    """Raises ValidationFailed, under this field's name, for a password that is too easy to guess."""
+    """Raise ValidationFailed with this field's name for a password that is too easy to guess."""
     try:
         validate_password(password, user)
     except ValidationError as error:
@@ -290,4 +310,4 @@ def require_strong_password(password: str, user: User, field: str = "password") 
 
 
 def _email_taken_error() -> ValidationFailed:
-    return ValidationFailed({"email": ["Somebody has registered with this e-mail before."]})
+    return ValidationFailed({"email": ["A user with this e-mail address already exists."]})

@@ -1,4 +1,4 @@
-"""Signing in, staying signed in, registering, signing out, and passwords that change or are forgotten."""
+"""Views of sign-in, token refresh, registration, sign-out and passwords."""
 
 from typing import Any, cast
 
@@ -30,28 +30,28 @@ from shared.api.limits.rate_limits import RateLimitDecision, rate_limit_headers
 
 @schema.describe_sign_in
 class TokenView(PublicView):
-    """An e-mail and a password for a pair of tokens."""
+    """Sign-in by e-mail address and password."""
 
     def post(self, request: Request) -> Response:
-        body = _checked(CredentialsSerializer, request)
+        body = _validated_data(CredentialsSerializer, request)
         return _pair_response(services.sign_in(**body, address=_address(request), now=timezone.now()))
 
 
 @schema.describe_refresh
 class RefreshView(PublicView):
-    """A refresh token, which is good for one use, for a new pair."""
+    """Exchange of a refresh token for a new pair."""
 
     def post(self, request: Request) -> Response:
         now = timezone.now()
-        return _pair_response(services.refresh_tokens(**_checked(RefreshSerializer, request), now=now))
+        return _pair_response(services.refresh_tokens(**_validated_data(RefreshSerializer, request), now=now))
 
 
 @schema.describe_register
 class RegisterView(PublicView):
-    """A new customer or store owner, who is signed in at once."""
+    """Registration of a customer or store owner."""
 
     def post(self, request: Request) -> Response:
-        body = _checked(RegistrationSerializer, request)
+        body = _validated_data(RegistrationSerializer, request)
         role = body.pop("permission")
         pair = services.register_user(**body, role=role, address=_address(request), now=timezone.now())
         return _pair_response(pair, status=201)
@@ -59,10 +59,10 @@ class RegisterView(PublicView):
 
 @schema.describe_sign_out
 class LogoutView(APIView):
-    """Ends this sign-in: its access and refresh tokens are refused from the next request."""
+    """Sign-out, which revokes the access and refresh tokens."""
 
     def post(self, request: Request) -> Response:
-        body = _checked(LogoutSerializer, request)
+        body = _validated_data(LogoutSerializer, request)
         principal = cast(Principal, request.auth)
         services.sign_out(principal=principal, refresh=body.get("refresh"), now=timezone.now())
         return Response(True)
@@ -70,48 +70,48 @@ class LogoutView(APIView):
 
 @schema.describe_change_password
 class ChangePasswordView(APIView):
-    """A new password. Every earlier token is refused from the next request, the one that asks included."""
+    """Change of the own password, which revokes every token, the one of this request included."""
 
     permission_classes = [HasRole.of(*Role.values)]
-    idempotency = IdempotencyMode.DEFERRED  # hashing takes its time, and would hold the database's write lock
+    idempotency = IdempotencyMode.DEFERRED  # hashing is slow and would hold the database's write lock
 
     def post(self, request: Request) -> Response:
-        body = _checked(ChangePasswordSerializer, request)
-        return _true(services.change_password(user=request.auth.user, **body))
+        body = _validated_data(ChangePasswordSerializer, request)
+        return _true_response(services.change_password(user=request.auth.user, **body))
 
 
 @schema.describe_forget_password
 class ForgetPasswordView(PublicView):
-    """A link to choose a new password, by e-mail. The answer is the same whether the e-mail is known or not."""
+    """Request of a password reset link, with the same response for known and unknown addresses."""
 
     def post(self, request: Request) -> Response:
-        body = _checked(ForgetPasswordSerializer, request)
-        return _true(recovery.request_password_reset(**body, address=_address(request), now=timezone.now()))
+        body = _validated_data(ForgetPasswordSerializer, request)
+        return _true_response(recovery.request_password_reset(**body, address=_address(request), now=timezone.now()))
 
 
 @schema.describe_reset_password
 class ResetPasswordView(PublicView):
-    """A new password, by the token of such a link. It works once; every earlier token of the user is refused."""
+    """Password reset by the token of a link."""
 
     def post(self, request: Request) -> Response:
-        body = _checked(ResetPasswordSerializer, request)
-        return _true(recovery.reset_password(**body, address=_address(request), now=timezone.now()))
+        body = _validated_data(ResetPasswordSerializer, request)
+        return _true_response(recovery.reset_password(**body, address=_address(request), now=timezone.now()))
 
 
 @schema.describe_verify_email
 class VerifyEmailView(PublicView):
-    """Confirms an e-mail, by the token of the link that was sent there."""
+    """Confirmation of an e-mail address by the token of a link."""
 
     def post(self, request: Request) -> Response:
-        body = _checked(LinkSerializer, request)
-        return _true(recovery.verify_email(**body, address=_address(request), now=timezone.now()))
+        body = _validated_data(LinkSerializer, request)
+        return _true_response(recovery.verify_email(**body, address=_address(request), now=timezone.now()))
 
 
-def _checked(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+def _validated_data(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     serializer = serializer_class(data=request.data)
     serializer.is_valid(raise_exception=True)
-    checked: dict[str, Any] = serializer.validated_data
-    return checked
+    data: dict[str, Any] = serializer.validated_data
+    return data
 
 
 def _pair_response(pair: services.TokenPair, status: int = 200) -> Response:
@@ -119,7 +119,7 @@ def _pair_response(pair: services.TokenPair, status: int = 200) -> Response:
     return Response(TokenPairSerializer(pair).data, status=status, headers=headers)
 
 
-def _true(decision: RateLimitDecision) -> Response:
+def _true_response(decision: RateLimitDecision) -> Response:
     return Response(True, headers=rate_limit_headers(decision))
 
 

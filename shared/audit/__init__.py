@@ -1,1 +1,1 @@
-"""What was decided, by whom, when and about what: written once, never changed. `services.record` is its only writer."""
+"""Append-only audit log of decisions: actor, time, action and target. `services.record_audit_entry` writes it."""

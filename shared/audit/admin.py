@@ -1,4 +1,4 @@
-"""The audit log, to be read and exported by super admins; nothing in it is written by hand."""
+"""Django admin of the audit log, which super admins read and export but never edit."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ MAX_COUNT = 10_000
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Ends after MOST_COUNTED entries: nobody turns more pages, and counting them all reads the whole log."""
+    """Paginator that ends after MAX_COUNT entries, because counting all of them would read the whole log."""
 
     @cached_property
     def count(self) -> int:
@@ -34,7 +34,7 @@ class AuditEntryAdmin(ModelAdmin):
     list_display = ["at", "actor", "action", "target_type", "target_id"]
     list_select_related = ["actor"]
     search_fields = ["action"]  # see get_search_results
-    search_help_text = "The id of what it was done to, the whole e-mail of who did it, or the action"
+    search_help_text = "Search by target id, by the full e-mail address of the actor, or by action"
     sortable_by = ()
     actions = ["export_csv", "export_json_lines"]
 
@@ -48,13 +48,13 @@ class AuditEntryAdmin(ModelAdmin):
         return False
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """None: the list is searched, and has no filters."""
+        """Return False: the list is searched and has no filters."""
         return False
 
     def get_search_results(
         self, request: HttpRequest, queryset: "QuerySet[AuditEntry]", search_term: str
     ) -> "tuple[QuerySet[AuditEntry], bool]":
-        """By indexes alone, as the log only grows."""
+        """Search by indexed columns only, because the log grows without end."""
         term = search_term.strip().replace("\x00", "")
         if (number := parse_integer(term)) is not None:
             return queryset.filter(target_id=number), False
@@ -72,6 +72,6 @@ class AuditEntryAdmin(ModelAdmin):
 
 
 def _download(request: HttpRequest, entries: "QuerySet[AuditEntry]", form: str) -> StreamingHttpResponse:
-    pieces: Any = aexport_entries(entries, form) if isinstance(request, ASGIRequest) else export_entries(entries, form)
+    chunks: Any = aexport_entries(entries, form) if isinstance(request, ASGIRequest) else export_entries(entries, form)
     headers = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
-    return StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[form], headers=headers)
+    return StreamingHttpResponse(chunks, content_type=CONTENT_TYPES[form], headers=headers)

@@ -1,4 +1,4 @@
-"""The audit log, and what keeps its triggers in place."""
+"""App configuration of the audit log, which creates and checks its triggers."""
 
 from django.apps import AppConfig
 from django.core.checks import Tags, register

@@ -1,4 +1,4 @@
-"""The audit log as CSV or as JSON lines, in memory that does not grow with it."""
+"""Export of the audit log as CSV or JSON lines, with constant memory."""
 
 import csv
 import json
@@ -15,13 +15,13 @@ from shared.csv_cells import escape_csv_cell
 
 COLUMNS = ("id", "at", "actor_id", "actor_email", "action", "target_type", "target_id", "request_id", "details")
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8"}
-ROWS_AT_ONCE = 500
+ROWS_PER_QUERY = 500
 
 Record = Mapping[str, Any]
 
 
 def export_entries(entries: "QuerySet[AuditEntry]", form: str) -> Iterator[bytes]:
-    """The entries, oldest first, some hundreds a piece. `form`: csv or jsonl."""
+    """Yield the entries, oldest first, in chunks. `form` is csv or jsonl."""
     if form == "csv":
         yield _csv_lines([dict(zip(COLUMNS, COLUMNS, strict=True))])
     to_bytes = _csv_lines if form == "csv" else _json_lines
@@ -30,21 +30,21 @@ def export_entries(entries: "QuerySet[AuditEntry]", form: str) -> Iterator[bytes
 
 
 async def aexport_entries(entries: "QuerySet[AuditEntry]", form: str) -> AsyncIterator[bytes]:
-    """The same for ASGI, where a stream that is not asynchronous is read to its end before anything is sent."""
-    pieces = export_entries(entries, form)
-    while piece := await sync_to_async(_next_or_nothing)(pieces):
-        yield piece
+    """Yield the same for ASGI, where Django reads a synchronous stream to its end before it sends anything."""
+    chunks = export_entries(entries, form)
+    while chunk := await sync_to_async(_next_or_empty)(chunks):
+        yield chunk
 
 
-def _next_or_nothing(pieces: Iterator[bytes]) -> bytes:
-    return next(pieces, b"")
+def _next_or_empty(chunks: Iterator[bytes]) -> bytes:
+    return next(chunks, b"")
 
 
 def _batches(entries: "QuerySet[AuditEntry]") -> Iterator[Sequence[AuditEntry]]:
-    """By id, and not by an open cursor: whoever reads slowly holds no transaction."""
+    """Yield rows by id instead of an open cursor, so that a slow reader holds no transaction."""
     last = 0
     ordered = entries.select_related("actor").order_by("pk")
-    while rows := list(ordered.filter(pk__gt=last)[:ROWS_AT_ONCE]):
+    while rows := list(ordered.filter(pk__gt=last)[:ROWS_PER_QUERY]):
         yield rows
         last = rows[-1].pk
 
@@ -76,7 +76,7 @@ def _csv_lines(records: Sequence[Record]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """What people wrote is in here, some of it within JSON."""
+    """Return the cell with spreadsheet formulas escaped, because users wrote parts of it."""
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, cls=DjangoJSONEncoder).replace(";", "\\u003b")
     return "" if value is None else escape_csv_cell(str(value))

@@ -1,4 +1,4 @@
-"""The audit log. The database itself refuses to change or delete a row of it (`triggers`)."""
+"""Audit entries. The database refuses to change or delete them (see `triggers`)."""
 
 from typing import Any, NoReturn, Self
 
@@ -9,15 +9,15 @@ from django.db.models import Q
 
 
 class AppendOnlyError(Exception):
-    """Somebody tried to change or delete what is written once."""
+    """Attempt to change or delete an audit entry."""
 
     def __init__(self) -> None:
-        super().__init__("The audit log is written once: add an entry that says what is so now.")
+        super().__init__("Audit entries are append-only. Add a new entry instead.")
 
 
 class AuditQuerySet(models.QuerySet["AuditEntry"]):
     def about(self, target_type: str, target_id: int) -> Self:
-        """What was ever done to one thing, newest first."""
+        """Return the entries of one target, newest first."""
         return self.filter(target_type=target_type, target_id=target_id).order_by("-id")
 
     def update(self, **values: Any) -> NoReturn:
@@ -31,14 +31,14 @@ class AuditQuerySet(models.QuerySet["AuditEntry"]):
 
 
 class AuditEntry(models.Model):
-    """One thing that was done. No actor: the system did it, by a rule."""
+    """One recorded action. `actor` is None for an automatic one."""
 
     at = models.DateTimeField()
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
-    action = models.CharField(max_length=64)  # app.what_was_done, as in moderation.accepted
+    action = models.CharField(max_length=64)  # app.past_participle, as in moderation.accepted
     target_type = models.CharField(max_length=64)
     target_id = models.BigIntegerField()
-    details = models.JSONField(default=dict, encoder=DjangoJSONEncoder)  # with the thing as it was
+    details = models.JSONField(default=dict, encoder=DjangoJSONEncoder)  # includes the target's state before the action
     request_id = models.CharField(max_length=64, blank=True)
 
     objects = AuditQuerySet.as_manager()

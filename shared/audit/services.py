@@ -1,4 +1,4 @@
-"""The one writer of the audit log."""
+"""Writes to the audit log."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,8 +19,10 @@ def record_audit_entry(
     details: Mapping[str, Any],
     now: datetime,
 ) -> AuditEntry:
-    """Writes down what was done, in the caller's transaction: it is there when the deed is, and only then. `actor` is
-    None for what a rule did; `details` is JSON, and has the thing as it was. Raises nothing of its own."""
+    """Add an entry in the caller's transaction, so that it exists exactly when the action does.
+
+    `actor` is None for an automatic action. `details` is JSON and includes the target's state before the action.
+    """
     return AuditEntry.objects.create(
         at=now,
         actor_id=actor.pk if actor else None,

@@ -1,4 +1,4 @@
-"""Django admin pages of API keys, which are revoked and never deleted."""
+"""Django admin of API keys, which are revoked and never deleted."""
 
 from typing import Any
 
@@ -22,11 +22,11 @@ class ApiKeyAdmin(NoDeleteMixin, LargeTableAdmin):
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), "user__role"]
     list_select_related = ["user"]
     search_fields = ["name", "key_id", "user__email"]
-    search_help_text = "The beginning of a name, of a key or of its user's e-mail, or an id"
+    search_help_text = "Search by the beginning of a name, a key or the user's e-mail address, or by id"
     autocomplete_fields = ["user"]
     fieldsets = [
         (None, {"fields": ["user", "name", "permissions", "expires_at"]}),
-        ("Limits of the model server", {"fields": KeyLimitsForm.Meta.fields}),
+        ("Model server limits", {"fields": KeyLimitsForm.Meta.fields}),
     ]
     add_fieldsets = [(None, {"fields": ["user", "name", "permissions", "expires_at"]})]
     actions = ["revoke"]
@@ -36,44 +36,44 @@ class ApiKeyAdmin(NoDeleteMixin, LargeTableAdmin):
 
     @admin.display(description="Limits")
     def limits(self, key: ApiKey) -> str:
-        """Those that are not the defaults: requests and tokens are of a minute."""
-        own = {"requests": key.request_limit, "tokens": key.token_limit, "at once": key.concurrency_limit}
+        """Return the limits that differ from the defaults. Requests and tokens are per minute."""
+        own = {"requests": key.request_limit, "tokens": key.token_limit, "concurrent": key.concurrency_limit}
         own["tokens a month"] = key.monthly_token_limit
-        return ", ".join(f"{limit:,} {what}" for what, limit in own.items() if limit is not None)
+        return ", ".join(f"{limit:,} {unit}" for unit, limit in own.items() if limit is not None)
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         return self.fieldsets if obj else self.add_fieldsets
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
-        """A key never changes once it is made, but for its limits."""
+        """Return all fields of an existing key except its limits, because a key never changes."""
         return ["user", "name", "permissions", "expires_at"] if obj else []
 
     def get_form(self, request: HttpRequest, obj: ApiKey | None = None, change: bool = False, **kwargs: Any) -> Any:
         return super().get_form(request, obj, change, form=KeyLimitsForm if obj else ApiKeyForm, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: "ModelForm[ApiKey]", change: bool) -> None:
-        given = form.cleaned_data
+        data = form.cleaned_data
         if change:
             services.set_key_limits(
                 api_key=obj,
-                requests=given["request_limit"],
-                tokens=given["token_limit"],
-                concurrency=given["concurrency_limit"],
-                monthly_tokens=given["monthly_token_limit"],
+                requests=data["request_limit"],
+                tokens=data["token_limit"],
+                concurrency=data["concurrency_limit"],
+                monthly_tokens=data["monthly_token_limit"],
             )
             return
         key, raw = services.create_api_key(
-            user=given["user"],
-            name=given["name"],
-            permissions=given["permissions"],
-            expires_at=given["expires_at"],
+            user=data["user"],
+            name=data["name"],
+            permissions=data["permissions"],
+            expires_at=data["expires_at"],
             now=timezone.now(),
         )
         obj.pk = key.pk
         obj.refresh_from_db()
-        self.message_user(request, f"Copy the key now, it is never shown again: {raw}", messages.WARNING)
+        self.message_user(request, f"Copy the key now. It is not shown again: {raw}", messages.WARNING)
 
-    @admin.action(description="Revoke: refuse these keys at once")
+    @admin.action(description="Revoke selected API keys")
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
         for key in keys:
             services.revoke_api_key(api_key=key, now=timezone.now())

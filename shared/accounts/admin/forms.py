@@ -1,4 +1,4 @@
-"""The admin's forms. They check; the services save."""
+"""Forms of the admin. They validate, and the services save."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = User
         fields = ["email", "name", "role", "is_active", "monthly_token_limit"]
-        help_texts = {"monthly_token_limit": "Of the model server, with all their keys. Empty: its default."}
+        help_texts = {"monthly_token_limit": "At the model server, with all API keys of the user. Empty: the default."}
 
     def clean_email(self) -> str:
         return User.objects.normalize_email(self.cleaned_data["email"])
@@ -35,11 +35,11 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]
         return Role(self.cleaned_data["role"])
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        role, is_active = given.get("role"), given.get("is_active", False)
+        data = super().clean() or self.cleaned_data
+        role, is_active = data.get("role"), data.get("is_active", False)
         if role and services.would_leave_no_admin(user=self.instance, role=role, is_active=is_active):
             self.add_error("role", services.LAST_ADMIN_ERROR)
-        return given
+        return data
 
 
 class PasswordForm(AdminPasswordChangeForm):
@@ -56,7 +56,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         choices=[(permission.value, permission.value) for permission in Permission],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         required=False,
-        help_text="None chosen: all that the user's role has, now and later.",
+        help_text="Leave empty for all permissions of the user's role, now and later.",
     )
 
     class Meta:
@@ -67,13 +67,13 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         return self.cleaned_data["permissions"] or None
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        user: User | None = given.get("user")
+        data = super().clean() or self.cleaned_data
+        user: User | None = data.get("user")
         if user and not user.is_active:
             self.add_error("user", "This user is deactivated.")
-        if user and set(given.get("permissions") or ()) - ROLE_PERMISSIONS[Role(user.role)]:
-            self.add_error("permissions", "This user's role does not have all of these.")
-        return given
+        if user and set(data.get("permissions") or ()) - ROLE_PERMISSIONS[Role(user.role)]:
+            self.add_error("permissions", "The role of this user does not have all of these.")
+        return data
 
 
 class KeyLimitsForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -81,8 +81,7 @@ class KeyLimitsForm(forms.ModelForm):  # type: ignore[type-arg]
         model = ApiKey
         fields = ["request_limit", "token_limit", "concurrency_limit", "monthly_token_limit"]
         help_texts = {
-            "request_limit": "Of the model server. Empty: its default. A key with limits of its own counts by itself, "
-            "and not among its user's.",
-            "token_limit": "Prompt and output together.",
-            "monthly_token_limit": "Counts beside its user's own.",
+            "request_limit": "Empty: the model server's default. A key with limits is counted apart from its user.",
+            "token_limit": "Prompt and output tokens together.",
+            "monthly_token_limit": "Applies in addition to the limit of the user.",
         }

@@ -1,4 +1,4 @@
-"""Django admin pages of users, who are deactivated and never deleted."""
+"""Django admin of users, who are deactivated and never deleted."""
 
 from typing import Any, cast
 
@@ -34,14 +34,14 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
     list_display = ["email", "name", "role", "is_active", "created_at", "last_login"]
     list_filter = ["role", "is_active"]
     search_fields = ["email", "name"]
-    search_help_text = "The beginning of an e-mail or of a name, or an id"  # type: ignore[misc]
+    search_help_text = "Search by the beginning of an e-mail address or a name, or by id"  # type: ignore[misc]
     ordering = ["email"]
     sortable_by = ["email", "created_at", "last_login"]
     filter_horizontal = []
     readonly_fields = ["password_link", "email_verified_at", "created_at", "last_login"]
     fieldsets = [
         (None, {"fields": ["email", "name", "role", "is_active", "password_link"]}),
-        ("Limits of the model server", {"fields": ["monthly_token_limit"]}),
+        ("Model server limits", {"fields": ["monthly_token_limit"]}),
         ("Dates", {"fields": ["created_at", "email_verified_at", "last_login"]}),
     ]
     add_fieldsets = [(None, {"fields": ["email", "name", "role", "password1", "password2"]})]
@@ -49,27 +49,27 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
 
     @admin.display(description="Password")
     def password_link(self, user: User) -> str:
-        return format_html('<a href="../password/">{}</a>', "Set a new one: every token is refused from then on")
+        return format_html('<a href="../password/">{}</a>', "Set a new password, which signs the user out everywhere")
 
     def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:
-        given = form.cleaned_data
+        data = form.cleaned_data
         if change:
             services.change_user(
-                user=obj, name=given["name"], email=given["email"], role=given["role"], is_active=given["is_active"]
+                user=obj, name=data["name"], email=data["email"], role=data["role"], is_active=data["is_active"]
             )
-            services.set_monthly_token_limit(user=obj, tokens=given["monthly_token_limit"])
+            services.set_monthly_token_limit(user=obj, tokens=data["monthly_token_limit"])
             return
         user = services.create_user(
-            email=given["email"],
-            name=given["name"],
-            password=given["password1"],
-            role=given["role"],
+            email=data["email"],
+            name=data["name"],
+            password=data["password1"],
+            role=data["role"],
             now=timezone.now(),
         )
         obj.pk = user.pk
         obj.refresh_from_db()
 
-    @admin.action(description="Deactivate: refuse their tokens and keys at once")
+    @admin.action(description="Deactivate selected users")
     def deactivate(self, request: HttpRequest, users: QuerySet[User]) -> None:
         for user in users:
             try:
@@ -77,17 +77,17 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
             except ValidationFailed as error:
                 self.message_user(request, f"{user}: {error}", messages.ERROR)
 
-    @admin.action(description="Export what is kept about one of them here, as JSON")
+    @admin.action(description="Export the data of the selected user as JSON")
     def export(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
         user = users.first()
         if user is None or users.count() != 1:
-            self.message_user(request, "Choose one person: each gets a file of their own.", messages.ERROR)
+            self.message_user(request, "Select exactly one user to export.", messages.ERROR)
             return None
-        pieces: Any = aexport_person(user=user) if isinstance(request, ASGIRequest) else export_person(user=user)
+        chunks: Any = aexport_person(user=user) if isinstance(request, ASGIRequest) else export_person(user=user)
         headers = {"Content-Disposition": f'attachment; filename="person-{user.pk}.json"'}
-        return StreamingHttpResponse(pieces, content_type="application/json", headers=headers)
+        return StreamingHttpResponse(chunks, content_type="application/json", headers=headers)
 
-    @admin.action(description="Erase here: everything personal goes, for good")
+    @admin.action(description="Erase the personal data of selected users")
     def erase(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
         if "confirmed" not in request.POST:
             context = self.admin_site.each_context(request) | {"users": users, "title": "Erase people"}
@@ -98,5 +98,5 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
             except ApiError as error:
                 self.message_user(request, f"{user}: {error}", messages.ERROR)
             else:
-                self.message_user(request, f"User {user.pk} is erased here. The other project has its own part.")
+                self.message_user(request, f"User {user.pk} is erased here. Erase them in the other project too.")
         return None

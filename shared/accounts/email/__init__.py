@@ -1,4 +1,4 @@
-"""E-mails about accounts: `messages` writes them, `links` signs the tokens in them, `outbox` delivers them.
+"""E-mails about accounts: `messages` composes them, `links` signs their tokens, `outbox` delivers them.
 
-It imports no other module of accounts; `shared.accounts.recovery` and `services` stand on it.
+It imports no other module of accounts at run time; `shared.accounts.recovery` and `services` use it.
 """

@@ -1,6 +1,7 @@
-"""The signed tokens that letters carry: each for one purpose, one user and one e-mail, and for a time.
+"""Signed tokens of links in e-mails: each for one purpose, one user and one e-mail address, for a limited time.
 
-They are good once by what they name: a password's version, an address that is not confirmed yet. Nothing is stored.
+Nothing is stored. A token works once, because its use changes what it names: the token version of the user, or whether
+the address is confirmed.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from shared.api.errors import ValidationFailed
 
 
 class LinkPurpose(StrEnum):
-    """What a token is for; also the storefront's page that a letter leads to."""
+    """Purpose of a link token, and the storefront's page of that link."""
 
     RESET_PASSWORD = "reset-password"  # noqa: S105 - a page's name
     VERIFY_EMAIL = "verify-email"
@@ -26,7 +27,7 @@ LIFETIMES = {LinkPurpose.RESET_PASSWORD: timedelta(hours=1), LinkPurpose.VERIFY_
 
 
 class InvalidLink(ValidationFailed):
-    """One message for every reason: which one it was would tell who is registered here."""
+    """422 with one message for every reason, so that it does not tell who is registered."""
 
     def __init__(self) -> None:
         super().__init__({"token": ["This link is not valid, has expired or has been used. Ask for a new one."]})
@@ -34,7 +35,7 @@ class InvalidLink(ValidationFailed):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkClaims:
-    """Whom a token was made for, and what was so when it was made."""
+    """Claims of a verified link token: user, e-mail address, and the user's token version at issue."""
 
     user_id: int
     email: str
@@ -42,21 +43,21 @@ class LinkClaims:
 
 
 def create_link_token(user: "User", purpose: LinkPurpose, *, now: datetime) -> str:
-    """A token for this user, good from now on for its purpose's time."""
+    """Return a token for this user, valid from `now` for the lifetime of its purpose."""
     expires = int((now + LIFETIMES[purpose]).timestamp())
-    said = {"user": user.pk or 0, "email": user.email, "version": user.token_version, "expires": expires}
-    return signing.dumps(said, salt=_salt(purpose))
+    claims = {"user": user.pk or 0, "email": user.email, "version": user.token_version, "expires": expires}
+    return signing.dumps(claims, salt=_salt(purpose))
 
 
 def verify_link_token(token: str, purpose: LinkPurpose, *, now: datetime) -> LinkClaims:
-    """What a token of this purpose says. Raises BadLink; whether it was used is the caller's to see."""
+    """Return the claims of a token of this purpose. Raise InvalidLink; the caller checks whether it was used."""
     try:
-        said = signing.loads(token, salt=_salt(purpose))
+        claims = signing.loads(token, salt=_salt(purpose))
     except signing.BadSignature:
         raise InvalidLink from None
-    if said["expires"] <= now.timestamp():
+    if claims["expires"] <= now.timestamp():
         raise InvalidLink
-    return LinkClaims(user_id=said["user"], email=said["email"], version=said["version"])
+    return LinkClaims(user_id=claims["user"], email=claims["email"], version=claims["version"])
 
 
 def _salt(purpose: LinkPurpose) -> str:

@@ -8,34 +8,37 @@ from django.core.mail import EmailMessage
 
 MAX_QUEUED_EMAILS = 1000
 
-logger = structlog.get_logger("stoa.letters")
+logger = structlog.get_logger("stoa.email")
 
 
 class EmailOutbox:
-    """Delivers in a thread of its own, one letter after the other: nobody waits for a mail server, and how long an
-    answer takes does not tell whether a letter was written."""
+    """Queue of e-mails that one background thread delivers.
+
+    No request waits for the mail server, and no response time tells whether an e-mail was sent. An e-mail that cannot
+    be delivered is logged and lost: the user asks for another.
+    """
 
     def __init__(self) -> None:
-        self._places = threading.BoundedSemaphore(MAX_QUEUED_EMAILS)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="letters")
+        self._queue_slots = threading.BoundedSemaphore(MAX_QUEUED_EMAILS)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="email")
 
     def send(self, message: EmailMessage) -> None:
-        if not self._places.acquire(blocking=False):
-            logger.error("letter_lost", reason="too many wait")
+        if not self._queue_slots.acquire(blocking=False):
+            logger.error("email_lost", reason="queue full")
             return
         self._thread.submit(self._deliver, message)
 
     def flush(self, *, timeout_s: float) -> None:
-        """Returns when what was posted so far has been delivered or lost. Raises TimeoutError."""
+        """Wait until every queued e-mail is delivered or lost. Raise TimeoutError."""
         self._thread.submit(lambda: None).result(timeout_s)
 
     def _deliver(self, message: EmailMessage) -> None:
         try:
             message.send()
-        except Exception as error:  # whatever a mail server does, the next letter goes out
-            logger.error("letter_lost", reason=type(error).__name__)
+        except Exception as error:  # whatever the mail server does, the next e-mail is delivered
+            logger.error("email_lost", reason=type(error).__name__)
         finally:
-            self._places.release()
+            self._queue_slots.release()
 
 
 email_outbox = EmailOutbox()

@@ -1,4 +1,4 @@
-"""People, as they are named on the command line."""
+"""Lookup of users for management commands."""
 
 from django.core.management.base import CommandError
 
@@ -6,11 +6,11 @@ from shared.accounts.models import User
 from shared.api.query_params import parse_integer
 
 
-def get_user(named: str) -> User:
-    """By id or e-mail. Raises CommandError."""
-    number = parse_integer(named)
-    user = User.objects.filter(email=named.strip().lower() if number is None else "").first()
+def get_user(id_or_email: str) -> User:
+    """Return the user of this id or e-mail address. Raise CommandError for an unknown one."""
+    number = parse_integer(id_or_email)
+    user = User.objects.filter(email=id_or_email.strip().lower() if number is None else "").first()
     user = User.objects.filter(pk=number).first() if number is not None else user
     if user is None:
-        raise CommandError(f"There is nobody with the id or e-mail {named!r}.")
+        raise CommandError(f"There is no user with the id or e-mail address {id_or_email!r}.")
     return user

@@ -1,4 +1,4 @@
-"""Middleware that has to know the user.
+"""Middleware that depends on the user.
 
 * `idempotency`: Django middleware for the `Idempotency-Key` header.
 * `request_limits`, `body_limits`, `password_concurrency`: ASGI, before Django sees the request.

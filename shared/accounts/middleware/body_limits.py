@@ -1,4 +1,4 @@
-"""Bodies that may be larger than others: asked before any of them is read, and only from somebody who is known."""
+"""Larger body limits of some routes, for authenticated clients only, decided before the body is read."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,11 +14,12 @@ Route = tuple[str, str]
 
 
 def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], Awaitable[int]]:
-    """Return a `body_cap` for `shared.serving.asgi.wrapper.wrap`. `routes`: method and path to the name of the setting
-    that says how many bytes a body may have there.
+    """Return a `body_cap` for `shared.serving.asgi.wrapper.wrap`.
 
-    It raises NotAuthenticated for a body that says it is large, and has no good credential; of one that does not say,
-    so much is read as of anything else."""
+    `routes` maps method and path to the name of the setting with the limit in bytes. The function raises
+    NotAuthenticated for a large Content-Length without a valid credential. Without Content-Length and credential, the
+    ordinary limit applies.
+    """
 
     async def body_cap(scope: Scope) -> int:
         ordinary: int = settings.MAX_BODY_BYTES
@@ -28,7 +29,7 @@ def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], 
         largest: int = max(ordinary, getattr(settings, setting))
         declared = int(get_header(scope["headers"], b"content-length") or 0)
         if declared > largest or 0 < declared <= ordinary:
-            return largest  # refused for certain, or no larger than others: who sent it does not matter yet
+            return largest  # refused anyway, or within the ordinary limit: no credential needed
         try:
             await asyncio.to_thread(_require_credential, scope)
         except NotAuthenticated:

@@ -1,4 +1,4 @@
-"""The middleware behind `Idempotency-Key`: every POST of the API has it, without its view knowing."""
+"""Middleware of the `Idempotency-Key` header, for every POST of the API."""
 
 from collections.abc import Awaitable, Callable
 
@@ -32,7 +32,7 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseB
 
 
 class IdempotencyMiddleware:
-    """Stands last, so that only the view runs in its transaction. Requests without a key pass untouched."""
+    """Middleware that stands last, so that only the view runs in its transaction. Requests without a key pass."""
 
     sync_capable = True
     async_capable = True
@@ -49,16 +49,16 @@ class IdempotencyMiddleware:
         if request.method != "POST" or KEY_HEADER not in request.headers:
             return self.get_response(request)
         if self._is_async:
-            return sync_to_async(self._answer)(request)  # one thread for key and view: they share a transaction
-        return self._answer(request)
+            return sync_to_async(self._respond)(request)  # one thread for key and view: they share a transaction
+        return self._respond(request)
 
-    def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        manner = _view_mode(request.path_info)
+    def _respond(self, request: HttpRequest) -> HttpResponseBase:
+        mode = _view_mode(request.path_info)
         try:
             principal = _authenticated_principal(request)
-            if manner == IdempotencyMode.DISABLED or principal is None:
+            if mode == IdempotencyMode.DISABLED or principal is None:
                 return self._run(request)
-            return self._answer_once(request, principal, manner)
+            return self._respond_once(request, principal, mode)
         except ApiError as error:
             problem = error.problem
         except DatabaseError as error:
@@ -67,7 +67,7 @@ class IdempotencyMiddleware:
             problem = database_unavailable_problem(error)
         return problem_response(problem, path=request.path, request_id=current_request_id())
 
-    def _answer_once(self, request: HttpRequest, principal: Principal, manner: IdempotencyMode) -> HttpResponseBase:
+    def _respond_once(self, request: HttpRequest, principal: Principal, mode: IdempotencyMode) -> HttpResponseBase:
         scope = idempotency_scope(
             who=idempotency_owner(principal), method="POST", path=request.path, key=request.headers[KEY_HEADER]
         )
@@ -75,37 +75,37 @@ class IdempotencyMiddleware:
         row = claim_key(scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id)
         if row.status is not None:
             return replay_response(row)
-        kept = False
+        stored = False
         try:
-            if manner == IdempotencyMode.DEFERRED:
+            if mode == IdempotencyMode.DEFERRED:
                 response = self._run(request)
-                kept = store_response(row=row, response=response)
+                stored = store_response(row=row, response=response)
             else:
-                response, kept = self._run_together(request, row)
+                response, stored = self._run_atomically(request, row)
         finally:
-            if not kept:
+            if not stored:
                 release_claim(row=row)
-        if kept:
+        if stored:
             enforce_storage_limit(row=row, response=response)
         return response
 
-    def _run_together(self, request: HttpRequest, row: KeyedRequest) -> tuple[HttpResponseBase, bool]:
+    def _run_atomically(self, request: HttpRequest, row: KeyedRequest) -> tuple[HttpResponseBase, bool]:
         with transaction.atomic():
             response = self._run(request)
-            kept = store_response(row=row, response=response)
-            if not kept:
+            stored = store_response(row=row, response=response)
+            if not stored:
                 transaction.set_rollback(True)
-        return response, kept
+        return response, stored
 
 
 def replay_response(row: KeyedRequest) -> HttpResponse:
-    """The answer that was kept."""
+    """Return the stored response."""
     headers = {REPLAYED_HEADER: "true"}
     return HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type, headers=headers)
 
 
 def _view_mode(path: str) -> IdempotencyMode:
-    """What the view of this path says of itself. Views that are not the API's keep nothing."""
+    """Return the mode of the view of this path. Views outside the API are DISABLED."""
     try:
         view = resolve(path).func
     except Resolver404:
@@ -115,7 +115,7 @@ def _view_mode(path: str) -> IdempotencyMode:
 
 
 def _authenticated_principal(request: HttpRequest) -> Principal | None:
-    """Who asks; None where nobody does, or nobody we know: the view says so."""
+    """Return the principal, or None for missing and invalid credentials, which the view refuses."""
     credential = credential_from_headers(request.headers)
     try:
         return authenticate(credential) if credential else None
@@ -124,7 +124,10 @@ def _authenticated_principal(request: HttpRequest) -> Principal | None:
 
 
 def idempotency_owner(principal: Principal) -> str:
-    """The user; a key with fewer rights is apart, so that it never sees what the whole user was answered."""
+    """Return the owner of the stored responses.
+
+    A key with named permissions is an owner of its own, so that it never gets a response of the user.
+    """
     if principal.has_full_role or principal.api_key is None:
         return f"user {principal.user.pk}"
     return f"user {principal.user.pk} by key {principal.api_key.pk}"

@@ -33,14 +33,14 @@ MAX_CACHED_KEYS = 10_000
 
 @dataclass(frozen=True)
 class CredentialOwner:
-    """Whose credential it is: a user's, by one of their keys or by a session."""
+    """User of a credential, with the API key unless the credential is a token."""
 
     user_id: int
     api_key: ApiKey | None = None
 
 
 async def limit_request(scope: Scope) -> RateLimitDecision | None:
-    """Counts this request for the user whom its credential names, or else for its address. None: it is not limited."""
+    """Count this request for the user of its credential, else for its address. Return None when it is not limited."""
     if not is_limited(scope):
         return None
     owner = await find_credential_owner(scope)
@@ -49,19 +49,21 @@ async def limit_request(scope: Scope) -> RateLimitDecision | None:
 
 
 def is_limited(scope: Scope) -> bool:
-    """Not so are the probes and static files."""
+    """Return whether requests to this path count: all except probes and static files."""
     return scope["path"] not in PROBE_PATHS and not scope["path"].startswith(settings.STATIC_URL)
 
 
 def client_address_key(scope: Scope) -> str:
-    """Under which name its address is counted."""
+    """Return the rate-limit key of the client address."""
     client = scope.get("client")
     return f"address:{address_key(client[0] if client else '')}"
 
 
 async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
-    """Whose credential it is, if it is one of ours. Whether it is still good is asked later, by who lets it in: a
-    made-up one counts for its address, so that making up many gains nothing."""
+    """Return the owner of the credential, or None for a forged one, which then counts for its address.
+
+    Whether the credential is still valid is checked later, by `authenticate`.
+    """
     names = ("authorization", "x-api-key")
     credential = credential_from_headers({name: get_header(scope["headers"], name.encode()).decode() for name in names})
     if credential is None or len(credential) > MAX_CREDENTIAL_LENGTH or not credential.isascii():
@@ -75,23 +77,23 @@ async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
 
 
 class ApiKeyOwnerCache:
-    """Whose API keys these are, asked from the database once a minute for each."""
+    """Cache of the owners of API keys, for a minute each."""
 
     def __init__(self) -> None:
         self._owners: dict[str, tuple[CredentialOwner, float]] = {}
 
     async def find_owner(self, raw: str) -> CredentialOwner | None:
-        """None for what is no key, and where the database cannot be asked just now."""
+        """Return the owner of a raw key, or None for an unknown key and when the database fails."""
         digest = hash_secret(raw)
-        owner, until = self._owners.get(digest, (None, 0.0))
-        if until > time.monotonic():
+        owner, expires_at = self._owners.get(digest, (None, 0.0))
+        if expires_at > time.monotonic():
             return owner
-        found = await asyncio.to_thread(_load_owner, raw)
-        if found is not None:
+        owner = await asyncio.to_thread(_load_owner, raw)
+        if owner is not None:
             if len(self._owners) >= MAX_CACHED_KEYS:
                 self._owners.clear()
-            self._owners[digest] = (found, time.monotonic() + CACHE_SECONDS)
-        return found
+            self._owners[digest] = (owner, time.monotonic() + CACHE_SECONDS)
+        return owner
 
 
 def _load_owner(raw: str) -> CredentialOwner | None:

@@ -1,4 +1,4 @@
-"""Telling a person what is kept about them, and erasing it: each project for its own tables and the accounts."""
+"""Erasure of a person from the tables of this project and from the accounts."""
 
 from datetime import datetime
 
@@ -16,14 +16,15 @@ ERASED_NAME = "Erased"
 
 
 def erase_person(*, user: User, actor: User | None, now: datetime) -> None:
-    """Takes all that is personal out of this project's tables and the account, for good. What others need, as orders
-    and the ledger of usage, stays under an id behind which nobody is left. Erasing somebody again does what is new.
+    """Erase the personal data of a user in this project's tables and in the account, permanently.
 
-    Raises ApiError 409 with what has to be settled before. `actor` None: an operator, on the command line."""
+    Rows that others need, as orders and the usage ledger, stay with the id of the erased account. A second call erases
+    what is new. `actor` is None for an operator on the command line. Raise ApiError 409 with the erasure blockers.
+    """
     with transaction.atomic():
         person = lock_user_and_admins(user_id=user.pk)
-        if unsettled := erasure_blockers(person):
-            raise ApiError(409, " ".join(unsettled))
+        if blockers := erasure_blockers(person):
+            raise ApiError(409, " ".join(blockers))
         for rule in personal_data_rules():
             if rule.erase:
                 rule.erase(person, now)

@@ -1,4 +1,4 @@
-"""Telling a person what is kept about them, and erasing it: each project for its own tables and the accounts."""
+"""Export of the rows of this project that refer to a person, and of their account, as JSON."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -10,38 +10,40 @@ from django.core.serializers.json import DjangoJSONEncoder
 from shared.accounts.models import User
 from shared.personal_data import personal_data_rules
 
-ROWS_A_PIECE = 200
+ROWS_PER_CHUNK = 200
 _ACCOUNT = ("id", "email", "name", "role", "is_active", "email_verified_at", "created_at", "last_login")
 
 
 def export_person(*, user: User) -> Iterator[str]:
-    """One JSON object in pieces: the account, and all rows of this project that name the person, by table and column.
-    It may be long, and is never whole in memory."""
+    """Yield one JSON object in chunks: the account, and all rows that refer to the person, by table and column.
+
+    The whole object is never in memory.
+    """
     account = {name: getattr(user, name) for name in _ACCOUNT}
     yield f'{{"project": {_json(settings.PROJECT)}, "account": {_json(account)}'
     for rule in personal_data_rules():
         for name, rows in rule.export(user):
             yield f", {_json(name)}: ["
-            piece: list[str] = []
+            chunk: list[str] = []
             separator = ""
             for row in rows:
-                piece.append(_json(row))
-                if len(piece) == ROWS_A_PIECE:
-                    yield separator + ", ".join(piece)
-                    piece, separator = [], ", "
-            yield (separator if piece else "") + ", ".join(piece) + "]"
+                chunk.append(_json(row))
+                if len(chunk) == ROWS_PER_CHUNK:
+                    yield separator + ", ".join(chunk)
+                    chunk, separator = [], ", "
+            yield (separator if chunk else "") + ", ".join(chunk) + "]"
     yield "}\n"
 
 
 async def aexport_person(*, user: User) -> AsyncIterator[str]:
-    """The same for ASGI, where a stream that is not asynchronous is read to its end before anything is sent."""
-    pieces = export_person(user=user)
-    while piece := await sync_to_async(_next_or_nothing)(pieces):
-        yield piece
+    """Yield the same for ASGI, where Django reads a synchronous stream to its end before it sends anything."""
+    chunks = export_person(user=user)
+    while chunk := await sync_to_async(_next_or_empty)(chunks):
+        yield chunk
 
 
-def _next_or_nothing(pieces: Iterator[str]) -> str:
-    return next(pieces, "")
+def _next_or_empty(chunks: Iterator[str]) -> str:
+    return next(chunks, "")
 
 
 def _json(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What accounts keep about a person."""
+"""Personal data rules of the account tables."""
 
 import re
 from datetime import datetime
@@ -13,18 +13,22 @@ from shared.personal_data import PersonalDataRule, delete_rows
 
 
 def _erase_keys(user: User, now: datetime) -> None:
-    """They open nothing any more, and stay for the ledger of usage, which names them."""
+    """Revoke the keys and clear their columns. The rows stay for the usage ledger, which refers to them."""
     user.api_keys.filter(revoked_at=None).update(revoked_at=now)
     user.api_keys.update(name="", secret_hash="", last_used_at=None)
 
 
 def _erase_log(user: User, now: datetime) -> None:
-    """What the admin wrote down about them has their e-mail in it; what they did there stays, under their id."""
+    """Remove the e-mail address from the admin's log. Entries of the person's own actions stay with their id."""
     about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk))
     about.update(object_repr=f"user {user.pk}")
-    named = re.compile(rf"(?<![\w.+%-]){re.escape(user.email)}(?![\w-]|\.\w)")  # and no longer e-mail that has it in it
-    maybe = LogEntry.objects.filter(object_repr__contains=user.email).values_list("pk", "object_repr")
-    LogEntry.objects.filter(pk__in=[pk for pk, told in maybe if named.search(told)]).update(object_repr="erased")
+    exact_address = re.compile(
+        rf"(?<![\w.+%-]){re.escape(user.email)}(?![\w-]|\.\w)"
+    )  # not as part of a longer address
+    candidates = LogEntry.objects.filter(object_repr__contains=user.email).values_list("pk", "object_repr")
+    LogEntry.objects.filter(pk__in=[pk for pk, text in candidates if exact_address.search(text)]).update(
+        object_repr="erased"
+    )
 
 
 def last_admin_blocker(user: User) -> str:

@@ -119,7 +119,7 @@ def test_signing_in_by_e_mail_a_wrong_credential_and_signing_out(page: Page):
     page.get_by_label("E-mail").fill("staff@example.com")
     page.get_by_label("Password").fill("not this one")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("The e-mail or the password is wrong.", timeout=SLOW_MS)
+    expect(page.get_by_role("alert")).to_contain_text("The e-mail address or the password is wrong.", timeout=SLOW_MS)
 
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")

@@ -259,7 +259,7 @@ class TestPostbox:
             box.send(EmailMessage(subject=subject, to=["private@example.com"]))
         box.flush(timeout_s=30)
         assert sent == ["two"]
-        assert "letter_lost" in caplog.text
+        assert "email_lost" in caplog.text
         assert "private@example.com" not in caplog.text
         assert "secret words" not in caplog.text
 

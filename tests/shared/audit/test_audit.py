@@ -19,7 +19,7 @@ from django.utils import timezone
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
-from shared.audit.export import ROWS_AT_ONCE
+from shared.audit.export import ROWS_PER_QUERY
 from shared.audit.models import AppendOnlyError, AuditEntry
 from shared.audit.services import record_audit_entry
 from shared.audit.triggers import TABLE, check_triggers, create_triggers, missing_triggers, trigger_names
@@ -223,12 +223,12 @@ def test_a_spreadsheet_that_parts_cells_at_semicolons_finds_no_formula_either(si
 
 def test_the_whole_log_is_exported_by_a_command_from_where_one_left_off():
     first = entry(target_id=0)
-    for number in range(ROWS_AT_ONCE + 1):
+    for number in range(ROWS_PER_QUERY + 1):
         entry(target_id=number + 1)
     output = io.StringIO()
     call_command("export_audit", "--after", str(first.pk), stdout=output)
 
-    assert [json.loads(line)["target_id"] for line in output.getvalue().splitlines()] == [*range(1, ROWS_AT_ONCE + 2)]
+    assert [json.loads(line)["target_id"] for line in output.getvalue().splitlines()] == [*range(1, ROWS_PER_QUERY + 2)]
 
 
 @pytest.mark.django_db(transaction=True)

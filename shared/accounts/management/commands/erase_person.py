@@ -1,4 +1,4 @@
-"""`erase_person`: takes somebody out of this project, for good."""
+"""`erase_person`: erasure of a person from this project."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -14,17 +14,17 @@ from shared.api.errors import ApiError
 
 class Command(BaseCommand):
     help = (
-        "Erases a person: account, keys, sign-ins and all that is personal in this project. It cannot be undone. "
-        "Run it in the shop first, then in the model server."
+        "Erases a person: the account, API keys, sign-ins and all personal data in this project. "
+        "This cannot be undone. Run it for the shop first, then for the model server."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("person", help="their id or e-mail")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("person", help="id or e-mail address of the user")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = get_user(options["person"])
-        if not options["yes"] and input(f"Erase {user.email} (id {user.pk}) for good? Type yes: ") != "yes":
+        if not options["yes"] and input(f"Erase {user.email} (id {user.pk}) permanently? Type yes: ") != "yes":
             raise CommandError("Nothing was erased.")
         try:
             erase_person(user=user, actor=None, now=timezone.now())
@@ -32,5 +32,5 @@ class Command(BaseCommand):
             raise CommandError(error.problem.message) from None
         other = "inference" if settings.PROJECT == "commerce" else "commerce"
         self.stdout.write(
-            f"User {user.pk} is erased here. Of the other project: manage_{other}.py erase_person {user.pk}"
+            f"User {user.pk} is erased here. For the other project, run: manage_{other}.py erase_person {user.pk}"
         )

@@ -1,4 +1,4 @@
-"""`export_person`: what this project keeps about somebody, for them."""
+"""`export_person`: export of a person's data in this project."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -10,11 +10,11 @@ from shared.accounts.personal_data.export import export_person
 
 
 class Command(BaseCommand):
-    help = "Prints all that this project keeps about a person, as JSON. The other project has its own."
+    help = "Prints all data of a person in this project as JSON. Run it for the other project too."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("person", help="their id or e-mail")
+        parser.add_argument("person", help="id or e-mail address of the user")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for piece in export_person(user=get_user(options["person"])):
-            self.stdout.write(piece, ending="")
+        for chunk in export_person(user=get_user(options["person"])):
+            self.stdout.write(chunk, ending="")

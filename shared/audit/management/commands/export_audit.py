@@ -1,4 +1,4 @@
-"""`export_audit`: the audit log, to keep elsewhere."""
+"""`export_audit`: export of the audit log."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -10,12 +10,12 @@ from shared.audit.models import AuditEntry
 
 
 class Command(BaseCommand):
-    help = "Prints the audit log, oldest first. It has what people wrote: keep it as safely as the database."
+    help = "Prints the audit log, oldest first. It contains texts of users: protect it like the database."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--format", choices=sorted(CONTENT_TYPES), default="jsonl")
-        parser.add_argument("--after", type=int, default=0, help="only entries with a larger id than this")
+        parser.add_argument("--after", type=int, default=0, help="print only entries with a larger id")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for piece in export_entries(AuditEntry.objects.filter(pk__gt=options["after"]), options["format"]):
-            self.stdout.write(piece.decode(), ending="")
+        for chunk in export_entries(AuditEntry.objects.filter(pk__gt=options["after"]), options["format"]):
+            self.stdout.write(chunk.decode(), ending="")

@@ -184,7 +184,7 @@ def test_the_commands_find_people_by_id_and_by_e_mail(person: User) -> None:
     call_command("erase_person", str(person.pk), "--yes", stdout=StringIO())
     person.refresh_from_db()
     assert person.name == "Erased"
-    with pytest.raises(CommandError, match="nobody"):
+    with pytest.raises(CommandError, match="no user"):
         call_command("erase_person", "ada@example.com", "--yes")
 
 
@@ -213,7 +213,7 @@ def test_the_admin_exports_one_person_as_a_file(in_admin: Client, person: User, 
     answer = act(in_admin, "export", person)
     assert json.loads(b"".join(answer.streaming_content))["account"]["id"] == person.pk
     assert answer.headers["Content-Disposition"] == f'attachment; filename="person-{person.pk}.json"'
-    assert "Choose one person" in act(in_admin, "export", person, admin_user).content.decode()
+    assert "Select exactly one user" in act(in_admin, "export", person, admin_user).content.decode()
 
 
 def test_the_admin_erases_after_it_has_asked(in_admin: Client, person: User, admin_user: User) -> None:
