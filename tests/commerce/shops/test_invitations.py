@@ -15,7 +15,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import sign_in
 from tests.commerce.conftest import ApiClient, make_user
-from tests.shared.accounts.letters import letters, token_in
+from tests.shared.accounts.emails import sent_emails, token_in
 
 PASSWORD = "a good long passphrase"
 EMAIL = "newcomer@example.com"
@@ -42,7 +42,7 @@ def link_to(django_capture_on_commit_callbacks: Any) -> Any:
     def send(shop: Shop, email: str = EMAIL, age: timedelta = timedelta()) -> str:
         with django_capture_on_commit_callbacks(execute=True):
             invite_staff(actor=shop.owner, shop_id=shop.pk, email=email, now=timezone.now() - age)
-        return token_in(letters()[-1])
+        return token_in(sent_emails()[-1])
 
     return send
 
@@ -55,7 +55,7 @@ def test_an_owner_invites_and_the_invited_works_there(
 
     assert answer.status_code == 201
     assert set(answer.json()) == {"id", "shop_id", "email", "created_at", "expires_at"}
-    (message,) = letters()
+    (message,) = sent_emails()
     assert message.to == [EMAIL]
     assert "Corner" in message.subject
     answer = accept(client_of, token_in(message))

@@ -1,4 +1,4 @@
-"""People, and doors that need a credential."""
+"""Users, and helpers that check credentials."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ ADDRESS = "192.0.2.7"
 
 
 @pytest.fixture(autouse=True)
-def _quiet_doors(neutral_errors: None, settings: Settings) -> None:
+def _test_urls(neutral_errors: None, settings: Settings) -> None:
     settings.ROOT_URLCONF = "tests.shared.accounts.urls"
 
 
@@ -38,7 +38,7 @@ def set_signing_key(settings: Settings, key: str, *, fallbacks: Sequence[str] = 
 
 
 def is_accepted(credential: str) -> bool:
-    """What every door asks; through routes, see `opens`."""
+    """Return whether `authenticate` accepts the credential. For routes, see `opens`."""
     try:
         authenticate(credential)
     except NotAuthenticated:
@@ -47,7 +47,7 @@ def is_accepted(credential: str) -> bool:
 
 
 def opens(path: str, credential: str) -> int:
-    """The status of a route for this credential."""
+    """Return the status of a route for this credential."""
     return (
         Client(raise_request_exception=False).get(path, headers={"Authorization": f"Bearer {credential}"}).status_code
     )
@@ -64,22 +64,22 @@ def admin_user(db: None) -> User:
 
 
 class CountingHasher(MD5PasswordHasher):
-    """Counts what it hashes, and how much of that at once."""
+    """Hasher that counts its hashes and the maximum of concurrent ones."""
 
     lock = threading.Lock()
     total = 0
     running = 0
-    most = 0
-    slowly: Callable[[], None] = staticmethod(lambda: None)
+    max_running = 0
+    on_hash: Callable[[], None] = staticmethod(lambda: None)
 
     def encode(self, password: str, salt: str) -> str:
         cls = CountingHasher
         with cls.lock:
             cls.total += 1
             cls.running += 1
-            cls.most = max(cls.most, cls.running)
+            cls.max_running = max(cls.max_running, cls.running)
         try:
-            cls.slowly()
+            cls.on_hash()
             return super().encode(password, salt)
         finally:
             with cls.lock:
@@ -88,8 +88,8 @@ class CountingHasher(MD5PasswordHasher):
 
 @pytest.fixture
 def hashes(settings: Settings) -> Iterator[type[CountingHasher]]:
-    """The password hasher of this test, which counts from nought when `total` and `most` are set so."""
+    """Return the password hasher of this test. Tests set `total` and `max_running` to zero to count anew."""
     settings.PASSWORD_HASHERS = ["tests.shared.accounts.conftest.CountingHasher"]
-    CountingHasher.total = CountingHasher.most = 0
+    CountingHasher.total = CountingHasher.max_running = 0
     yield CountingHasher
-    CountingHasher.slowly = staticmethod(lambda: None)
+    CountingHasher.on_hash = staticmethod(lambda: None)

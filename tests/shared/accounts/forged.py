@@ -1,4 +1,4 @@
-"""Access tokens that must never be accepted, made from a good one."""
+"""Forged access tokens, made from a valid one."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ def decode(part: str) -> dict[str, Any]:
 
 
 def signed(header: Header, payload: Payload | bytes, key: str | None = None, digest: str = "sha256") -> str:
-    """A token signed as ours are, whatever it says."""
+    """Return a token with any header and payload, signed as ours are."""
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     head = f"{encode(json.dumps(header).encode())}.{encode(body)}"
     secret = settings.SIMPLE_JWT["SIGNING_KEY"] if key is None else key
@@ -31,7 +31,7 @@ def signed(header: Header, payload: Payload | bytes, key: str | None = None, dig
 
 
 def forged_tokens(access: str, refresh: str, other_users_access: str) -> dict[str, str]:
-    """Forgeries by name. Those that only the holder of our key can make stand for bugs of ours, past or to come."""
+    """Return forgeries by name. Those that need our key stand for bugs of our own code."""
     head, body, signature = access.split(".")
     header, payload = decode(head), decode(body)
     now = int(time.time())

@@ -1,4 +1,4 @@
-"""A key is shown once, kept as a hash, carries no more than its user has, and ends when it is told to."""
+"""API keys: shown once, stored as a hash, limited to the permissions of the user, and revocable."""
 
 import io
 import statistics
@@ -25,7 +25,7 @@ def staff(db: None) -> User:
     return make_user(Role.STAFF)
 
 
-def test_a5_a_dump_of_the_database_holds_no_raw_key(staff: User) -> None:
+def test_a5_a_database_dump_contains_no_raw_key(staff: User) -> None:
     raws = [create_api_key(user=staff, name=f"key {number}", now=timezone.now())[1] for number in range(5)]
     for raw in raws:
         assert is_accepted(raw)
@@ -37,14 +37,14 @@ def test_a5_a_dump_of_the_database_holds_no_raw_key(staff: User) -> None:
         assert raw.split("_", 2)[2] not in dump.getvalue()
 
 
-def test_a5_a_secret_has_more_than_128_bits_and_is_never_the_same(staff: User) -> None:
+def test_a5_a_secret_has_more_than_128_bits_and_is_unique(staff: User) -> None:
     raws = {create_api_key(user=staff, name="k", now=timezone.now())[1] for _ in range(20)}
     secrets = {raw.split("_", 2)[2] for raw in raws}
     assert len(secrets) == 20
     assert min(len(secret) for secret in secrets) * 6 >= 128
 
 
-def test_a5_a_listing_shows_the_prefix_and_nothing_more(staff: User) -> None:
+def test_a5_a_listing_shows_only_the_prefix(staff: User) -> None:
     key, raw = create_api_key(user=staff, name="laptop", now=timezone.now())
     assert raw.startswith(key.prefix)
     assert str(key) == f"laptop ({key.prefix})"
@@ -101,12 +101,12 @@ def test_an_expired_key_is_refused(staff: User) -> None:
         assert not is_accepted(raw)
 
 
-def test_a_key_carries_what_its_users_role_has(staff: User) -> None:
+def test_a_key_has_the_permissions_of_the_role(staff: User) -> None:
     raw = create_api_key(user=staff, name="k", now=timezone.now())[1]
     assert authenticate(raw).permissions == {Permission.RUN_INFERENCE, Permission.READ_MODELS}
 
 
-def test_a_key_can_carry_fewer_permissions_than_its_user(staff: User) -> None:
+def test_a_key_can_have_fewer_permissions_than_its_user(staff: User) -> None:
     raw = create_api_key(user=staff, name="k", permissions=["read_models"], now=timezone.now())[1]
     principal = authenticate(raw)
     assert principal.permissions == {Permission.READ_MODELS}
@@ -114,65 +114,65 @@ def test_a_key_can_carry_fewer_permissions_than_its_user(staff: User) -> None:
     assert not principal.has_permission("run_inference")
 
 
-def test_a_key_with_an_empty_list_carries_nothing(staff: User) -> None:
+def test_a_key_with_an_empty_list_has_no_permissions(staff: User) -> None:
     raw = create_api_key(user=staff, name="k", permissions=[], now=timezone.now())[1]
     assert authenticate(raw).permissions == frozenset()
 
 
 @pytest.mark.parametrize("permissions", [["manage_models"], ["read_models", "fly"]])
-def test_a_key_is_never_given_more_than_its_users_role_has(staff: User, permissions: list[str]) -> None:
+def test_creating_a_key_with_more_permissions_than_the_role_fails(staff: User, permissions: list[str]) -> None:
     with pytest.raises(ValidationFailed):
         create_api_key(user=staff, name="k", permissions=permissions, now=timezone.now())
     assert not ApiKey.objects.exists()
 
 
-def test_a_key_loses_what_its_users_role_loses(admin_user: User) -> None:
+def test_a_key_loses_the_permissions_that_the_role_loses(admin_user: User) -> None:
     user = make_user(Role.SUPER_ADMIN)
     raw = create_api_key(user=user, name="k", permissions=["manage_models", "read_models"], now=timezone.now())[1]
     change_user(user=user, name=user.name, email=user.email, role=Role.STAFF, is_active=True)
     assert authenticate(raw).permissions == {Permission.READ_MODELS}
 
 
-def test_a_deactivated_user_is_given_no_key(staff: User) -> None:
+def test_creating_a_key_for_a_deactivated_user_fails(staff: User) -> None:
     deactivate_user(user=staff)
     with pytest.raises(ValidationFailed):
         create_api_key(user=staff, name="k", now=timezone.now())
 
 
-def test_the_last_use_is_noted_once_a_minute(staff: User) -> None:
+def test_the_last_use_is_stored_once_a_minute(staff: User) -> None:
     now = timezone.now()
     key, raw = create_api_key(user=staff, name="k", now=now)
-    noted = []
+    stored = []
     for seconds in (0, 30, 59, 61, 90):
         with time_machine.travel(now + timedelta(seconds=seconds), tick=False):
             authenticate(raw)
         key.refresh_from_db()
         assert key.last_used_at is not None
-        noted.append(round((key.last_used_at - now).total_seconds()))
-    assert noted == [0, 0, 0, 61, 61]
+        stored.append(round((key.last_used_at - now).total_seconds()))
+    assert stored == [0, 0, 0, 61, 61]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_d2_whoever_holds_a_keys_row_holds_nobody_up_who_reads_with_it() -> None:
+def test_d2_a_locked_key_row_does_not_delay_authentication() -> None:
     key, raw = create_api_key(user=make_user(Role.STAFF), name="k", now=timezone.now())
-    holding, may_end = threading.Event(), threading.Event()
+    locked, may_unlock = threading.Event(), threading.Event()
 
-    def hold() -> None:
+    def lock_row() -> None:
         with transaction.atomic():
             ApiKey.objects.filter(pk=key.pk).update(name="renamed")
-            holding.set()
-            may_end.wait(60)
+            locked.set()
+            may_unlock.wait(60)
         connection.close()
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=lock_row)
     thread.start()
-    assert holding.wait(60)
+    assert locked.wait(60)
     started = time.monotonic()
     try:
         assert authenticate(raw).api_key == key
         assert time.monotonic() - started < 5
     finally:
-        may_end.set()
+        may_unlock.set()
         thread.join()
     key.refresh_from_db()
     assert (key.name, key.last_used_at) == ("renamed", None)

@@ -1,4 +1,4 @@
-"""A weak key stops the start."""
+"""System checks that refuse to start with a weak key."""
 
 import os
 import subprocess
@@ -35,21 +35,21 @@ def test_a4_a_key_that_can_be_guessed_is_an_error(settings: Settings, key: str) 
 
 
 @pytest.mark.parametrize("key", WEAK)
-def test_a4_a_key_of_before_that_can_be_guessed_is_an_error_too(settings: Settings, key: str) -> None:
+def test_a4_a_fallback_key_that_can_be_guessed_is_an_error(settings: Settings, key: str) -> None:
     settings.JWT_KEY_FALLBACKS = ["4RkTgh0yYb7iK2mQ9xW5vN8cL1dZ6sEjUaFpOo3u", key]
     assert [error.msg.split()[0] for error in check_jwt_key(None)] == ["STOA_JWT_KEY_FALLBACKS"]
 
 
-def test_a4_the_key_that_a_machine_makes_for_itself_is_sound() -> None:
+def test_a4_the_generated_key_passes_the_check() -> None:
     assert check_jwt_key(None) == []
 
 
-def test_a4_a_weak_key_in_the_environment_stops_the_start(tmp_path: Path) -> None:
+def test_a4_a_weak_key_in_the_environment_fails_the_check_command(tmp_path: Path) -> None:
     environment = os.environ | {"STOA_JWT_KEY": "changeme", "STOA_HOME": str(tmp_path)}
     assert _check(environment).returncode != 0
 
 
-def test_a4_without_its_tables_app_nothing_starts(tmp_path: Path) -> None:
+def test_a4_without_the_accounts_app_the_check_command_fails(tmp_path: Path) -> None:
     (tmp_path / "without_accounts.py").write_text(
         f"from {configured.SETTINGS_MODULE} import *\n"
         "INSTALLED_APPS = [app for app in INSTALLED_APPS if app != 'shared.accounts']\n"
@@ -62,7 +62,7 @@ def test_a4_without_its_tables_app_nothing_starts(tmp_path: Path) -> None:
     assert _check(environment).returncode != 0
 
 
-def test_a4_with_a_sound_environment_it_starts(tmp_path: Path) -> None:
+def test_a4_with_a_valid_environment_the_check_command_succeeds(tmp_path: Path) -> None:
     assert _check(os.environ | {"STOA_HOME": str(tmp_path)}).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Where a credential is looked for, and where never."""
+"""Credentials in request headers, and nowhere else."""
 
 import logging
 
@@ -11,7 +11,7 @@ from shared.accounts.models import User
 from shared.accounts.services import create_api_key
 from tests.shared.accounts.conftest import signed_in
 
-DOORS = ["/who", "/who-async"]
+ROUTES = ["/who", "/who-async"]
 
 
 @pytest.fixture(params=["token", "key"])
@@ -21,29 +21,29 @@ def credential(request: pytest.FixtureRequest, user: User) -> str:
     return create_api_key(user=user, name="k", now=timezone.now())[1]
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER   {}  "])
-def test_a_bearer_header_is_accepted(door: str, form: str, credential: str) -> None:
-    assert Client().get(door, headers={"Authorization": form.format(credential)}).status_code == 200
+def test_a_bearer_header_is_accepted(route: str, form: str, credential: str) -> None:
+    assert Client().get(route, headers={"Authorization": form.format(credential)}).status_code == 200
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_an_x_api_key_header_is_accepted(door: str, credential: str) -> None:
-    assert Client().get(door, headers={"X-API-Key": credential}).status_code == 200
+@pytest.mark.parametrize("route", ROUTES)
+def test_an_x_api_key_header_is_accepted(route: str, credential: str) -> None:
+    assert Client().get(route, headers={"X-API-Key": credential}).status_code == 200
     both = {"X-API-Key": credential, "Authorization": "Bearer"}
-    assert Client().get(door, headers=both).status_code == 200
+    assert Client().get(route, headers=both).status_code == 200
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("route", ROUTES)
 def test_a8_a_credential_in_url_cookie_or_body_is_ignored_and_never_logged(
-    door: str, credential: str, caplog: pytest.LogCaptureFixture
+    route: str, credential: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("token", "access_token", "api_key", "key", "authorization", "Authorization", "jwt", "X-API-Key"):
-        assert Client().get(door, {name: credential}).status_code == 401
+        assert Client().get(route, {name: credential}).status_code == 401
         client = Client()
         client.cookies[name] = credential
-        assert client.get(door).status_code == 401
+        assert client.get(route).status_code == 401
         answer = Client().post("/who", {name: credential}, content_type="application/json")
         assert answer.status_code == 401
         assert credential not in answer.text
@@ -54,17 +54,17 @@ def test_a8_a_credential_in_url_cookie_or_body_is_ignored_and_never_logged(
     "header",
     ["{}", "Basic {}", "Token {}", "Bearer: {}", "Bearer,{}", "Bearer {0} {0}", "Bearer {0},Bearer {0}", "Bearer\t{}"],
 )
-@pytest.mark.parametrize("door", DOORS)
-def test_a8_other_forms_of_the_header_are_refused(door: str, header: str, credential: str) -> None:
-    assert Client().get(door, headers={"Authorization": header.format(credential)}).status_code == 401
+@pytest.mark.parametrize("route", ROUTES)
+def test_a8_other_forms_of_the_header_are_refused(route: str, header: str, credential: str) -> None:
+    assert Client().get(route, headers={"Authorization": header.format(credential)}).status_code == 401
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"authorization": "Bearer  "}, {"x-api-key": ""}])
-def test_a_bare_bearer_is_nobody(headers: dict[str, str]) -> None:
+def test_a_bare_bearer_is_no_credential(headers: dict[str, str]) -> None:
     assert credential_from_headers(headers) is None
 
 
-def test_a_401_has_one_message_for_every_reason(user: User) -> None:
+def test_every_401_has_the_same_body(user: User) -> None:
     key, raw = create_api_key(user=user, name="k", now=timezone.now())
     expired = create_api_key(user=user, name="k", expires_at=timezone.now(), now=timezone.now())[1]
     bodies = set()

@@ -1,4 +1,4 @@
-"""Who passes which door, as one table."""
+"""Permission classes: the status of each route for each identity, as one table."""
 
 import pytest
 from django.test import Client
@@ -10,7 +10,7 @@ from shared.accounts.services import create_api_key
 from tests.shared.accounts.conftest import make_user
 
 #            customer, staff, owner, admin, staff's key that only reads models, admin's key that only manages them
-PASSES = {
+STATUSES = {
     "/who": (200, 200, 200, 200, 200, 200),
     "/owners": (403, 200, 200, 403, 403, 403),
     "/managers": (403, 403, 403, 200, 403, 200),
@@ -28,8 +28,8 @@ IDENTITIES: list[tuple[Role, list[str] | None]] = [
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("path", "statuses"), PASSES.items())
-def test_each_identity_passes_the_doors_of_its_role_and_key(path: str, statuses: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("path", "statuses"), STATUSES.items())
+def test_each_identity_gets_the_status_of_its_role_and_key(path: str, statuses: tuple[int, ...]) -> None:
     assert Client().get(path).status_code == 401
     found = []
     for number, (role, permissions) in enumerate(IDENTITIES):
@@ -50,7 +50,7 @@ def test_every_role_has_its_permissions() -> None:
     assert set(SHOP_PERMISSIONS) == set(Role)
 
 
-def test_a_misspelt_role_or_permission_is_refused_when_the_view_is_written() -> None:
+def test_a_misspelt_role_or_permission_raises_at_class_definition() -> None:
     with pytest.raises(ValueError, match="STORE-OWNER"):
         HasRole.of("STORE-OWNER")
     with pytest.raises(ValueError, match="fly"):

@@ -1,5 +1,4 @@
-"""Forgotten passwords, e-mails to confirm, and passwords that change: by links that work once, and tell nobody who is
-registered."""
+"""Password resets, e-mail confirmation and password changes, by links that work once and disclose no accounts."""
 
 import smtplib
 import threading
@@ -25,12 +24,12 @@ from shared.accounts.roles import Role
 from shared.accounts.services import change_user, create_api_key, deactivate_user, sign_in
 from shared.api.errors import ApiError, ValidationFailed
 from tests.shared.accounts.conftest import ADDRESS, PASSWORD, CountingHasher, is_accepted, make_user, opens, signed_in
-from tests.shared.accounts.letters import letters, token_in
+from tests.shared.accounts.emails import sent_emails, token_in
 
 pytestmark = pytest.mark.django_db
 
 NEW_PASSWORD = "another good passphrase"
-OWN_TO_EACH = {"X-Request-Id", "X-RateLimit-Reset", "X-RateLimit-Reset-After"}
+VARYING_HEADERS = {"X-Request-Id", "X-RateLimit-Reset", "X-RateLimit-Reset-After"}
 
 
 def post(path: str, body: dict[str, Any], address: str = ADDRESS, token: str | None = None, **headers: str) -> Any:
@@ -44,12 +43,12 @@ def reset_token(user: User) -> str:
 
 
 class TestForgottenPassword:
-    def test_a_link_is_sent_and_sets_a_new_password_with_which_one_signs_in(self, user: User) -> None:
+    def test_a_reset_link_sets_a_new_password(self, user: User) -> None:
         old = signed_in(user)
         answer = post("forget-password", {"email": " ADA@example.com"})
         assert (answer.status_code, answer.json(), answer["X-RateLimit-Limit"]) == (200, True, "10")
 
-        (message,) = letters()
+        (message,) = sent_emails()
         assert message.to == ["ada@example.com"]
         assert "http://localhost:3000/reset-password?token=" in message.body
         answer = post("reset-password", {"token": token_in(message), "password": NEW_PASSWORD})
@@ -67,10 +66,10 @@ class TestForgottenPassword:
         assert (answer.status_code, set(answer.json()["errors"])) == (422, {"token"})
 
     @pytest.mark.django_db(transaction=True)
-    def test_of_two_at_once_one_sets_its_password(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        token, both_looked = reset_token(make_user()), threading.Barrier(2, timeout=30)
+    def test_one_of_two_concurrent_resets_succeeds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        token, both_read = reset_token(make_user()), threading.Barrier(2, timeout=30)
         hash_slowly = passwords.hash_password
-        monkeypatch.setattr(recovery, "hash_password", lambda raw: (both_looked.wait(), hash_slowly(raw))[1])
+        monkeypatch.setattr(recovery, "hash_password", lambda raw: (both_read.wait(), hash_slowly(raw))[1])
 
         def reset(password: str) -> int:
             try:
@@ -81,19 +80,19 @@ class TestForgottenPassword:
         with ThreadPoolExecutor(2) as pool:
             assert sorted(pool.map(reset, ("first good passphrase", "second good passphrase"))) == [200, 422]
 
-    def test_a_weak_password_is_named_and_leaves_the_link_good(self, user: User) -> None:
+    def test_a_weak_password_is_refused_and_leaves_the_link_valid(self, user: User) -> None:
         token = reset_token(user)
         assert set(post("reset-password", {"token": token, "password": "12345678"}).json()["errors"]) == {"password"}
         assert post("reset-password", {"token": token, "password": NEW_PASSWORD}).status_code == 200
 
-    def test_a_link_ends_after_an_hour(self, user: User) -> None:
+    def test_a_link_expires_after_an_hour(self, user: User) -> None:
         now = timezone.now()
         token = create_link_token(user, LinkPurpose.RESET_PASSWORD, now=now - timedelta(minutes=59))
         assert verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now).user_id == user.pk
         with pytest.raises(InvalidLink):
             verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now + timedelta(minutes=2))
 
-    def test_a_link_ends_with_a_new_email_a_deactivation_or_another_new_password(self, user: User) -> None:
+    def test_a_new_email_a_deactivation_or_a_new_password_invalidates_a_link(self, user: User) -> None:
         tokens = [reset_token(user)]
         change_user(user=user, name="Ada", email="new@example.com", role=Role.CUSTOMER, is_active=True)
         tokens.append(reset_token(user))
@@ -102,7 +101,7 @@ class TestForgottenPassword:
         for token in tokens:
             assert post("reset-password", {"token": token, "password": NEW_PASSWORD}).status_code == 422
 
-    def test_a_link_for_one_purpose_is_none_for_another(self, user: User) -> None:
+    def test_a_link_is_valid_for_one_purpose_only(self, user: User) -> None:
         verify = create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=timezone.now())
         assert post("reset-password", {"token": verify, "password": NEW_PASSWORD}).status_code == 422
         assert post("verify-email", {"token": reset_token(user)}).status_code == 422
@@ -121,7 +120,7 @@ class TestForgottenPassword:
         assert is_accepted(signed_in(user).access)
 
 
-class TestWhoIsRegistered:
+class TestAccountDisclosure:
     @pytest.fixture
     def emails(self) -> list[str]:
         make_user(email="known@example.com")
@@ -129,16 +128,16 @@ class TestWhoIsRegistered:
         make_user(email="nopass@example.com", password=None)
         return ["known@example.com", "inactive@example.com", "nopass@example.com", "unknown@example.com", "nobody"]
 
-    def test_a6_known_and_unknown_emails_are_answered_alike_and_one_gets_a_letter(self, emails: list[str]) -> None:
+    def test_a6_known_and_unknown_emails_get_the_same_response(self, emails: list[str]) -> None:
         seen = set()
         for number, email in enumerate(emails):
             answer = post("forget-password", {"email": email}, f"192.0.2.{number}", **{"X-Request-Id": "same"})
-            headers = frozenset(item for item in answer.headers.items() if item[0] not in OWN_TO_EACH)
+            headers = frozenset(item for item in answer.headers.items() if item[0] not in VARYING_HEADERS)
             seen.add((answer.status_code, answer.content, headers))
         assert len(seen) == 1
-        assert [message.to for message in letters()] == [["known@example.com"]]
+        assert [message.to for message in sent_emails()] == [["known@example.com"]]
 
-    def test_a6_the_work_is_the_same(
+    def test_a6_every_email_costs_one_query_and_no_hash(
         self, emails: list[str], hashes: type[CountingHasher], django_assert_num_queries: Any
     ) -> None:
         hashes.total = 0
@@ -147,21 +146,21 @@ class TestWhoIsRegistered:
                 post("forget-password", {"email": email})
         assert hashes.total == 0
 
-    def test_nobody_waits_for_the_mail_server(self, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-        answered = threading.Event()
-        monkeypatch.setattr(EmailMessage, "send", lambda self: mail.outbox.extend([self] * answered.wait(30)))
+    def test_a_request_does_not_wait_for_the_mail_server(self, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+        responded = threading.Event()
+        monkeypatch.setattr(EmailMessage, "send", lambda self: mail.outbox.extend([self] * responded.wait(30)))
         assert post("forget-password", {"email": user.email}).status_code == 200
         assert mail.outbox == []
-        answered.set()
-        assert len(letters()) == 1
+        responded.set()
+        assert len(sent_emails()) == 1
 
 
 class TestVerification:
     @pytest.mark.django_db(transaction=True)
-    def test_who_registers_gets_a_letter_and_confirms_once(self) -> None:
+    def test_registration_sends_a_link_that_confirms_once(self) -> None:
         body = {"name": "Grace", "email": "grace@example.com", "password": PASSWORD}
         assert post("register", body).json()["email_verified"] is False
-        (message,) = letters()
+        (message,) = sent_emails()
         token = token_in(message)
 
         assert message.to == ["grace@example.com"]
@@ -173,11 +172,11 @@ class TestVerification:
         pair = post("token", {"email": "grace@example.com", "password": PASSWORD})
         assert pair.json()["email_verified"] is True
 
-    def test_a_registration_that_is_undone_sends_nothing(self) -> None:
+    def test_a_rolled_back_registration_sends_no_email(self) -> None:
         post("register", {"name": "Grace", "email": "grace@example.com", "password": PASSWORD})
-        assert letters() == []  # this test's own transaction never ends
+        assert sent_emails() == []  # the transaction of this test never commits
 
-    def test_a_new_email_is_to_be_confirmed_anew(self, user: User) -> None:
+    def test_a_new_email_must_be_confirmed_again(self, user: User) -> None:
         token = create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=timezone.now())
         assert post("verify-email", {"token": token}).status_code == 200
         user.refresh_from_db()
@@ -187,7 +186,7 @@ class TestVerification:
 
 
 class TestChangePassword:
-    def test_a3_every_earlier_token_is_refused_from_the_next_request(self, user: User) -> None:
+    def test_a3_a_password_change_revokes_every_earlier_token(self, user: User) -> None:
         pair, other = signed_in(user), signed_in(user)
         answer = post("change-password", {"old": PASSWORD, "new": NEW_PASSWORD}, token=pair.access)
         assert (answer.status_code, answer.json()) == (200, True)
@@ -195,21 +194,21 @@ class TestChangePassword:
         assert [post("token/refresh", {"refresh": one.refresh}).status_code for one in (pair, other)] == [401, 401]
         assert sign_in(email=user.email, password=NEW_PASSWORD, address=ADDRESS, now=timezone.now())
 
-    def test_the_old_one_must_be_right_and_the_new_one_good(self, user: User) -> None:
+    def test_a_wrong_old_or_a_weak_new_password_is_refused(self, user: User) -> None:
         token = signed_in(user).access
         for body, field in [({"old": "wrong", "new": NEW_PASSWORD}, "old"), ({"old": PASSWORD, "new": "1234"}, "new")]:
             answer = post("change-password", body, token=token)
             assert (answer.status_code, set(answer.json()["errors"])) == (422, {field})
         assert is_accepted(token)
 
-    def test_nobody_and_a_key_with_named_permissions_may_not(self) -> None:
+    def test_anonymous_requests_and_keys_with_named_permissions_are_refused(self) -> None:
         user = make_user(Role.STAFF)
         key = create_api_key(user=user, name="k", permissions=["read_models"], now=timezone.now())[1]
         body = {"old": PASSWORD, "new": NEW_PASSWORD}
         assert post("change-password", body).status_code == 401
         assert post("change-password", body, token=key).status_code == 403
 
-    def test_a7_who_guesses_is_stopped_before_any_hash(self, user: User, hashes: type[CountingHasher]) -> None:
+    def test_a7_guesses_are_limited_before_any_hash(self, user: User, hashes: type[CountingHasher]) -> None:
         token = signed_in(user).access
         hashes.total = 0
         body = {"old": "wrong", "new": NEW_PASSWORD}
@@ -219,15 +218,15 @@ class TestChangePassword:
 
 
 class TestLimits:
-    def test_one_address_asks_ten_times_a_minute(self) -> None:
+    def test_one_address_requests_ten_links_a_minute(self) -> None:
         answers = [post("forget-password", {"email": f"{number}@example.com"}) for number in range(12)]
         assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 2
         assert int(answers[-1]["Retry-After"]) <= 60
 
-    def test_one_email_is_written_to_five_times_an_hour_from_whatever_address(self, user: User) -> None:
+    def test_one_email_address_gets_five_emails_an_hour_from_any_client(self, user: User) -> None:
         statuses = [post("forget-password", {"email": user.email}, f"192.0.2.{n}").status_code for n in range(8)]
         assert statuses == [200] * 5 + [429] * 3
-        assert len(letters()) == 5
+        assert len(sent_emails()) == 5
 
     def test_one_address_tries_ten_links_a_minute_before_any_hash(self, hashes: type[CountingHasher]) -> None:
         paths = ["reset-password", "verify-email"] * 6
@@ -236,17 +235,17 @@ class TestLimits:
         assert hashes.total == 0
 
     @pytest.mark.parametrize("path", ["forget-password", "reset-password", "verify-email"])
-    def test_r3_with_the_limit_store_down_they_are_refused(self, path: str, settings: Settings) -> None:
+    def test_r3_requests_are_refused_when_limits_cannot_be_counted(self, path: str, settings: Settings) -> None:
         settings.REDIS_URL = f"unix:///nowhere/{path}.sock?db=0"
         body = {"email": "a@example.com", "token": "x", "password": NEW_PASSWORD}
         assert post(path, body).status_code == 503
 
 
-class TestPostbox:
-    def test_a_letter_that_fails_is_told_and_the_next_one_goes_out(
+class TestEmailOutbox:
+    def test_a_failed_delivery_is_logged_and_the_next_email_is_sent(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        box, sent = EmailOutbox(), []
+        queue, sent = EmailOutbox(), []
         outcomes = iter([smtplib.SMTPServerDisconnected("secret words"), None])
 
         def send(message: EmailMessage) -> None:
@@ -256,47 +255,51 @@ class TestPostbox:
 
         monkeypatch.setattr(EmailMessage, "send", send)
         for subject in ("one", "two"):
-            box.send(EmailMessage(subject=subject, to=["private@example.com"]))
-        box.flush(timeout_s=30)
+            queue.send(EmailMessage(subject=subject, to=["private@example.com"]))
+        queue.flush(timeout_s=30)
         assert sent == ["two"]
         assert "email_lost" in caplog.text
         assert "private@example.com" not in caplog.text
         assert "secret words" not in caplog.text
 
-    def test_more_letters_than_may_wait_are_lost_and_nobody_is_held_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_emails_beyond_the_queue_limit_are_lost_without_delay(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(outbox, "MAX_QUEUED_EMAILS", 2)
-        box, sent, go_on = EmailOutbox(), [], threading.Event()
-        monkeypatch.setattr(EmailMessage, "send", lambda message: sent.extend([message.subject] * go_on.wait(30)))
+        queue, sent, may_send = EmailOutbox(), [], threading.Event()
+        monkeypatch.setattr(EmailMessage, "send", lambda message: sent.extend([message.subject] * may_send.wait(30)))
         for number in range(5):
-            box.send(EmailMessage(subject=str(number)))
-        go_on.set()
-        box.flush(timeout_s=30)
+            queue.send(EmailMessage(subject=str(number)))
+        may_send.set()
+        queue.flush(timeout_s=30)
         assert sent == ["0", "1"]
 
 
-def hashed() -> str:
+def password_hash() -> str:
     return hash_new_password(email="bob@example.com", name="Bob", password=NEW_PASSWORD)
 
 
-class TestMakingStaff:
-    def test_a_newcomer_is_staff_and_confirmed(self) -> None:
-        user = create_or_promote_staff(email="Bob@Example.com", name="Bob", password_hash=hashed(), now=timezone.now())
+class TestCreateOrPromoteStaff:
+    def test_a_new_user_becomes_staff_with_a_confirmed_email(self) -> None:
+        user = create_or_promote_staff(
+            email="Bob@Example.com", name="Bob", password_hash=password_hash(), now=timezone.now()
+        )
         user.refresh_from_db()
         assert (user.email, user.role, user.email_verified_at is not None) == ("bob@example.com", Role.STAFF, True)
         assert sign_in(email=user.email, password=NEW_PASSWORD, address=ADDRESS, now=timezone.now())
 
-    def test_a_customer_becomes_staff_and_signs_in_anew(self, user: User) -> None:
+    def test_a_customer_becomes_staff_and_loses_earlier_tokens(self, user: User) -> None:
         pair = signed_in(user)
-        made = create_or_promote_staff(email=user.email, name="ignored", password_hash=hashed(), now=timezone.now())
+        made = create_or_promote_staff(
+            email=user.email, name="ignored", password_hash=password_hash(), now=timezone.now()
+        )
         assert (made.pk, made.role, made.name) == (user.pk, Role.STAFF, "Ada")
         assert not is_accepted(pair.access)
 
     @pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.SUPER_ADMIN])
-    def test_owners_and_administrators_stay_what_they_are(self, role: Role) -> None:
+    def test_store_owners_and_super_admins_cannot_become_staff(self, role: Role) -> None:
         user = make_user(role)
         pair = signed_in(user)
         with pytest.raises(ApiError) as caught:
-            create_or_promote_staff(email=user.email, name="A", password_hash=hashed(), now=timezone.now())
+            create_or_promote_staff(email=user.email, name="A", password_hash=password_hash(), now=timezone.now())
         assert caught.value.problem.status == 409
         assert is_accepted(pair.access)
 

@@ -1,4 +1,4 @@
-"""A refresh token is good for one use; a second use ends the sign-in."""
+"""Refresh tokens: one use each; a second use revokes the sign-in."""
 
 import os
 import threading
@@ -16,7 +16,7 @@ from shared.accounts.services import TokenPair, refresh_tokens
 from tests.shared.accounts.conftest import is_accepted, make_user, signed_in
 
 ROUNDS = int(os.environ.get("TEST_ROUNDS", "4"))
-AT_ONCE = 50
+CONCURRENT_USES = 50
 
 
 def refreshed(pair: TokenPair) -> TokenPair:
@@ -32,26 +32,26 @@ def is_refused(pair: TokenPair) -> bool:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a2_one_refresh_token_used_at_once_has_one_winner(settings: Settings) -> None:
+def test_a2_one_of_many_concurrent_uses_of_a_refresh_token_succeeds(settings: Settings) -> None:
     settings.LOGIN_LIMIT = ROUNDS
     user = make_user()
     for _ in range(ROUNDS):
         pair = signed_in(user)
-        together = threading.Barrier(AT_ONCE)
+        barrier = threading.Barrier(CONCURRENT_USES)
 
-        def use(pair: TokenPair = pair, together: threading.Barrier = together) -> bool:
-            together.wait(timeout=30)
+        def use(pair: TokenPair = pair, barrier: threading.Barrier = barrier) -> bool:
+            barrier.wait(timeout=30)
             try:
                 return not is_refused(pair)
             finally:
                 connection.close()
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            won = [pool.submit(use) for _ in range(AT_ONCE)]
-        assert sum(use.result() for use in won) == 1
+        with ThreadPoolExecutor(CONCURRENT_USES) as pool:
+            uses = [pool.submit(use) for _ in range(CONCURRENT_USES)]
+        assert sum(use.result() for use in uses) == 1
 
 
-def test_a2_a_refresh_gives_a_new_pair_and_takes_the_old_refresh_token(user: User) -> None:
+def test_a2_a_refresh_returns_a_new_pair_and_invalidates_the_old_refresh_token(user: User) -> None:
     first = signed_in(user)
     second = refreshed(first)
     assert second.refresh != first.refresh
@@ -68,7 +68,7 @@ def test_a2_reuse_after_rotation_revokes_the_family(user: User) -> None:
     assert not any(is_accepted(pair.access) for pair in (first, second, third))
 
 
-def test_a2_reuse_leaves_the_users_other_sign_ins_alone(user: User) -> None:
+def test_a2_reuse_does_not_revoke_other_sign_ins_of_the_user(user: User) -> None:
     stolen, other = signed_in(user), signed_in(user)
     refreshed(stolen)
     assert is_refused(stolen)
@@ -76,17 +76,17 @@ def test_a2_reuse_leaves_the_users_other_sign_ins_alone(user: User) -> None:
     assert not is_refused(other)
 
 
-def test_a2_who_came_before_the_rotation_lost_a_race_and_stole_nothing(user: User) -> None:
+def test_a2_a_use_that_arrived_before_the_rotation_revokes_nothing(user: User) -> None:
     pair = signed_in(user)
-    came = timezone.now()
+    arrived_at = timezone.now()
     winner = refreshed(pair)
     with pytest.raises(NotAuthenticated):
-        refresh_tokens(refresh=pair.refresh, now=came)
+        refresh_tokens(refresh=pair.refresh, now=arrived_at)
     assert is_accepted(winner.access)
     assert not is_refused(winner)
 
 
-def test_refreshing_through_the_route(user: User) -> None:
+def test_the_refresh_route_returns_a_pair_once(user: User) -> None:
     pair = signed_in(user)
     answer = Client().post("/api/token/refresh", {"refresh": pair.refresh}, content_type="application/json")
     assert answer.status_code == 200
@@ -95,7 +95,7 @@ def test_refreshing_through_the_route(user: User) -> None:
     assert again.status_code == 401
 
 
-def test_sign_ins_that_are_over_are_swept_at_the_next_one(user: User) -> None:
+def test_a_sign_in_deletes_expired_ones(user: User) -> None:
     signed_in(user)
     SignIn.objects.update(expires_at=timezone.now())
     signed_in(user)

@@ -1,4 +1,4 @@
-"""Customers and store owners register themselves; nobody registers as more."""
+"""Registration of customers and store owners, and of no other role."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from tests.shared.accounts.conftest import is_accepted, make_user
 
 pytestmark = pytest.mark.django_db
 
-SOUND = {"name": "Grace", "email": "Grace@Example.com", "password": "a long passphrase", "permission": "customer"}
+VALID = {"name": "Grace", "email": "Grace@Example.com", "password": "a long passphrase", "permission": "customer"}
 
 
 def post(**changes: Any) -> Any:
-    body = {key: value for key, value in (SOUND | changes).items() if value is not None}
+    body = {key: value for key, value in (VALID | changes).items() if value is not None}
     return Client(raise_request_exception=False).post("/api/register", body, content_type="application/json")
 
 
@@ -27,18 +27,18 @@ def post(**changes: Any) -> Any:
     ("permission", "role"),
     [("customer", Role.CUSTOMER), ("store_owner", Role.STORE_OWNER), (None, Role.CUSTOMER)],
 )
-def test_a_newcomer_is_signed_in(permission: str | None, role: Role) -> None:
+def test_registration_signs_in(permission: str | None, role: Role) -> None:
     answer = post(permission=permission)
     assert answer.status_code == 201
     user = User.objects.get()
     assert (user.email, user.name, user.role, user.is_active) == ("grace@example.com", "Grace", role, True)
     assert answer.json()["role"] == role
     assert is_accepted(answer.json()["token"])
-    assert SOUND["password"] not in user.password
+    assert VALID["password"] not in user.password
 
 
 @pytest.mark.parametrize("permission", ["staff", "super_admin"])
-def test_staff_and_super_admin_cannot_be_asked_for(permission: str) -> None:
+def test_registering_as_staff_or_super_admin_is_refused(permission: str) -> None:
     assert post(permission=permission).status_code == 403
     assert not User.objects.exists()
 
@@ -61,14 +61,14 @@ def test_staff_and_super_admin_cannot_be_asked_for(permission: str) -> None:
         ({"password": ["a long passphrase"]}, "password"),
     ],
 )
-def test_what_is_wrong_is_named_and_nobody_is_made(changes: dict[str, Any], field: str) -> None:
+def test_an_invalid_field_is_named_and_creates_no_user(changes: dict[str, Any], field: str) -> None:
     answer = post(**changes)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {field}
     assert not User.objects.exists()
 
 
-def test_an_email_is_registered_once_whatever_its_case() -> None:
+def test_an_email_registers_once_regardless_of_case() -> None:
     make_user(email="grace@example.com")
     answer = post()
     assert answer.status_code == 422
@@ -76,7 +76,7 @@ def test_an_email_is_registered_once_whatever_its_case() -> None:
     assert User.objects.count() == 1
 
 
-def test_of_two_at_once_the_database_lets_one_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_database_refuses_a_second_user_with_the_same_email(monkeypatch: pytest.MonkeyPatch) -> None:
     make_user(email="grace@example.com")
     monkeypatch.setattr(User.objects, "normalize_email", lambda email: email.lower())
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -93,23 +93,23 @@ def test_extra_fields_change_nothing() -> None:
     assert user.pk != 99
 
 
-def test_a_stale_token_is_ignored() -> None:
+def test_an_invalid_token_is_ignored() -> None:
     headers = {"Authorization": "Bearer stale"}
-    answer = Client().post("/api/register", SOUND, content_type="application/json", headers=headers)
+    answer = Client().post("/api/register", VALID, content_type="application/json", headers=headers)
     assert answer.status_code == 201
 
 
-def test_one_address_registers_ten_times_a_minute() -> None:
+def test_one_address_registers_ten_users_a_minute() -> None:
     statuses = [post(email=f"user{number}@example.com").status_code for number in range(12)]
     assert statuses == [201] * 10 + [429] * 2
     assert User.objects.count() == 10
 
 
-def test_a_user_made_without_a_password_cannot_sign_in() -> None:
+def test_a_user_without_a_password_cannot_sign_in() -> None:
     user = create_user(email="cron@example.com", name="Cron", password=None, role=Role.STAFF, now=timezone.now())
     assert not user.has_usable_password()
 
 
-def test_a_weak_password_is_refused_for_users_made_by_others_too() -> None:
+def test_create_user_refuses_a_weak_password() -> None:
     with pytest.raises(ValidationFailed):
         create_user(email="a@example.com", name="A", password="12345678", role=Role.STAFF, now=timezone.now())

@@ -1,4 +1,4 @@
-"""What is taken away is refused from the next request."""
+"""Revoked credentials are refused from the next request."""
 
 import threading
 from collections.abc import Callable
@@ -26,8 +26,8 @@ from tests.shared.accounts.conftest import PASSWORD, is_accepted, make_user, ope
 NEW_PASSWORD = "another good passphrase"
 
 
-def with_django_own_form(user: User) -> None:
-    """As Django's own password forms and `changepassword` do."""
+def set_password_by_django_form(user: User) -> None:
+    """Set the password as Django's forms and `changepassword` do."""
     user.set_password(NEW_PASSWORD)
     user.save()
 
@@ -39,7 +39,7 @@ def change_role(user: User) -> None:
 CHANGES: dict[str, Callable[[User], None]] = {
     "password change": lambda user: change_password(user=user, old=PASSWORD, new=NEW_PASSWORD),
     "password set by an administrator": lambda user: set_password(user=user, password=NEW_PASSWORD),
-    "password set by Django's own forms": with_django_own_form,
+    "password set by Django's own forms": set_password_by_django_form,
     "deactivation": lambda user: deactivate_user(user=user),
     "role removal": change_role,
 }
@@ -58,7 +58,7 @@ def test_a3_old_access_and_refresh_tokens_are_refused_from_the_next_request(chan
             refresh_tokens(refresh=pair.refresh, now=timezone.now())
 
 
-def test_a3_a_role_given_back_does_not_give_back_the_tokens(user: User) -> None:
+def test_a3_restoring_a_role_does_not_restore_the_tokens(user: User) -> None:
     pair = signed_in(user)
     for role in (Role.STAFF, Role.CUSTOMER):
         change_user(user=user, name=user.name, email=user.email, role=role, is_active=True)
@@ -72,7 +72,7 @@ def test_a3_a_deactivated_users_keys_are_refused(user: User) -> None:
     assert not is_accepted(raw)
 
 
-def test_a3_logout_refuses_the_pair_at_once_and_no_other(user: User) -> None:
+def test_a3_logout_revokes_its_own_sign_in_only(user: User) -> None:
     pair, other = signed_in(user), signed_in(user)
     answer = Client().post(
         "/api/logout", content_type="application/json", headers={"Authorization": f"Bearer {pair.access}"}
@@ -84,7 +84,7 @@ def test_a3_logout_refuses_the_pair_at_once_and_no_other(user: User) -> None:
     assert is_accepted(other.access)
 
 
-def test_a3_logout_with_a_refresh_token_ends_that_sign_in_too(user: User) -> None:
+def test_a3_logout_with_a_refresh_token_revokes_that_sign_in_too(user: User) -> None:
     pair, other = signed_in(user), signed_in(user)
     headers = {"Authorization": f"Bearer {pair.access}"}
     Client().post("/api/logout", {"refresh": other.refresh}, content_type="application/json", headers=headers)
@@ -92,36 +92,36 @@ def test_a3_logout_with_a_refresh_token_ends_that_sign_in_too(user: User) -> Non
     assert not is_accepted(other.access)
 
 
-def test_a3_nobody_ends_anothers_sign_in(user: User) -> None:
+def test_a3_logout_cannot_revoke_the_sign_in_of_another_user(user: User) -> None:
     pair, victim = signed_in(user), signed_in(make_user(email="victim@example.com"))
     headers = {"Authorization": f"Bearer {pair.access}"}
     for refresh in (victim.refresh, "rubbish"):
         answer = Client().post("/api/logout", {"refresh": refresh}, content_type="application/json", headers=headers)
-        assert answer.status_code in (200, 401)  # the first call has ended the caller's own
+        assert answer.status_code in (200, 401)  # the first call revoked the caller's own sign-in
     assert is_accepted(victim.access)
 
 
-def test_an_edit_that_changes_no_right_leaves_tokens_alone(user: User) -> None:
+def test_an_edit_of_name_or_email_keeps_the_tokens(user: User) -> None:
     pair = signed_in(user)
     change_user(user=user, name="Countess", email="ada2@example.com", role=Role.CUSTOMER, is_active=True)
     assert is_accepted(pair.access)
     assert User.objects.get(pk=user.pk).email == "ada2@example.com"
 
 
-def test_a_wrong_old_password_changes_nothing(user: User) -> None:
+def test_a_wrong_old_password_keeps_the_tokens(user: User) -> None:
     pair = signed_in(user)
     with pytest.raises(ValidationFailed):
         change_password(user=user, old="wrong", new=NEW_PASSWORD)
     assert is_accepted(pair.access)
 
 
-def test_a_weak_new_password_is_named(user: User) -> None:
+def test_a_weak_new_password_is_an_error_of_its_field(user: User) -> None:
     with pytest.raises(ValidationFailed) as caught:
         change_password(user=user, old=PASSWORD, new="12345")
     assert set(caught.value.problem.errors or ()) == {"new"}
 
 
-def test_the_last_super_admin_stays(admin_user: User) -> None:
+def test_the_last_super_admin_cannot_be_deactivated(admin_user: User) -> None:
     with pytest.raises(ValidationFailed):
         deactivate_user(user=admin_user)
     other = make_user(Role.SUPER_ADMIN, "second@example.com")
@@ -138,15 +138,15 @@ def test_a_user_with_keys_cannot_be_deleted(user: User) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a2_of_two_admins_who_take_each_others_role_away_one_stays() -> None:
+def test_a2_one_of_two_admins_who_demote_each_other_stays() -> None:
     admins = [make_user(Role.SUPER_ADMIN, email) for email in ("ada@example.com", "bob@example.com")]
     for _ in range(10):
         User.objects.update(role=Role.SUPER_ADMIN)
-        together = threading.Barrier(2, timeout=30)
+        barrier = threading.Barrier(2, timeout=30)
 
-        def demote(user: User, together: threading.Barrier = together) -> bool:
+        def demote(user: User, barrier: threading.Barrier = barrier) -> bool:
             try:
-                together.wait()
+                barrier.wait()
                 change_role(user)
             except ValidationFailed:
                 return False

@@ -1,4 +1,4 @@
-"""The keys of an installation change, and nobody is signed out."""
+"""Rotation of the keys of an installation, which signs nobody out."""
 
 import secrets
 
@@ -20,9 +20,7 @@ def new_key() -> str:
     return secrets.token_urlsafe(48)
 
 
-def test_tokens_of_the_key_before_are_good_and_what_they_are_changed_for_is_of_todays(
-    user: User, settings: Settings
-) -> None:
+def test_tokens_of_a_fallback_key_are_valid_and_refresh_to_the_current_key(user: User, settings: Settings) -> None:
     before, today = configured.SIMPLE_JWT["SIGNING_KEY"], new_key()
     pair = signed_in(user)
     set_signing_key(settings, today, fallbacks=[new_key(), before])
@@ -46,9 +44,7 @@ def test_servers_that_were_told_of_the_next_key_accept_its_tokens_before_they_us
     assert is_accepted(pair.access)
 
 
-def test_a_token_of_a_key_that_nobody_knows_is_refused_whatever_the_keys_of_before(
-    user: User, settings: Settings
-) -> None:
+def test_a_token_of_an_unknown_key_is_refused_despite_fallbacks(user: User, settings: Settings) -> None:
     ours = settings.SIMPLE_JWT["SIGNING_KEY"]
     set_signing_key(settings, new_key())
     pair = signed_in(user)
@@ -59,7 +55,7 @@ def test_a_token_of_a_key_that_nobody_knows_is_refused_whatever_the_keys_of_befo
         RefreshToken(pair.refresh)
 
 
-def test_links_in_letters_outlive_a_change_of_the_secret_key(user: User, settings: Settings) -> None:
+def test_email_links_stay_valid_after_a_change_of_the_secret_key(user: User, settings: Settings) -> None:
     now, before = timezone.now(), configured.SECRET_KEY
     token = create_link_token(user, LinkPurpose.RESET_PASSWORD, now=now)
     settings.SECRET_KEY = new_key()
@@ -70,7 +66,7 @@ def test_links_in_letters_outlive_a_change_of_the_secret_key(user: User, setting
     assert verify_link_token(token, LinkPurpose.RESET_PASSWORD, now=now).user_id == user.pk
 
 
-def test_who_is_in_the_admin_stays_there_when_the_secret_key_changes(admin_user: User, settings: Settings) -> None:
+def test_an_admin_session_stays_valid_after_a_change_of_the_secret_key(admin_user: User, settings: Settings) -> None:
     settings.ROOT_URLCONF = f"{settings.PROJECT}.config.urls"
     client = Client()
     assert client.login(username=admin_user.email, password=PASSWORD)
@@ -80,4 +76,4 @@ def test_who_is_in_the_admin_stays_there_when_the_secret_key_changes(admin_user:
     assert client.get("/admin/").status_code == 200
 
     settings.SECRET_KEY_FALLBACKS = []
-    assert client.get("/admin/").status_code == 200  # it was signed anew with today's
+    assert client.get("/admin/").status_code == 200  # signed again with the current key

@@ -1,4 +1,4 @@
-"""Signing in: the same answer and the same work for every wrong pair, and limits before any work."""
+"""Sign-in: the same response and cost for every wrong pair, and limits before any hashing."""
 
 import statistics
 import threading
@@ -20,8 +20,8 @@ from shared.accounts.services import deactivate_user, sign_in
 from shared.api.errors import ApiError
 from tests.shared.accounts.conftest import ADDRESS, PASSWORD, CountingHasher, is_accepted, make_user, opens, signed_in
 
-# What differs between two answers of any kind.
-OWN_TO_EACH = {"X-Request-Id", "X-RateLimit-Reset", "X-RateLimit-Reset-After"}
+# Headers that differ between any two responses.
+VARYING_HEADERS = {"X-Request-Id", "X-RateLimit-Reset", "X-RateLimit-Reset-After"}
 
 
 def post(email: str, password: str, address: str = ADDRESS, **headers: str) -> Any:
@@ -40,7 +40,7 @@ def post(email: str, password: str, address: str = ADDRESS, **headers: str) -> A
         (Role.CUSTOMER, ["customer"]),
     ],
 )
-def test_a_sign_in_answers_tokens_role_and_permissions(role: Role, permissions: list[str]) -> None:
+def test_a_sign_in_returns_tokens_role_and_permissions(role: Role, permissions: list[str]) -> None:
     user = make_user(role)
     answer = post(user.email, PASSWORD)
     assert answer.status_code == 200
@@ -56,11 +56,11 @@ def test_the_case_of_an_email_does_not_matter(user: User) -> None:
     assert post("  ADA@Example.COM ", PASSWORD).status_code == 200
 
 
-def test_spaces_of_a_password_matter(user: User) -> None:
+def test_spaces_in_a_password_matter(user: User) -> None:
     assert post(user.email, f" {PASSWORD}").status_code == 401
 
 
-def test_a_stale_token_beside_the_pair_is_ignored(user: User) -> None:
+def test_an_invalid_token_beside_the_pair_is_ignored(user: User) -> None:
     assert post(user.email, PASSWORD, Authorization="Bearer stale").status_code == 200
 
 
@@ -82,7 +82,7 @@ def test_a6_every_wrong_pair_has_the_same_status_body_and_headers(wrong_pairs: d
     seen = set()
     for number, (email, password) in enumerate(wrong_pairs.values()):
         answer = post(email, password, address=f"192.0.2.{number}", **{"X-Request-Id": "same"})
-        headers = frozenset(item for item in answer.headers.items() if item[0] not in OWN_TO_EACH)
+        headers = frozenset(item for item in answer.headers.items() if item[0] not in VARYING_HEADERS)
         seen.add((answer.status_code, answer.content, headers))
     assert len(seen) == 1
     assert seen.pop()[0] == 401
@@ -105,7 +105,7 @@ def test_a6_every_wrong_pair_costs_exactly_one_hash(
     assert costs == dict.fromkeys(wrong_pairs, 3)
 
 
-def test_a_right_pair_costs_one_hash_too(hashes: type[CountingHasher], db: None) -> None:
+def test_a_correct_pair_costs_one_hash(hashes: type[CountingHasher], db: None) -> None:
     make_user()
     hashes.total = 0
     assert post("ada@example.com", PASSWORD).status_code == 200
@@ -122,17 +122,13 @@ def test_a_hash_of_older_settings_is_renewed_and_ends_no_token(user: User, setti
     assert is_accepted(signed_in(user).access)
 
 
-def test_a7_one_address_is_let_through_ten_times_a_minute_before_any_hash(
-    hashes: type[CountingHasher], db: None
-) -> None:
+def test_a7_one_address_signs_in_ten_times_a_minute_before_any_hash(hashes: type[CountingHasher], db: None) -> None:
     statuses = [post(f"user{number}@example.com", "wrong").status_code for number in range(30)]
     assert statuses == [401] * 10 + [429] * 20
     assert hashes.total == 10
 
 
-def test_a7_one_account_is_let_through_ten_times_a_minute_from_whatever_address(
-    hashes: type[CountingHasher], db: None
-) -> None:
+def test_a7_one_account_signs_in_ten_times_a_minute_from_any_address(hashes: type[CountingHasher], db: None) -> None:
     make_user()
     hashes.total = 0
     statuses = [post("Ada@example.com", "wrong", address=f"192.0.2.{number}").status_code for number in range(30)]
@@ -140,9 +136,11 @@ def test_a7_one_account_is_let_through_ten_times_a_minute_from_whatever_address(
     assert hashes.total == 10
 
 
-def test_a7_a_refusal_says_when_to_come_back(user: User) -> None:
+def test_a7_a_429_says_when_to_retry(user: User) -> None:
     answers = [post(user.email, "wrong") for _ in range(11)]
-    assert [answer["X-RateLimit-Remaining"] for answer in answers] == [str(left) for left in (*range(9, -1, -1), 0)]
+    assert [answer["X-RateLimit-Remaining"] for answer in answers] == [
+        str(remaining) for remaining in (*range(9, -1, -1), 0)
+    ]
     refused = answers[-1]
     assert refused.json()["code"] == "rate_limited"
     assert refused["X-RateLimit-Limit"] == "10"
@@ -151,7 +149,7 @@ def test_a7_a_refusal_says_when_to_come_back(user: User) -> None:
     assert int(refused["X-RateLimit-Reset"]) > time.time()
 
 
-def test_r1_a_new_x_forwarded_for_each_time_is_the_same_address(db: None) -> None:
+def test_r1_an_untrusted_x_forwarded_for_does_not_change_the_address(db: None) -> None:
     statuses = [
         post(f"user{number}@example.com", "wrong", **{"X-Forwarded-For": f"198.51.100.{number}"}).status_code
         for number in range(12)
@@ -159,7 +157,7 @@ def test_r1_a_new_x_forwarded_for_each_time_is_the_same_address(db: None) -> Non
     assert statuses == [401] * 10 + [429] * 2
 
 
-def test_r3_with_the_limit_store_down_sign_ins_are_refused_with_503_before_any_hash(
+def test_r3_sign_ins_get_503_before_any_hash_when_limits_cannot_be_counted(
     user: User, settings: Settings, hashes: type[CountingHasher]
 ) -> None:
     settings.REDIS_URL = "unix:///nowhere/sign-in.sock?db=0"
@@ -171,15 +169,15 @@ def test_r3_with_the_limit_store_down_sign_ins_are_refused_with_503_before_any_h
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a7_no_more_is_hashed_at_once_than_there_are_cores_and_other_routes_stay_quick(
+def test_a7_concurrent_hashes_are_limited_and_other_routes_stay_fast(
     hashes: type[CountingHasher], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = signed_in(make_user())
     settings.LOGIN_LIMIT = 1000
     monkeypatch.setattr("shared.accounts.passwords._hash_slots", threading.BoundedSemaphore(2))
     monkeypatch.setattr("shared.accounts.passwords._request_slots", threading.BoundedSemaphore(30))
-    hashes.total = hashes.most = 0
-    hashes.slowly = staticmethod(lambda: time.sleep(0.05))
+    hashes.total = hashes.max_running = 0
+    hashes.on_hash = staticmethod(lambda: time.sleep(0.05))
 
     def fail_to_sign_in(number: int) -> int | None:
         try:
@@ -196,11 +194,11 @@ def test_a7_no_more_is_hashed_at_once_than_there_are_cores_and_other_routes_stay
         assert opens("/who", pair.access) == 200
         assert time.monotonic() - started < 5
     assert {attempt.result() for attempt in tries} == {401}
-    assert (hashes.total, hashes.most) == (30, 2)
+    assert (hashes.total, hashes.max_running) == (30, 2)
 
 
 @pytest.mark.django_db
-def test_a7_who_waits_too_long_for_a_core_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a7_a_sign_in_that_waits_too_long_for_a_core_gets_503(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
     monkeypatch.setattr("shared.accounts.passwords._hash_slots", threading.BoundedSemaphore(1))
     monkeypatch.setattr("shared.accounts.passwords.MAX_WAIT_SECONDS", 0.05)
@@ -211,7 +209,7 @@ def test_a7_who_waits_too_long_for_a_core_is_told_to_come_back(monkeypatch: pyte
 
 
 @pytest.mark.django_db
-def test_a7_where_too_many_wait_already_the_next_is_told_to_come_back_at_once(
+def test_a7_a_sign_in_gets_503_at_once_when_too_many_wait(
     monkeypatch: pytest.MonkeyPatch, hashes: type[CountingHasher]
 ) -> None:
     user = make_user()
@@ -225,7 +223,7 @@ def test_a7_where_too_many_wait_already_the_next_is_told_to_come_back_at_once(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/api/token", "/api/token/refresh", "/api/register"])
-def test_what_anybody_may_send_is_small(path: str) -> None:
+def test_a_large_body_without_credentials_gets_413(path: str) -> None:
     body = {"email": "ada@example.com", "password": PASSWORD, "refresh": "x", "more": "x" * 20_000}
     answer = Client().post(path, body, content_type="application/json")
     assert answer.status_code == 413

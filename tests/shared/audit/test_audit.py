@@ -1,4 +1,4 @@
-"""The audit log: written once, by code and by the database; read and exported by super admins."""
+"""The audit log: append-only in code and database, read and exported by super admins."""
 
 import csv
 import io
@@ -48,12 +48,12 @@ def entry(actor: User | None = None, target_id: int = 7, **details: Any) -> Audi
     )
 
 
-def test_an_entry_says_who_did_what_when_to_what(admin: User):
+def test_an_entry_has_actor_time_action_and_target(admin: User):
     made = entry(admin, comment="Buy elsewhere.")
 
-    kept = AuditEntry.objects.about("Review", 7).get()
-    assert kept == made
-    assert (kept.actor, kept.at, kept.action, kept.details) == (
+    stored = AuditEntry.objects.about("Review", 7).get()
+    assert stored == made
+    assert (stored.actor, stored.at, stored.action, stored.details) == (
         admin,
         NOON,
         "moderation.accepted",
@@ -72,7 +72,7 @@ ATTEMPTS: dict[str, Callable[[AuditEntry], Any]] = {
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_code_does_not_change_an_entry(attempt: str):
+def test_the_model_refuses_changes(attempt: str):
     made = entry()
     with pytest.raises(AppendOnlyError):
         ATTEMPTS[attempt](made)
@@ -89,7 +89,7 @@ def test_code_does_not_change_an_entry(attempt: str):
         "DELETE FROM audit_auditentry WHERE id > 0",
     ],
 )
-def test_the_database_does_not_either(statement: str):
+def test_the_database_refuses_changes(statement: str):
     entry()
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
@@ -98,25 +98,25 @@ def test_the_database_does_not_either(statement: str):
 
 
 @pytest.mark.parametrize("statement", [f"TRUNCATE {TABLE}", f"TRUNCATE {User._meta.db_table} CASCADE"])
-def test_postgresql_does_not_empty_it_unless_it_is_empty(statement: str):
+def test_postgresql_truncates_only_an_empty_log(statement: str):
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no TRUNCATE")
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
     entry()
-    connection.check_constraints()  # what is put off to the commit would stand in the way first
+    connection.check_constraints()  # deferred constraints would fail first
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
 
     assert AuditEntry.objects.get().action == "moderation.accepted"
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_a_missing_trigger_is_told_and_made_anew_by_migrating(place: int):
+@pytest.mark.parametrize("index", range(3))
+def test_a_missing_trigger_is_reported_and_created_again(index: int):
     assert missing_triggers() == []
     assert check_triggers(None, databases=["default"]) == []
     names = sorted(trigger_names(connection))
-    name = names[place % len(names)]
+    name = names[index % len(names)]
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER {name}" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))
 
@@ -128,7 +128,7 @@ def test_a_missing_trigger_is_told_and_made_anew_by_migrating(place: int):
     assert missing_triggers() == []
 
 
-def test_before_its_table_is_there_nothing_is_missing(monkeypatch: pytest.MonkeyPatch):
+def test_without_the_table_no_trigger_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connection.introspection, "table_names", lambda: [MigrationRecorder.Migration._meta.db_table])
 
     create_triggers()
@@ -143,7 +143,7 @@ def test_an_entry_goes_with_the_transaction_that_it_tells_of():
     assert not AuditEntry.objects.exists()
 
 
-def test_super_admins_read_it_and_write_nothing(site: Client, admin: User):
+def test_super_admins_read_entries_and_cannot_change_them(site: Client, admin: User):
     made = entry(admin, comment="Buy elsewhere.")
 
     assert "moderation.accepted" in site.get(LIST).content.decode()
@@ -154,7 +154,7 @@ def test_super_admins_read_it_and_write_nothing(site: Client, admin: User):
 
 
 @pytest.mark.parametrize("term", ["4711", "Admin@example.com ", "moderation.accepted"])
-def test_an_entry_is_found_by_what_it_was_done_to_by_whom_and_by_the_action(site: Client, admin: User, term: str):
+def test_entries_are_found_by_target_actor_and_action(site: Client, admin: User, term: str):
     entry(admin, target_id=4711)
     record_audit_entry(
         action="moderation.undone", actor=None, target_type="Review", target_id=4712, details={}, now=NOON
@@ -172,14 +172,14 @@ def read(answer: Any) -> str:
     return b"".join(answer.streaming_content).decode()
 
 
-def chosen(*entries: AuditEntry) -> list[int]:
+def ids_of(*entries: AuditEntry) -> list[int]:
     return [made.pk for made in entries]
 
 
-def test_chosen_entries_are_exported_as_json_lines(site: Client, admin: User):
+def test_selected_entries_are_exported_as_json_lines(site: Client, admin: User):
     first, second, _ = entry(admin, text="Ω\n"), entry(), entry()
 
-    answer = site.post(LIST, {"action": "export_json_lines", "_selected_action": chosen(first, second)})
+    answer = site.post(LIST, {"action": "export_json_lines", "_selected_action": ids_of(first, second)})
 
     lines = [json.loads(line) for line in read(answer).splitlines()]
     assert [line["id"] for line in lines] == [first.pk, second.pk]
@@ -202,26 +202,26 @@ def test_entries_are_exported_as_csv_without_formulas(site: Client, admin: User)
     admin.save()
     made = entry(admin, text='He said "no",\nand left.')
 
-    answer = site.post(LIST, {"action": "export_csv", "_selected_action": chosen(made)})
+    answer = site.post(LIST, {"action": "export_csv", "_selected_action": ids_of(made)})
 
     (row,) = csv.DictReader(io.StringIO(read(answer), newline=""))
     assert (row["actor_email"], row["target_id"]) == ("'=cmd@example.com", "7")
     assert json.loads(row["details"]) == {"text": 'He said "no",\nand left.'}
 
 
-def test_a_spreadsheet_that_parts_cells_at_semicolons_finds_no_formula_either(site: Client, admin: User):
+def test_csv_has_no_formula_for_semicolon_separated_cells(site: Client, admin: User):
     admin.email = '";=1+1;"@example.com'
     admin.save()
     made = entry(admin, text="Nice;=2+2;")
 
-    exported = read(site.post(LIST, {"action": "export_csv", "_selected_action": chosen(made)}))
+    exported = read(site.post(LIST, {"action": "export_csv", "_selected_action": ids_of(made)}))
 
     assert [cell for cell in exported.split(";") if cell.startswith(("=", "+", "-", "@"))] == []
     (row,) = csv.DictReader(io.StringIO(exported, newline=""))
     assert json.loads(row["details"]) == {"text": "Nice;=2+2;"}
 
 
-def test_the_whole_log_is_exported_by_a_command_from_where_one_left_off():
+def test_export_audit_continues_after_an_id():
     first = entry(target_id=0)
     for number in range(ROWS_PER_QUERY + 1):
         entry(target_id=number + 1)
@@ -233,30 +233,30 @@ def test_the_whole_log_is_exported_by_a_command_from_where_one_left_off():
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("log_can_be_emptied")
-def test_an_asgi_server_streams_it(admin: User):
+def test_an_asgi_server_streams_the_export(admin: User):
     made, client = entry(), AsyncClient()
     client.force_login(admin)
 
     async def exported() -> bytes:
         answer: Any = await client.post(LIST, {"action": "export_json_lines", "_selected_action": [made.pk]})
         assert answer.is_async
-        return b"".join([piece async for piece in answer.streaming_content])
+        return b"".join([chunk async for chunk in answer.streaming_content])
 
     assert json.loads(async_to_sync(exported)())["id"] == made.pk
 
 
-def test_the_log_is_part_of_both_projects():
+def test_both_projects_install_the_audit_app():
     assert "shared.audit" in settings.INSTALLED_APPS
 
 
 @pytest.mark.parametrize("lookup", ["actor__password__startswith", "actor__token_version", "details__contains"])
-def test_x2_the_log_is_not_a_way_to_look_up_passwords(site: Client, admin: User, lookup: str):
+def test_x2_entries_cannot_be_filtered_by_passwords(site: Client, admin: User, lookup: str):
     entry(admin)
     assert site.get(LIST, {lookup: "a"}).status_code == 400
 
 
 @pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.STAFF, Role.CUSTOMER])
-def test_x2_it_is_super_admins_alone_who_read_it(role: Role):
+def test_x2_only_super_admins_read_entries(role: Role):
     made, client = entry(comment="Buy elsewhere."), Client()
     client.force_login(create_user(email="x@example.com", name="X", password=None, role=role, now=timezone.now()))
     for path in (LIST, f"{LIST}{made.pk}/change/"):

@@ -1,4 +1,4 @@
-"""The admin: super admins only, under the limits of every sign-in, and nothing secret to be seen or searched for."""
+"""The admin: super admins only, with the sign-in limits, and without access to secrets."""
 
 import re
 
@@ -26,7 +26,7 @@ def site(admin_user: User) -> Client:
 
 
 def sign_in(email: str, password: str, address: str = "192.0.2.1") -> tuple[int, bool]:
-    """The status, and whether that browser is now inside."""
+    """Return the status and whether the client is signed in."""
     client = Client(raise_request_exception=False)
     answer = client.post("/admin/login/", {"username": email, "password": password}, REMOTE_ADDR=address)
     return answer.status_code, "_auth_user_id" in client.session
@@ -37,7 +37,7 @@ def test_x2_a_super_admin_signs_in_by_email(admin_user: User) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.STAFF, Role.CUSTOMER])
-def test_x2_nobody_else_does(role: Role) -> None:
+def test_x2_other_roles_cannot_sign_in(role: Role) -> None:
     user = make_user(role)
     assert sign_in(user.email, PASSWORD) == (200, False)
     client = Client()
@@ -45,7 +45,7 @@ def test_x2_nobody_else_does(role: Role) -> None:
     assert client.get("/admin/").status_code == 302
 
 
-def test_x2_a_demoted_admin_is_out_at_once(site: Client, admin_user: User) -> None:
+def test_x2_a_demoted_admin_is_signed_out_at_once(site: Client, admin_user: User) -> None:
     assert site.get("/admin/accounts/user/").status_code == 200
     User.objects.filter(pk=admin_user.pk).update(role=Role.STAFF)
     assert site.get("/admin/accounts/user/").status_code == 302
@@ -57,7 +57,7 @@ def test_x2_sign_ins_to_the_admin_are_limited_before_any_hash(hashes: type[Count
     assert hashes.total == 10
 
 
-def test_x2_who_tries_too_often_is_told_so_by_a_page(db: None) -> None:
+def test_x2_a_limited_sign_in_gets_a_page(db: None) -> None:
     client = Client(raise_request_exception=False)
     for _ in range(11):
         answer = client.post("/admin/login/", {"username": "a@example.com", "password": "wrong"})
@@ -120,13 +120,13 @@ def test_x2_no_page_shows_a_hash(site: Client, user: User) -> None:
         assert key.secret_hash not in answer.text
 
 
-def test_users_and_keys_are_searched_by_what_may_be_known(site: Client, user: User) -> None:
+def test_users_and_keys_are_searched_by_email_and_name(site: Client, user: User) -> None:
     create_api_key(user=user, name="laptop", now=timezone.now())
     assert user.email in site.get("/admin/accounts/user/?q=ada").text
     assert "laptop" in site.get("/admin/accounts/apikey/?q=lapt").text
 
 
-def test_an_admin_makes_a_user_who_can_sign_in(site: Client) -> None:
+def test_an_admin_creates_a_user_who_can_sign_in(site: Client) -> None:
     form = {
         "email": "New@Example.com",
         "name": "New",
@@ -144,13 +144,13 @@ def test_an_admin_makes_a_user_who_can_sign_in(site: Client) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"password1": "12345678", "password2": "12345678"}, {"password2": "other"}, {"email": "ADA@example.com"}]
 )
-def test_a_wrong_form_makes_nobody(site: Client, user: User, wrong: dict[str, str]) -> None:
+def test_an_invalid_form_creates_no_user(site: Client, user: User, wrong: dict[str, str]) -> None:
     form = {"email": "new@example.com", "name": "New", "role": "STAFF", "password1": PASSWORD, "password2": PASSWORD}
     assert site.post("/admin/accounts/user/add/", form | wrong).status_code == 200
     assert User.objects.count() == 2
 
 
-def test_an_admins_edit_of_a_role_ends_the_users_tokens(site: Client, user: User) -> None:
+def test_changing_a_role_revokes_the_users_tokens(site: Client, user: User) -> None:
     pair = signed_in(user)
     form = {"email": user.email, "name": "Ada", "role": "STAFF", "is_active": "on"}
     assert site.post(f"/admin/accounts/user/{user.pk}/change/", form).status_code == 302
@@ -158,7 +158,7 @@ def test_an_admins_edit_of_a_role_ends_the_users_tokens(site: Client, user: User
     assert not is_accepted(pair.access)
 
 
-def test_the_last_admin_cannot_lock_everybody_out(site: Client, admin_user: User) -> None:
+def test_the_last_super_admin_cannot_be_demoted_or_deactivated(site: Client, admin_user: User) -> None:
     form = {"email": admin_user.email, "name": "Root", "role": "STAFF", "is_active": "on"}
     answer = site.post(f"/admin/accounts/user/{admin_user.pk}/change/", form)
     assert answer.status_code == 200
@@ -169,7 +169,7 @@ def test_the_last_admin_cannot_lock_everybody_out(site: Client, admin_user: User
     assert User.objects.get(pk=admin_user.pk).is_staff
 
 
-def test_a_password_set_by_an_admin_ends_the_users_tokens(site: Client, user: User) -> None:
+def test_setting_a_password_revokes_the_users_tokens(site: Client, user: User) -> None:
     pair = signed_in(user)
     form = {"password1": "a new good passphrase", "password2": "a new good passphrase"}
     assert site.post(f"/admin/accounts/user/{user.pk}/password/", form).status_code == 302
@@ -177,7 +177,7 @@ def test_a_password_set_by_an_admin_ends_the_users_tokens(site: Client, user: Us
     assert User.objects.get(pk=user.pk).check_password("a new good passphrase")
 
 
-def test_an_admins_own_password_change_ends_the_admins_tokens(site: Client, admin_user: User) -> None:
+def test_changing_the_own_password_revokes_the_admins_tokens(site: Client, admin_user: User) -> None:
     pair = signed_in(admin_user)
     new = "a new good passphrase"
     form = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
@@ -185,14 +185,14 @@ def test_an_admins_own_password_change_ends_the_admins_tokens(site: Client, admi
     assert not is_accepted(pair.access)
 
 
-def test_deactivating_users_in_the_list_refuses_them(site: Client, user: User) -> None:
+def test_the_deactivate_action_revokes_tokens(site: Client, user: User) -> None:
     pair = signed_in(user)
     site.post("/admin/accounts/user/", {"action": "deactivate", "_selected_action": [user.pk]})
     assert not User.objects.get(pk=user.pk).is_active
     assert not is_accepted(pair.access)
 
 
-def test_nobody_and_nothing_is_deleted(site: Client, user: User) -> None:
+def test_users_and_keys_cannot_be_deleted(site: Client, user: User) -> None:
     key = create_api_key(user=user, name="k", now=timezone.now())[0]
     assert site.post(f"/admin/accounts/user/{user.pk}/delete/", {"post": "yes"}).status_code == 403
     assert site.post(f"/admin/accounts/apikey/{key.pk}/delete/", {"post": "yes"}).status_code == 403
@@ -212,7 +212,7 @@ def test_a5_a_key_made_in_the_admin_is_shown_once_and_stored_nowhere(site: Clien
     assert not any(raw in str(session.get_decoded()) for session in Session.objects.all())
 
 
-def test_a_key_of_more_than_its_owner_may_is_refused_in_the_form(site: Client, user: User) -> None:
+def test_the_form_refuses_permissions_that_the_role_lacks(site: Client, user: User) -> None:
     form = {"user": user.pk, "name": "laptop", "permissions": ["manage_models"]}
     answer = site.post("/admin/accounts/apikey/add/", form)
     assert answer.status_code == 200
@@ -220,13 +220,13 @@ def test_a_key_of_more_than_its_owner_may_is_refused_in_the_form(site: Client, u
     assert not ApiKey.objects.exists()
 
 
-def test_keys_are_revoked_in_the_list(site: Client, user: User) -> None:
+def test_the_revoke_action_revokes_keys(site: Client, user: User) -> None:
     key, raw = create_api_key(user=user, name="k", now=timezone.now())
     site.post("/admin/accounts/apikey/", {"action": "revoke", "_selected_action": [key.pk]})
     assert not is_accepted(raw)
 
 
-def test_of_a_key_only_its_limits_are_edited(site: Client, user: User) -> None:
+def test_only_the_limits_of_a_key_are_edited(site: Client, user: User) -> None:
     key, raw = create_api_key(user=user, name="k", permissions=[], now=timezone.now())
     page = f"/admin/accounts/apikey/{key.pk}/change/"
     edited = {"name": "other", "user": user.pk, "permissions": ["run_inference"]}
@@ -245,7 +245,7 @@ def test_of_a_key_only_its_limits_are_edited(site: Client, user: User) -> None:
     assert not key.has_own_limits
 
 
-def test_djangos_createsuperuser_makes_one_who_signs_in(db: None) -> None:
+def test_createsuperuser_creates_a_super_admin_who_can_sign_in(db: None) -> None:
     user = User.objects.create_superuser(email="First@Example.com", name="First", password=PASSWORD)
     assert user.is_superuser
     assert sign_in("first@example.com", PASSWORD) == (302, True)

@@ -1,4 +1,4 @@
-"""Who is at the sockets of a process: each is told when what they came with is no longer good, and nobody else."""
+"""Registry of WebSockets: each is notified when its credential is revoked, and no other."""
 
 import asyncio
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def revoke(principal: Principal) -> None:
     revoke_api_key(api_key=principal.api_key, now=timezone.now())
 
 
-def leave(principal: Principal) -> None:
+def leave_session(principal: Principal) -> None:
     sign_out(principal=principal, refresh=None, now=timezone.now())
 
 
@@ -68,7 +68,7 @@ CASES: list[tuple[Callable[[int], Principal], End, bool]] = [
     (by_token, nothing, False),
     (by_key, revoke, True),
     (by_key, deactivate, True),
-    (by_token, leave, True),
+    (by_token, leave_session, True),
     (by_token, deactivate, True),
     (by_token, new_password, True),
     (by_token, new_role, True),
@@ -77,43 +77,43 @@ CASES: list[tuple[Callable[[int], Principal], End, bool]] = [
 ]
 
 
-def attendant(principal: Principal, on_revoked: End = nothing) -> AuthenticatedConnection:
+def connection_of(principal: Principal, on_revoked: End = nothing) -> AuthenticatedConnection:
     return AuthenticatedConnection(principal, on_revoked=lambda: on_revoked(principal), on_drain=lambda: None)
 
 
-def test_s9_those_whose_credential_ended_are_told_once_and_the_others_stay():
+def test_s9_connections_with_a_revoked_credential_are_notified_once():
     principals = [make(number) for number, (make, _, _) in enumerate(CASES)]
 
-    async def attend() -> list[Principal]:
-        attendance, lost = ConnectionRegistry(max_per_user=20), asyncio.Queue[Principal]()
-        present = [attendant(principal, lost.put_nowait) for principal in principals]
-        for one in present:
-            attendance.register(one)
+    async def run() -> list[Principal]:
+        registry, lost = ConnectionRegistry(max_per_user=20), asyncio.Queue[Principal]()
+        connections = [connection_of(principal, lost.put_nowait) for principal in principals]
+        for one in connections:
+            registry.register(one)
         for (_, end, _), principal in zip(CASES, principals, strict=True):
             await asyncio.to_thread(end, principal)
         expected = sum(ended for _, _, ended in CASES)
         async with asyncio.timeout(60):
-            told = [await lost.get() for _ in range(expected)]
-        await asyncio.sleep(1.2)  # two more rounds
-        for one in present:
-            attendance.unregister(one)
-        return told + [lost.get_nowait() for _ in range(lost.qsize())]
+            notified = [await lost.get() for _ in range(expected)]
+        await asyncio.sleep(1.2)  # two more checks
+        for one in connections:
+            registry.unregister(one)
+        return notified + [lost.get_nowait() for _ in range(lost.qsize())]
 
-    lost = asyncio.run(attend())
+    lost = asyncio.run(run())
     numbers = sorted(principals.index(principal) for principal in lost)
     assert numbers == [number for number, (_, _, ended) in enumerate(CASES) if ended]
 
 
-def test_s9_a_socket_that_cannot_be_closed_keeps_no_other_open(caplog: pytest.LogCaptureFixture):
+def test_s9_a_failing_callback_does_not_keep_other_connections_open(caplog: pytest.LogCaptureFixture):
     stuck, other = by_key(1), by_key(2)
 
     def fail(_: Principal) -> None:
-        raise LookupError("nobody thought of this")
+        raise LookupError("unexpected")
 
-    async def attend() -> None:
-        attendance, lost = ConnectionRegistry(max_per_user=2), asyncio.Event()
-        attendance.register(attendant(stuck, fail))
-        attendance.register(attendant(other, lambda _: lost.set()))
+    async def run() -> None:
+        registry, lost = ConnectionRegistry(max_per_user=2), asyncio.Event()
+        registry.register(connection_of(stuck, fail))
+        registry.register(connection_of(other, lambda _: lost.set()))
         await asyncio.to_thread(revoke, stuck)
         while "connection_check_failed" not in caplog.text:  # noqa: ASYNC110 the log has no event
             await asyncio.sleep(0.05)
@@ -121,27 +121,27 @@ def test_s9_a_socket_that_cannot_be_closed_keeps_no_other_open(caplog: pytest.Lo
         async with asyncio.timeout(60):
             await lost.wait()
 
-    asyncio.run(attend())
+    asyncio.run(run())
 
 
-def test_s8_a_user_has_so_many_places_and_one_who_leaves_makes_room():
+def test_s8_connections_of_a_user_are_limited_until_one_is_unregistered():
     principal, other = by_key(1), by_key(2)
 
-    async def attend() -> None:
-        attendance = ConnectionRegistry(max_per_user=2)
-        present = [attendant(principal) for _ in range(2)]
-        for one in present:
-            attendance.register(one)
+    async def run() -> None:
+        registry = ConnectionRegistry(max_per_user=2)
+        connections = [connection_of(principal) for _ in range(2)]
+        for one in connections:
+            registry.register(one)
         with pytest.raises(ApiError, match="2 open connections"):
-            attendance.register(attendant(principal))
-        attendance.register(attendant(other))
-        attendance.unregister(present[0])
-        attendance.register(attendant(principal))
+            registry.register(connection_of(principal))
+        registry.register(connection_of(other))
+        registry.unregister(connections[0])
+        registry.register(connection_of(principal))
 
-    asyncio.run(attend())
+    asyncio.run(run())
 
 
-def test_a_credential_is_asked_for_outside_of_requests_as_in_them():
+def test_authenticate_in_thread_verifies_a_credential_outside_of_requests():
     key = create_api_key(user=make_user(Role.STAFF), name="k", now=timezone.now())[1]
     assert asyncio.run(authenticate_in_thread(key)).api_key == ApiKey.objects.get()
     with pytest.raises(ApiError):

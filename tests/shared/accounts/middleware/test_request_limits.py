@@ -1,4 +1,4 @@
-"""So many requests a minute for a user or an address, counted at the door in front of Django."""
+"""Rate limit of requests per user or address, in front of Django."""
 
 import asyncio
 import json
@@ -24,26 +24,26 @@ pytestmark = pytest.mark.no_database
 
 ROUNDS = 4
 
-# One process of several: in each round the same user, all at once; then how many were let through in each.
+# One process of several: in each round the same user, all at once; then how many were allowed in each.
 CROWD = """
 import asyncio, json, sys
 import django
 django.setup()
 from django.conf import settings
-from tests.shared.accounts.middleware.test_request_limits import door, get, token_of
+from tests.shared.accounts.middleware.test_request_limits import application, get, token_of
 settings.REQUEST_LIMIT = 100
 settings.API_ERROR_BODY = "tests.shared.api.wire.error_body"
 async def crowd(user_id):
     headers = {"authorization": f"Bearer {token_of(user_id)}"}
-    answers = await asyncio.gather(*(get(door, headers=headers) for _ in range(200)))
+    answers = await asyncio.gather(*(get(application, headers=headers) for _ in range(200)))
     return sum(answer.status == 200 for answer in answers)
 sys.stdin.readline()
 print(json.dumps([asyncio.run(crowd(user_id)) for user_id in range(1, int(sys.argv[1]) + 1)]))
 """
 
 
-class Answered:
-    """What a client saw of an answer, and whether its body had been asked for."""
+class ClientResponse:
+    """Response as a client sees it, and whether the request body was read."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -61,23 +61,23 @@ async def project(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"true", "more_body": False})
 
 
-door = wrap(project, rate_limit=limit_request)
+application = wrap(project, rate_limit=limit_request)
 
 
 async def get(
     application: Any, path: str = "/api/me", address: str = "192.0.2.1", headers: dict[str, str] | None = None
-) -> Answered:
-    answered = Answered()
+) -> ClientResponse:
+    response = ClientResponse()
 
     async def receive() -> dict[str, Any]:
-        answered.body_was_read = True
+        response.body_was_read = True
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(event: dict[str, Any]) -> None:
         if event["type"] == "http.response.start":
-            answered.status = event["status"]
-            answered.headers = {name.decode(): value.decode() for name, value in event["headers"]}
-        answered.body += event.get("body", b"")
+            response.status = event["status"]
+            response.headers = {name.decode(): value.decode() for name, value in event["headers"]}
+        response.body += event.get("body", b"")
 
     scope = {
         "type": "http",
@@ -90,7 +90,7 @@ async def get(
         "headers": [(b"host", b"localhost"), *((k.encode(), v.encode()) for k, v in (headers or {}).items())],
     }
     await application(scope, receive, send)
-    return answered
+    return response
 
 
 def token_of(user_id: int, token_class: type[SignInToken] = AccessToken, age: timedelta = timedelta(minutes=1)) -> str:
@@ -104,11 +104,11 @@ def _three_a_minute(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def statuses(times: int = 5, **given: Any) -> list[int]:
-    return [(await get(door, **given)).status for _ in range(times)]
+    return [(await get(application, **given)).status for _ in range(times)]
 
 
-async def test_what_is_over_the_limit_is_refused_before_its_body_is_read() -> None:
-    answers = [await get(door) for _ in range(4)]
+async def test_a_request_over_the_limit_is_refused_before_its_body_is_read() -> None:
+    answers = [await get(application) for _ in range(4)]
     assert [answer.status for answer in answers] == [200, 200, 200, 429]
     assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0", "0"]
     refused = answers[-1]
@@ -121,7 +121,7 @@ async def test_what_is_over_the_limit_is_refused_before_its_body_is_read() -> No
     assert "retry-after" not in answers[0].headers
 
 
-async def test_a_limit_of_the_route_itself_is_the_one_that_is_told() -> None:
+async def test_rate_limit_headers_of_the_route_take_precedence() -> None:
     async def limited(scope: Any, receive: Any, send: Any) -> None:
         headers = [(b"X-RateLimit-Limit", b"5"), (b"X-RateLimit-Remaining", b"4")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -134,23 +134,23 @@ async def test_a_limit_of_the_route_itself_is_the_one_that_is_told() -> None:
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/static/admin/css/base.css"])
 async def test_probes_and_static_files_are_never_limited(path: str) -> None:
-    answers = [await get(door, path=path) for _ in range(6)]
+    answers = [await get(application, path=path) for _ in range(6)]
     assert {answer.status for answer in answers} == {200}
     assert "x-ratelimit-limit" not in answers[0].headers
 
 
-async def test_a_user_is_counted_whatever_the_address_and_the_token() -> None:
-    let_through = [
-        (await get(door, address=f"192.0.2.{number}", headers={"authorization": f"Bearer {token_of(7)}"})).status
+async def test_a_user_is_counted_regardless_of_address_and_token() -> None:
+    statuses_seen = [
+        (await get(application, address=f"192.0.2.{number}", headers={"authorization": f"Bearer {token_of(7)}"})).status
         for number in range(5)
     ]
-    assert let_through == [200, 200, 200, 429, 429]
+    assert statuses_seen == [200, 200, 200, 429, 429]
     assert await statuses(1, headers={"authorization": f"Bearer {token_of(8)}"}) == [200]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_r1_made_up_credentials_and_forwarded_addresses_are_all_one_address() -> None:
-    made_up = [
+def test_r1_forged_credentials_and_forwarded_headers_count_for_the_address() -> None:
+    forged = [
         {"authorization": "Bearer made-up"},
         {"authorization": "Bearer stoa_aaaa_bbbb"},
         {"x-api-key": "x" * 5000},
@@ -163,20 +163,20 @@ def test_r1_made_up_credentials_and_forwarded_addresses_are_all_one_address() ->
     ]
 
     async def call_with_all() -> list[int]:
-        return [(await get(door, headers=headers)).status for headers in made_up]
+        return [(await get(application, headers=headers)).status for headers in forged]
 
     assert asyncio.run(call_with_all()) == [200] * 3 + [429] * 6
 
 
 async def test_r1_two_hundred_new_x_forwarded_for_are_one_address(settings: Settings) -> None:
     settings.REQUEST_LIMIT = 20
-    answers = [await get(door, headers={"x-forwarded-for": f"10.0.{n // 250}.{n % 250}"}) for n in range(200)]
+    answers = [await get(application, headers={"x-forwarded-for": f"10.0.{n // 250}.{n % 250}"}) for n in range(200)]
     assert [answer.status for answer in answers] == [200] * 20 + [429] * 180
 
 
-async def test_r1_a_trusted_proxy_is_heard_and_what_came_before_it_is_not(settings: Settings) -> None:
+async def test_r1_only_the_entry_of_a_trusted_proxy_counts(settings: Settings) -> None:
     settings.TRUSTED_PROXY_COUNT = 1
-    through = [await get(door, headers={"x-forwarded-for": f"10.0.0.{n}, 198.51.100.1"}) for n in range(5)]
+    through = [await get(application, headers={"x-forwarded-for": f"10.0.0.{n}, 198.51.100.1"}) for n in range(5)]
     assert [answer.status for answer in through] == [200, 200, 200, 429, 429]
     assert await statuses(1, headers={"x-forwarded-for": "198.51.100.2"}) == [200]
 
@@ -189,7 +189,7 @@ def test_the_keys_of_a_user_are_counted_with_their_tokens() -> None:
     async def call_with_all() -> list[int]:
         headers = [{"x-api-key": keys[0]}, {"authorization": f"Bearer {keys[1]}"}, {"x-api-key": keys[0]}]
         headers.append({"authorization": f"Bearer {token_of(user.pk)}"})
-        return [(await get(door, address=f"192.0.2.{n}", headers=sent)).status for n, sent in enumerate(headers)]
+        return [(await get(application, address=f"192.0.2.{n}", headers=sent)).status for n, sent in enumerate(headers)]
 
     assert asyncio.run(call_with_all()) == [200, 200, 200, 429]
 
@@ -207,7 +207,7 @@ def test_a_key_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> No
     assert User.objects.count() == 1
 
 
-async def test_with_the_database_away_a_key_counts_for_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_counts_for_its_address_when_the_database_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(raw: str) -> None:
         raise request_limits.DatabaseError("away")
 
@@ -215,7 +215,7 @@ async def test_with_the_database_away_a_key_counts_for_its_address(monkeypatch: 
     assert await statuses(headers={"x-api-key": "stoa_a_b"}) == [200, 200, 200, 429, 429]
 
 
-async def test_r3_with_the_store_down_this_process_counts(settings: Settings) -> None:
+async def test_r3_the_process_counts_alone_when_the_store_fails(settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/requests.sock?db=0"
     assert await statuses(address="203.0.113.3") == [200, 200, 200, 429, 429]
 

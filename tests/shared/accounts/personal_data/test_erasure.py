@@ -1,4 +1,4 @@
-"""Every table that knows a person says what becomes of it; and what the accounts themselves do."""
+"""Personal data: every column about a person has a rule, and the rules of the accounts."""
 
 import json
 from io import StringIO
@@ -23,7 +23,7 @@ from shared.personal_data import personal_data_rules
 from tests.shared.accounts.conftest import ADDRESS, PASSWORD, is_accepted, make_user, signed_in
 
 # Columns that could tell who somebody is without referring to a user, and why no rule is about them.
-OTHERWISE = {
+COLUMNS_WITHOUT_RULE = {
     "accounts.User.email": "the account itself",
     "accounts.User.email_verified_at": "the account itself",
     "commerce_orders.Order.billing_address": "by the order's customer",
@@ -39,7 +39,7 @@ OTHERWISE = {
     "commerce_analytics.LedgerEntry.customers": "a count",
     "commerce_analytics.PeriodRollup.customers": "a count",
 }
-TELLING = ("email", "mail", "phone", "contact", "address", "customer", "user_id", "person", "ip")
+PERSONAL_WORDS = ("email", "mail", "phone", "contact", "address", "customer", "user_id", "person", "ip")
 
 
 def label(model: type[models.Model], field: str) -> str:
@@ -47,7 +47,7 @@ def label(model: type[models.Model], field: str) -> str:
 
 
 def test_every_column_that_refers_to_a_user_has_a_rule_and_every_rule_a_column() -> None:
-    """A new table with a user in it fails here until its app's `personal_data.py` says what becomes of it."""
+    """Fail for a new table with a user until the `personal_data.py` of its app has a rule."""
     relations = [
         field for field in User._meta.get_fields(include_hidden=True) if field.auto_created and field.is_relation
     ]
@@ -56,20 +56,20 @@ def test_every_column_that_refers_to_a_user_has_a_rule_and_every_rule_a_column()
     assert len(columns) > 5
 
 
-def test_every_column_whose_name_could_be_about_a_person_is_accounted_for() -> None:
+def test_every_column_with_a_personal_name_has_a_rule_or_a_reason() -> None:
     ruled = {label(rule.model, rule.field) for rule in personal_data_rules()}
     found = {
         label(model, field.name)
         for model in apps.get_models()
         if model.__module__.startswith(("shared.", "commerce.", "inference."))
         for field in model._meta.concrete_fields
-        if any(word in field.name.split("_") or field.name == word for word in TELLING)
+        if any(word in field.name.split("_") or field.name == word for word in PERSONAL_WORDS)
         or isinstance(field, models.EmailField | models.GenericIPAddressField)
     }
-    assert found - ruled - set(OTHERWISE) == set()
+    assert found - ruled - set(COLUMNS_WITHOUT_RULE) == set()
 
 
-def test_what_is_kept_says_why() -> None:
+def test_every_rule_that_retains_rows_has_a_reason() -> None:
     assert [rule for rule in personal_data_rules() if rule.erase is None and not rule.reason] == []
 
 
@@ -84,7 +84,7 @@ def erase(person: User, actor: User | None = None) -> None:
     erase_person(user=person, actor=actor, now=timezone.now())
 
 
-def test_who_is_erased_has_no_name_and_opens_nothing(person: User, admin_user: User) -> None:
+def test_erasure_clears_the_account_and_revokes_its_credentials(person: User, admin_user: User) -> None:
     key, raw = create_api_key(user=person, name="Ada's phone", now=timezone.now())
     access = signed_in(person).access
 
@@ -101,14 +101,14 @@ def test_who_is_erased_has_no_name_and_opens_nothing(person: User, admin_user: U
     assert ApiKey.objects.filter(pk=key.pk).exists()  # for the ledger
 
 
-def test_the_audit_log_keeps_what_was_done_and_names_them_by_an_id(person: User, admin_user: User) -> None:
+def test_erasure_is_audited_by_id(person: User, admin_user: User) -> None:
     erase(person, admin_user)
     entry = AuditEntry.objects.get(action="accounts.erased")
     assert (entry.actor, entry.target_type, entry.target_id) == (admin_user, "User", person.pk)
     assert "ada" not in json.dumps(entry.details).lower()
 
 
-def test_the_admins_log_forgets_their_e_mail(person: User, admin_user: User) -> None:
+def test_erasure_removes_the_email_from_the_admin_log(person: User, admin_user: User) -> None:
     kind = ContentType.objects.get_for_model(User)
     LogEntry.objects.create(
         user=admin_user, content_type=kind, object_id=str(person.pk), object_repr=person.email, action_flag=CHANGE
@@ -121,7 +121,7 @@ def test_the_admins_log_forgets_their_e_mail(person: User, admin_user: User) -> 
     assert told == [f"user {person.pk}", "erased", *others[1:]]
 
 
-def test_they_may_register_anew_with_the_same_e_mail(person: User) -> None:
+def test_an_erased_person_can_register_again_with_the_same_email(person: User) -> None:
     email = person.email
     erase(person)
     again = create_user(email=email, name="Ada", password=PASSWORD, role=person.role, now=timezone.now())
@@ -129,13 +129,13 @@ def test_they_may_register_anew_with_the_same_e_mail(person: User) -> None:
     assert sign_in(email=email, password=PASSWORD, address=ADDRESS, now=timezone.now()).user == again
 
 
-def test_erasing_twice_changes_nothing_more(person: User) -> None:
+def test_erasing_twice_is_idempotent(person: User) -> None:
     erase(person)
     erase(person)
     assert person.email == f"erased-{person.pk}@erased.invalid"
 
 
-def test_the_last_super_admin_is_not_erased_and_nothing_of_them_is_gone(admin_user: User) -> None:
+def test_the_last_super_admin_cannot_be_erased(admin_user: User) -> None:
     signed_in(admin_user)
     with pytest.raises(ApiError, match="last active super admin"):
         erase(admin_user)
@@ -145,7 +145,7 @@ def test_the_last_super_admin_is_not_erased_and_nothing_of_them_is_gone(admin_us
     assert not AuditEntry.objects.filter(action="accounts.erased").exists()
 
 
-def test_an_export_is_json_of_all_there_is_without_what_opens_anything(person: User) -> None:
+def test_an_export_contains_every_rule_and_no_secret(person: User) -> None:
     stored = ApiKey.objects.get()
 
     text = "".join(export_person(user=person))
@@ -160,14 +160,14 @@ def test_an_export_is_json_of_all_there_is_without_what_opens_anything(person: U
     assert person.password not in text
 
 
-def test_an_export_of_many_rows_is_whole(person: User) -> None:
+def test_an_export_contains_many_rows(person: User) -> None:
     for number in range(450):
         create_api_key(user=person, name=f"key {number}", now=timezone.now())
     told = json.loads("".join(export_person(user=person)))
     assert len(told["accounts.ApiKey.user"]) == 451
 
 
-def test_an_export_tells_nothing_of_others(person: User) -> None:
+def test_an_export_contains_no_data_of_others(person: User) -> None:
     other = make_user(email="eve@example.com")
     create_api_key(user=other, name="Eve's", now=timezone.now())
     text = "".join(export_person(user=person))
@@ -175,7 +175,7 @@ def test_an_export_tells_nothing_of_others(person: User) -> None:
     assert "eve@" not in text
 
 
-def test_the_commands_find_people_by_id_and_by_e_mail(person: User) -> None:
+def test_the_commands_find_users_by_id_and_by_email(person: User) -> None:
     by_id, by_email = StringIO(), StringIO()
     call_command("export_person", str(person.pk), stdout=by_id)
     call_command("export_person", " ADA@example.com", stdout=by_email)
@@ -188,7 +188,7 @@ def test_the_commands_find_people_by_id_and_by_e_mail(person: User) -> None:
         call_command("erase_person", "ada@example.com", "--yes")
 
 
-def test_the_command_asks_and_heeds_the_answer(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erase_person_asks_for_confirmation(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("builtins.input", lambda prompt: "no")
     with pytest.raises(CommandError, match="Nothing was erased"):
         call_command("erase_person", str(person.pk))
@@ -209,14 +209,14 @@ def act(client: Client, action: str, *people: User, **more: str):
     return client.post("/admin/accounts/user/", chosen, follow=True)
 
 
-def test_the_admin_exports_one_person_as_a_file(in_admin: Client, person: User, admin_user: User) -> None:
+def test_the_admin_exports_one_user_as_a_file(in_admin: Client, person: User, admin_user: User) -> None:
     answer = act(in_admin, "export", person)
     assert json.loads(b"".join(answer.streaming_content))["account"]["id"] == person.pk
     assert answer.headers["Content-Disposition"] == f'attachment; filename="person-{person.pk}.json"'
     assert "Select exactly one user" in act(in_admin, "export", person, admin_user).content.decode()
 
 
-def test_the_admin_erases_after_it_has_asked(in_admin: Client, person: User, admin_user: User) -> None:
+def test_the_admin_erases_after_confirmation(in_admin: Client, person: User, admin_user: User) -> None:
     asked = act(in_admin, "erase", person)
     assert "This cannot be undone" in asked.content.decode()
     assert User.objects.filter(name="Ada", pk=person.pk).exists()

@@ -1,4 +1,4 @@
-"""The letters that people got."""
+"""E-mails that the tests sent."""
 
 import re
 
@@ -8,14 +8,14 @@ from django.core.mail import EmailMessage
 from shared.accounts.email.outbox import email_outbox
 
 
-def letters() -> list[EmailMessage]:
-    """All that were sent so far."""
+def sent_emails() -> list[EmailMessage]:
+    """Return all e-mails that were sent so far."""
     email_outbox.flush(timeout_s=30)
     return mail.outbox
 
 
 def token_in(message: EmailMessage) -> str:
-    """The token of a letter's link, which stands below it once more."""
+    """Return the token of the link in an e-mail, which is repeated below the link."""
     found = re.search(r"\?token=(\S+)\n", str(message.body))
     assert found
     token = found[1].replace("%3A", ":")
