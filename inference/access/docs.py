@@ -16,6 +16,7 @@ class OperationDocs:
     description: full sentences in Markdown: what the operation does, who may call it, what it returns, which errors.
     request_examples: bodies that the built-in models accept, by their titles.
     response_example: the body that answers the first of them.
+    event_example: one event of its stream.
     accepts_idempotency_key: the handler stores the key by itself, in the transaction of its work.
     """
 
@@ -23,6 +24,7 @@ class OperationDocs:
     description: str
     request_examples: Mapping[str, Any] = field(default_factory=dict)
     response_example: Any = None
+    event_example: Any = None
     accepts_idempotency_key: bool = False
 
 

@@ -1,7 +1,7 @@
-"""Idempotency-Key for operations: a POST that is sent again with its key is answered again, and not done again.
+"""Idempotency-Key for operations: a repeated POST with the same key returns the stored response.
 
-The mechanism of `shared.api` for views that hold no thread. Answers are kept after the work, for
-a day; only successes are, since what was refused costs nothing to refuse again.
+It is the mechanism of `shared.api` for async views. Successful responses are stored for a day after the work; errors
+are not, since a repeated request fails again without cost.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from shared.api.models import KeyedRequest
 from shared.serving.db_threads import run_in_db_thread
 
 MAX_STORED_RESPONSE_BYTES = 4 * 1024 * 1024
-RETRY_DELAYS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)  # while another runs; then 409
+RETRY_DELAYS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)  # while a request with the same key runs; then 409
 LEASE_RENEWAL_INTERVAL: timedelta = store.CLAIM_TIMEOUT / 4
 
 logger = structlog.get_logger(__name__)
-_going_on: set[asyncio.Task[None]] = set()  # keys that are given back for clients who have left
+_running_releases: set[asyncio.Task[None]] = set()  # for clients that have disconnected
 
 
 def has_idempotency_key(request: HttpRequest) -> bool:
@@ -37,10 +37,10 @@ def has_idempotency_key(request: HttpRequest) -> bool:
 async def run_idempotently(
     request: HttpRequest, principal: Principal, run: Callable[[], Awaitable[HttpResponseBase]]
 ) -> HttpResponseBase:
-    """What `run` answers, or has answered to the same request before.
+    """Return the response of `run`, or the stored response of the same request.
 
-    ApiError 400: the key is none, or came with another body; 409: the first request with it still runs. An answer of
-    more than LARGEST_KEPT bytes is not kept.
+    A response of more than MAX_STORED_RESPONSE_BYTES is not stored. Raise ApiError 400 for an invalid key and for one
+    that was used with another body, and 409 while the first request with the key is running.
     """
     scope = store.idempotency_scope(
         who=idempotency_owner(principal), method="POST", path=request.path, key=request.headers[KEY_HEADER]
@@ -48,7 +48,7 @@ async def run_idempotently(
     row = await _claim(scope, await asyncio.to_thread(request_fingerprint, request), principal.user.pk)
     if row.status is not None:
         return replay_response(row)
-    async with _claimed(row):
+    async with _hold_claim(row):
         response = await run()
         if (
             response.status_code < 300
@@ -56,41 +56,41 @@ async def run_idempotently(
             and len(response.content) <= MAX_STORED_RESPONSE_BYTES
         ):
             try:
-                await run_in_db_thread(_keep, row, response)
-            except DatabaseError as error:  # the client has its answer, and need not ask again
-                logger.warning("answer_not_kept", reason=type(error).__name__)
+                await run_in_db_thread(_store, row, response)
+            except DatabaseError as error:  # the client has its response all the same
+                logger.warning("response_not_stored", reason=type(error).__name__)
         return response
 
 
-def _keep(row: KeyedRequest, response: HttpResponse) -> None:
+def _store(row: KeyedRequest, response: HttpResponse) -> None:
     if store.store_response(row=row, response=response):
         store.enforce_storage_limit(row=row, response=response)
 
 
 async def _claim(scope: str, digest: str, user_id: int) -> KeyedRequest:
     await run_in_db_thread(store.delete_expired_keys, scope=scope, now=timezone.now())
-    for wait_s in (*RETRY_DELAYS_SECONDS, None):
+    for delay in (*RETRY_DELAYS_SECONDS, None):
         row = await run_in_db_thread(
             store.try_claim_key, scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id
         )
         if row is not None:
             return row
-        if wait_s is not None:
-            await asyncio.sleep(wait_s)
+        if delay is not None:
+            await asyncio.sleep(delay)
     raise store.in_progress_error()
 
 
 @contextlib.asynccontextmanager
-async def _claimed(row: KeyedRequest) -> AsyncIterator[None]:
-    """The key is ours for as long as this lasts, and given back at the end unless an answer was kept."""
+async def _hold_claim(row: KeyedRequest) -> AsyncIterator[None]:
+    """Renew the claim of the key while the block runs, and release it at the end unless a response was stored."""
     renewing = asyncio.create_task(_renew(row))
     try:
         yield
     finally:
         renewing.cancel()
         task = asyncio.create_task(_release(row))
-        _going_on.add(task)
-        task.add_done_callback(_going_on.discard)
+        _running_releases.add(task)
+        task.add_done_callback(_running_releases.discard)
         await asyncio.shield(task)
 
 
@@ -102,8 +102,8 @@ async def _renew(row: KeyedRequest) -> None:
 
 
 async def _release(row: KeyedRequest) -> None:
-    """A row that has its answer stays."""
+    """Release the claim. A row with a stored response stays."""
     try:
         await run_in_db_thread(store.release_claim, row=row)
-    except DatabaseError as error:  # then it runs out by itself
+    except DatabaseError as error:  # the claim expires
         logger.warning("key_not_released", reason=type(error).__name__)

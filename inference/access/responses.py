@@ -8,13 +8,26 @@ from django.http import HttpResponse
 
 from inference.engine import DeadlineExceeded, EngineError, HostUnavailable, ModelLoadFailed
 from inference.protocol.errors import error_code_and_status
-from shared.api.errors import Problem
+from shared.api.errors import ApiError, Problem
 
 # A retry of these fails in the same way: the client's own timeout has passed, or the model cannot be loaded.
 _NOT_RETRYABLE = (DeadlineExceeded, ModelLoadFailed)
 
+MAX_QUOTED_ID_LENGTH = 100  # of a wrong id in an error message
+
 _encoder = msgspec.json.Encoder()
 logger = structlog.get_logger(__name__)
+
+
+class ObjectNotFound(ApiError):
+    """The 404 for an object that does not exist or belongs to another user, in the same words for all routes.
+
+    field: the field of the request that names the object, if the error should say so.
+    """
+
+    def __init__(self, kind: str, object_id: str, *, field: str | None = None) -> None:
+        message = f"There is no {kind} {object_id[:MAX_QUOTED_ID_LENGTH]!r}, or it is not yours."
+        super().__init__(404, message, details={"field": field} if field else None)
 
 
 def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""The `API-Version` header: on every answer, and checked on requests."""
+"""The `API-Version` header: added to every response, and checked on requests."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -12,7 +12,7 @@ from shared.observability.request_id import current_request_id
 
 HEADER = "API-Version"
 VERSION = "1.0"
-ANSWERS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
+RESPONSE_MESSAGES = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,7 +22,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class ApiVersionMiddleware:
-    """Refuses a request for a major version that is not ours."""
+    """Rejects requests for another major version of the API."""
 
     sync_capable = False
     async_capable = True
@@ -33,24 +33,24 @@ class ApiVersionMiddleware:
             markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        asked = request.headers.get(HEADER, VERSION)
-        if asked.partition(".")[0] != VERSION.partition(".")[0]:
-            message = f"This server speaks version {VERSION}: leave the header {HEADER} out, or send {VERSION}."
+        requested = request.headers.get(HEADER, VERSION)
+        if requested.partition(".")[0] != VERSION.partition(".")[0]:
+            message = f"`{HEADER}` must be {VERSION} or absent, not {requested[:20]}."
             problem = Problem(status=400, code="invalid_request", message=message, details={"supported": [VERSION]})
             return problem_response(problem, path=request.path, request_id=current_request_id())
         return await self.get_response(request)
 
 
 def with_api_version(application: Application) -> Application:
-    """Puts the header on every HTTP answer, those made below Django included, and on every handshake's."""
+    """Return the application with the header on all HTTP responses and handshakes, also outside Django."""
     header = (HEADER.lower().encode(), VERSION.encode())
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_header(message: Message) -> None:
-            if message["type"] in ANSWERS:
+            if message["type"] in RESPONSE_MESSAGES:
                 message = {**message, "headers": [*message.get("headers", ()), header]}
             await send(message)
 
         await application(scope, receive, send_with_header)
 
-    return answer
+    return run

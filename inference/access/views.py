@@ -1,4 +1,4 @@
-"""Signing in with a name and a password, for a session token."""
+"""View of signing in with an e-mail address and a password."""
 
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse
@@ -18,7 +18,7 @@ async def login(call: OperationCall[LoginRequest]) -> HttpResponse:
     pair = await sync_to_async(sign_in)(
         email=call.body.username, password=call.body.password, address=call.request.META["REMOTE_ADDR"], now=now
     )
-    answer = LoginResponse(
+    response = LoginResponse(
         token=pair.access,
         access_token=pair.access,
         token_type="bearer",  # noqa: S106 the scheme's name
@@ -27,4 +27,4 @@ async def login(call: OperationCall[LoginRequest]) -> HttpResponse:
         refresh_token=pair.refresh,
         user=LoginUser(id=pair.user.pk, username=pair.user.email, role=pair.user.role),
     )
-    return json_response(answer, rate_limit_headers(pair.rate_limit) if pair.rate_limit else None)
+    return json_response(response, rate_limit_headers(pair.rate_limit) if pair.rate_limit else None)

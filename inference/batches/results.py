@@ -11,6 +11,7 @@ import msgspec
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Length
 
+from inference.access.responses import ObjectNotFound
 from inference.batches.models import Batch, BatchRequest
 from inference.protocol.errors import ErrorCode
 from inference.protocol.native.batches import (
@@ -26,7 +27,6 @@ from inference.protocol.native.batches import (
     results_url,
 )
 from shared.accounts.models import User
-from shared.api.errors import ApiError
 
 PAGE_SIZE = 500
 MAX_PAGE_LENGTH = 4 * 1024 * 1024  # characters of answers; further results wait for the next page
@@ -44,7 +44,7 @@ def find_batch(*, user: User, batch_id: str) -> Batch:
     """Return one of the user's batches. Raises ApiError 404, for another user's too."""
     batch = Batch.objects.for_user(user).filter(batch_id=batch_id.replace("\x00", "")).first()
     if batch is None:
-        raise ApiError(404, "There is no such batch, or it is not yours. GET /batch lists yours.")
+        raise ObjectNotFound("batch", batch_id)
     return batch
 
 

@@ -77,6 +77,15 @@ CANCEL_BATCH = OperationDocs(
     response_example=_BATCH | {"status": "cancelled", "completed": 1},
 )
 
+_RESULT = {
+    "id": "kettle",
+    "index": 0,
+    "status": "completed",
+    "choices": [{"text": " brushed steel.", "index": 0, "finish_reason": "stop"}],
+    "usage": token_usage_example(5, 5),
+    "error": None,
+    "processing_time_ms": 24,
+}
 BATCH_RESULTS = OperationDocs(
     summary="Get the results of a batch",
     description=f"""
@@ -91,17 +100,8 @@ BATCH_RESULTS = OperationDocs(
         "total": 2,
         "completed": 2,
         "failed": 0,
-        "results": [
-            {
-                "id": "kettle",
-                "index": 0,
-                "status": "completed",
-                "choices": [{"text": " brushed steel.", "index": 0, "finish_reason": "stop"}],
-                "usage": token_usage_example(5, 5),
-                "error": None,
-                "processing_time_ms": 24,
-            }
-        ],
+        "results": [_RESULT],
         "next": None,
     },
+    event_example=_RESULT,
 )

@@ -1,1 +1,1 @@
-"""Embeddings: texts become vectors."""
+"""Embeddings: vectors of texts."""

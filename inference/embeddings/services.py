@@ -1,4 +1,4 @@
-"""Embedding texts."""
+"""Embedding of texts, for the live routes and for batches."""
 
 import math
 import sys
@@ -16,45 +16,45 @@ from shared.accounts.authentication import Principal
 async def embed(
     *, caller: Principal, model_id: str, request: EmbeddingRequest, dimensions: int | None = None
 ) -> EmbeddingResult:
-    """Vectors in the order of the texts. ApiError MODEL_NOT_FOUND, RATE_LIMIT_EXCEEDED; ModelNotLoaded,
-    InvalidRequest: the model makes no embeddings, or none with so many dimensions, ContextLengthExceeded: a text is too
-    long.
+    """Return vectors in the order of the texts.
 
-    dimensions: so many of a vector's first numbers, at length one again; None is all of them.
+    dimensions: cut the vectors to their first numbers and scale them to the length 1; None is all dimensions.
+
+    Raise ApiError MODEL_NOT_FOUND or RATE_LIMIT_EXCEEDED; ModelNotLoaded; InvalidRequest if the model makes no
+    embeddings or has fewer dimensions; ContextLengthExceeded for a text that is too long.
     """
     with await admit(caller=caller, model_id=model_id, tokens=estimate_embedding_tokens(request)) as admission:
-        asked = replace(request, user=str(caller.user.pk))
-        result = await engine_for(model_id).embed(model_id, asked)
+        result = await engine_for(model_id).embed(model_id, replace(request, user=str(caller.user.pk)))
         admission.finish(Usage(result.prompt_tokens, 0))
-    return _of_dimensions(result, model_id, dimensions)
+    return _cut_dimensions(result, model_id, dimensions)
 
 
 async def embed_for_batch(
     *, model_id: str, request: EmbeddingRequest, dimensions: int | None = None
 ) -> EmbeddingResult:
-    """As `embed`, without the limits of a moment: what a batch uses is counted with its results."""
-    return _of_dimensions(await engine_for(model_id).embed(model_id, request), model_id, dimensions)
+    """Return vectors as `embed` does, without limits: a batch's usage is counted with its results."""
+    return _cut_dimensions(await engine_for(model_id).embed(model_id, request), model_id, dimensions)
 
 
-def _of_dimensions(result: EmbeddingResult, model_id: str, dimensions: int | None) -> EmbeddingResult:
+def _cut_dimensions(result: EmbeddingResult, model_id: str, dimensions: int | None) -> EmbeddingResult:
     if dimensions is None or dimensions == result.dimensions:
         return result
     if dimensions > result.dimensions:
         raise InvalidRequest(
-            f"dimensions is wrong: the vectors of {model_id} have {result.dimensions}.", field="dimensions"
+            f"`dimensions` must be at most {result.dimensions} for {model_id}, not {dimensions}.", field="dimensions"
         )
-    vectors = tuple(_shortened(vector, dimensions) for vector in result.vectors)
+    vectors = tuple(_cut(vector, dimensions) for vector in result.vectors)
     return replace(result, dimensions=dimensions, vectors=vectors)
 
 
-def _shortened(vector: bytes, dimensions: int) -> bytes:
+def _cut(vector: bytes, dimensions: int) -> bytes:
     numbers = read_vector(vector)[:dimensions]
     length = math.hypot(*numbers) or 1.0
     return _little_endian(array("f", (number / length for number in numbers))).tobytes()
 
 
 def read_vector(vector: bytes) -> "array[float]":
-    """The numbers of little-endian float32."""
+    """Return the numbers of a vector of little-endian 32-bit floats."""
     return _little_endian(array("f", vector))
 
 

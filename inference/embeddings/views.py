@@ -1,4 +1,4 @@
-"""Routes of embeddings."""
+"""Views of embeddings."""
 
 import base64
 
@@ -26,7 +26,7 @@ async def embeddings(call: OperationCall[EmbeddingsRequest]) -> EmbeddingsRespon
     return EmbeddingsResponse(
         model=call.body.model,
         data=[
-            EmbeddingVector(_form(vector, call.body.encoding_format), index)
+            EmbeddingVector(_encode(vector, call.body.encoding_format), index)
             for index, vector in enumerate(result.vectors)
         ],
         usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
@@ -49,7 +49,7 @@ async def openai_embeddings(call: OperationCall[OpenAIEmbeddingsRequest]) -> Ope
     return OpenAIEmbeddingsResponse(
         object="list",
         data=[
-            OpenAIEmbedding("embedding", index, _form(vector, call.body.encoding_format))
+            OpenAIEmbedding("embedding", index, _encode(vector, call.body.encoding_format))
             for index, vector in enumerate(result.vectors)
         ],
         model=call.body.model,
@@ -57,7 +57,7 @@ async def openai_embeddings(call: OperationCall[OpenAIEmbeddingsRequest]) -> Ope
     )
 
 
-def _form(vector: bytes, encoding_format: str | None) -> list[float] | str:
+def _encode(vector: bytes, encoding_format: str | None) -> list[float] | str:
     if encoding_format == "base64":
         return base64.b64encode(vector).decode()
     return services.read_vector(vector).tolist()

@@ -21,6 +21,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import connection, transaction
 from django.db.models import Sum
 
+from inference.access.responses import ObjectNotFound
 from inference.files.models import StoredFile
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
@@ -81,7 +82,7 @@ def delete_file(*, owner: User, file_id: str, now: datetime) -> None:
     file = find_file(owner=owner, file_id=file_id)
     visible = StoredFile.objects.for_user(owner).filter(pk=file.pk)
     if not visible.update(status=StoredFile.Status.DELETED, expires_at=now + DELETED_RETENTION):
-        raise file_not_found(file_id)
+        raise ObjectNotFound("file", file_id, field="id")
     transaction.on_commit(partial(_remove_content, file.path))
 
 
@@ -89,13 +90,8 @@ def find_file(*, owner: User, file_id: str) -> StoredFile:
     """Return one of the owner's files. Raises ApiError 404, for another user's too."""
     file = StoredFile.objects.for_user(owner).filter(file_id=file_id).first()
     if file is None:
-        raise file_not_found(file_id)
+        raise ObjectNotFound("file", file_id, field="id")
     return file
-
-
-def file_not_found(file_id: str, *, field: str = "id") -> ApiError:
-    """Return the 404 for a file."""
-    return ApiError(404, f"There is no file {file_id[:100]!r}, or it is not yours.", details={"field": field})
 
 
 def list_files(
@@ -111,7 +107,7 @@ def list_files(
     if after is not None:
         after_pk = StoredFile.objects.filter(owner=owner, file_id=after).values_list("pk", flat=True).first()
         if after_pk is None:
-            raise file_not_found(after, field="after")
+            raise ObjectNotFound("file", after, field="after")
         files = files.filter(pk__lt=after_pk) if newest_first else files.filter(pk__gt=after_pk)
     page = list(files[: limit + 1])
     return page[:limit], len(page) > limit

@@ -16,6 +16,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.utils import timezone
 
 from inference.access.operations import OperationCall, operation
+from inference.access.responses import ObjectNotFound
 from inference.engine import InvalidRequest
 from inference.files import schema, services
 from inference.files.models import StoredFile
@@ -145,7 +146,7 @@ def _open(call: OperationCall[None], file_id: str) -> tuple[StoredFile, Any]:
     try:
         return file, default_storage.open(file.path)
     except FileNotFoundError:  # deleted meanwhile
-        raise services.file_not_found(file_id) from None
+        raise ObjectNotFound("file", file_id, field="id") from None
     finally:
         if not connection.in_atomic_block:
             connection.close()  # a download may take hours: other requests need the pooled connection

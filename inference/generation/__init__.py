@@ -1,1 +1,1 @@
-"""Text generation, whole and streamed, on the native routes and on the OpenAI-compatible ones."""
+"""Text generation, whole and streamed: native routes, OpenAI-compatible routes and the WebSocket."""

@@ -1,4 +1,4 @@
-"""The WebSocket: a credential first, then many inferences at once, told apart by names that the client gives them."""
+"""The WebSocket consumer: authentication first, then concurrent inferences, each with an id that the client chooses."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import Error as DatabaseError
 
-from inference.access.requests import MAX_INLINE_PARSE_BYTES
+from inference.access.requests import MAX_INLINE_PARSE_BYTES, require_permission
 from inference.access.responses import problem_from_engine_error
 from inference.engine import EngineError, InvalidRequest
 from inference.generation.message_rate_limit import MAX_MESSAGES_PER_SECOND, MessageRateLimit
@@ -47,167 +47,172 @@ from shared.observability.request_id import bind_request_id, current_request_id
 from shared.serving.asgi.request_checks import trace_headers
 from shared.serving.server.websocket_protocol import MAX_MESSAGE_BYTES
 
-MAX_INFERENCES = 16
-AUTHENTICATED_WITHIN_S = 10.0
+MAX_INFERENCES = 16  # that run at once on one connection
+AUTHENTICATION_TIMEOUT_SECONDS = 10.0
 
+# Close codes.
 NOT_AUTHENTICATED = 4401
-POLICY = 1008
+POLICY_VIOLATION = 1008
 OVERLOADED = 1013
 DRAINING = 1012
-DRAIN_RETRY_S = 5
-DATABASE_RETRY_S = 2
-_BROKEN = (ErrorCode.INTERNAL_ERROR, ErrorCode.INFERENCE_FAILED, ErrorCode.TIMEOUT)
+DRAIN_RETRY_SECONDS = 5
+DATABASE_RETRY_SECONDS = 2
+_FAILURES = (ErrorCode.INTERNAL_ERROR, ErrorCode.INFERENCE_FAILED, ErrorCode.TIMEOUT)
 
-attendance = ConnectionRegistry(max_per_user=settings.MAX_WEBSOCKETS_PER_USER)
+connections = ConnectionRegistry(max_per_user=settings.MAX_WEBSOCKETS_PER_USER)
 logger = structlog.get_logger(__name__)
 
 
 class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
-    """One socket. Its receiving end reads a message at a time; each inference is a task; one task sends."""
+    """One connection. It reads one message at a time; each inference is a task, and one task sends all messages."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self._request_id = current_request_id()
-        self._outbox = MessageOutbox(send, on_overflow=self._stop_all)
-        self._attendant: AuthenticatedConnection | None = None
+        self._outbox = MessageOutbox(send, on_overflow=self._cancel_all)
+        self._connection: AuthenticatedConnection | None = None
         self._credential = ""
         self._running: dict[str, asyncio.Task[None]] = {}
         self._cancelled: set[str] = set()
-        self._allowance = MessageRateLimit()
+        self._rate_limit = MessageRateLimit()
         self._sender = asyncio.create_task(self._outbox.run())
-        self._door = contextlib.ExitStack()
-        self._late = asyncio.get_running_loop().call_later(AUTHENTICATED_WITHIN_S, self._end_if_nobody)
+        self._unauthenticated_slot = contextlib.ExitStack()
+        self._authentication_timer = asyncio.get_running_loop().call_later(
+            AUTHENTICATION_TIMEOUT_SECONDS, self._close_unauthenticated
+        )
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._late.cancel()
+            self._authentication_timer.cancel()
             await self._end()
 
     async def dispatch(self, message: Any) -> None:
-        """As Channels does, less its trip to a thread to look at database connections: none is kept here."""
+        """Call the handler without Channels' thread hop that closes database connections: this consumer holds none."""
         await getattr(self, message["type"].replace(".", "_"))(message)
 
     async def connect(self) -> None:
         await self.accept()
         try:
-            self._door.enter_context(attendance.limit_unauthenticated((self.scope.get("client") or [""])[0]))
+            self._unauthenticated_slot.enter_context(
+                connections.limit_unauthenticated((self.scope.get("client") or [""])[0])
+            )
         except ApiError as error:
-            self._close_as(error, OVERLOADED)
+            self._close_with_error(error, OVERLOADED)
 
     async def websocket_disconnect(self, message: Any) -> None:
-        """A generation has nobody left to write for."""
-        self._stop_all()
+        """Cancel all inferences: nobody reads their output."""
+        self._cancel_all()
         await super().websocket_disconnect(message)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self._outbox.closing:
             return
-        if not self._allowance.take():
-            message = f"Too many messages: at most {MAX_MESSAGES_PER_SECOND:.0f} a second are read here. Connect again."
-            self._close_as(ApiError(429, message), POLICY)
+        if not self._rate_limit.take():
+            message = f"Too many messages: at most {MAX_MESSAGES_PER_SECOND:.0f} per second are read. Connect again."
+            self._close_with_error(ApiError(429, message), POLICY_VIOLATION)
             return
         value: dict[str, Any] = {}
         try:
-            value = await _json(text_data)
-            await self._take(parse_client_message(value))
+            value = await _parse_json(text_data)
+            await self._handle(parse_client_message(value))
         except (ApiError, EngineError) as error:
-            if self._attendant is None:
-                await self._turn_away()
+            if self._connection is None:
+                await self._reject_credential()
             else:
-                self._tell_error(error, read_inference_id(value))
+                self._send_error(error, read_inference_id(value))
 
-    async def _take(self, frame: ClientMessage) -> None:
-        """Raises ApiError and EngineError."""
-        if isinstance(frame, AuthMessage):
-            await self._authenticate(frame)
-        elif self._attendant is None:
+    async def _handle(self, message: ClientMessage) -> None:
+        """Handle a client's message. Raise ApiError or EngineError."""
+        if isinstance(message, AuthMessage):
+            await self._authenticate(message)
+        elif self._connection is None:
             raise NotAuthenticated
-        elif isinstance(frame, InferenceMessage):
-            self._start(frame)
-        elif isinstance(frame, CancelMessage):
-            self._cancel(frame)
-        elif isinstance(frame, PingMessage):
-            self._outbox.put_text(frame.pong())
+        elif isinstance(message, InferenceMessage):
+            self._start(message)
+        elif isinstance(message, CancelMessage):
+            self._cancel(message)
+        elif isinstance(message, PingMessage):
+            self._outbox.put_text(message.pong())
 
-    async def _authenticate(self, frame: AuthMessage) -> None:
-        """A further `auth` renews the credential before its end."""
-        self._late.cancel()  # it came in time, though a database that is away may take as long to look it up
+    async def _authenticate(self, message: AuthMessage) -> None:
+        """Authenticate the connection; a further `auth` renews its credential."""
+        self._authentication_timer.cancel()  # the message came in time, even if its lookup takes long
         try:
-            if self._attendant is None:
+            if self._connection is None:
                 await check_failed_sign_ins(self.scope)
-            principal = await _authenticated(frame.token)
+            principal = await _find_principal(message.token)
         except NotAuthenticated:
-            await self._turn_away()
+            await self._reject_credential()
             return
         except ApiError as error:
-            self._close_as(error, POLICY if error.problem.status == 429 else OVERLOADED)
+            self._close_with_error(error, POLICY_VIOLATION if error.problem.status == 429 else OVERLOADED)
             return
-        attendant = AuthenticatedConnection(principal, on_revoked=self._lose, on_drain=self._drain)
-        if self._attendant:
-            attendance.unregister(self._attendant)
+        connection = AuthenticatedConnection(principal, on_revoked=self._close_revoked, on_drain=self._drain)
+        if self._connection:
+            connections.unregister(self._connection)
         try:
-            attendance.register(attendant)
+            connections.register(connection)
         except ApiError as error:
-            self._close_as(error, OVERLOADED)
+            self._close_with_error(error, OVERLOADED)
             return
-        self._attendant, self._credential = attendant, frame.token
-        self._door.close()
+        self._connection, self._credential = connection, message.token
+        self._unauthenticated_slot.close()
         user = principal.user
-        own = principal_limit_scopes(principal)[0]
+        scope = principal_limit_scopes(principal)[0]
         limits = WebSocketLimits(
-            MAX_INFERENCES, MAX_MESSAGE_BYTES, own.requests_per_minute, own.tokens_per_minute, own.max_concurrency
+            MAX_INFERENCES, MAX_MESSAGE_BYTES, scope.requests_per_minute, scope.tokens_per_minute, scope.max_concurrency
         )
-        told = WebSocketUser(user.pk, user.email, user.role)
-        self._outbox.put(AuthenticatedMessage(user=told, limits=limits, server_version=settings.VERSION))
+        message_user = WebSocketUser(user.pk, user.email, user.role)
+        self._outbox.put(AuthenticatedMessage(user=message_user, limits=limits, server_version=settings.VERSION))
 
-    def _start(self, frame: InferenceMessage) -> None:
+    def _start(self, message: InferenceMessage) -> None:
         if is_draining():
-            headers = {"Retry-After": str(DRAIN_RETRY_S)}
-            raise ApiError(503, "This server is about to stop. Connect again.", headers=headers)
-        if frame.id in self._running:
-            raise InvalidRequest("An inference with this id runs on this socket: give each its own.", field="id")
+            headers = {"Retry-After": str(DRAIN_RETRY_SECONDS)}
+            raise ApiError(503, "The server is stopping. Connect again.", headers=headers)
+        if message.id in self._running:
+            raise InvalidRequest(
+                "`id` must be unique: an inference with this id is running on this connection.", field="id"
+            )
         if len(self._running) >= MAX_INFERENCES:
             raise ApiError(
-                429, f"At most {MAX_INFERENCES} inferences run at once on a socket: wait for one to complete."
+                429, f"At most {MAX_INFERENCES} inferences run at once on a connection. Wait for one to complete."
             )
-        self._running[frame.id] = asyncio.create_task(self._run(frame))
+        self._running[message.id] = asyncio.create_task(self._run(message))
 
-    def _cancel(self, frame: CancelMessage) -> None:
-        task = self._running.get(frame.id)
+    def _cancel(self, message: CancelMessage) -> None:
+        task = self._running.get(message.id)
         if task is None:
-            raise InvalidRequest("No inference with this id runs on this socket.", field="id")
-        self._cancelled.add(frame.id)
+            raise InvalidRequest("`id` must be the id of an inference that is running on this connection.", field="id")
+        self._cancelled.add(message.id)
         task.cancel()
 
-    async def _run(self, frame: InferenceMessage) -> None:
-        """One inference from its rights to its end, with a request id and a log line of its own, as over HTTP."""
-        inference = WebSocketInference(frame, self._outbox.put)
-        began, outcome = time.monotonic(), "left"
+    async def _run(self, message: InferenceMessage) -> None:
+        """Run one inference with a request id and a log event of its own, like an HTTP request."""
+        inference = WebSocketInference(message, self._outbox.put)
+        started_at, outcome = time.monotonic(), "left"
         headers = trace_headers(self.scope["headers"])
-        with bind_request_id(""), bind_fields() as notes, tracing.trace_request("websocket", headers=headers) as span:
+        with bind_request_id(""), bind_fields() as fields, tracing.trace_request("websocket", headers=headers) as span:
             try:
-                outcome = await inference.run(await self._caller())
+                outcome = await inference.run(await self._authorize())
             except (ApiError, EngineError) as error:
-                outcome = self._tell_error(error, frame.id)
+                outcome = self._send_error(error, message.id)
             except asyncio.CancelledError:
-                if frame.id not in self._cancelled:
+                if message.id not in self._cancelled:
                     raise
-                outcome = inference.cancelled()
+                outcome = inference.finish_cancelled()
             except Exception:
-                outcome = self._tell_error(ApiError(500, Problem.from_status(500).message), frame.id)
+                outcome = self._send_error(ApiError(500, Problem.from_status(500).message), message.id)
                 logger.exception("socket_inference_failed")
             finally:
-                self._forget(frame.id)
-                told = {"outcome": outcome, "duration_ms": round((time.monotonic() - began) * 1000, 1)}
-                logger.info("socket_inference", path=self.scope["path"], **told, **notes)
-                tracing.annotate_span(span, {"stoa.outcome": outcome}, failed=outcome in _BROKEN)
+                self._forget(message.id)
+                result = {"outcome": outcome, "duration_ms": round((time.monotonic() - started_at) * 1000, 1)}
+                logger.info("socket_inference", path=self.scope["path"], **result, **fields)
+                tracing.annotate_span(span, {"stoa.outcome": outcome}, failed=outcome in _FAILURES)
 
-    async def _caller(self) -> Principal:
-        """Who asks, as of now. Raises ApiError 401, 403, 429, 503."""
-        principal = await _authenticated(self._credential)
+    async def _authorize(self) -> Principal:
+        """Return the principal as it is now. Raise ApiError 401, 403, 429 or 503."""
+        principal = await _find_principal(self._credential)
         raise_if_limited(await count_scopes(principal_limit_scopes(principal)))
-        if not principal.has_permission(Permission.RUN_INFERENCE):
-            needed = Permission.RUN_INFERENCE
-            raise ApiError(403, f"This needs the permission {needed}, which your user or key does not have.")
+        require_permission(principal, Permission.RUN_INFERENCE)
         return principal
 
     def _forget(self, inference_id: str) -> None:
@@ -216,76 +221,76 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not self._running and is_draining():
             self._drain()
 
-    def _stop_all(self) -> None:
+    def _cancel_all(self) -> None:
         for task in self._running.values():
             task.cancel()
 
-    def _end_if_nobody(self) -> None:
-        if self._attendant is None:
-            self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+    def _close_unauthenticated(self) -> None:
+        if self._connection is None:
+            self._close_with_error(NotAuthenticated(), NOT_AUTHENTICATED)
 
-    async def _turn_away(self) -> None:
-        """Who says who they are wrongly, or not at all."""
+    async def _reject_credential(self) -> None:
+        """Count the failed attempt and close the connection."""
         await count_failed_sign_in(self.scope)
-        self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+        self._close_with_error(NotAuthenticated(), NOT_AUTHENTICATED)
 
-    def _lose(self) -> None:
-        self._stop_all()
-        self._close_as(NotAuthenticated(), NOT_AUTHENTICATED)
+    def _close_revoked(self) -> None:
+        self._cancel_all()
+        self._close_with_error(NotAuthenticated(), NOT_AUTHENTICATED)
 
     def _drain(self) -> None:
-        """What runs may end."""
+        """Close the connection once no inference is running."""
         if not self._running:
             self._outbox.close(DRAINING, "restarting")
 
-    def _close_as(self, error: ApiError, code: int) -> None:
-        self._tell_error(error, None)
+    def _close_with_error(self, error: ApiError, code: int) -> None:
+        self._send_error(error, None)
         self._outbox.close(code, "")
 
-    def _tell_error(self, error: ApiError | EngineError, inference_id: str | None) -> str:
-        """Tells it as over HTTP; answers its code."""
+    def _send_error(self, error: ApiError | EngineError, inference_id: str | None) -> str:
+        """Send the error in the form of the HTTP routes, and return its code."""
         problem = error.problem if isinstance(error, ApiError) else problem_from_engine_error(error)
         request_id = current_request_id() or self._request_id
-        told = json.loads(error_body_bytes(problem, path=self.scope["path"], request_id=request_id))
-        details = told["error"].get("details", {})
+        body = json.loads(error_body_bytes(problem, path=self.scope["path"], request_id=request_id))
+        details = body["error"].get("details", {})
         if retry_after := problem.headers.get("Retry-After"):
             details["retry_after"] = int(retry_after)
-        frame = ErrorMessage(
-            code=told["error"]["code"],
-            message=told["error"]["message"],
-            request_id=told["request_id"],
+        message = ErrorMessage(
+            code=body["error"]["code"],
+            message=body["error"]["message"],
+            request_id=body["request_id"],
             id=inference_id,
             details=details or None,
         )
-        self._outbox.put(frame)
-        return frame.code
+        self._outbox.put(message)
+        return message.code
 
     async def _end(self) -> None:
-        """Nothing of this socket is left behind."""
-        self._door.close()
-        if self._attendant:
-            attendance.unregister(self._attendant)
+        """Release everything that the connection holds."""
+        self._unauthenticated_slot.close()
+        if self._connection:
+            connections.unregister(self._connection)
         tasks = [self._sender, *self._running.values()]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        with contextlib.suppress(asyncio.CancelledError, OSError):  # the client had left
+        with contextlib.suppress(asyncio.CancelledError, OSError):  # the client has disconnected
             self._sender.result()
 
 
-async def _authenticated(credential: str) -> Principal:
-    """Whose it is. Raises ApiError 401, and 503 while the database does not answer."""
+async def _find_principal(credential: str) -> Principal:
+    """Return the principal of a credential. Raise ApiError 401, and 503 while the database does not answer."""
     try:
         return await authenticate_in_thread(credential)
     except DatabaseError as error:
         if not is_transient_database_error(error):
             raise
-        message = "The server cannot look up who you are just now. Try again."
-        raise ApiError(503, message, headers={"Retry-After": str(DATABASE_RETRY_S)}) from error
+        message = "The credential cannot be checked at the moment. Try again."
+        raise ApiError(503, message, headers={"Retry-After": str(DATABASE_RETRY_SECONDS)}) from error
 
 
-async def _json(text: str | None) -> dict[str, Any]:
+async def _parse_json(text: str | None) -> dict[str, Any]:
     if text is None:
-        raise InvalidRequest("Send text messages with JSON in them, not binary ones.")
+        raise InvalidRequest("A message must be JSON as text, not binary.")
     raw = text.encode()
     return await asyncio.to_thread(parse_json, raw) if len(raw) > MAX_INLINE_PARSE_BYTES else parse_json(raw)

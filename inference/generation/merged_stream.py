@@ -1,4 +1,4 @@
-"""Several generations read as one: what one request with several prompts becomes."""
+"""Several generations as one stream, for a request with several prompts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,33 +9,35 @@ from inference.engine import FinishReason, GenerationOutput, GenerationStream, S
 
 
 class MergedStream:
-    """The choices of the first generation come first in number, then those of the second. The very last output has the
-    usage of all; an error ends all. `merged` bounds what is unread as any stream does; closing it cancels all."""
+    """Merges streams into `merged`: the choices of the first are numbered first, then those of the second.
+
+    The last output has the usage of all, and an error ends all. Closing `merged` cancels all.
+    """
 
     def __init__(self, streams: Sequence[GenerationStream], *, request_id: str, n: int) -> None:
-        self.merged = GenerationStream(request_id, self._leave)
+        self.merged = GenerationStream(request_id, self._cancel)
         self._streams = streams
         self._n = n
         self._usage = Usage(0, 0)
         self._unfinished = len(streams)
-        self._tasks = {asyncio.create_task(self._read(stream, place)) for place, stream in enumerate(streams)}
+        self._tasks = {asyncio.create_task(self._read(stream, position)) for position, stream in enumerate(streams)}
 
-    async def _read(self, stream: GenerationStream, place: int) -> None:
+    async def _read(self, stream: GenerationStream, position: int) -> None:
         async for output in stream:
-            self._take(output, place)
+            self._forward(output, position)
 
-    def _take(self, output: GenerationOutput, place: int) -> None:
+    def _forward(self, output: GenerationOutput, position: int) -> None:
         if output.usage is not None:
             self._usage = _sum(self._usage, output.usage)
             self._unfinished -= 1
         failed = output.finish_reason is FinishReason.ERROR
         usage = self._usage if failed or not self._unfinished else None
-        choice = place * self._n + output.choice
+        choice = position * self._n + output.choice
         self.merged.push(StepOutput.of(0, replace(output, choice=choice, usage=usage)))
         if failed:
-            self._leave()
+            self._cancel()
 
-    def _leave(self) -> None:
+    def _cancel(self) -> None:
         self._tasks.add(asyncio.get_running_loop().create_task(self._close()))
 
     async def _close(self) -> None:

@@ -1,25 +1,25 @@
-"""How many messages a socket may send."""
+"""The rate limit of the messages that a WebSocket client sends."""
 
 import time
 
-# Of any kind: so many at once, and so many a second after that.
+# Messages of all types.
 MAX_MESSAGE_BURST = 200
 MAX_MESSAGES_PER_SECOND = 50.0
 
 
 class MessageRateLimit:
-    """How many may still come: filled up as time passes."""
+    """A token bucket with one token per message."""
 
     def __init__(self) -> None:
-        self._left = float(MAX_MESSAGE_BURST)
-        self._at = time.monotonic()
+        self._tokens = float(MAX_MESSAGE_BURST)
+        self._updated_at = time.monotonic()
 
     def take(self) -> bool:
-        """Whether one more may come."""
+        """Return whether another message is allowed, and count it."""
         now = time.monotonic()
-        self._left = min(float(MAX_MESSAGE_BURST), self._left + (now - self._at) * MAX_MESSAGES_PER_SECOND)
-        self._at = now
-        if self._left < 1:
+        self._tokens = min(float(MAX_MESSAGE_BURST), self._tokens + (now - self._updated_at) * MAX_MESSAGES_PER_SECOND)
+        self._updated_at = now
+        if self._tokens < 1:
             return False
-        self._left -= 1
+        self._tokens -= 1
         return True

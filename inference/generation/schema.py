@@ -47,6 +47,7 @@ INFERENCE = OperationDocs(
         "created": 1795276179,
         "processing_time_ms": 17,
     },
+    event_example={"token": " steel", "index": 1},
 )
 
 INFERENCE_STREAM = OperationDocs(
@@ -60,6 +61,7 @@ INFERENCE_STREAM = OperationDocs(
     {_LIMITS_TEXT}
     """,
     request_examples={"One text": _PROMPT | {"max_tokens": 12, "seed": 7}},
+    event_example={"token": " steel", "index": 1},
 )
 
 CHAT_COMPLETIONS = OperationDocs(
@@ -101,6 +103,13 @@ CHAT_COMPLETIONS = OperationDocs(
         ],
         "usage": token_usage_example(35, 24),
     },
+    event_example={
+        "id": "chatcmpl-a522548d6a61ca775954345a",
+        "object": "chat.completion.chunk",
+        "created": 1795276179,
+        "model": TEXT_MODEL,
+        "choices": [{"index": 0, "delta": {"content": " quiet"}, "finish_reason": None, "logprobs": None}],
+    },
 )
 
 COMPLETIONS = OperationDocs(
@@ -126,5 +135,12 @@ COMPLETIONS = OperationDocs(
         "model": TEXT_MODEL,
         "choices": [{"text": " brushed steel.", "index": 0, "logprobs": None, "finish_reason": "stop"}],
         "usage": token_usage_example(5, 5),
+    },
+    event_example={
+        "id": "cmpl-55ccc0c717ef785f4efab42d",
+        "object": "text_completion",
+        "created": 1795276180,
+        "model": TEXT_MODEL,
+        "choices": [{"text": " steel", "index": 0, "logprobs": None, "finish_reason": None}],
     },
 )

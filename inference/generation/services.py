@@ -1,4 +1,4 @@
-"""Generating text: every surface asks here, so that the same parameters give the same result on each."""
+"""Text generation for all surfaces, so that the same parameters give the same result on each."""
 
 import asyncio
 import secrets
@@ -18,7 +18,7 @@ from inference.engine import (
 )
 from inference.generation.merged_stream import MergedStream
 from inference.protocol.choices import GeneratedChoice
-from inference.protocol.errors import error_from_output
+from inference.protocol.errors import INCOMPLETE_MESSAGE, error_from_output
 from inference.registry.engines import engine_for
 from inference.usage.estimates import estimate_generation_tokens
 from inference.usage.services import admit
@@ -26,57 +26,57 @@ from shared.accounts.authentication import Principal
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
 
-# A stream that says nothing for so long begins all the same, so that it can be kept alive.
+# A response starts after this time even without an output, so that keep-alive comments can be sent.
 FIRST_OUTPUT_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class CompletedGeneration:
-    """A whole generation."""
+    """All choices of a generation with their token usage."""
 
     choices: list[GeneratedChoice]
     usage: Usage
 
 
 def new_id(prefix: str) -> str:
-    """`prefix` and 24 random hexadecimal digits."""
+    """Return the prefix and 24 random hexadecimal digits."""
     return f"{prefix}{secrets.token_hex(12)}"
 
 
 async def start_stream(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
-    """Returns once the engine has begun to answer, or is slow to; who reads it must close it. Leaving cancels it.
+    """Return a stream after its first output, or after FIRST_OUTPUT_TIMEOUT_SECONDS. The reader must close it.
 
     caller: None is the operator at this machine's command line, who has no limits.
 
-    ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED, RATE_LIMIT_EXCEEDED; ModelNotLoaded, InvalidRequest,
-    ContextLengthExceeded, EngineOverloaded, EngineDied, InferenceFailed, DeadlineExceeded, HostUnavailable.
+    Raise ApiError MODEL_NOT_FOUND, AUTHORIZATION_FAILED or RATE_LIMIT_EXCEEDED, or an EngineError. Cancelling the
+    caller's task cancels the generation.
     """
-    [outputs] = await _let_in(caller, model_id, [request])
-    return await _begun(outputs)
+    [outputs] = await _admit(caller, model_id, [request])
+    return await _wait_for_first(outputs)
 
 
 async def start_merged_stream(
     *, caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
 ) -> GenerationStream:
-    """Several requests that differ in their prompts alone, as one stream: see `Merging`. Raises as `stream` does."""
+    """Return one stream of several requests that differ only in their prompts. Raise as `start_stream` does."""
     first = requests[0]
     if len(requests) == 1:
         return await start_stream(caller=caller, model_id=model_id, request=first)
-    streams = await _let_in(caller, model_id, requests)
-    return await _begun(MergedStream(streams, request_id=first.request_id, n=first.n).merged)
+    streams = await _admit(caller, model_id, requests)
+    return await _wait_for_first(MergedStream(streams, request_id=first.request_id, n=first.n).merged)
 
 
 async def complete(*, caller: Principal | None, model_id: str, request: GenerationRequest) -> CompletedGeneration:
-    """All choices, whole. Raises as `stream` does, also when the generation breaks off. Leaving cancels it."""
-    return await _whole(await start_stream(caller=caller, model_id=model_id, request=request), request.n)
+    """Return all choices at their end. Raise as `start_stream` does, and for a generation that fails later."""
+    return await _collect(await start_stream(caller=caller, model_id=model_id, request=request), request.n)
 
 
 async def complete_all(
     *, caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
 ) -> CompletedGeneration:
-    """The same for several prompts, whose choices follow each other and whose usage is summed."""
+    """Return the choices of several prompts in order, with their summed usage. Raise as `complete` does."""
     outputs = await start_merged_stream(caller=caller, model_id=model_id, requests=requests)
-    return await _whole(outputs, sum(request.n for request in requests))
+    return await _collect(outputs, sum(request.n for request in requests))
 
 
 def _check_priority(caller: Principal | None, request: GenerationRequest) -> None:
@@ -84,10 +84,10 @@ def _check_priority(caller: Principal | None, request: GenerationRequest) -> Non
         raise ApiError(403, f"A priority above 0 needs the permission {Permission.MANAGE_MODELS}.")
 
 
-async def _let_in(
+async def _admit(
     caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
 ) -> list[GenerationStream]:
-    """Submitted within the caller's limits, as one request. What it reserves is settled when all streams have ended."""
+    """Submit the requests within the caller's limits, as one request. The admission ends with the last stream."""
     _check_priority(caller, requests[0])
     if caller is None:
         return await _submit_all(caller, model_id, requests)
@@ -107,12 +107,12 @@ async def _submit(caller: Principal | None, model_id: str, request: GenerationRe
 async def _submit_all(
     caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
 ) -> list[GenerationStream]:
-    """All of them, or none: when one is refused, the others are cancelled."""
+    """Submit all requests. If one is refused, cancel the others and raise its error."""
     if len(requests) == 1:
         return [await _submit(caller, model_id, requests[0])]
     tasks = [
-        asyncio.create_task(_submit_one_of_many(caller, model_id, request, place))
-        for place, request in enumerate(requests)
+        asyncio.create_task(_submit_one_of_many(caller, model_id, request, position))
+        for position, request in enumerate(requests)
     ]
     try:
         return await asyncio.gather(*tasks)
@@ -126,18 +126,18 @@ async def _submit_all(
 
 
 async def _submit_one_of_many(
-    caller: Principal | None, model_id: str, request: GenerationRequest, place: int
+    caller: Principal | None, model_id: str, request: GenerationRequest, position: int
 ) -> GenerationStream:
     try:
         return await _submit(caller, model_id, request)
     except EngineError as error:
-        error.message = f"prompt[{place}]: {error.message}"
+        error.message = f"prompt[{position}]: {error.message}"
         raise
 
 
-async def _begun(outputs: GenerationStream) -> GenerationStream:
+async def _wait_for_first(outputs: GenerationStream) -> GenerationStream:
     try:
-        first = await _first(outputs)
+        first = await _peek(outputs)
         if first is not None and first.finish_reason is FinishReason.ERROR:
             raise error_from_output(first)
     except BaseException:
@@ -146,8 +146,8 @@ async def _begun(outputs: GenerationStream) -> GenerationStream:
     return outputs
 
 
-async def _first(outputs: GenerationStream) -> GenerationOutput | None:
-    """The output that the stream begins with; None while there is none."""
+async def _peek(outputs: GenerationStream) -> GenerationOutput | None:
+    """Return the first output, or None if there is none within FIRST_OUTPUT_TIMEOUT_SECONDS."""
     try:
         async with asyncio.timeout(FIRST_OUTPUT_TIMEOUT_SECONDS):
             return await outputs.peek()
@@ -155,13 +155,13 @@ async def _first(outputs: GenerationStream) -> GenerationOutput | None:
         return None
 
 
-async def _whole(outputs: GenerationStream, choices: int) -> CompletedGeneration:
+async def _collect(outputs: GenerationStream, choice_count: int) -> CompletedGeneration:
     async with outputs:
-        whole = [GeneratedChoice(index) for index in range(choices)]
+        choices = [GeneratedChoice(index) for index in range(choice_count)]
         async for output in outputs:
             if output.finish_reason is FinishReason.ERROR:
                 raise error_from_output(output)
-            whole[output.choice].add(output)
+            choices[output.choice].add(output)
             if output.usage is not None:
-                return CompletedGeneration(whole, output.usage)
-    raise InferenceFailed("The generation ended before it was whole; try again.")
+                return CompletedGeneration(choices, output.usage)
+    raise InferenceFailed(INCOMPLETE_MESSAGE)

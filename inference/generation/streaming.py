@@ -1,4 +1,4 @@
-"""A generation as server-sent events: kept alive while it is silent, cancelled when its client leaves."""
+"""A generation as server-sent events, with keep-alive comments, and cancelled when its client disconnects."""
 
 import asyncio
 import weakref
@@ -15,30 +15,30 @@ KEEP_ALIVE_SECONDS = 15.0
 
 
 class EventStreamResponse(StreamingHttpResponse):
-    """Sends `start`, then the events that `form` makes of each output, up to the first error.
+    """Sends `start`, then the events that `encode` returns for each output, up to the first error.
 
-    The generation is closed however this ends: by the iterator when the client leaves in mid stream, by `close` when
-    it left before the first event, by the collector when not even that is called.
+    The generation is always closed: by the iterator if the client disconnects during the stream, by `close` if it does
+    before the first event, and by the garbage collector otherwise.
     """
 
     def __init__(
-        self, outputs: GenerationStream, form: Callable[[GenerationOutput], Iterable[bytes]], start: bytes = b""
+        self, outputs: GenerationStream, encode: Callable[[GenerationOutput], Iterable[bytes]], start: bytes = b""
     ) -> None:
         self._release = weakref.finalize(self, _close_from_anywhere, asyncio.get_running_loop(), outputs)
         self._release.atexit = False
-        super().__init__(_events(outputs, form, start), content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
+        super().__init__(_events(outputs, encode, start), content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
 
     def close(self) -> None:
-        """Called off the event loop."""
+        """Release the generation. Django calls this outside the event loop."""
         self._release()
         super().close()
 
 
 async def _events(
-    outputs: GenerationStream, form: Callable[[GenerationOutput], Iterable[bytes]], start: bytes
+    outputs: GenerationStream, encode: Callable[[GenerationOutput], Iterable[bytes]], start: bytes
 ) -> AsyncIterator[bytes]:
     span = tracing.start_span("stream")
-    release_request_thread()  # the one that the middleware had for the response
+    release_request_thread()  # that the middleware held for the response
     clock = asyncio.get_running_loop().time
     try:
         if start:
@@ -54,7 +54,7 @@ async def _events(
                 continue
             except StopAsyncIteration:
                 return
-            if events := b"".join(form(output)):  # a token that is held back may have none
+            if events := b"".join(encode(output)):  # a held-back token has no events
                 yield events
                 sent_at = clock()
             if output.finish_reason is FinishReason.ERROR:
@@ -65,6 +65,6 @@ async def _events(
 
 
 def _close_from_anywhere(loop: asyncio.AbstractEventLoop, outputs: GenerationStream) -> None:
-    """Closing belongs on the stream's own loop; a loop that is closed has closed its streams."""
+    """Close the stream from any thread, on its own event loop. A closed loop has closed its streams."""
     if not loop.is_closed():
         asyncio.run_coroutine_threadsafe(outputs.close(), loop)

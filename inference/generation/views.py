@@ -1,4 +1,4 @@
-"""Routes of generation. Errors before the first byte are a status, later ones an event."""
+"""Views of text generation. An error before the first event is an HTTP status, a later one is an event."""
 
 import time
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ from shared.accounts.roles import Permission
 async def infer(call: OperationCall[InferenceRequest]) -> InferenceResponse | EventStreamResponse:
     if call.body.stream is True:
         return await _stream(call)
-    began = time.monotonic()
+    started_at = time.monotonic()
     result_id = services.new_id("inf_")
     completion = await services.complete(
         caller=call.caller, model_id=call.body.model, request=call.body.generation_request(result_id)
@@ -59,9 +59,9 @@ async def infer(call: OperationCall[InferenceRequest]) -> InferenceResponse | Ev
         id=result_id,
         model=call.body.model,
         choices=build_inference_choices(completion.choices, with_logprobs=call.body.logprobs is True),
-        usage=TokenUsage.of(completion.usage),
+        usage=TokenUsage.from_engine(completion.usage),
         created=int(time.time()),
-        processing_time_ms=round((time.monotonic() - began) * 1000),
+        processing_time_ms=round((time.monotonic() - started_at) * 1000),
     )
 
 
@@ -75,9 +75,7 @@ async def infer(call: OperationCall[InferenceRequest]) -> InferenceResponse | Ev
 )
 async def infer_stream(call: OperationCall[InferenceRequest]) -> EventStreamResponse:
     if call.body.stream is False:
-        raise InvalidRequest(
-            "stream is wrong: this address only streams; POST /inference answers whole.", field="stream"
-        )
+        raise InvalidRequest("`stream` must be true or absent: POST /inference returns whole texts.", field="stream")
     return await _stream(call)
 
 
@@ -106,7 +104,7 @@ async def chat(call: OperationCall[ChatCompletionRequest]) -> ChatCompletion | E
         outputs = await services.start_stream(caller=call.caller, model_id=body.model, request=request)
         return EventStreamResponse(outputs, chunks.events, start=chunks.start())
     completion = await services.complete(caller=call.caller, model_id=body.model, request=request)
-    _refuse_cancelled(completion.choices)
+    _raise_if_cancelled(completion.choices)
     return build_chat_completion(
         completion_id=completion_id,
         created=created,
@@ -144,7 +142,7 @@ async def completions(
         outputs = await services.start_merged_stream(caller=call.caller, model_id=body.model, requests=requests)
         return EventStreamResponse(outputs, chunks.events)
     completion = await services.complete_all(caller=call.caller, model_id=body.model, requests=requests)
-    _refuse_cancelled(completion.choices)
+    _raise_if_cancelled(completion.choices)
     return build_text_completion(
         completion_id=completion_id,
         created=created,
@@ -155,8 +153,8 @@ async def completions(
     )
 
 
-def _refuse_cancelled(choices: Iterable[GeneratedChoice]) -> None:
-    """OpenAI's clients know no such reason."""
+def _raise_if_cancelled(choices: Iterable[GeneratedChoice]) -> None:
+    """Raise EngineDied for cancelled choices: OpenAI's clients do not know that finish reason."""
     if any(choice.finish_reason is FinishReason.CANCELLED for choice in choices):
         raise model_unloaded_error()
 

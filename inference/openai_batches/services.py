@@ -13,10 +13,10 @@ from django.core.files.storage import default_storage
 from django.db import connection, transaction
 from msgspec import to_builtins
 
+from inference.access.responses import ObjectNotFound
 from inference.batches.models import Batch, new_batch_id
 from inference.batches.services import NewRequest, cancel_batch, create_batch
 from inference.files.models import StoredFile
-from inference.files.services import file_not_found
 from inference.openai_batches.input_file import InputFileReport, read_requests, validate_file
 from inference.openai_batches.models import FileBatch
 from inference.protocol.openai.batches import OpenAIBatchCreateRequest, OpenAIBatchError
@@ -52,7 +52,7 @@ def create_file_batch(
     try:
         content = default_storage.open(file.path)
     except FileNotFoundError:  # deleted meanwhile
-        raise file_not_found(file.file_id, field="input_file_id") from None
+        raise ObjectNotFound("file", file.file_id, field="input_file_id") from None
     if not connection.in_atomic_block:
         connection.close()  # validation may take seconds: other requests need the pooled connection
     with content:
@@ -69,8 +69,7 @@ def find_file_batch(*, user: User, batch_id: str, field: str = "id") -> FileBatc
     """Return one of the user's batches. Raises ApiError 404, for another user's too."""
     file_batch = FileBatch.objects.for_user(user).filter(batch_id=batch_id).first()
     if file_batch is None:
-        message = f"There is no batch {batch_id[:100]!r}, or it is not yours."
-        raise ApiError(404, message, details={"field": field})
+        raise ObjectNotFound("batch", batch_id, field=field)
     return file_batch
 
 
@@ -99,7 +98,7 @@ def cancel_file_batch(*, user: User, batch_id: str, now: datetime) -> FileBatch:
 def _find_input_file(user: User, body: OpenAIBatchCreateRequest) -> StoredFile:
     file = StoredFile.objects.for_user(user).filter(file_id=body.input_file_id).first()
     if file is None:
-        raise file_not_found(body.input_file_id, field="input_file_id")
+        raise ObjectNotFound("file", body.input_file_id, field="input_file_id")
     if file.purpose != StoredFile.Purpose.BATCH:
         message = f"`input_file_id` must be a file with the purpose batch, not {file.purpose}."
         raise ApiError(400, message, details={"field": "input_file_id"})

@@ -1,1 +1,4 @@
-"""Wire forms: what comes in and goes out, for the native routes and the OpenAI-compatible ones. No Django in here."""
+"""Wire structs: what the native and the OpenAI-compatible routes receive and send.
+
+It imports no Django. Bounds of generation parameters come from the declarations of `inference.engine`.
+"""

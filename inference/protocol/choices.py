@@ -1,4 +1,4 @@
-"""What the outputs of a generation add up to, for answers that are sent whole."""
+"""Choices of a generation, put together from the engine's outputs."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from inference.engine import FinishReason, GenerationOutput, TokenLogprob, ToolC
 
 @dataclass
 class GeneratedChoice:
-    """One choice; `finish_reason` is `error` until it is whole."""
+    """One choice; `finish_reason` is `error` until the last output was added."""
 
     index: int
     pieces: list[str] = field(default_factory=list)

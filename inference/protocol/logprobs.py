@@ -1,40 +1,52 @@
-"""Log probabilities on the wire, in the form of OpenAI's chat."""
+"""Log probabilities in the form of OpenAI's chat."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from inference.engine import TokenLogprob
 
-MIN_LOGPROB = -9999.0  # JSON knows no infinity
+MIN_LOGPROB = -9999.0  # JSON has no infinity
 
 
 class TopLogprob(Struct):
-    """A token that could have stood there. `bytes`: since half a character has no text."""
+    """A token with its log probability."""
 
-    token: str
-    logprob: float
-    bytes: list[int]
+    token: Annotated[str, Meta(description="Text of the token.", examples=[" steel"])]
+    logprob: Annotated[
+        float, Meta(description=f"Log probability of the token, at least {MIN_LOGPROB:g}.", examples=[-0.31])
+    ]
+    bytes: Annotated[
+        list[int],
+        Meta(
+            description="UTF-8 bytes of the token: part of a character has no text.",
+            examples=[[32, 115, 116, 101, 101, 108]],
+        ),
+    ]
 
 
 class ChatTokenLogprob(TopLogprob):
-    """A token of the text, and the best ones in its place, best first."""
+    """A generated token with the most probable tokens in its place."""
 
-    top_logprobs: list[TopLogprob]
+    top_logprobs: Annotated[
+        list[TopLogprob], Meta(description="Most probable tokens in this place, the most probable first.")
+    ]
 
 
 class ChoiceLogprobs(Struct):
-    """Of the text's tokens, in their order."""
+    """Log probabilities of a choice."""
 
-    content: list[ChatTokenLogprob]
-    refusal: None = None
+    content: Annotated[list[ChatTokenLogprob], Meta(description="Log probabilities of the text's tokens in order.")]
+    refusal: Annotated[None, Meta(description="Always null.")] = None
 
 
-def choice_logprobs(told: Iterable[TokenLogprob]) -> ChoiceLogprobs:
+def choice_logprobs(tokens: Iterable[TokenLogprob]) -> ChoiceLogprobs:
     return ChoiceLogprobs(
-        [ChatTokenLogprob(*_parts(one), [TopLogprob(*_parts(other)) for other in one.top]) for one in told]
+        [ChatTokenLogprob(*_fields(token), [TopLogprob(*_fields(other)) for other in token.top]) for token in tokens]
     )
 
 
-def _parts(one: TokenLogprob) -> tuple[str, float, list[int]]:
-    return one.text, max(one.logprob if one.logprob is not None else MIN_LOGPROB, MIN_LOGPROB), list(one.data)
+def _fields(token: TokenLogprob) -> tuple[str, float, list[int]]:
+    logprob = MIN_LOGPROB if token.logprob is None else max(token.logprob, MIN_LOGPROB)
+    return token.text, logprob, list(token.data)

@@ -1,4 +1,4 @@
-"""Messages of a conversation, in the form of OpenAI's chat."""
+"""Messages of a conversation in the form of OpenAI's chat."""
 
 from typing import Annotated, Literal
 
@@ -6,55 +6,82 @@ from msgspec import Meta, Struct
 
 from inference.engine import Message, ToolCall
 
-FunctionName = Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+FunctionName = Annotated[
+    str,
+    Meta(
+        pattern="^[a-zA-Z0-9_-]{1,64}$",
+        description="Name of the function: letters, digits, `_` and `-`, at most 64.",
+        examples=["order"],
+    ),
+]
+ToolCallId = Annotated[str, Meta(description="Id of the tool call.", examples=["call_5b8d1f0c9a7e4d2b"])]
 
 
 class FunctionCall(Struct):
-    """A function's name and its arguments as JSON text."""
+    """A function's name with its arguments as JSON text."""
 
     name: FunctionName
-    arguments: str
+    arguments: Annotated[
+        str, Meta(description="Arguments as JSON text.", examples=['{"product": "lamp", "amount": 2}'])
+    ]
 
 
 class ChatToolCall(Struct):
-    """A call that the model asks for."""
+    """A call that the model requests."""
 
-    id: str
-    function: FunctionCall
-    type: Literal["function"] = "function"
+    id: ToolCallId
+    function: Annotated[FunctionCall, Meta(description="Function to call.")]
+    type: Annotated[Literal["function"], Meta(description="Kind of the tool.")] = "function"
 
-    def call(self) -> ToolCall:
+    def to_engine(self) -> ToolCall:
         return ToolCall(self.id, self.function.name, self.function.arguments)
 
 
 class TextContentPart(Struct):
-    """A piece of a message's content."""
+    """A part of a message's content."""
 
-    type: Literal["text"]
-    text: str
+    type: Annotated[Literal["text"], Meta(description="Kind of the part.")]
+    text: Annotated[str, Meta(description="Text of the part.", examples=["Describe a lamp."])]
 
 
 class ChatMessage(Struct):
     """One message; `developer` is OpenAI's newer name for `system`."""
 
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextContentPart] | None = None
-    tool_calls: list[ChatToolCall] | None = None
-    tool_call_id: str | None = None
+    role: Annotated[
+        Literal["system", "developer", "user", "assistant", "tool"],
+        Meta(description="Author of the message. `developer` is the same as `system`."),
+    ]
+    content: Annotated[
+        str | list[TextContentPart] | None,
+        Meta(
+            description="Text of the message, or its parts. Only an assistant message with `tool_calls` may have none.",
+            examples=["Describe a lamp."],
+        ),
+    ] = None
+    tool_calls: Annotated[
+        list[ChatToolCall] | None, Meta(description="Calls that this message of the assistant requested.")
+    ] = None
+    tool_call_id: (
+        Annotated[
+            str,
+            Meta(description="Id of the call that this `tool` message answers.", examples=["call_5b8d1f0c9a7e4d2b"]),
+        ]
+        | None
+    ) = None
 
     def __post_init__(self) -> None:
         if self.content is None and not self.tool_calls:
-            raise ValueError("Every message needs content, but one that calls tools")
+            raise ValueError("A message needs `content`, or `tool_calls` if it is an assistant's")
         if self.tool_calls and self.role != "assistant":
-            raise ValueError("Only an assistant's message can have tool_calls")
+            raise ValueError("Only an assistant's message can have `tool_calls`")
         if (self.tool_call_id is None) == (self.role == "tool"):
-            raise ValueError("A tool's message, and no other, needs a tool_call_id")
+            raise ValueError("A `tool` message needs a `tool_call_id`, and no other message may have one")
 
-    def message(self) -> Message:
+    def to_engine(self) -> Message:
         parts = [TextContentPart("text", self.content)] if isinstance(self.content, str) else self.content or []
         return Message(
             "system" if self.role == "developer" else self.role,
             "".join(part.text for part in parts),
-            tuple(call.call() for call in self.tool_calls or ()),
+            tuple(call.to_engine() for call in self.tool_calls or ()),
             self.tool_call_id,
         )

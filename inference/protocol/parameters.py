@@ -1,17 +1,61 @@
-"""The parameters of a generation with their bounds, the same for every surface, and the one way into a wire struct."""
+"""Types of the generation parameters, made from the engine's declarations: bounds, descriptions and examples.
 
+The engine's `SAMPLING_PARAMETERS` and `REQUEST_PARAMETERS` are the one place where a bound is written down.
+"""
+
+from dataclasses import replace
 from typing import Annotated
 
 from msgspec import Meta
 
-MaxTokens = Annotated[int, Meta(ge=1, le=2**31 - 1, description="At most so many tokens; within the model's context.")]
-Temperature = Annotated[float, Meta(ge=0, le=2, description="0 is greedy.")]
-TopP = Annotated[float, Meta(ge=0, le=1, description="The smallest set of tokens with this probability; 1 is off.")]
-TopK = Annotated[int, Meta(ge=0, le=1000, description="The k most probable tokens only; 0 is off.")]
-RepeatPenalty = Annotated[float, Meta(gt=0, le=2, description="Looks at prompt and output; 1 means no penalty.")]
-Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description="The same seed gives the same text.")]
-ChoiceCount = Annotated[int, Meta(ge=1, le=8, description="So many texts for the same prompt.")]
-Timeout = Annotated[float, Meta(ge=1, le=600, description="Seconds until the last token; past it the code is TIMEOUT.")]
-Priority = Annotated[int, Meta(ge=-10, le=10, description="Higher first; above 0 needs the right to manage models.")]
-StopSequence = Annotated[str, Meta(min_length=1, max_length=256)]
-StopSequences = Annotated[list[StopSequence], Meta(max_length=16, description="Generation ends before any of these.")]
+from inference.engine import REQUEST_PARAMETERS, SAMPLING_PARAMETERS, Parameter
+
+_TIMEOUT = REQUEST_PARAMETERS["timeout"]
+# The engine takes any positive time; clients get the contract's minimum.
+CLIENT_TIMEOUT = replace(_TIMEOUT, bounds=replace(_TIMEOUT.bounds, above=None, minimum=1))
+
+# Parameters whose fields have the name and the type of the engine's on all surfaces.
+CLIENT_PARAMETERS: dict[str, Parameter] = {
+    name: parameter
+    for name, parameter in {**SAMPLING_PARAMETERS, **REQUEST_PARAMETERS, "timeout": CLIENT_TIMEOUT}.items()
+    if name not in ("logprobs", "constraint")
+}
+
+MaxTokens = Annotated[int, SAMPLING_PARAMETERS["max_tokens"].meta()]
+MinTokens = Annotated[int, SAMPLING_PARAMETERS["min_tokens"].meta()]
+Temperature = Annotated[float, SAMPLING_PARAMETERS["temperature"].meta()]
+TopP = Annotated[float, SAMPLING_PARAMETERS["top_p"].meta()]
+TopK = Annotated[int, SAMPLING_PARAMETERS["top_k"].meta()]
+MinP = Annotated[float, SAMPLING_PARAMETERS["min_p"].meta()]
+RepeatPenalty = Annotated[float, SAMPLING_PARAMETERS["repeat_penalty"].meta()]
+PresencePenalty = Annotated[float, SAMPLING_PARAMETERS["presence_penalty"].meta()]
+FrequencyPenalty = Annotated[float, SAMPLING_PARAMETERS["frequency_penalty"].meta()]
+Seed = Annotated[int, SAMPLING_PARAMETERS["seed"].meta()]
+IgnoreEos = Annotated[bool, SAMPLING_PARAMETERS["ignore_eos"].meta()]
+StopSequence = Annotated[str, SAMPLING_PARAMETERS["stop"].item_meta()]
+StopSequences = Annotated[list[StopSequence], SAMPLING_PARAMETERS["stop"].meta()]
+LogitBiasKey = Annotated[str, Meta(pattern="^[0-9]{1,9}$")]
+LogitBiasValue = Annotated[float, SAMPLING_PARAMETERS["logit_bias"].item_meta()]
+LogitBias = Annotated[dict[LogitBiasKey, LogitBiasValue], SAMPLING_PARAMETERS["logit_bias"].meta()]
+TopLogprobs = Annotated[
+    int,
+    SAMPLING_PARAMETERS["logprobs"].meta(),
+    Meta(description="Number of most probable tokens to return beside each token. It needs `logprobs: true`."),
+]
+ChoiceCount = Annotated[int, REQUEST_PARAMETERS["n"].meta()]
+Priority = Annotated[
+    int,
+    REQUEST_PARAMETERS["priority"].meta(),
+    Meta(
+        description="Scheduling priority: the highest runs first. A priority above 0 needs the permission "
+        "`manage_models`."
+    ),
+]
+Timeout = Annotated[float, CLIENT_TIMEOUT.meta()]
+
+LogprobsFlag = Annotated[
+    bool, Meta(description="Whether to return the log probability of each generated token.", examples=[True])
+]
+StreamFlag = Annotated[
+    bool, Meta(description="Whether to send the text as a stream of events while it is generated.", examples=[False])
+]

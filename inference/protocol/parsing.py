@@ -1,4 +1,4 @@
-"""Parse JSON values into wire structs."""
+"""Parse JSON values into wire structs, with an error that names the field."""
 
 import re
 from typing import Any, TypeVar
@@ -6,36 +6,44 @@ from typing import Any, TypeVar
 import msgspec
 
 from inference.engine import InvalidRequest
+from inference.protocol.parameters import CLIENT_PARAMETERS
 
 Wire = TypeVar("Wire")
 
-
-_NAMED = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
+MAX_FIELD_NAME_LENGTH = 100
+_MISSING_OR_UNKNOWN = re.compile(
+    r"Object (?P<problem>missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL
+)
 
 
 def parse_struct(value: Any, kind: type[Wire], *, strict: bool = True) -> Wire:
-    """Make a wire struct of parsed JSON, strictly: no bool for an int, no "3" for 3. Not so of a query string.
+    """Return the wire struct of parsed JSON.
 
-    InvalidRequest names the field that is wrong, also as `details["field"]`.
+    strict: refuse a bool for an int and "3" for 3; not for query strings.
+
+    Raise InvalidRequest, which names the field in its message and in `details["field"]`.
     """
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise _named(str(error)) from None
+        raise _field_error(str(error), value) from None
 
 
-def _named(complaint: str) -> InvalidRequest:
-    # A wrong key is told as the field that holds it.
-    what, found, place = complaint.replace(" - at `key` in `$", " - at `$").rpartition(" - at `$")
-    what, where = (what, place.rstrip("`").lstrip(".")) if found else (complaint, "")
-    if named := _NAMED.fullmatch(what):
-        field = f"{where}.{named['field']}".lstrip(".")[:100]
-        if named["how"] == "missing required":
-            return InvalidRequest(f"{field} is required.", field=field)
+def _field_error(message: str, value: Any) -> InvalidRequest:
+    # msgspec reports a wrong key at `key` in the field that has it; the error names that field.
+    problem, has_path, path = message.replace(" - at `key` in `$", " - at `$").rpartition(" - at `$")
+    problem, field = (problem, path.rstrip("`").lstrip(".")) if has_path else (message, "")
+    if match := _MISSING_OR_UNKNOWN.fullmatch(problem):
+        field = f"{field}.{match['field']}".lstrip(".")[:MAX_FIELD_NAME_LENGTH]
+        if match["problem"] == "missing required":
+            return InvalidRequest(f"`{field}` is required.", field=field)
         return InvalidRequest(
-            f"{field} is not a field of this request: remove it or correct its spelling.", field=field
+            f"`{field}` is not a field of this request. Remove it or correct its spelling.", field=field
         )
-    if not where:
-        return InvalidRequest(f"The body is wrong: {what}.")
-    hint = " The docs list what it may be." if "enum value" in what else ""
-    return InvalidRequest(f"{where} is wrong: {what[0].lower()}{what[1:]}.{hint}", field=where)
+    if not field:
+        return InvalidRequest(f"The body is not valid: {problem}.")
+    name = field.partition("[")[0]
+    if name in CLIENT_PARAMETERS and isinstance(value, dict) and name in value:
+        return InvalidRequest(CLIENT_PARAMETERS[name].error_message(value[name]), field=field)
+    hint = " The documentation lists the accepted values." if "enum value" in problem else ""
+    return InvalidRequest(f"`{field}` is not valid: {problem[0].lower()}{problem[1:]}.{hint}", field=field)

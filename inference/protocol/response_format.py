@@ -1,4 +1,4 @@
-"""What a text can be asked to look like: `response_format`, `regex` and `grammar`, the same on every surface."""
+"""Structured output: `response_format`, `regex` and `grammar`, the same on every surface."""
 
 import json
 from typing import Annotated, Any
@@ -7,8 +7,24 @@ from msgspec import Meta, Struct
 
 from inference.engine import ConstraintKind, InvalidRequest, OutputConstraint
 
-Regex = Annotated[str, Meta(max_length=65_536, description="The text matches this in whole; no look-around.")]
-Grammar = Annotated[str, Meta(max_length=65_536, description="The text is a sentence of this grammar, in Lark.")]
+MAX_PATTERN_LENGTH = 65_536
+
+Regex = Annotated[
+    str,
+    Meta(
+        max_length=MAX_PATTERN_LENGTH,
+        description="Regular expression that the whole text matches. Look-around is not supported.",
+        examples=[" (oak|brass)\\."],
+    ),
+]
+Grammar = Annotated[
+    str,
+    Meta(
+        max_length=MAX_PATTERN_LENGTH,
+        description="Context-free grammar in Lark's syntax that the whole text matches.",
+        examples=['start: "oak" | "brass"'],
+    ),
+]
 
 
 class ResponseFormatText(Struct, tag_field="type", tag="text"):
@@ -16,22 +32,26 @@ class ResponseFormatText(Struct, tag_field="type", tag="text"):
 
 
 class ResponseFormatJsonObject(Struct, tag_field="type", tag="json_object"):
-    """The text is a JSON object."""
+    """A JSON object."""
 
 
 class JsonSchemaDefinition(Struct):
-    """A JSON schema. It is always kept to in whole: `name`, `description` and `strict` change nothing."""
+    """A JSON schema, which the text always matches: `name`, `description` and `strict` have no effect."""
 
-    schema: dict[str, Any]
-    name: str | None = None
-    description: str | None = None
-    strict: bool | None = None
+    schema: Annotated[dict[str, Any], Meta(description="JSON schema that the text matches.")]
+    name: Annotated[str, Meta(description="Name of the schema. It has no effect.", examples=["order"])] | None = None
+    description: (
+        Annotated[str, Meta(description="Purpose of the schema. It has no effect.", examples=["An order"])] | None
+    ) = None
+    strict: (
+        Annotated[bool, Meta(description="No effect: the text always matches the schema.", examples=[True])] | None
+    ) = None
 
 
 class ResponseFormatJsonSchema(Struct, tag_field="type", tag="json_schema"):
-    """The text is JSON that is valid against a schema."""
+    """JSON that is valid against a schema."""
 
-    json_schema: JsonSchemaDefinition
+    json_schema: Annotated[JsonSchemaDefinition, Meta(description="Schema of the JSON.")]
 
 
 ResponseFormat = ResponseFormatText | ResponseFormatJsonObject | ResponseFormatJsonSchema
@@ -40,17 +60,18 @@ ResponseFormat = ResponseFormatText | ResponseFormatJsonObject | ResponseFormatJ
 def output_constraint(
     response_format: ResponseFormat | None, regex: str | None, grammar: str | None
 ) -> OutputConstraint | None:
-    """What the engine is asked for. InvalidRequest when more than one form is asked for."""
-    forms = []
+    """Return the engine's constraint. Raise InvalidRequest if more than one is given."""
+    constraints = []
     if isinstance(response_format, ResponseFormatJsonObject):
-        forms.append(OutputConstraint(ConstraintKind.JSON_OBJECT))
+        constraints.append(OutputConstraint(ConstraintKind.JSON_OBJECT))
     if isinstance(response_format, ResponseFormatJsonSchema):
-        forms.append(OutputConstraint(ConstraintKind.JSON_SCHEMA, json.dumps(response_format.json_schema.schema)))
+        schema = json.dumps(response_format.json_schema.schema)
+        constraints.append(OutputConstraint(ConstraintKind.JSON_SCHEMA, schema))
     if regex is not None:
-        forms.append(OutputConstraint(ConstraintKind.REGEX, regex))
+        constraints.append(OutputConstraint(ConstraintKind.REGEX, regex))
     if grammar is not None:
-        forms.append(OutputConstraint(ConstraintKind.GRAMMAR, grammar))
-    if len(forms) > 1:
-        message = "response_format, regex and grammar exclude each other: send one of them."
+        constraints.append(OutputConstraint(ConstraintKind.GRAMMAR, grammar))
+    if len(constraints) > 1:
+        message = "`response_format`, `regex` and `grammar` exclude each other: send one of them."
         raise InvalidRequest(message, field="response_format" if regex is None or grammar is None else "regex")
-    return forms[0] if forms else None
+    return constraints[0] if constraints else None

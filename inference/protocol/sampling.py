@@ -1,38 +1,41 @@
-"""Sampling beyond the contract's own parameters and OpenAI's most used ones: the same fields on every surface."""
+"""Sampling parameters that all surfaces have in the same form."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from inference.engine import InvalidRequest
+from inference.protocol.parameters import (
+    FrequencyPenalty,
+    IgnoreEos,
+    LogitBias,
+    LogprobsFlag,
+    MinP,
+    MinTokens,
+    PresencePenalty,
+    TopLogprobs,
+)
 from inference.protocol.response_format import Grammar, Regex, ResponseFormat, output_constraint
-
-MinP = Annotated[float, Meta(ge=0, le=1, description="Tokens at least this share as probable as the best; 0 is off.")]
-Penalty = Annotated[float, Meta(ge=-2, le=2, description="As in OpenAI's API, over the output; 0 is off.")]
-LogitBiasKey = Annotated[str, Meta(pattern="^[0-9]{1,9}$")]
-LogitBiasValue = Annotated[float, Meta(ge=-100, le=100)]
-LogitBias = Annotated[
-    dict[LogitBiasKey, LogitBiasValue], Meta(max_length=1024, description="Added to the logits of token ids.")
-]
-MinTokens = Annotated[int, Meta(ge=0, le=2**31 - 1, description="No end before so many tokens.")]
-TopLogprobs = Annotated[int, Meta(ge=0, le=20, description="So many best tokens beside each; needs logprobs.")]
 
 
 class ExtraSamplingParameters(Struct, kw_only=True):
-    """What steers the text. Absent and null are the same: not asked for."""
+    """Sampling parameters beyond OpenAI's most used ones. An absent field and null both mean the neutral default."""
 
     min_p: MinP | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
+    presence_penalty: PresencePenalty | None = None
+    frequency_penalty: FrequencyPenalty | None = None
     logit_bias: LogitBias | None = None
     min_tokens: MinTokens | None = None
-    ignore_eos: bool | None = None
-    response_format: ResponseFormat | None = None
+    ignore_eos: IgnoreEos | None = None
+    response_format: Annotated[
+        ResponseFormat | None,
+        Meta(description="Form of the text: any text, a JSON object, or JSON that matches a schema."),
+    ] = None
     regex: Regex | None = None
     grammar: Grammar | None = None
 
-    def further(self) -> dict[str, Any]:
-        """The engine's parameters of these. InvalidRequest when they contradict each other."""
+    def extra_sampling(self) -> dict[str, Any]:
+        """Return these as the engine's parameters. Raise InvalidRequest if they contradict each other."""
         return {
             "min_p": self.min_p or 0.0,
             "presence_penalty": self.presence_penalty or 0.0,
@@ -45,17 +48,17 @@ class ExtraSamplingParameters(Struct, kw_only=True):
 
 
 class SamplingParametersWithLogprobs(ExtraSamplingParameters, kw_only=True):
-    """The same with log probabilities, as OpenAI's chat asks for them."""
+    """Extra sampling parameters and log probabilities in the form of OpenAI's chat."""
 
-    logprobs: bool | None = None
+    logprobs: LogprobsFlag | None = None
     top_logprobs: TopLogprobs | None = None
 
-    def further(self) -> dict[str, Any]:
-        return super().further() | {"logprobs": requested_logprobs(self.logprobs, self.top_logprobs)}
+    def extra_sampling(self) -> dict[str, Any]:
+        return super().extra_sampling() | {"logprobs": requested_logprobs(self.logprobs, self.top_logprobs)}
 
 
 def requested_logprobs(logprobs: bool | None, top_logprobs: int | None) -> int | None:
-    """How many of the best tokens the engine tells beside each; None: it tells no log probabilities at all."""
+    """Return the engine's `logprobs`: the number of most probable tokens, or None for no log probabilities."""
     if top_logprobs and not logprobs:
-        raise InvalidRequest("top_logprobs needs logprobs: set it to true.", field="top_logprobs")
+        raise InvalidRequest("`top_logprobs` needs `logprobs`: set it to true.", field="top_logprobs")
     return (top_logprobs or 0) if logprobs else None

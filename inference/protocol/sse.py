@@ -1,4 +1,4 @@
-"""Server-sent events: one `data:` line of JSON each."""
+"""Server-sent events with one `data:` line of JSON each."""
 
 from typing import Any
 
@@ -13,5 +13,5 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_event(data: Any) -> bytes:
-    """One event as it goes over the wire."""
+    """Return one event as the bytes of the stream."""
     return b"data: " + _encoder.encode(data) + b"\n\n"

@@ -1,32 +1,41 @@
-"""Token counts of an answer."""
+"""Token counts of a response."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from inference.engine import Usage
 
+PromptTokens = Annotated[int, Meta(description="Number of tokens of the prompt.", examples=[5])]
+CompletionTokens = Annotated[int, Meta(description="Number of generated tokens.", examples=[5])]
+TotalTokens = Annotated[int, Meta(description="Sum of the token counts.", examples=[10])]
+CachedTokens = Annotated[
+    int, Meta(description="Number of prompt tokens that were read from the prefix cache.", examples=[0])
+]
+
 
 class PromptTokensDetails(Struct):
-    """`cached_tokens`: those that were not computed again."""
+    """Details of the prompt's tokens."""
 
-    cached_tokens: int
+    cached_tokens: CachedTokens
 
 
 class TokenUsage(Struct):
-    """True token counts."""
+    """Token counts of a generation."""
 
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptTokensDetails
+    prompt_tokens: PromptTokens
+    completion_tokens: CompletionTokens
+    total_tokens: TotalTokens
+    prompt_tokens_details: Annotated[PromptTokensDetails, Meta(description="Details of the prompt's tokens.")]
 
     @classmethod
-    def of(cls, usage: Usage) -> "TokenUsage":
+    def from_engine(cls, usage: Usage) -> "TokenUsage":
         details = PromptTokensDetails(usage.cached_tokens)
         return cls(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, details)
 
 
 class EmbeddingsTokenUsage(Struct):
-    """True token counts."""
+    """Token counts of embedded texts."""
 
-    prompt_tokens: int
-    total_tokens: int
+    prompt_tokens: PromptTokens
+    total_tokens: TotalTokens

@@ -1,1 +1,1 @@
-"""Tokens: texts as a model reads them, and back. For whoever counts them before asking."""
+"""Tokens: the token ids of texts, and the texts of token ids."""

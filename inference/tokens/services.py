@@ -1,4 +1,4 @@
-"""Asking a model's tokenizer. It takes no tokens of a limit, but one of the caller's places while it runs."""
+"""Use of a model's tokenizer. It counts as a concurrent request, but uses no tokens of a limit."""
 
 from inference.registry.engines import engine_for
 from inference.usage.services import admit
@@ -6,13 +6,16 @@ from shared.accounts.authentication import Principal
 
 
 async def tokenize(*, caller: Principal, model_id: str, prompt: str) -> list[int]:
-    """The ids that `prompt` has as a prompt, or as a text to embed. ApiError MODEL_NOT_FOUND, RATE_LIMIT_EXCEEDED;
-    ModelNotLoaded, InvalidRequest: the text has no ids in this model, or another server runs it."""
+    """Return the token ids of a prompt or of a text to embed.
+
+    Raise ApiError MODEL_NOT_FOUND or RATE_LIMIT_EXCEEDED; ModelNotLoaded; InvalidRequest for a text that the model
+    cannot read and for a model of another server.
+    """
     with await admit(caller=caller, model_id=model_id, tokens=0):
         return await engine_for(model_id).tokenize(model_id, prompt)
 
 
 async def detokenize(*, caller: Principal, model_id: str, tokens: list[int]) -> str:
-    """The text of these ids, without control tokens. Raises as `tokenize`, InvalidRequest for an unknown id too."""
+    """Return the text of token ids, without control tokens. Raise as `tokenize` does, and for an unknown id."""
     with await admit(caller=caller, model_id=model_id, tokens=0):
         return await engine_for(model_id).detokenize(model_id, tokens)

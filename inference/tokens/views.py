@@ -1,4 +1,4 @@
-"""Routes of tokens."""
+"""Views of tokens."""
 
 from inference.access.operations import OperationCall, operation
 from inference.protocol.native.tokens import DetokenizeRequest, DetokenizeResponse, TokenizeRequest, TokenizeResponse

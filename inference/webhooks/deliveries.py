@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from inference.access.responses import ObjectNotFound
 from inference.webhooks.models import Delivery, DeliveryState, Endpoint
 from inference.webhooks.services import chunks, destination_of, find_endpoint
 from shared.accounts.models import User
@@ -54,7 +55,7 @@ def find_delivery(*, user: User, endpoint_id: str, delivery_id: str) -> Delivery
     deliveries = Delivery.objects.for_user(user).filter(endpoint__public_id=endpoint_id, public_id=delivery_id)
     delivery = deliveries.prefetch_related("attempt_log").first()
     if delivery is None:
-        raise ApiError(404, f"There is no delivery {delivery_id[:40]!r} of this webhook, or it is not yours.")
+        raise ObjectNotFound("delivery", delivery_id)
     return delivery
 
 
@@ -67,7 +68,7 @@ def redeliver(*, delivery: Delivery, now: datetime) -> Delivery:
         rows = Delivery.objects.filter(pk=delivery.pk).select_related("endpoint")
         row = rows.select_for_update(of=("self",)).first()
         if row is None:
-            raise ApiError(404, f"The delivery {delivery.public_id} was deleted.")
+            raise ObjectNotFound("delivery", delivery.public_id)
         if row.state == DeliveryState.SENDING:
             raise ApiError(400, "The delivery is being sent. Try again in a moment.")
         if not row.endpoint.is_enabled:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
+from inference.access.responses import ObjectNotFound
 from inference.webhooks.destinations import (
     InvalidDestination,
     Resolver,
@@ -91,7 +92,7 @@ def find_endpoint(*, user: User, endpoint_id: str, lock: bool = False) -> Endpoi
     endpoints = Endpoint.objects.for_user(user).filter(public_id=endpoint_id)
     endpoint = (endpoints.select_for_update() if lock else endpoints).first()
     if endpoint is None:
-        raise ApiError(404, f"There is no webhook {endpoint_id[:40]!r}, or it is not yours.")
+        raise ObjectNotFound("webhook", endpoint_id)
     return endpoint
 
 

@@ -26,7 +26,7 @@ from inference.engine import (
 )
 from inference.generation.services import new_id
 from inference.protocol.choices import GeneratedChoice
-from inference.protocol.errors import error_from_output
+from inference.protocol.errors import MODEL_UNLOADED_MESSAGE, error_from_output
 from inference.protocol.native.batches import to_inference_request, with_messages
 from inference.protocol.native.inference import build_inference_choices
 from inference.protocol.openai.chat import build_chat_completion, parse_chat_request
@@ -41,7 +41,6 @@ from shared.observability.request_fields import bind_fields
 DEFAULT_TIMEOUT_SECONDS = 3600.0
 TIMEOUT_GRACE_SECONDS = 5.0
 SPAN_INTERVAL_SECONDS = 1.0
-MODEL_UNLOADED_MESSAGE = "The model was unloaded while it generated this."
 
 _encoder = msgspec.json.Encoder()
 
@@ -99,7 +98,7 @@ async def _native(executor: RequestExecutor, fields: dict[str, Any], request_id:
     body = to_inference_request(fields, model_id=executor.model_id, parameters=executor.parameters)
     choices, usage = await _generate_all(executor, [with_messages(body.generation_request(request_id), fields)])
     wire_choices = build_inference_choices(choices, with_logprobs=body.logprobs is True)
-    return {"choices": wire_choices, "usage": TokenUsage.of(usage)}, usage
+    return {"choices": wire_choices, "usage": TokenUsage.from_engine(usage)}, usage
 
 
 async def _chat(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:

@@ -26,6 +26,14 @@ def merge_null_types(schema: Any) -> None:
         merge_null_types(value)
 
 
+def describe_tags(components: dict[str, Any]) -> None:
+    """Describe the fields that name a struct's kind, which msgspec adds without a text."""
+    for component in components.values():
+        for field in component.get("properties", {}).values():
+            if len(field.get("enum", ())) == 1:
+                field.setdefault("description", f"Always `{field['enum'][0]}`.")
+
+
 def complete_sent_fields(schema: dict[str, Any], components: dict[str, Any], *, max_body_bytes: int) -> None:
     """Add the limits that follow from the size of a body to strings and arrays without limits of their own."""
     for part in _sent_schemas(schema, components, set()):

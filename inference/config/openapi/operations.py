@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from inference.access.operations import Operation
 from inference.access.versioning import HEADER
 from inference.config.openapi import common_texts
-from inference.config.openapi.fields import complete_sent_fields, merge_null_types
+from inference.config.openapi.fields import complete_sent_fields, describe_tags, merge_null_types
 from inference.protocol.native.errors import ErrorResponse
 from inference.protocol.openai.errors import OpenAIErrorResponse
 from shared.api.idempotency.store import MAX_KEY_LENGTH
@@ -44,6 +44,7 @@ def add_operations(result: dict[str, Any], generator: Any, request: Any, public:
     for component in components.values():
         component.pop("description", None)  # the docstring of its wire struct
     merge_null_types(components)
+    describe_tags(components)
     schemas: Schemas = dict(zip(types, references, strict=True))
     queries: dict[Any, dict[str, Any]] = {
         operation.query: components.pop(operation.query.__name__) for _, operation in operations if operation.query
@@ -137,19 +138,21 @@ def _success(path: str, operation: Operation, schemas: Schemas) -> dict[str, Any
             {"example": example} if example else {}
         )
     if operation.events:
-        content["text/event-stream"] = {"schema": _event(path, [schemas[kind] for kind in operation.events])}
+        content["text/event-stream"] = {"schema": _event(path, operation, schemas)}
     if operation.content_type is not None:
         content[operation.content_type] = {"schema": {"type": "string", "format": "binary"}}
     limits = {} if path in PROBE_PATHS else common_texts.RATE_LIMIT_HEADERS
     return {"description": "Success.", "headers": {HEADER: common_texts.VERSION_HEADER, **limits}, "content": content}
 
 
-def _event(path: str, kinds: list[dict[str, Any]]) -> dict[str, Any]:
+def _event(path: str, operation: Operation, schemas: Schemas) -> dict[str, Any]:
     """Return the schema of one event: OpenAPI 3.1 cannot describe a stream as a whole."""
+    kinds = [schemas[kind] for kind in operation.events]
     data: dict[str, Any] = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"anyOf": kinds}}
     if path.startswith("/v1/"):
         data = {"anyOf": [data, {"const": "[DONE]"}]}
     data["description"] = "One JSON object, or `[DONE]` at the end." if path.startswith("/v1/") else "One JSON object."
+    data["example"] = msgspec.json.encode(operation.docs.event_example).decode()
     return {"type": "object", "properties": {"data": data}, "required": ["data"]}
 
 

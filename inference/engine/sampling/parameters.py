@@ -4,6 +4,7 @@ The engine's checks, the API schemas and the command line are made from `SAMPLIN
 a field to `SamplingParams` and use it in the sampler; a test fails while no output depends on it.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,7 @@ import msgspec
 from inference.engine.errors import InvalidRequest
 
 MAX_INT32 = 2**31 - 1
+MAX_QUOTED_LENGTH = 40  # characters of a wrong value in an error message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +109,16 @@ class Parameter(Declaration):
     def check(self, value: Any) -> None:
         """Raise InvalidRequest if the value is out of bounds."""
         if not self.allows(value):
-            raise InvalidRequest(f"`{self.name}` must be {self.expected}{_received(value)}.", parameter=self.name)
+            raise InvalidRequest(self.error_message(value), parameter=self.name)
+
+    def error_message(self, value: Any) -> str:
+        """Return the sentence that says what is expected in place of the value."""
+        return f"`{self.name}` must be {self.expected}{_received(value)}."
 
 
 def _received(value: Any) -> str:
+    if isinstance(value, bool | str | None):
+        return f", not {json.dumps(value)[:MAX_QUOTED_LENGTH]}"
     return f", not {value:g}" if isinstance(value, int | float) else ""
 
 

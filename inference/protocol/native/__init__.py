@@ -1,1 +1,1 @@
-"""Wire forms of the native routes and of /ws: one module a resource."""
+"""Wire structs of the native routes and of /ws, one module per resource."""

@@ -1,32 +1,40 @@
-"""POST /auth/login."""
+"""Wire structs of POST /auth/login."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from inference.protocol.native.body import RequestBody
 
+EmailAddress = Annotated[str, Meta(description="E-mail address of the user.", examples=["admin@example.com"])]
+UserRole = Annotated[str, Meta(description="Role of the user.", examples=["SUPER_ADMIN"])]
+UserId = Annotated[int, Meta(description="Id of the user.", examples=[1])]
+
 
 class LoginRequest(RequestBody):
-    """`username` is the e-mail address."""
+    """Credentials of a user."""
 
-    username: str
-    password: str
+    username: EmailAddress
+    password: Annotated[str, Meta(description="Password of the user.", examples=["a lamp for every room"])]
 
 
 class LoginUser(Struct):
-    """Who signed in."""
+    """The user who signed in."""
 
-    id: int
-    username: str
-    role: str
+    id: UserId
+    username: EmailAddress
+    role: UserRole
 
 
 class LoginResponse(Struct):
-    """A session. `token` and `access_token` are the same; `expires_at` is ISO 8601."""
+    """Tokens of a session."""
 
-    token: str
-    access_token: str
-    token_type: str
-    expires_in: int
-    expires_at: str
-    refresh_token: str
-    user: LoginUser
+    token: Annotated[str, Meta(description="Access token; the same as `access_token`.")]
+    access_token: Annotated[str, Meta(description="Access token for the Authorization header.")]
+    token_type: Annotated[str, Meta(description="Always `bearer`.", examples=["bearer"])]
+    expires_in: Annotated[int, Meta(description="Seconds until the access token expires.", examples=[900])]
+    expires_at: Annotated[
+        str, Meta(description="Time at which the access token expires, in ISO 8601.", examples=["2026-11-21T18:15:00Z"])
+    ]
+    refresh_token: Annotated[str, Meta(description="Token for a new pair of tokens. It works once.")]
+    user: Annotated[LoginUser, Meta(description="User who signed in.")]

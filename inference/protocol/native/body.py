@@ -4,4 +4,4 @@ from msgspec import Struct
 
 
 class RequestBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Base of all request bodies."""
+    """A request body that refuses unknown fields."""

@@ -1,24 +1,45 @@
-"""The error body of the native routes."""
+"""Wire structs of the errors of native routes."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from inference.protocol.errors import ErrorCode
 
+ErrorText = Annotated[
+    str,
+    Meta(
+        description="What is wrong and what to do, in English.",
+        examples=["`temperature` must be a number from 0 to 2, not 3."],
+    ),
+]
+RequestId = Annotated[
+    str,
+    Meta(
+        description="Id of the request in the server's log; also in the `X-Request-Id` header.",
+        examples=["req_9f86d081884c7d659a2feaa0"],
+    ),
+]
+Timestamp = Annotated[str, Meta(description="Time of the response in ISO 8601.", examples=["2026-11-21T18:05:00.412Z"])]
+
 
 class ErrorDetail(Struct, omit_defaults=True):
-    """What went wrong."""
+    """One error."""
 
-    code: ErrorCode
-    message: str
-    details: dict[str, Any] | None = None
-    retry_after: int | None = None
+    code: Annotated[ErrorCode, Meta(description="Name of the error for programs.")]
+    message: ErrorText
+    details: Annotated[
+        dict[str, Any] | None,
+        Meta(description="Facts for programs, such as the `field` that is wrong.", examples=[{"field": "temperature"}]),
+    ] = None
+    retry_after: Annotated[
+        int | None, Meta(description="Only with 429: seconds until the request may be sent again.", examples=[12])
+    ] = None
 
 
 class ErrorResponse(Struct):
-    """Every error of a native route."""
+    """The body of every error of a native route."""
 
-    error: ErrorDetail
-    request_id: str
-    timestamp: str
+    error: Annotated[ErrorDetail, Meta(description="Error.")]
+    request_id: RequestId
+    timestamp: Timestamp

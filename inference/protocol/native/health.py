@@ -1,12 +1,17 @@
-"""GET /health."""
+"""Wire struct of GET /health."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 
 class HealthResponse(Struct):
-    """`status` is `healthy`, or `degraded` while a wanted model is not loaded."""
+    """The state of the service."""
 
-    status: str
-    version: str
-    uptime_seconds: int
-    models_loaded: int
+    status: Annotated[
+        str,
+        Meta(description="`healthy`, or `degraded` while a model that should be loaded is not.", examples=["healthy"]),
+    ]
+    version: Annotated[str, Meta(description="Version of the product.", examples=["0.1.0"])]
+    uptime_seconds: Annotated[int, Meta(description="Seconds since the server's start.", examples=[210])]
+    models_loaded: Annotated[int, Meta(description="Number of loaded models on this machine.", examples=[2])]

@@ -1,4 +1,4 @@
-"""The native wire forms, as the service's own contract has them. Requests refuse fields that they do not know."""
+"""Wire structs of POST /inference and POST /inference/stream, which refuse unknown fields."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
@@ -8,7 +8,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from inference.engine import FinishReason, GenerationOutput, GenerationRequest, SamplingParams
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import error_code_and_status, error_from_output
+from inference.protocol.fields import ChoiceIndex, CreatedUnixTime, GeneratedText, ModelId, ProcessingTime, Prompt
 from inference.protocol.logprobs import ChoiceLogprobs, choice_logprobs
+from inference.protocol.native.errors import ErrorText
 from inference.protocol.parameters import (
     ChoiceCount,
     MaxTokens,
@@ -16,6 +18,7 @@ from inference.protocol.parameters import (
     RepeatPenalty,
     Seed,
     StopSequences,
+    StreamFlag,
     Temperature,
     Timeout,
     TopK,
@@ -24,17 +27,27 @@ from inference.protocol.parameters import (
 from inference.protocol.sampling import SamplingParametersWithLogprobs
 from inference.protocol.token_usage import TokenUsage
 
-# The contract's, where a client says nothing of them.
+# Defaults of the API where a client does not set them.
 DEFAULT_TOP_K = 40
 DEFAULT_REPEAT_PENALTY = 1.1
+
+FinishReasonField = Annotated[
+    FinishReason,
+    Meta(
+        description="Why the text ended: at a `stop` sequence or end token, at the maximum `length`, with "
+        "`tool_calls`, `cancelled`, or with an `error`."
+    ),
+]
+Logprobs = Annotated[ChoiceLogprobs, Meta(description="Log probabilities of the text's tokens, if requested.")]
+EventChoice = Annotated[int, Meta(description="Position of the choice; only with `n` above 1.", examples=[0])]
 
 
 class InferenceRequest(SamplingParametersWithLogprobs, forbid_unknown_fields=True):
     """A generation from raw text."""
 
-    model: str
-    prompt: str
-    max_tokens: MaxTokens = 100
+    model: ModelId
+    prompt: Prompt
+    max_tokens: Annotated[MaxTokens, Meta(description="Maximum number of generated tokens.")] = 100
     temperature: Temperature = 0.7
     top_p: TopP = 0.9
     top_k: Annotated[TopK, Meta(extra_json_schema={"default": DEFAULT_TOP_K})] | UnsetType = UNSET
@@ -46,10 +59,10 @@ class InferenceRequest(SamplingParametersWithLogprobs, forbid_unknown_fields=Tru
     n: ChoiceCount = 1
     timeout: Timeout | None = None
     priority: Priority = 0
-    stream: bool | UnsetType = UNSET
+    stream: StreamFlag | UnsetType = UNSET
 
     def generation_request(self, request_id: str) -> GenerationRequest:
-        """What the engine is asked for."""
+        """Return the engine's request."""
         sampling = SamplingParams(
             max_tokens=self.max_tokens,
             temperature=self.temperature,
@@ -58,7 +71,7 @@ class InferenceRequest(SamplingParametersWithLogprobs, forbid_unknown_fields=Tru
             repeat_penalty=DEFAULT_REPEAT_PENALTY if self.repeat_penalty is UNSET else self.repeat_penalty,
             seed=self.seed,
             stop=tuple(self.stop or ()),
-            **self.further(),
+            **self.extra_sampling(),
         )
         return GenerationRequest(
             request_id=request_id,
@@ -74,16 +87,15 @@ class InferenceRequest(SamplingParametersWithLogprobs, forbid_unknown_fields=Tru
 class InferenceChoice(Struct):
     """One generated text."""
 
-    text: str
-    index: int
-    finish_reason: FinishReason
-    logprobs: ChoiceLogprobs | UnsetType = UNSET
+    text: GeneratedText
+    index: ChoiceIndex
+    finish_reason: FinishReasonField
+    logprobs: Logprobs | UnsetType = UNSET
 
 
 def build_inference_choices(
     choices: Iterable[GeneratedChoice], *, with_logprobs: bool = False
 ) -> list[InferenceChoice]:
-    """Whole choices as they are answered."""
     return [
         InferenceChoice(
             choice.text,
@@ -96,62 +108,66 @@ def build_inference_choices(
 
 
 class InferenceResponse(Struct):
-    """What POST /inference answers. `created` is Unix time in seconds."""
+    """The response of POST /inference."""
 
-    id: str
-    model: str
-    choices: list[InferenceChoice]
-    usage: TokenUsage
-    created: int
-    processing_time_ms: int
+    id: Annotated[str, Meta(description="Id of the generation.", examples=["inf_2f5089174548597c71e02802"])]
+    model: ModelId
+    choices: Annotated[list[InferenceChoice], Meta(description="Generated texts.")]
+    usage: Annotated[TokenUsage, Meta(description="Token usage of the request.")]
+    created: CreatedUnixTime
+    processing_time_ms: ProcessingTime
 
 
 class TokenEvent(Struct):
-    """A streamed token; its text is "" while it is held back. `choice` is there with `n` above 1; `logprobs`, if they
-    were asked for, with the text that they are of."""
+    """A streamed token. `logprobs` come with the text that they belong to."""
 
-    token: str
-    index: int
-    choice: int | UnsetType = UNSET
-    logprobs: ChoiceLogprobs | UnsetType = UNSET
+    token: Annotated[
+        str,
+        Meta(
+            description="Text of the token; empty while it is held back, as part of a possible stop sequence or of an "
+            "unfinished character.",
+            examples=[" steel"],
+        ),
+    ]
+    index: Annotated[int, Meta(description="Position of the token in its choice, from 0.", examples=[1])]
+    choice: EventChoice | UnsetType = UNSET
+    logprobs: Logprobs | UnsetType = UNSET
 
 
 class DoneEvent(Struct):
-    """The end of a stream that ended well; with `n` above 1, of each choice."""
+    """The end of a choice."""
 
-    done: Literal[True]
-    finish_reason: FinishReason
-    choice: int | UnsetType = UNSET
+    done: Annotated[Literal[True], Meta(description="Always true.")]
+    finish_reason: FinishReasonField
+    choice: EventChoice | UnsetType = UNSET
 
 
 class StreamErrorDetail(Struct):
-    """Why a stream broke off."""
+    """The error that ended a stream."""
 
-    code: str
-    message: str
+    code: Annotated[str, Meta(description="Name of the error for programs.", examples=["TIMEOUT"])]
+    message: ErrorText
 
 
 class ErrorEvent(Struct):
-    """The end of a stream that failed."""
+    """The last event of a stream that failed."""
 
-    error: StreamErrorDetail
+    error: Annotated[StreamErrorDetail, Meta(description="Error that ended the stream.")]
 
 
 StreamEvent = TokenEvent | DoneEvent | ErrorEvent
-
-
 STREAM_EVENTS = (TokenEvent, DoneEvent, ErrorEvent)
 
 
 def stream_events(output: GenerationOutput, n: int = 1) -> Iterator[StreamEvent]:
-    """The events that one output of the engine becomes; an error ends the stream."""
+    """Yield the events of one output of the engine. An error ends the stream. n: number of choices."""
     if output.finish_reason is FinishReason.ERROR:
         error = error_from_output(output)
         yield ErrorEvent(StreamErrorDetail(error_code_and_status(error)[0], error.message))
         return
     choice = output.choice if n > 1 else UNSET
     if output.finish_reason is not FinishReason.CANCELLED:
-        told = choice_logprobs(output.logprobs) if output.logprobs else UNSET
-        yield TokenEvent(output.text, output.index, choice, told)
+        logprobs = choice_logprobs(output.logprobs) if output.logprobs else UNSET
+        yield TokenEvent(output.text, output.index, choice, logprobs)
     if output.finish_reason is not None:
         yield DoneEvent(True, output.finish_reason, choice)

@@ -1,4 +1,4 @@
-"""What POST /metrics/custom takes and answers."""
+"""Wire structs of POST /metrics/custom."""
 
 from typing import Annotated, Literal
 
@@ -6,23 +6,46 @@ from msgspec import Meta, Struct
 
 from inference.protocol.native.body import RequestBody
 
-MetricType = Literal["gauge", "counter", "histogram"]
+MetricType = Annotated[
+    Literal["gauge", "counter", "histogram"],
+    Meta(description="A gauge is set, a counter grows by the value, a histogram observes the value."),
+]
+MetricName = Annotated[
+    str,
+    Meta(
+        description="Name of the metric: letters, digits, `_` and `:`, not a digit first, and not with the prefix "
+        "`stoa_`.",
+        examples=["carts_open"],
+    ),
+]
+MetricLabels = Annotated[
+    dict[str, str], Meta(description="Labels of the series with their values.", examples=[{"shop": "north"}])
+]
 
 
 class CustomMetricRequest(RequestBody):
-    """A number for a metric of the client's own."""
+    """A value of a client's own metric."""
 
-    name: Annotated[str, Meta(description="Not one that begins with `stoa_`.")]
-    value: Annotated[float, Meta(description="A gauge becomes this, a counter grows by it, a histogram counts it.")]
+    name: MetricName
+    value: Annotated[
+        float,
+        Meta(
+            description="Value to set, add or observe. A counter takes no negative value.",
+            examples=[12],
+            extra_json_schema={"minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308},
+        ),
+    ]
     type: MetricType = "gauge"
-    labels: dict[str, str] = {}
+    labels: MetricLabels = {}
 
 
 class CustomMetricResponse(Struct):
-    """`value`: what the gauge or the counter is now; of a histogram what was counted."""
+    """The metric after the value was recorded."""
 
-    status: str
-    name: str
+    status: Annotated[str, Meta(description="Always `ok`.", examples=["ok"])]
+    name: MetricName
     type: MetricType
-    value: float
-    labels: dict[str, str]
+    value: Annotated[
+        float, Meta(description="Present value of the gauge or counter, or the observed value.", examples=[12])
+    ]
+    labels: MetricLabels

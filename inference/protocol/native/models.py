@@ -1,66 +1,130 @@
-"""Models: listing, loading and unloading them."""
+"""Wire structs of models: listing, loading and unloading them."""
 
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inference.engine import LoadOptions
+from inference.protocol.fields import ModelId
 from inference.protocol.native.body import RequestBody
+
+MAX_INT32 = 2**31 - 1
+
+GpuLayers = Annotated[int, Meta(description="Number of layers on the GPU; 0 is the CPU.", examples=[0])]
+ContextSize = Annotated[
+    int, Meta(description="Maximum number of tokens of a prompt and its completion together.", examples=[1024])
+]
+BatchSize = Annotated[int, Meta(description="Maximum number of prompt tokens in one step.", examples=[512])]
+MaxSequences = Annotated[int, Meta(description="Maximum number of requests that run at once.", examples=[16])]
+Quantization = Annotated[
+    str,
+    Meta(
+        description="Form of the weights: `none`, or `int8`, which needs a quarter of the memory of `float32` and is "
+        "faster, with nearly the same text.",
+        examples=["none"],
+    ),
+]
+DType = Annotated[
+    str,
+    Meta(
+        description="Number type of the weights. `auto` is exact on the CPU, and `bfloat16` on a GPU.",
+        examples=["float32"],
+    ),
+]
+Device = Annotated[str, Meta(description="Device that the model runs on.", examples=["cpu"])]
+MemoryUsage = Annotated[int, Meta(description="Bytes of the weights and of the KV cache.", examples=[96_468_992])]
+LoadTime = Annotated[int, Meta(description="Time that loading took in milliseconds.", examples=[840])]
+LoadWarning = Annotated[
+    str,
+    Meta(
+        description="Option that was changed, such as a context size above the model's limit.",
+        examples=["context_size 2048 is above the model's limit: 1024 is used."],
+    ),
+]
 
 
 class ModelInfo(Struct, kw_only=True):
-    """A model. `size_bytes`: its weights on disk; `context_size`: tokens. Of a loaded one, what is in effect; else what
-    its files say, and null for what only a loaded one has.
+    """A model: what is in effect if it is loaded, otherwise what its files say."""
 
-    `progress`: of a load, 0 to 1. `memory_usage_bytes`: weights and cache; `resident_bytes`: of its process.
-    """
-
-    id: str
-    name: str
-    type: str
-    size_bytes: int
-    loaded: bool
-    context_size: int
-    capabilities: list[str]
-    state: str
-    error: str | None
-    parameters: int | None = None
-    quantization: str | None = None
-    dtype: str | None = None
-    device: str | None = None
-    progress: float | None = None
-    memory_usage_bytes: int | None = None
-    resident_bytes: int | None = None
-    load_time_ms: int | None = None
-    gpu_layers: int | None = None
-    batch_size: int | None = None
-    max_sequences: int | None = None
-    warning: str | None = None
+    id: ModelId
+    name: Annotated[str, Meta(description="Name of the model; the same as its id.", examples=["stoa-describer"])]
+    type: Annotated[
+        str, Meta(description="Format of the model: `safetensors`, `gguf` or `remote`.", examples=["safetensors"])
+    ]
+    size_bytes: Annotated[int, Meta(description="Bytes of the weights on disk.", examples=[21_200_384])]
+    loaded: Annotated[bool, Meta(description="Whether the model is ready for requests.", examples=[True])]
+    context_size: ContextSize
+    capabilities: Annotated[
+        list[str],
+        Meta(description="Supported requests: `text-generation` and `embeddings`.", examples=[["text-generation"]]),
+    ]
+    state: Annotated[
+        str, Meta(description="`unloaded`, `loading`, `loaded`, `unloading` or `failed`.", examples=["loaded"])
+    ]
+    error: Annotated[
+        str | None,
+        Meta(
+            description="Reason why the model failed or cannot be loaded, otherwise null.",
+            examples=["Its weights are incomplete."],
+        ),
+    ]
+    parameters: Annotated[int | None, Meta(description="Number of parameters.", examples=[5_271_552])] = None
+    quantization: Quantization | None = None
+    dtype: DType | None = None
+    device: Device | None = None
+    progress: Annotated[
+        float | None, Meta(description="Progress of loading, from 0 to 1; null unless it is loading.", examples=[0.4])
+    ] = None
+    memory_usage_bytes: MemoryUsage | None = None
+    resident_bytes: Annotated[
+        int | None, Meta(description="Resident memory of the model's process in bytes.", examples=[402_653_184])
+    ] = None
+    load_time_ms: LoadTime | None = None
+    gpu_layers: GpuLayers | None = None
+    batch_size: BatchSize | None = None
+    max_sequences: MaxSequences | None = None
+    warning: LoadWarning | None = None
 
 
 class ModelList(Struct):
     """All models."""
 
-    models: list[ModelInfo]
+    models: Annotated[list[ModelInfo], Meta(description="Models in the order of their ids.")]
 
 
 class LoadModelRequest(RequestBody):
-    """How to load a model; an absent `context_size` is the lesser of 2048 and the model's own limit."""
+    """Options of loading a model."""
 
-    gpu_layers: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-    context_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType = UNSET
-    batch_size: Annotated[int, Meta(ge=1, le=32768, description="Prompt tokens a step.")] = 512
-    max_sequences: Annotated[int, Meta(ge=1, le=256, description="Requests that run at once.")] = 16
+    gpu_layers: Annotated[GpuLayers, Meta(ge=0, le=MAX_INT32)] = 0
+    context_size: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MAX_INT32,
+                description="Maximum number of tokens of a prompt and its completion together. By default 2048 or the "
+                "model's own limit, whichever is less.",
+                examples=[512],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    batch_size: Annotated[BatchSize, Meta(ge=1, le=32768)] = 512
+    max_sequences: Annotated[MaxSequences, Meta(ge=1, le=256)] = 16
     quantization: Annotated[
-        Literal["none", "int8"], Meta(description="int8: a quarter of the memory, faster, nearly the same text.")
+        Literal["none", "int8"],
+        Meta(
+            description="Form of the weights. `int8` needs a quarter of the memory of `float32` and is faster, with "
+            "nearly the same text."
+        ),
     ] = "none"
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16"],
-        Meta(description="What weights are held in; auto is exact on the CPU, bfloat16 on a GPU."),
+        Meta(description="Number type of the weights. `auto` is exact on the CPU, and `bfloat16` on a GPU."),
     ] = "auto"
 
     def options(self) -> LoadOptions:
-        """What the model host is asked for."""
+        """Return these as the model host's options."""
         return LoadOptions(
             gpu_layers=self.gpu_layers,
             context_size=None if self.context_size is UNSET else self.context_size,
@@ -72,30 +136,32 @@ class LoadModelRequest(RequestBody):
 
 
 class LoadModelResponse(Struct, kw_only=True, omit_defaults=True):
-    """A loaded model, what it cost, and the options in effect."""
+    """A loaded model with its memory usage and the options in effect."""
 
-    status: str
-    model_id: str
-    memory_usage_bytes: int
-    load_time_ms: int
-    gpu_layers: int
-    context_size: int
-    batch_size: int
-    max_sequences: int
-    quantization: str
-    dtype: str
-    device: str
-    warning: str | None = None
+    status: Annotated[str, Meta(description="Always `loaded`.", examples=["loaded"])]
+    model_id: ModelId
+    memory_usage_bytes: MemoryUsage
+    load_time_ms: LoadTime
+    gpu_layers: GpuLayers
+    context_size: ContextSize
+    batch_size: BatchSize
+    max_sequences: MaxSequences
+    quantization: Quantization
+    dtype: DType
+    device: Device
+    warning: LoadWarning | None = None
 
 
 class UnloadModelRequest(RequestBody):
-    """How to unload: with `force`, running requests are cancelled instead of finished."""
+    """Options of unloading a model."""
 
-    force: bool = False
+    force: Annotated[
+        bool, Meta(description="Whether to cancel running requests instead of letting them finish.", examples=[True])
+    ] = False
 
 
 class UnloadModelResponse(Struct):
     """An unloaded model."""
 
-    status: str
-    model_id: str
+    status: Annotated[str, Meta(description="Always `unloaded`.", examples=["unloaded"])]
+    model_id: ModelId

@@ -1,37 +1,51 @@
-"""Texts as tokens and back, in the form of vLLM's routes of the same names: they say which model is meant."""
+"""Wire structs of POST /tokenize and POST /detokenize, in the form of vLLM's routes of the same names."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from inference.protocol.fields import ModelId
 from inference.protocol.native.body import RequestBody
 from inference.protocol.openai.text_inputs import TokenId
 
-MAX_TOKENIZER_INPUT_LENGTH = 2**18  # characters, or tokens: a tokenizer is shared by all who ask the model
+# Characters or tokens: all requests to a model share its tokenizer.
+MAX_TOKENIZER_INPUT_LENGTH = 2**18
 
 
 class TokenizeRequest(RequestBody):
     """A text to turn into tokens."""
 
-    model: str
-    prompt: Annotated[str, Meta(max_length=MAX_TOKENIZER_INPUT_LENGTH)]
+    model: ModelId
+    prompt: Annotated[
+        str,
+        Meta(
+            max_length=MAX_TOKENIZER_INPUT_LENGTH, description="Text to tokenize.", examples=["A lamp for every room"]
+        ),
+    ]
 
 
 class TokenizeResponse(Struct):
-    """A text's tokens, and how many they are."""
+    """The tokens of a text."""
 
-    tokens: list[int]
-    count: int
+    tokens: Annotated[list[int], Meta(description="Token ids of the text.", examples=[[37, 1159, 298, 466, 752]])]
+    count: Annotated[int, Meta(description="Number of tokens.", examples=[5])]
 
 
 class DetokenizeRequest(RequestBody):
     """Tokens to turn into a text."""
 
-    model: str
-    tokens: Annotated[list[TokenId], Meta(max_length=MAX_TOKENIZER_INPUT_LENGTH)]
+    model: ModelId
+    tokens: Annotated[
+        list[TokenId],
+        Meta(
+            max_length=MAX_TOKENIZER_INPUT_LENGTH,
+            description="Token ids of the model's vocabulary.",
+            examples=[[37, 1159, 298, 466, 752]],
+        ),
+    ]
 
 
 class DetokenizeResponse(Struct):
-    """The text."""
+    """The text of tokens."""
 
-    prompt: str
+    prompt: Annotated[str, Meta(description="Text of the tokens.", examples=["A lamp for every room"])]

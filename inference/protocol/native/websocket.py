@@ -60,7 +60,7 @@ class InferenceMessage:
         request = self.body.generation_request(request_id)
         if self.messages is None:
             return request
-        return replace(request, prompt=None, messages=tuple(message.message() for message in self.messages))
+        return replace(request, prompt=None, messages=tuple(message.to_engine() for message in self.messages))
 
 
 ClientMessage = AuthMessage | InferenceMessage | CancelMessage | PingMessage
@@ -85,7 +85,7 @@ def parse_client_message(value: dict[str, Any]) -> ClientMessage:
         return parse_struct(value, CancelMessage)
     if kind == "ping":
         return PingMessage(value)
-    raise InvalidRequest(f"type is wrong: send one of {', '.join(CLIENT_MESSAGE_TYPES)}.", field="type")
+    raise InvalidRequest(f"`type` must be one of {', '.join(CLIENT_MESSAGE_TYPES)}.", field="type")
 
 
 def read_inference_id(value: dict[str, Any]) -> str | None:
@@ -102,11 +102,11 @@ def _inference(value: dict[str, Any]) -> InferenceMessage:
     messages = None
     if "messages" in value:
         if "prompt" in value:
-            raise InvalidRequest("prompt and messages exclude each other: send one of them.", field="messages")
+            raise InvalidRequest("`prompt` and `messages` exclude each other: send one of them.", field="messages")
         messages = tuple(parse_struct({"messages": value["messages"]}, _Conversation).messages)
         fields["prompt"] = ""
     elif "prompt" not in value:
-        raise InvalidRequest("prompt is required, or messages in its place.", field="prompt")
+        raise InvalidRequest("`prompt` or `messages` is required.", field="prompt")
     return InferenceMessage(inference_id, parse_struct(fields, InferenceRequest), messages)
 
 

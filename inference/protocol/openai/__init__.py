@@ -1,1 +1,1 @@
-"""Wire forms of the routes under /v1, as OpenAI's clients send and read them: one module a resource."""
+"""Wire structs of the OpenAI-compatible routes under /v1, one module per resource."""

@@ -1,36 +1,49 @@
-"""OpenAI's batches: the lines of their files, and the batch itself."""
+"""Wire structs of /v1/batches: the batch, and the lines of its input, output and error files."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from inference.engine import InvalidRequest
-from inference.protocol.openai.files import AfterId
+from inference.protocol.fields import ModelId
+from inference.protocol.openai.files import FILE_ID_EXAMPLE, FileExpirySeconds
 
 BatchEndpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]
 OpenAIBatchStatus = Literal[
     "validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"
 ]
+OPENAI_BATCH_ID_EXAMPLE = "batch_7d0f6c1e5a9b4832f1e0d9c8"
 MetadataKey = Annotated[str, Meta(min_length=1, max_length=64)]
 MetadataValue = Annotated[str, Meta(max_length=512)]
-BatchMetadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=16)]
+BatchMetadata = Annotated[
+    dict[MetadataKey, MetadataValue],
+    Meta(
+        max_length=16,
+        description="Up to 16 keys with values of your own.",
+        examples=[{"for": "spring catalogue"}],
+    ),
+]
 
 
 class OutputExpiresAfter(Struct):
-    """How long what the batch writes is kept."""
+    """The expiry of a batch's output files."""
 
-    anchor: Literal["created_at"]
-    seconds: Annotated[int, Meta(ge=3600, le=30 * 24 * 3600)]
+    anchor: Annotated[Literal["created_at"], Meta(description="Start of the time: the creation of the file.")]
+    seconds: FileExpirySeconds
 
 
 class OpenAIBatchCreateRequest(Struct, kw_only=True):
-    """POST /v1/batches."""
+    """A new batch of an uploaded file."""
 
-    input_file_id: Annotated[str, Meta(max_length=100)]
-    endpoint: BatchEndpoint
-    completion_window: Literal["24h"]
+    input_file_id: Annotated[
+        str, Meta(max_length=100, description="Id of the file with the requests.", examples=[FILE_ID_EXAMPLE])
+    ]
+    endpoint: Annotated[BatchEndpoint, Meta(description="Route that all lines of the file are for.")]
+    completion_window: Annotated[Literal["24h"], Meta(description="Time within which the batch is processed.")]
     metadata: BatchMetadata | None = None
-    output_expires_after: OutputExpiresAfter | None = None
+    output_expires_after: Annotated[
+        OutputExpiresAfter | None, Meta(description="Expiry of the output files. By default the server's setting.")
+    ] = None
 
 
 class BatchInputLine(Struct, kw_only=True):
@@ -43,74 +56,106 @@ class BatchInputLine(Struct, kw_only=True):
 
 
 class OpenAIBatchesQuery(Struct):
-    """Which batches are listed."""
+    """The page of batches."""
 
-    after: AfterId | None = None
-    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    after: (
+        Annotated[
+            str,
+            Meta(
+                max_length=100,
+                description="Id of the last batch of the previous page.",
+                examples=[OPENAI_BATCH_ID_EXAMPLE],
+            ),
+        ]
+        | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of batches.", examples=[20])] = 20
 
 
 class OpenAIBatchError(Struct):
-    """What is wrong with a line of the input file, or with the file."""
+    """An error of the input file or of one of its lines."""
 
-    code: str
-    message: str
-    line: int | None = None
-    param: str | None = None
+    code: Annotated[str, Meta(description="Name of the error for programs.", examples=["invalid_request"])]
+    message: Annotated[
+        str, Meta(description="What is wrong and what to do, in English.", examples=["`custom_id` is required."])
+    ]
+    line: Annotated[int | None, Meta(description="Number of the line, from 1, or null.", examples=[3])] = None
+    param: Annotated[str | None, Meta(description="Field that is wrong, or null.", examples=["body.temperature"])] = (
+        None
+    )
 
 
 class OpenAIBatchErrorList(Struct):
-    """The first of what is wrong."""
+    """The first errors of an input file."""
 
-    object: Literal["list"]
-    data: list[OpenAIBatchError]
+    object: Annotated[Literal["list"], Meta(description="Kind of the object.")]
+    data: Annotated[list[OpenAIBatchError], Meta(description="First errors of the file.")]
 
 
 class BatchRequestCounts(Struct):
-    """How many requests there are, and how many have ended."""
+    """Counts of the requests of a batch."""
 
-    total: int
-    completed: int
-    failed: int
+    total: Annotated[int, Meta(description="Number of requests.", examples=[20])]
+    completed: Annotated[int, Meta(description="Number of requests that succeeded.", examples=[4])]
+    failed: Annotated[int, Meta(description="Number of requests that failed.", examples=[0])]
+
+
+def _time_of(event: str) -> Meta:
+    return Meta(description=f"Time in Unix seconds at which the batch {event}, or null.", examples=[1795276200])
 
 
 class OpenAIBatch(Struct, kw_only=True):
-    """One batch. Times are Unix seconds, null for what has not happened."""
+    """One batch."""
 
-    id: str
-    object: Literal["batch"]
-    endpoint: str
-    model: str | None
-    errors: OpenAIBatchErrorList | None
-    input_file_id: str
-    completion_window: str
-    status: OpenAIBatchStatus
-    output_file_id: str | None
-    error_file_id: str | None
-    created_at: int
-    in_progress_at: int | None
-    expires_at: int | None
-    finalizing_at: int | None
-    completed_at: int | None
-    failed_at: int | None
-    expired_at: int | None
-    cancelling_at: int | None
-    cancelled_at: int | None
-    request_counts: BatchRequestCounts
-    metadata: dict[str, str] | None
+    id: Annotated[str, Meta(description="Id of the batch.", examples=[OPENAI_BATCH_ID_EXAMPLE])]
+    object: Annotated[Literal["batch"], Meta(description="Kind of the object.")]
+    endpoint: Annotated[str, Meta(description="Route of the requests.", examples=["/v1/chat/completions"])]
+    model: Annotated[ModelId | None, Meta(description="Id of the model, or null if the file names none.")]
+    errors: Annotated[OpenAIBatchErrorList | None, Meta(description="Errors of a file that is not valid, or null.")]
+    input_file_id: Annotated[str, Meta(description="Id of the file with the requests.", examples=[FILE_ID_EXAMPLE])]
+    completion_window: Annotated[str, Meta(description="Always `24h`.", examples=["24h"])]
+    status: Annotated[OpenAIBatchStatus, Meta(description="Status of the batch. `validating` never occurs.")]
+    output_file_id: Annotated[
+        str | None, Meta(description="Id of the file with the responses, or null.", examples=[FILE_ID_EXAMPLE])
+    ]
+    error_file_id: Annotated[
+        str | None, Meta(description="Id of the file with the errors, or null.", examples=[FILE_ID_EXAMPLE])
+    ]
+    created_at: Annotated[int, Meta(description="Creation time in Unix seconds.", examples=[1795276200])]
+    in_progress_at: Annotated[int | None, _time_of("started")]
+    expires_at: Annotated[int | None, _time_of("expires")]
+    finalizing_at: Annotated[int | None, _time_of("began to write its files")]
+    completed_at: Annotated[int | None, _time_of("was completed")]
+    failed_at: Annotated[int | None, _time_of("failed")]
+    expired_at: Annotated[int | None, _time_of("expired")]
+    cancelling_at: Annotated[int | None, _time_of("began to be cancelled")]
+    cancelled_at: Annotated[int | None, _time_of("was cancelled")]
+    request_counts: Annotated[BatchRequestCounts, Meta(description="Counts of the requests.")]
+    metadata: Annotated[
+        dict[str, str] | None, Meta(description="Keys and values of your own.", examples=[{"for": "spring catalogue"}])
+    ]
 
 
 class OpenAIBatchList(Struct):
-    """Some of the batches of whoever asks, newest first."""
+    """A page of batches, newest first."""
 
-    object: Literal["list"]
-    data: list[OpenAIBatch]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
+    object: Annotated[Literal["list"], Meta(description="Kind of the object.")]
+    data: Annotated[list[OpenAIBatch], Meta(description="Batches of the page, newest first.")]
+    first_id: Annotated[
+        str | None, Meta(description="Id of the first batch of the page, or null.", examples=[OPENAI_BATCH_ID_EXAMPLE])
+    ]
+    last_id: Annotated[
+        str | None,
+        Meta(
+            description="Id of the last batch of the page, which is `after` of the next page, or null.",
+            examples=[OPENAI_BATCH_ID_EXAMPLE],
+        ),
+    ]
+    has_more: Annotated[bool, Meta(description="Whether another page follows.", examples=[False])]
 
 
 class BatchOutputResponse(Struct):
-    """What the live route would have answered."""
+    """The response of the live route to a request."""
 
     status_code: int
     request_id: str
@@ -118,7 +163,7 @@ class BatchOutputResponse(Struct):
 
 
 class BatchOutputError(Struct):
-    """Why a request was not run."""
+    """The reason why a request was not run."""
 
     code: str
     message: str
@@ -134,8 +179,8 @@ class BatchOutputLine(Struct):
 
 
 def reject_unsupported_in_batch(*, stream: bool | None, priority: int | None) -> None:
-    """InvalidRequest for what the live routes can do and a batch cannot."""
+    """Raise InvalidRequest for parameters that the live routes accept and a batch does not."""
     if stream:
-        raise InvalidRequest("stream is wrong: a batch answers whole; leave it out.", field="stream")
+        raise InvalidRequest("`stream` must be absent: a batch returns whole responses.", field="stream")
     if priority is not None and priority > 0:
-        raise InvalidRequest("priority is wrong: a batch takes what others leave; send at most 0.", field="priority")
+        raise InvalidRequest("`priority` must be at most 0: a batch runs after interactive requests.", field="priority")

@@ -1,21 +1,19 @@
-"""The OpenAI-compatible wire forms. Fields that we cannot follow are refused by name; unknown ones are ignored."""
+"""Wire structs of POST /v1/chat/completions. Unsupported fields are rejected by name; unknown ones are ignored."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from inference.engine import (
-    FinishReason,
-    GenerationOutput,
-    GenerationRequest,
-)
+from inference.engine import FinishReason, GenerationOutput, GenerationRequest
 from inference.engine import Usage as EngineUsage
 from inference.protocol import sse
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import openai_stream_error
+from inference.protocol.fields import ChoiceIndex, CreatedUnixTime, ModelId
 from inference.protocol.logprobs import ChoiceLogprobs, choice_logprobs
 from inference.protocol.messages import ChatMessage, ChatToolCall
+from inference.protocol.native.inference import FinishReasonField
 from inference.protocol.openai.parameters import OpenAISamplingParameters, UnsupportedFields, reject_unsupported_fields
 from inference.protocol.openai.tools import (
     ChatTool,
@@ -25,9 +23,9 @@ from inference.protocol.openai.tools import (
     engine_tool_choice,
     join_tool_call_deltas,
 )
-from inference.protocol.parameters import MaxTokens
+from inference.protocol.parameters import LogprobsFlag, MaxTokens, TopLogprobs
 from inference.protocol.parsing import parse_struct
-from inference.protocol.sampling import TopLogprobs, requested_logprobs
+from inference.protocol.sampling import requested_logprobs
 from inference.protocol.token_usage import TokenUsage
 
 _UNSUPPORTED: UnsupportedFields = {
@@ -47,28 +45,50 @@ _UNSUPPORTED: UnsupportedFields = {
 }
 
 
-class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True):
-    """POST /v1/chat/completions. An absent `max_tokens` is what is left of the context."""
+ChatCompletionId = Annotated[
+    str, Meta(description="Id of the completion.", examples=["chatcmpl-a522548d6a61ca775954345a"])
+]
+AssistantRole = Annotated[Literal["assistant"], Meta(description="Author of the message.")]
+ChatLogprobs = Annotated[
+    ChoiceLogprobs | None, Meta(description="Log probabilities of the text's tokens, or null if not requested.")
+]
 
-    model: str
-    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
-    max_completion_tokens: MaxTokens | None = None
-    logprobs: bool | None = None
+
+class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True):
+    """A chat. By default `max_tokens` is the rest of the context."""
+
+    model: ModelId
+    messages: Annotated[
+        list[ChatMessage], Meta(min_length=1, description="Messages of the conversation, the oldest first.")
+    ]
+    max_completion_tokens: (
+        Annotated[MaxTokens, Meta(description="Newer name of `max_tokens`, which it overrides.")] | None
+    ) = None
+    logprobs: LogprobsFlag | None = None
     top_logprobs: TopLogprobs | None = None
-    tools: Annotated[list[ChatTool], Meta(max_length=128)] | None = None
-    tool_choice: ToolChoice | None = None
+    tools: Annotated[
+        Annotated[list[ChatTool], Meta(max_length=128)] | None,
+        Meta(description="Functions that the model may call, at most 128."),
+    ] = None
+    tool_choice: Annotated[
+        ToolChoice | None,
+        Meta(
+            description="Whether the model calls tools: `none`, `auto` (the default), `required`, or a named function.",
+            examples=["auto"],
+        ),
+    ] = None
 
     def generation_request(self, request_id: str) -> GenerationRequest:
-        """What the engine is asked for."""
+        """Return the engine's request."""
         max_tokens = self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
         return GenerationRequest(
             request_id=request_id,
-            messages=tuple(message.message() for message in self.messages),
+            messages=tuple(message.to_engine() for message in self.messages),
             sampling=self.sampling(
                 max_tokens=max_tokens, logprobs=requested_logprobs(self.logprobs, self.top_logprobs)
             ),
             n=1 if self.n is None else self.n,
-            tools=tuple(tool.tool() for tool in self.tools or ()),
+            tools=tuple(tool.to_engine() for tool in self.tools or ()),
             tool_choice=engine_tool_choice(self.tool_choice),
             timeout=self.timeout,
             priority=0 if self.priority is None else self.priority,
@@ -76,7 +96,7 @@ class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True):
 
 
 def parse_chat_request(value: Mapping[str, Any]) -> ChatCompletionRequest:
-    """InvalidRequest names the field that is wrong or not supported."""
+    """Return the request. Raise InvalidRequest, which names the field that is not valid or not supported."""
     reject_unsupported_fields(value, _UNSUPPORTED)
     body = parse_struct(value, ChatCompletionRequest)
     body.check_stream_options()
@@ -84,32 +104,35 @@ def parse_chat_request(value: Mapping[str, Any]) -> ChatCompletionRequest:
 
 
 class AssistantMessage(Struct):
-    """What the model said; `content` is null where it only calls tools."""
+    """The generated message."""
 
-    role: Literal["assistant"]
-    content: str | None
-    refusal: None = None
-    tool_calls: list[ChatToolCall] | UnsetType = UNSET
+    role: AssistantRole
+    content: Annotated[
+        str | None,
+        Meta(description="Text of the message, or null if it only calls tools.", examples=["A quiet kettle."]),
+    ]
+    refusal: Annotated[None, Meta(description="Always null.")] = None
+    tool_calls: Annotated[list[ChatToolCall], Meta(description="Calls that the model requests.")] | UnsetType = UNSET
 
 
 class ChatChoice(Struct):
-    """One answer."""
+    """One generated message."""
 
-    index: int
-    message: AssistantMessage
-    finish_reason: FinishReason
-    logprobs: ChoiceLogprobs | None = None
+    index: ChoiceIndex
+    message: Annotated[AssistantMessage, Meta(description="Generated message.")]
+    finish_reason: FinishReasonField
+    logprobs: ChatLogprobs = None
 
 
 class ChatCompletion(Struct):
-    """A whole answer. `created` is Unix time in seconds."""
+    """The whole response."""
 
-    id: str
-    object: Literal["chat.completion"]
-    created: int
-    model: str
-    choices: list[ChatChoice]
-    usage: TokenUsage
+    id: ChatCompletionId
+    object: Annotated[Literal["chat.completion"], Meta(description="Kind of the object.")]
+    created: CreatedUnixTime
+    model: ModelId
+    choices: Annotated[list[ChatChoice], Meta(description="Generated messages.")]
+    usage: Annotated[TokenUsage, Meta(description="Token usage of the request.")]
 
 
 def build_chat_completion(
@@ -121,54 +144,59 @@ def build_chat_completion(
     usage: EngineUsage,
     with_logprobs: bool = False,
 ) -> ChatCompletion:
-    answers = [
+    chat_choices = [
         ChatChoice(
             choice.index,
-            _answer(choice),
+            _message(choice),
             choice.finish_reason,
             choice_logprobs(choice.logprobs) if with_logprobs else None,
         )
         for choice in choices
     ]
-    return ChatCompletion(completion_id, "chat.completion", created, model, answers, TokenUsage.of(usage))
+    return ChatCompletion(completion_id, "chat.completion", created, model, chat_choices, TokenUsage.from_engine(usage))
 
 
-def _answer(choice: GeneratedChoice) -> AssistantMessage:
+def _message(choice: GeneratedChoice) -> AssistantMessage:
     if not choice.tool_calls:
         return AssistantMessage("assistant", choice.text)
     return AssistantMessage("assistant", choice.text or None, tool_calls=join_tool_call_deltas(choice.tool_calls))
 
 
 class ChatDelta(Struct):
-    """What a chunk adds."""
+    """The addition of a chunk to its message."""
 
-    role: Literal["assistant"] | UnsetType = UNSET
-    content: str | UnsetType = UNSET
-    tool_calls: list[ChatToolCallDelta] | UnsetType = UNSET
+    role: AssistantRole | UnsetType = UNSET
+    content: Annotated[str, Meta(description="Further text.", examples=[" quiet"])] | UnsetType = UNSET
+    tool_calls: Annotated[list[ChatToolCallDelta], Meta(description="Pieces of tool calls.")] | UnsetType = UNSET
 
 
 class ChatChunkChoice(Struct):
-    """A chunk of one answer."""
+    """A chunk of one message."""
 
-    index: int
-    delta: ChatDelta
-    finish_reason: FinishReason | None = None
-    logprobs: ChoiceLogprobs | None = None
+    index: ChoiceIndex
+    delta: Annotated[ChatDelta, Meta(description="Addition to the message.")]
+    finish_reason: Annotated[
+        FinishReasonField | None, Meta(description="Why the message ended, or null before its last chunk.")
+    ] = None
+    logprobs: ChatLogprobs = None
 
 
 class ChatCompletionChunk(Struct):
-    """One event of a streamed answer. `usage` is there only when it was asked for: null until the last chunk."""
+    """One event of a stream."""
 
-    id: str
-    object: Literal["chat.completion.chunk"]
-    created: int
-    model: str
-    choices: list[ChatChunkChoice]
-    usage: TokenUsage | UnsetType | None = UNSET
+    id: ChatCompletionId
+    object: Annotated[Literal["chat.completion.chunk"], Meta(description="Kind of the object.")]
+    created: CreatedUnixTime
+    model: ModelId
+    choices: Annotated[list[ChatChunkChoice], Meta(description="Chunks of messages; empty in the one with the usage.")]
+    usage: Annotated[
+        TokenUsage | UnsetType | None,
+        Meta(description="Token usage, only if requested with `include_usage`: null before the last chunk."),
+    ] = UNSET
 
 
 class ChatStreamEncoder:
-    """Forms the events of one streamed answer."""
+    """Encodes the events of one stream."""
 
     def __init__(self, *, completion_id: str, created: int, model: str, include_usage: bool, n: int = 1) -> None:
         self._id = completion_id
@@ -178,33 +206,35 @@ class ChatStreamEncoder:
         self._n = n
 
     def start(self) -> bytes:
-        """The chunks that name the role, one a choice."""
+        """Return the first chunk of each choice, which has the role."""
         return b"".join(self._chunk(choice, ChatDelta(role="assistant", content="")) for choice in range(self._n))
 
     def events(self, output: GenerationOutput) -> Iterator[bytes]:
-        """What one output of the engine becomes; a token held back becomes nothing. An error ends the stream."""
+        """Yield the events of one output of the engine; a held-back token has none. An error ends the stream."""
         if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
-            # All choices are cancelled together, and the last one says so.
+            # All choices are cancelled together; the last output has the usage.
             if output.finish_reason is FinishReason.ERROR or output.usage is not None:
                 yield sse.encode_event(openai_stream_error(output))
             return
         if output.text or output.logprobs:
-            told = choice_logprobs(output.logprobs) if output.logprobs else None
-            yield self._chunk(output.choice, ChatDelta(content=output.text), told=told)
+            logprobs = choice_logprobs(output.logprobs) if output.logprobs else None
+            yield self._chunk(output.choice, ChatDelta(content=output.text), logprobs=logprobs)
         if output.tool_calls:
             yield self._chunk(output.choice, ChatDelta(tool_calls=chat_tool_call_deltas(output.tool_calls)))
         if output.finish_reason is not None:
             yield self._chunk(output.choice, ChatDelta(), output.finish_reason)
         if output.usage is not None:
             if self._include_usage:
-                yield sse.encode_event(self._form([], TokenUsage.of(output.usage)))
+                yield sse.encode_event(self._build([], TokenUsage.from_engine(output.usage)))
             yield sse.DONE
 
     def _chunk(
-        self, choice: int, delta: ChatDelta, reason: FinishReason | None = None, told: ChoiceLogprobs | None = None
+        self, choice: int, delta: ChatDelta, reason: FinishReason | None = None, logprobs: ChoiceLogprobs | None = None
     ) -> bytes:
-        return sse.encode_event(self._form([ChatChunkChoice(choice, delta, reason, told)], None))
+        return sse.encode_event(self._build([ChatChunkChoice(choice, delta, reason, logprobs)], None))
 
-    def _form(self, choices: list[ChatChunkChoice], usage: TokenUsage | None) -> ChatCompletionChunk:
-        shown = usage if self._include_usage else UNSET
-        return ChatCompletionChunk(self._id, "chat.completion.chunk", self._created, self._model, choices, shown)
+    def _build(self, choices: list[ChatChunkChoice], usage: TokenUsage | None) -> ChatCompletionChunk:
+        optional_usage = usage if self._include_usage else UNSET
+        return ChatCompletionChunk(
+            self._id, "chat.completion.chunk", self._created, self._model, choices, optional_usage
+        )

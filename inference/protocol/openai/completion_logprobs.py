@@ -1,83 +1,95 @@
-"""Log probabilities in the form of OpenAI's older completions: four arrays, one entry a token."""
+"""Log probabilities in the form of OpenAI's completions: four arrays with one entry per token."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from inference.engine import TokenLogprob
 from inference.protocol.logprobs import MIN_LOGPROB
 
 
 class CompletionLogprobs(Struct):
-    """Of the text's tokens, in their order. `text_offset`: where in the choice's text each begins, in characters.
+    """Log probabilities of a text's tokens in order. Nothing predicts a prompt's first token, which has nulls."""
 
-    A prompt's first token has null for both: nothing predicts it. `top_logprobs` has the token itself beside the best.
-    """
-
-    tokens: list[str]
-    token_logprobs: list[float | None]
-    top_logprobs: list[dict[str, float] | None]
-    text_offset: list[int]
+    tokens: Annotated[list[str], Meta(description="Texts of the tokens.", examples=[[" brushed", " steel"]])]
+    token_logprobs: Annotated[
+        list[float | None],
+        Meta(description="Log probabilities; null for the first token of a prompt.", examples=[[-0.2, -0.31]]),
+    ]
+    top_logprobs: Annotated[
+        list[dict[str, float] | None],
+        Meta(description="Most probable tokens in each place, and the token itself, with their log probabilities."),
+    ]
+    text_offset: Annotated[
+        list[int],
+        Meta(description="Positions in the choice's text at which the tokens begin, in characters.", examples=[[0, 8]]),
+    ]
 
 
 class CompletionLogprobsBuilder:
-    """Forms the log probabilities of one choice, which may come in pieces: of each, its text and its tokens."""
+    """Builds the log probabilities of one choice, whose text and tokens may come in pieces."""
 
     def __init__(self) -> None:
         self._offsets = TextOffsetTracker()
 
-    def write(self, text: str, told: Iterable[TokenLogprob]) -> CompletionLogprobs:
-        self._offsets.take(text)
-        formed = CompletionLogprobs([], [], [], [])
-        for one in told:
-            formed.tokens.append(_name(one))
-            formed.token_logprobs.append(None if one.logprob is None else max(one.logprob, MIN_LOGPROB))
-            formed.top_logprobs.append(None if one.logprob is None else _best(one))
-            formed.text_offset.append(self._offsets.place(one.data))
-        return formed
+    def add(self, text: str, tokens: Iterable[TokenLogprob]) -> CompletionLogprobs:
+        """Return the log probabilities of the next piece."""
+        self._offsets.add_text(text)
+        logprobs = CompletionLogprobs([], [], [], [])
+        for token in tokens:
+            logprobs.tokens.append(_name(token))
+            logprobs.token_logprobs.append(None if token.logprob is None else max(token.logprob, MIN_LOGPROB))
+            logprobs.top_logprobs.append(None if token.logprob is None else _top_logprobs(token))
+            logprobs.text_offset.append(self._offsets.place_token(token.data))
+        return logprobs
 
 
 class TextOffsetTracker:
-    """Finds where in a text its tokens begin. Not all of them are in it: control tokens are not, nor is a first space
-    that a tokenizer adds, and of a token whose end is held back only the beginning is there yet."""
+    """Finds the positions in a text at which its tokens begin.
+
+    Some bytes of tokens are not in the text: control tokens, and a first space that a tokenizer adds. The end of a
+    token that is held back comes with a later piece of the text.
+    """
 
     def __init__(self) -> None:
-        self._at = 0  # where the next token begins
-        self._rest = ""  # the text from there on
-        self._owed = 0  # characters of tokens before it that have not come yet
-        self._half = b""  # tokens there that are no whole character together
+        self._position = 0  # of the next token
+        self._rest = ""  # the text from this position
+        self._missing = 0  # characters of earlier tokens that have not come yet
+        self._partial = b""  # tokens at this position that are no whole character together
 
-    def take(self, text: str) -> None:
-        self._rest += text[self._owed :]
-        self._owed -= min(self._owed, len(text))
+    def add_text(self, text: str) -> None:
+        self._rest += text[self._missing :]
+        self._missing -= min(self._missing, len(text))
 
-    def place(self, token: bytes) -> int:
-        start = self._at
-        for data in (self._half + token, token, token.removeprefix(b" ")):
-            text = _decoded(data)
+    def place_token(self, token: bytes) -> int:
+        """Return the position at which the next token begins."""
+        start = self._position
+        for data in (self._partial + token, token, token.removeprefix(b" ")):
+            text = _decode(data)
             if text and self._rest and (self._rest.startswith(text) or text.startswith(self._rest)):
                 self._advance(len(text))
                 return start
-        self._half += token
-        if not _may_go_on(self._half):
-            self._half = b""
+        self._partial += token
+        if not _is_partial_character(self._partial):
+            self._partial = b""
         return start
 
     def _advance(self, length: int) -> None:
-        self._at += length
-        self._owed = max(0, length - len(self._rest))
-        self._rest, self._half = self._rest[length:], b""
+        self._position += length
+        self._missing = max(0, length - len(self._rest))
+        self._rest, self._partial = self._rest[length:], b""
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
         return ""
 
 
-def _may_go_on(data: bytes) -> bool:
-    """Whether it is the beginning of a character."""
+def _is_partial_character(data: bytes) -> bool:
+    """Return whether the data is the beginning of a character."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -85,15 +97,16 @@ def _may_go_on(data: bytes) -> bool:
     return False
 
 
-def _best(one: TokenLogprob) -> dict[str, float]:
-    """The best ones and the token itself; of tokens with the same text, the likeliest."""
-    best: dict[str, float] = {}
-    for other in (*one.top, one):
-        best.setdefault(_name(other), max(MIN_LOGPROB if other.logprob is None else other.logprob, MIN_LOGPROB))
-    return best
+def _top_logprobs(token: TokenLogprob) -> dict[str, float]:
+    """Return the most probable tokens and the token itself; of tokens with the same text, the most probable one."""
+    logprobs: dict[str, float] = {}
+    for other in (*token.top, token):
+        logprob = MIN_LOGPROB if other.logprob is None else max(other.logprob, MIN_LOGPROB)
+        logprobs.setdefault(_name(other), logprob)
+    return logprobs
 
 
-def _name(one: TokenLogprob) -> str:
-    """Its text; of half a character its bytes, as OpenAI writes them."""
-    text = _decoded(one.data)
-    return text if text or not one.data else "bytes:" + "".join(f"\\x{byte:02x}" for byte in one.data)
+def _name(token: TokenLogprob) -> str:
+    """Return the text of a token, or its bytes as OpenAI writes them if it is part of a character."""
+    text = _decode(token.data)
+    return text if text or not token.data else "bytes:" + "".join(f"\\x{byte:02x}" for byte in token.data)

@@ -1,4 +1,4 @@
-"""OpenAI's older completions: raw prompts, several at once, whole and streamed."""
+"""Wire structs of POST /v1/completions: one or several raw prompts, whole and streamed."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -10,9 +10,12 @@ from inference.engine import Usage as EngineUsage
 from inference.protocol import sse
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import openai_stream_error
+from inference.protocol.fields import ChoiceIndex, CreatedUnixTime, GeneratedText, ModelId
+from inference.protocol.native.inference import FinishReasonField
 from inference.protocol.openai.completion_logprobs import CompletionLogprobs, CompletionLogprobsBuilder
 from inference.protocol.openai.parameters import OpenAISamplingParameters, UnsupportedFields, reject_unsupported_fields
 from inference.protocol.openai.text_inputs import TextInputs, read_text_inputs
+from inference.protocol.parameters import MaxTokens
 from inference.protocol.parsing import parse_struct
 from inference.protocol.token_usage import TokenUsage
 
@@ -21,24 +24,47 @@ DEFAULT_MAX_TOKENS = 16
 
 _UNSUPPORTED: UnsupportedFields = {"best_of": (1,), "suffix": ("",)}
 
+CompletionId = Annotated[str, Meta(description="Id of the completion.", examples=["cmpl-55ccc0c717ef785f4efab42d"])]
 CompletionTopLogprobs = Annotated[
-    int, Meta(ge=0, le=5, description="Log probabilities, with so many best tokens beside each.")
+    int,
+    Meta(
+        ge=0,
+        le=5,
+        description="Number of most probable tokens to return with each token's log probability. By default no log "
+        "probabilities are returned.",
+        examples=[2],
+    ),
 ]
-Echo = Annotated[bool, Meta(description="The text begins with the prompt.")]
+Echo = Annotated[bool, Meta(description="Whether the text begins with the prompt.", examples=[True])]
+LogprobsField = Annotated[
+    CompletionLogprobs | None, Meta(description="Log probabilities of the tokens, or null if not requested.")
+]
 
 
 class CompletionRequest(OpenAISamplingParameters, kw_only=True):
-    """POST /v1/completions. An absent `max_tokens` is 16."""
+    """One or several prompts to continue."""
 
-    model: str
+    model: ModelId
     prompt: Annotated[
-        TextInputs, Meta(description="A text, several (at most 64), token ids, or several arrays of them.")
+        TextInputs,
+        Meta(
+            description=f"A text, an array of up to {MAX_PROMPTS} texts, an array of token ids, or up to {MAX_PROMPTS} "
+            "such arrays.",
+            examples=["The kettle is made of"],
+        ),
     ]
+    max_tokens: (
+        Annotated[
+            MaxTokens,
+            Meta(description=f"Maximum number of generated tokens of each choice. By default {DEFAULT_MAX_TOKENS}."),
+        ]
+        | None
+    ) = None
     echo: Echo | None = None
     logprobs: CompletionTopLogprobs | None = None
 
     def generation_requests(self, request_id: str) -> tuple[GenerationRequest, ...]:
-        """What the engine is asked for, one request a prompt; each gets what it would get alone."""
+        """Return the engine's requests, one for each prompt."""
         sampling = self.sampling(max_tokens=self.max_tokens or DEFAULT_MAX_TOKENS, logprobs=self.logprobs)
         return tuple(
             GenerationRequest(
@@ -51,12 +77,12 @@ class CompletionRequest(OpenAISamplingParameters, kw_only=True):
                 timeout=self.timeout,
                 priority=self.priority or 0,
             )
-            for number, text in enumerate(read_text_inputs(self.prompt, field="prompt", most=MAX_PROMPTS))
+            for number, text in enumerate(read_text_inputs(self.prompt, field="prompt", max_count=MAX_PROMPTS))
         )
 
 
 def parse_completion_request(value: Mapping[str, Any]) -> CompletionRequest:
-    """InvalidRequest names the field that is wrong or not supported."""
+    """Return the request. Raise InvalidRequest, which names the field that is not valid or not supported."""
     reject_unsupported_fields(value, _UNSUPPORTED)
     body = parse_struct(value, CompletionRequest)
     body.check_stream_options()
@@ -64,23 +90,26 @@ def parse_completion_request(value: Mapping[str, Any]) -> CompletionRequest:
 
 
 class CompletionChoice(Struct):
-    """One text: the n of the first prompt come first, then those of the second."""
+    """One generated text."""
 
-    text: str
-    index: int
-    logprobs: CompletionLogprobs | None
-    finish_reason: FinishReason
+    text: GeneratedText
+    index: ChoiceIndex
+    logprobs: LogprobsField
+    finish_reason: FinishReasonField
 
 
 class TextCompletion(Struct):
-    """A whole answer. `created` is Unix time in seconds."""
+    """The whole response."""
 
-    id: str
-    object: Literal["text_completion"]
-    created: int
-    model: str
-    choices: list[CompletionChoice]
-    usage: TokenUsage
+    id: CompletionId
+    object: Annotated[Literal["text_completion"], Meta(description="Kind of the object.")]
+    created: CreatedUnixTime
+    model: ModelId
+    choices: Annotated[
+        list[CompletionChoice],
+        Meta(description="Generated texts: those of the first prompt, then those of the second."),
+    ]
+    usage: Annotated[TokenUsage, Meta(description="Token usage of all prompts together.")]
 
 
 def build_text_completion(
@@ -96,36 +125,43 @@ def build_text_completion(
         CompletionChoice(
             choice.text,
             choice.index,
-            CompletionLogprobsBuilder().write(choice.text, choice.logprobs) if with_logprobs else None,
+            CompletionLogprobsBuilder().add(choice.text, choice.logprobs) if with_logprobs else None,
             choice.finish_reason,
         )
         for choice in choices
     ]
-    return TextCompletion(completion_id, "text_completion", created, model, texts, TokenUsage.of(usage))
+    return TextCompletion(completion_id, "text_completion", created, model, texts, TokenUsage.from_engine(usage))
 
 
 class CompletionChunkChoice(Struct):
-    """A piece of one text; the last one has the finish_reason."""
+    """A piece of one text."""
 
-    text: str
-    index: int
-    logprobs: CompletionLogprobs | None
-    finish_reason: FinishReason | None
+    text: GeneratedText
+    index: ChoiceIndex
+    logprobs: LogprobsField
+    finish_reason: Annotated[
+        FinishReasonField | None, Meta(description="Why the text ended, or null before its last chunk.")
+    ]
 
 
 class CompletionChunk(Struct):
-    """One event of a streamed answer. `usage` is there only when it was asked for: null until the last chunk."""
+    """One event of a stream."""
 
-    id: str
-    object: Literal["text_completion"]
-    created: int
-    model: str
-    choices: list[CompletionChunkChoice]
-    usage: TokenUsage | UnsetType | None = UNSET
+    id: CompletionId
+    object: Annotated[Literal["text_completion"], Meta(description="Kind of the object.")]
+    created: CreatedUnixTime
+    model: ModelId
+    choices: Annotated[
+        list[CompletionChunkChoice], Meta(description="Pieces of texts; empty in the chunk with the usage.")
+    ]
+    usage: Annotated[
+        TokenUsage | UnsetType | None,
+        Meta(description="Token usage, only if requested with `include_usage`: null before the last chunk."),
+    ] = UNSET
 
 
 class CompletionStreamEncoder:
-    """Forms the events of one streamed answer."""
+    """Encodes the events of one stream."""
 
     def __init__(
         self, *, completion_id: str, created: int, model: str, include_usage: bool, with_logprobs: bool = False
@@ -138,9 +174,9 @@ class CompletionStreamEncoder:
         self._logprobs: dict[int, CompletionLogprobsBuilder] = {}
 
     def events(self, output: GenerationOutput) -> Iterator[bytes]:
-        """What one output of the engine becomes; a token held back becomes nothing. An error ends the stream."""
+        """Yield the events of one output of the engine; a held-back token has none. An error ends the stream."""
         if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
-            # All choices are cancelled together, and the last one says so.
+            # All choices are cancelled together; the last output has the usage.
             if output.finish_reason is FinishReason.ERROR or output.usage is not None:
                 yield sse.encode_event(openai_stream_error(output))
             return
@@ -148,18 +184,18 @@ class CompletionStreamEncoder:
             yield self._chunk([self._choice(output)], None)
         if output.usage is not None:
             if self._include_usage:
-                yield self._chunk([], TokenUsage.of(output.usage))
+                yield self._chunk([], TokenUsage.from_engine(output.usage))
             yield sse.DONE
 
     def _choice(self, output: GenerationOutput) -> CompletionChunkChoice:
-        told = None
+        logprobs = None
         if self._with_logprobs:
-            writer = self._logprobs.setdefault(output.choice, CompletionLogprobsBuilder())
-            told = writer.write(output.text, output.logprobs)
-        return CompletionChunkChoice(output.text, output.choice, told, output.finish_reason)
+            builder = self._logprobs.setdefault(output.choice, CompletionLogprobsBuilder())
+            logprobs = builder.add(output.text, output.logprobs)
+        return CompletionChunkChoice(output.text, output.choice, logprobs, output.finish_reason)
 
     def _chunk(self, choices: list[CompletionChunkChoice], usage: TokenUsage | None) -> bytes:
-        shown = usage if self._include_usage else UNSET
+        optional_usage = usage if self._include_usage else UNSET
         return sse.encode_event(
-            CompletionChunk(self._id, "text_completion", self._created, self._model, choices, shown)
+            CompletionChunk(self._id, "text_completion", self._created, self._model, choices, optional_usage)
         )

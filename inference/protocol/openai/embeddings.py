@@ -1,44 +1,63 @@
-"""OpenAI's embeddings."""
+"""Wire structs of POST /v1/embeddings."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from inference.protocol.fields import ModelId
+from inference.protocol.native.embeddings import EncodingFormat, Vector, VectorIndex
 from inference.protocol.openai.text_inputs import TextInput, TextInputs, read_text_inputs
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 
 MAX_INPUTS = 256
 
-Dimensions = Annotated[int, Meta(ge=1, le=2**31 - 1, description="So many of the first numbers, at length one again.")]
+Dimensions = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=2**31 - 1,
+        description="Number of dimensions: the vectors are cut to their first numbers and scaled to the length 1. By "
+        "default all.",
+        examples=[64],
+    ),
+]
 
 
 class OpenAIEmbeddingsRequest(Struct, kw_only=True):
-    """POST /v1/embeddings."""
+    """Texts or token ids to embed."""
 
-    model: str
+    model: ModelId
     input: Annotated[
-        TextInputs, Meta(description="A text, several (at most 256), token ids, or several arrays of them.")
+        TextInputs,
+        Meta(
+            description=f"A text, an array of up to {MAX_INPUTS} texts, an array of token ids, or up to {MAX_INPUTS} "
+            "such arrays.",
+            examples=[["a brass lamp", "a quiet kettle"]],
+        ),
     ]
     dimensions: Dimensions | None = None
-    encoding_format: Literal["float", "base64"] | None = None
+    encoding_format: Annotated[
+        EncodingFormat | None,
+        Meta(description="Form of the vectors: numbers (the default), or base64 of little-endian 32-bit floats."),
+    ] = None
 
     def texts(self) -> tuple[TextInput, ...]:
-        """InvalidRequest: a mixture of texts and tokens, or too many of them."""
-        return read_text_inputs(self.input, field="input", most=MAX_INPUTS)
+        """Return the inputs. Raise InvalidRequest for a mixture of texts and tokens, and for too many."""
+        return read_text_inputs(self.input, field="input", max_count=MAX_INPUTS)
 
 
 class OpenAIEmbedding(Struct):
-    """One vector: numbers, or base64 of little-endian float32."""
+    """The vector of one input."""
 
-    object: Literal["embedding"]
-    index: int
-    embedding: list[float] | str
+    object: Annotated[Literal["embedding"], Meta(description="Kind of the object.")]
+    index: VectorIndex
+    embedding: Vector
 
 
 class OpenAIEmbeddingsResponse(Struct):
     """Vectors in the order of the input."""
 
-    object: Literal["list"]
-    data: list[OpenAIEmbedding]
-    model: str
-    usage: EmbeddingsTokenUsage
+    object: Annotated[Literal["list"], Meta(description="Kind of the object.")]
+    data: Annotated[list[OpenAIEmbedding], Meta(description="Vectors in the order of the input.")]
+    model: ModelId
+    usage: Annotated[EmbeddingsTokenUsage, Meta(description="Token usage of the request.")]

@@ -1,26 +1,30 @@
-"""The error body of the routes under /v1."""
+"""Wire structs of the errors under /v1."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from inference.protocol.native.errors import ErrorText, RequestId, Timestamp
 
 
 class OpenAIErrorDetail(Struct):
-    """What went wrong; `param` is the field that was wrong."""
+    """One error."""
 
-    message: str
-    type: str
-    param: str | None
-    code: str | None
+    message: ErrorText
+    type: Annotated[str, Meta(description="Kind of the error, as OpenAI names it.", examples=["invalid_request_error"])]
+    param: Annotated[str | None, Meta(description="Field that is wrong, if one is.", examples=["temperature"])]
+    code: Annotated[str | None, Meta(description="Name of the error for programs.", examples=["invalid_request"])]
 
 
 class OpenAIErrorEvent(Struct):
-    """The end of a stream that failed."""
+    """The last event of a stream that failed."""
 
-    error: OpenAIErrorDetail
+    error: Annotated[OpenAIErrorDetail, Meta(description="Error that ended the stream.")]
 
 
 class OpenAIErrorResponse(Struct):
-    """Every error of a /v1 route."""
+    """The body of every error under /v1."""
 
-    error: OpenAIErrorDetail
-    request_id: str
-    timestamp: str
+    error: Annotated[OpenAIErrorDetail, Meta(description="Error.")]
+    request_id: RequestId
+    timestamp: Timestamp

@@ -1,9 +1,9 @@
-"""The parameters that OpenAI's chat and its older completions share, and those of OpenAI's that we cannot follow."""
+"""Parameters that OpenAI's chat and completions share, and the rejection of parameters that are not supported."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from inference.engine import InvalidRequest, SamplingParams
 from inference.protocol.parameters import (
@@ -14,6 +14,7 @@ from inference.protocol.parameters import (
     Seed,
     StopSequence,
     StopSequences,
+    StreamFlag,
     Temperature,
     Timeout,
     TopK,
@@ -21,40 +22,56 @@ from inference.protocol.parameters import (
 )
 from inference.protocol.sampling import ExtraSamplingParameters
 
-# Fields that change what is done and that this server cannot follow, with the values that ask for nothing. `null` is
-# always one of them.
+# Fields whose effect this server does not support, with the neutral values that it accepts beside null.
 UnsupportedFields = Mapping[str, tuple[object, ...]]
 
 
 class StreamOptions(Struct):
-    """What a stream carries beside the text."""
+    """Options of a stream."""
 
-    include_usage: bool | None = None
-    include_obfuscation: bool | None = None
+    include_usage: (
+        Annotated[bool, Meta(description="Whether a last chunk without choices has the token usage.", examples=[True])]
+        | None
+    ) = None
+    include_obfuscation: (
+        Annotated[bool, Meta(description="Not supported: must be false or absent.", examples=[False])] | None
+    ) = None
 
 
 class OpenAISamplingParameters(ExtraSamplingParameters, kw_only=True):
-    """Absent and null are OpenAI's defaults. `top_k`, `repeat_penalty`, `timeout` and `priority` are ours."""
+    """Parameters with OpenAI's defaults, which null means, too.
+
+    `top_k`, `repeat_penalty`, `timeout` and `priority` extend OpenAI's API.
+    """
 
     max_tokens: MaxTokens | None = None
     temperature: Temperature | None = None
     top_p: TopP | None = None
     top_k: TopK | None = None
     repeat_penalty: RepeatPenalty | None = None
-    stop: StopSequence | StopSequences | None = None
+    stop: Annotated[
+        StopSequence | StopSequences | None,
+        Meta(
+            description="A sequence, or up to 16 sequences, before which the generation ends. They are not part of the "
+            "text.",
+            examples=[["\n"]],
+        ),
+    ] = None
     seed: Seed | None = None
     n: ChoiceCount | None = None
     timeout: Timeout | None = None
     priority: Priority | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream: StreamFlag | None = None
+    stream_options: Annotated[
+        StreamOptions | None, Meta(description="Options of the stream; only with `stream: true`.")
+    ] = None
 
     @property
     def include_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage is True
 
     def sampling(self, *, max_tokens: int | None, logprobs: int | None) -> SamplingParams:
-        """What the engine is asked for."""
+        """Return the engine's sampling parameters."""
         return SamplingParams(
             max_tokens=max_tokens,
             temperature=1.0 if self.temperature is None else self.temperature,
@@ -64,29 +81,32 @@ class OpenAISamplingParameters(ExtraSamplingParameters, kw_only=True):
             seed=self.seed,
             stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
             logprobs=logprobs,
-            **self.further(),
+            **self.extra_sampling(),
         )
 
     def check_stream_options(self) -> None:
-        """InvalidRequest for what is said of a stream that there is not, or that no stream here can do."""
+        """Raise InvalidRequest for options without a stream, and for options that are not supported."""
         if self.stream_options is None:
             return
         if not self.stream:
-            raise InvalidRequest("stream_options is for streams only: set stream to true.", field="stream_options")
+            raise InvalidRequest("`stream_options` needs `stream`: set it to true.", field="stream_options")
         if self.stream_options.include_obfuscation:
             field = "stream_options.include_obfuscation"
-            raise InvalidRequest(f"{field} is not supported by this server: leave it out.", field=field)
+            raise InvalidRequest(f"`{field}` is not supported. Leave it out.", field=field)
 
 
 def reject_unsupported_fields(value: Mapping[str, Any], unsupported: UnsupportedFields) -> None:
-    """InvalidRequest names the field that is not supported. Chat templates belong to models, not to clients."""
-    for field, given in value.items():
+    """Raise InvalidRequest, which names the field, for a field that is not supported.
+
+    Chat templates are never accepted: they belong to models, not to clients.
+    """
+    for field, content in value.items():
         if field.startswith("chat_template") or field in unsupported:
-            if given is None or any(_same(given, neutral) for neutral in unsupported.get(field, ())):
+            if content is None or any(_is_same(content, neutral) for neutral in unsupported.get(field, ())):
                 continue
-            raise InvalidRequest(f"{field[:100]} is not supported by this server: leave it out.", field=field[:100])
+            raise InvalidRequest(f"`{field[:100]}` is not supported. Leave it out.", field=field[:100])
 
 
-def _same(given: object, neutral: object) -> bool:
-    """Equal, where true is not 1."""
-    return given == neutral and isinstance(given, bool) == isinstance(neutral, bool)
+def _is_same(value: object, other: object) -> bool:
+    """Return whether both are equal, where true is not 1."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)

@@ -1,4 +1,4 @@
-"""What OpenAI's completions and embeddings take as texts: one or several, each as text or as its token ids."""
+"""Inputs of OpenAI's completions and embeddings: one or several texts, each as text or as token ids."""
 
 from typing import Annotated, cast
 
@@ -13,23 +13,26 @@ TextInputs = str | Annotated[list[str | TokenId | TokenIds], Meta(min_length=1)]
 TextInput = str | tuple[int, ...]
 
 
-def read_text_inputs(given: TextInputs, *, field: str, most: int) -> tuple[TextInput, ...]:
-    """The texts, each as it was sent. A flat array of ids is one text. InvalidRequest: a mixture, or too many."""
-    if isinstance(given, str):
-        return (given,)
-    kinds = {type(one) for one in given}
+def read_text_inputs(value: TextInputs, *, field: str, max_count: int) -> tuple[TextInput, ...]:
+    """Return the texts as they were sent; an array of token ids is one text.
+
+    Raise InvalidRequest for a mixture of kinds and for more than `max_count` texts.
+    """
+    if isinstance(value, str):
+        return (value,)
+    kinds = {type(item) for item in value}
     if len(kinds) > 1:
         raise InvalidRequest(
-            f"{field} is wrong: send a string, an array of strings, an array of token ids, or an array of such arrays; "
-            "not a mixture.",
+            f"`{field}` must be a string, an array of strings, an array of token ids or an array of such arrays, not a "
+            "mixture.",
             field=field,
         )
     if kinds == {int}:
-        return (_ids(given),)
-    if len(given) > most:
-        raise InvalidRequest(f"{field} is wrong: at most {most} texts go into one request.", field=field)
-    return tuple(one if isinstance(one, str) else _ids(one) for one in given)
+        return (_token_ids(value),)
+    if len(value) > max_count:
+        raise InvalidRequest(f"`{field}` must have at most {max_count} texts, not {len(value)}.", field=field)
+    return tuple(item if isinstance(item, str) else _token_ids(item) for item in value)
 
 
-def _ids(tokens: object) -> tuple[int, ...]:
+def _token_ids(tokens: object) -> tuple[int, ...]:
     return tuple(cast("list[int]", tokens))

@@ -1,44 +1,53 @@
-"""Tools on the wire, in the form of OpenAI's chat: what may be called, what was called, and pieces of it."""
+"""Tools in the form of OpenAI's chat: definitions, calls, and pieces of streamed calls."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inference.engine import Tool, ToolCallDelta
-from inference.protocol.messages import ChatToolCall, FunctionCall, FunctionName
+from inference.protocol.messages import ChatToolCall, FunctionCall, FunctionName, ToolCallId
+
+FunctionKind = Annotated[Literal["function"], Meta(description="Kind of the tool.")]
 
 
 class FunctionDefinition(Struct):
-    """A function that may be called. `parameters`: a JSON schema of its arguments, always kept to (`strict`)."""
+    """A function that the model may call."""
 
     name: FunctionName
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
+    description: (
+        Annotated[str, Meta(description="What the function does, for the model.", examples=["Places an order."])] | None
+    ) = None
+    parameters: Annotated[
+        dict[str, Any] | None,
+        Meta(description="JSON schema of the arguments, which calls always match. By default no arguments."),
+    ] = None
+    strict: Annotated[bool, Meta(description="No effect: calls always match the schema.", examples=[True])] | None = (
+        None
+    )
 
 
 class ChatTool(Struct):
-    """A tool; there are functions only."""
+    """A tool; all tools are functions."""
 
-    type: Literal["function"]
-    function: FunctionDefinition
+    type: FunctionKind
+    function: Annotated[FunctionDefinition, Meta(description="Function that the model may call.")]
 
-    def tool(self) -> Tool:
+    def to_engine(self) -> Tool:
         return Tool(self.function.name, self.function.description or "", self.function.parameters)
 
 
 class NamedFunction(Struct):
-    """Which function."""
+    """The name of a function."""
 
-    name: str
+    name: Annotated[str, Meta(description="Name of the function.", examples=["order"])]
 
 
 class NamedToolChoice(Struct):
-    """The tool that has to be called."""
+    """The tool that the model has to call."""
 
-    type: Literal["function"]
-    function: NamedFunction
+    type: FunctionKind
+    function: Annotated[NamedFunction, Meta(description="Function that the model has to call.")]
 
 
 ToolChoice = Literal["none", "auto", "required"] | NamedToolChoice
@@ -49,7 +58,7 @@ def engine_tool_choice(choice: ToolChoice | None) -> str:
 
 
 def join_tool_call_deltas(deltas: Iterable[ToolCallDelta]) -> list[ChatToolCall]:
-    """What the pieces add up to."""
+    """Return the whole calls of streamed pieces."""
     calls: list[ChatToolCall] = []
     for delta in deltas:
         if delta.index == len(calls):
@@ -59,19 +68,19 @@ def join_tool_call_deltas(deltas: Iterable[ToolCallDelta]) -> list[ChatToolCall]
 
 
 class FunctionCallDelta(Struct):
-    """A piece of a call's function."""
+    """A piece of a function call."""
 
-    arguments: str
-    name: str | UnsetType = UNSET
+    arguments: Annotated[str, Meta(description="Further text of the arguments' JSON.", examples=['{"product":'])]
+    name: FunctionName | UnsetType = UNSET
 
 
 class ChatToolCallDelta(Struct):
-    """A piece of the call number `index`; id, type and name are in its first."""
+    """A piece of a tool call; the first piece of a call has its id, type and name."""
 
-    index: int
-    function: FunctionCallDelta
-    id: str | UnsetType = UNSET
-    type: Literal["function"] | UnsetType = UNSET
+    index: Annotated[int, Meta(description="Position of the call in the message, from 0.", examples=[0])]
+    function: Annotated[FunctionCallDelta, Meta(description="Piece of the function call.")]
+    id: ToolCallId | UnsetType = UNSET
+    type: FunctionKind | UnsetType = UNSET
 
 
 def chat_tool_call_deltas(deltas: Sequence[ToolCallDelta]) -> list[ChatToolCallDelta]:

@@ -42,6 +42,37 @@ def test_i2_what_anybody_may_send_is_small(stoa: RunningServer):
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "INVALID_REQUEST")
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("GET", "/batch/nobody", "batch"),
+        ("GET", "/batch/nobody/results", "batch"),
+        ("POST", "/batch/nobody/cancel", "batch"),
+        ("GET", "/batch?after=nobody", "batch"),
+        ("GET", "/v1/batches/nobody", "batch"),
+        ("POST", "/v1/batches/nobody/cancel", "batch"),
+        ("GET", "/v1/batches?after=nobody", "batch"),
+        ("GET", "/v1/files/nobody", "file"),
+        ("GET", "/v1/files/nobody/content", "file"),
+        ("DELETE", "/v1/files/nobody", "file"),
+        ("GET", "/v1/files?after=nobody", "file"),
+        ("GET", "/webhooks/nobody", "webhook"),
+        ("PATCH", "/webhooks/nobody", "webhook"),
+        ("DELETE", "/webhooks/nobody", "webhook"),
+        ("POST", "/webhooks/nobody/rotate", "webhook"),
+        ("GET", "/webhooks/nobody/deliveries", "webhook"),
+        ("GET", "/webhooks/nobody/deliveries/nobody", "delivery"),
+        ("POST", "/webhooks/nobody/deliveries/nobody/redeliver", "delivery"),
+    ],
+)
+def test_a_missing_object_reads_the_same_whatever_the_method(stoa: RunningServer, method: str, path: str, kind: str):
+    json = {"enabled": True} if method == "PATCH" else None
+    answer = httpx2.request(method, f"{stoa.url}{path}", json=json, headers=stoa.headers(), timeout=60)
+
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == f"There is no {kind} 'nobody', or it is not yours."
+
+
 @pytest.mark.parametrize("body", [{}, {"username": "a"}, {"username": 1, "password": "x"}, {"email": "a"}, []])
 def test_a_sign_in_without_its_fields_is_400(stoa: RunningServer, body: object):
     answer = httpx2.post(f"{stoa.url}/auth/login", json=body, timeout=60)

@@ -37,7 +37,10 @@ def test_a_file_is_submitted_and_its_results_are_read(stoa: RunningServer, tmp_p
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"id": "b", "prompt": "speak", "temperature": 9}, "line 4: temperature is wrong"),
+        (
+            {"id": "b", "prompt": "speak", "temperature": 9},
+            "line 4: `temperature` must be a number from 0 to 2, not 9.",
+        ),
         ({"id": "a", "prompt": "speak"}, "line 4: `id` must be unique"),
         ([], "line 4: The body must be a JSON object"),
         (None, "line 4 is not JSON"),

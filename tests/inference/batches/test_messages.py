@@ -42,10 +42,10 @@ def test_messages_use_the_chat_template_and_prompts_do_not(stoa: RunningServer, 
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"messages": MESSAGES, "prompt": "speak"}, "requests[0]: prompt and messages exclude each other"),
-        ({}, "requests[0]: prompt is required"),
-        ({"messages": []}, "requests[0]: messages is wrong"),
-        ({"messages": [{"role": "king", "content": "x"}]}, "requests[0]: messages[0].role is wrong"),
+        ({"messages": MESSAGES, "prompt": "speak"}, "requests[0]: `prompt` and `messages` exclude each other"),
+        ({}, "requests[0]: `prompt` is required"),
+        ({"messages": []}, "requests[0]: `messages` is not valid"),
+        ({"messages": [{"role": "king", "content": "x"}]}, "requests[0]: `messages[0].role` is not valid"),
     ],
 )
 def test_a_request_has_either_messages_or_a_prompt(stoa: RunningServer, request_: dict[str, Any], message: str):

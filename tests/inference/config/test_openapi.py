@@ -9,7 +9,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from shared.settings import VERSION
 from tests.inference.running_server import RunningServer
-from tests.openapi_document import Document, all_operations, schema_errors, text_problems
+from tests.openapi_document import Document, FieldChecks, all_operations, schema_errors, text_problems
 
 OPERATIONS = {
     ("get", "/health"),
@@ -57,6 +57,12 @@ OPERATIONS = {
 }
 
 
+DECIMAL_FIELDS = {
+    "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty", "progress", "repeat_penalty",
+    "temperature", "timeout", "top_p", "value",
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def document(stoa: RunningServer) -> Any:
     answer = httpx2.get(f"{stoa.url}/openapi.json", timeout=30)
@@ -96,6 +102,18 @@ def test_every_route_is_in_the_document(document: Document):
 
 def test_every_operation_has_a_short_summary_and_a_description(document: Document):
     assert list(text_problems(all_operations(document))) == []
+
+
+def test_every_parameter_has_a_description_a_type_bounds_and_an_example(document: Document):
+    checks = FieldChecks(document, decimal_fields=DECIMAL_FIELDS)
+
+    assert list(checks.parameter_problems(all_operations(document))) == []
+
+
+def test_every_field_has_a_description_a_type_and_an_example_and_what_is_sent_has_bounds(document: Document):
+    checks = FieldChecks(document, decimal_fields=DECIMAL_FIELDS)
+
+    assert list(checks.body_problems(all_operations(document))) == []
 
 
 def test_a_generation_has_bounds_and_defaults(document: Document):

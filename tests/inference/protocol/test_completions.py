@@ -78,7 +78,7 @@ def test_i4_what_cannot_be_is_refused_by_name(fields: dict[str, object]):
 
 
 def test_log_probabilities_have_four_arrays_and_the_token_among_the_best():
-    formed = CompletionLogprobsBuilder().write(
+    formed = CompletionLogprobsBuilder().add(
         "a lamp", [told("a", None), told(" la", -0.5, (" la", -0.5), (" b", -2.0)), told("mp", -3.0, ("x", -1.0))]
     )
 
@@ -103,14 +103,14 @@ def test_log_probabilities_have_four_arrays_and_the_token_among_the_best():
     ],
 )
 def test_each_token_is_found_in_the_text(text: str, tokens: list[str | bytes], offsets: list[int]):
-    assert CompletionLogprobsBuilder().write(text, [told(token) for token in tokens]).text_offset == offsets
+    assert CompletionLogprobsBuilder().add(text, [told(token) for token in tokens]).text_offset == offsets
 
 
 def test_offsets_go_on_from_piece_to_piece_though_text_is_held_back():
-    writer = CompletionLogprobsBuilder()
+    builder = CompletionLogprobsBuilder()
 
     offsets = [
-        writer.write(text, [told(token) for token in tokens]).text_offset
+        builder.add(text, [told(token) for token in tokens]).text_offset
         for text, tokens in [("a", ["a"]), ("", []), (" la", [" lamp"]), ("m", []), ("ps ", ["s"]), ("x", [" ", "x"])]
     ]
 
@@ -118,7 +118,7 @@ def test_offsets_go_on_from_piece_to_piece_though_text_is_held_back():
 
 
 def test_half_a_character_is_named_by_its_bytes_and_what_cannot_be_is_a_number():
-    formed = CompletionLogprobsBuilder().write("é", [told(b"\xc3"), told(b"\xa9", float("-inf"))])
+    formed = CompletionLogprobsBuilder().add("é", [told(b"\xc3"), told(b"\xa9", float("-inf"))])
 
     assert formed.tokens == ["bytes:\\xc3", "bytes:\\xa9"]
     assert formed.token_logprobs == [-1.0, -9999.0]

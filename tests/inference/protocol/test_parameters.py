@@ -1,13 +1,29 @@
 """Bodies become wire structs strictly, and a refusal names the field."""
 
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 
-from inference.engine import ConstraintKind, InvalidRequest, Message, OutputConstraint, Tool, ToolCall
+from inference.engine import (
+    SAMPLING_PARAMETERS,
+    ConstraintKind,
+    InvalidRequest,
+    Message,
+    OutputConstraint,
+    SamplingParams,
+    Tool,
+    ToolCall,
+)
+from inference.protocol.native.batches import BatchItem, to_inference_request
 from inference.protocol.native.embeddings import EmbeddingsRequest
 from inference.protocol.native.inference import InferenceRequest
 from inference.protocol.native.models import LoadModelRequest
-from inference.protocol.openai.chat import parse_chat_request
-from inference.protocol.openai.completions import parse_completion_request
+from inference.protocol.native.websocket import parse_client_message
+from inference.protocol.openai.chat import ChatCompletionRequest, parse_chat_request
+from inference.protocol.openai.completions import CompletionRequest, parse_completion_request
+from inference.protocol.parameters import CLIENT_PARAMETERS
 from inference.protocol.parsing import parse_struct
 
 NATIVE = {"model": "m", "prompt": "p"}
@@ -35,6 +51,64 @@ def test_i4_a_parameter_out_of_its_bounds_is_refused_by_name_on_each_surface(fie
         with pytest.raises(InvalidRequest, match=field) as caught:
             refuse()
         assert str(caught.value.details["field"]).startswith(field)
+
+
+SURFACES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "inference": lambda fields: parse_struct(NATIVE | fields, InferenceRequest),
+    "chat": lambda fields: parse_chat_request(CHAT | fields),
+    "completions": lambda fields: parse_completion_request(NATIVE | fields),
+    "websocket": lambda fields: parse_client_message({"type": "inference", "id": "a"} | NATIVE | fields),
+    "batch": lambda fields: to_inference_request({"id": "a", "prompt": "p"} | fields, model_id="m", parameters={}),
+    "batch item": lambda fields: parse_struct({"id": "a", "prompt": "p"} | fields, BatchItem),
+}
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("temperature", 3, "`temperature` must be a number from 0 to 2, not 3."),
+        ("temperature", "1", '`temperature` must be a number from 0 to 2, not "1".'),
+        ("top_k", True, "`top_k` must be an integer from 0 to 1000, not true."),
+        ("repeat_penalty", 0, "`repeat_penalty` must be a number above 0 and at most 2, not 0."),
+        ("n", 9, "`n` must be an integer from 1 to 8, not 9."),
+        ("timeout", 0.5, "`timeout` must be a number from 1 to 600, not 0.5."),
+        ("stop", ["a"] * 17, "`stop` must be at most 16 strings of 1 to 256 characters."),
+        ("logit_bias", {"1": 101}, "`logit_bias` must be at most 1024 token ids with numbers from -100 to 100."),
+    ],
+)
+def test_a_wrong_parameter_reads_the_same_on_every_surface(surface: str, field: str, value: object, message: str):
+    with pytest.raises(InvalidRequest) as caught:
+        SURFACES[surface]({field: value})
+
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("struct", [InferenceRequest, ChatCompletionRequest, CompletionRequest, BatchItem])
+def test_a_surface_has_all_parameters_with_the_bounds_of_the_engine(struct: type[msgspec.Struct]):
+    fields = msgspec.json.schema(struct)["$defs"][struct.__name__]["properties"]
+
+    for name, parameter in CLIENT_PARAMETERS.items():
+        keywords = {
+            "minimum": parameter.bounds.minimum,
+            "exclusiveMinimum": parameter.bounds.above,
+            "maximum": parameter.bounds.maximum,
+        }
+        limits = {keyword: limit for keyword, limit in keywords.items() if limit is not None}
+        parts = [fields[name], *fields[name].get("anyOf", ())]
+        assert any(limits.items() <= part.items() for part in parts), name
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLING_PARAMETERS if name not in ("logprobs", "constraint")])
+@pytest.mark.parametrize("surface", ["inference", "chat", "completions"])
+def test_every_parameter_reaches_the_engine(surface: str, name: str):
+    example = msgspec.to_builtins(SAMPLING_PARAMETERS[name].example, str_keys=True)
+    request = SURFACES[surface]({name: example})
+
+    generations = request.generation_requests("r") if surface == "completions" else [request.generation_request("r")]
+
+    expected = getattr(SamplingParams(**{name: SAMPLING_PARAMETERS[name].example}), name)
+    assert [getattr(generation.sampling, name) for generation in generations] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +156,7 @@ def test_an_unknown_field_is_refused_by_name_on_native_routes_and_ignored_under_
 
 
 def test_a_missing_field_is_named():
-    with pytest.raises(InvalidRequest, match="model is required"):
+    with pytest.raises(InvalidRequest, match="`model` is required"):
         parse_struct({"prompt": "p"}, InferenceRequest)
 
 
