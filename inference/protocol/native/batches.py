@@ -176,7 +176,7 @@ def split_requests(body: bytes) -> tuple[bytes, list[Raw]]:
             raise InvalidRequest("`requests` is required.", field="requests")
         pieces = msgspec.json.decode(fields.pop(_Key("requests")), type=list[Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"The body must be a JSON object with an array `requests`: {error}.") from None
+        raise InvalidRequest(f"The body must be a JSON object with an array of requests: {error}.") from None
     return msgspec.json.encode(fields), pieces
 
 

@@ -1,4 +1,4 @@
-"""What a socket says before anybody has signed in on it, where the time that passes is the test's own."""
+"""The WebSocket consumer before authentication, with short timeouts."""
 
 import asyncio
 import json
@@ -14,60 +14,62 @@ from inference.generation.consumers import GenerationConsumer
 from shared.accounts.middleware.connections import MAX_UNAUTHENTICATED_PER_ADDRESS
 from shared.api.errors import ApiError
 
-ANSWERED_WITHIN_S = 30
+REPLY_TIMEOUT_SECONDS = 30
 
 
 @asynccontextmanager
-async def limit_unauthenticated(address: str) -> AsyncIterator[ApplicationCommunicator]:
-    """A socket that has been accepted; it has left afterwards."""
+async def open_connection(address: str) -> AsyncIterator[ApplicationCommunicator]:
+    """Yield an accepted connection, and disconnect it afterwards."""
     scope = {"type": "websocket", "path": "/ws", "headers": [], "client": (address, 5000)}
-    one = ApplicationCommunicator(GenerationConsumer.as_asgi(), scope)
-    await one.send_input({"type": "websocket.connect"})
-    assert (await one.receive_output(ANSWERED_WITHIN_S))["type"] == "websocket.accept"
+    connection = ApplicationCommunicator(GenerationConsumer.as_asgi(), scope)
+    await connection.send_input({"type": "websocket.connect"})
+    assert (await connection.receive_output(REPLY_TIMEOUT_SECONDS))["type"] == "websocket.accept"
     try:
-        yield one
+        yield connection
     finally:
-        await one.send_input({"type": "websocket.disconnect", "code": 1000})
-        await one.wait(ANSWERED_WITHIN_S)
+        await connection.send_input({"type": "websocket.disconnect", "code": 1000})
+        await connection.wait(REPLY_TIMEOUT_SECONDS)
 
 
-async def its_end(one: ApplicationCommunicator) -> tuple[str, int]:
-    """The code of the error that it is told, and the one with which it is closed."""
-    error = await one.receive_output(ANSWERED_WITHIN_S)
-    closed = await one.receive_output(ANSWERED_WITHIN_S)
-    assert closed["type"] == "websocket.close"
-    return json.loads(error["text"])["code"], closed["code"]
+async def receive_end(connection: ApplicationCommunicator) -> tuple[str, int]:
+    """Return the code of the error and the close code."""
+    error = await connection.receive_output(REPLY_TIMEOUT_SECONDS)
+    close = await connection.receive_output(REPLY_TIMEOUT_SECONDS)
+    assert close["type"] == "websocket.close"
+    return json.loads(error["text"])["code"], close["code"]
 
 
-async def test_s8_a_hundred_sockets_of_an_address_may_be_open_that_have_not_signed_in():
+async def test_s8_unauthenticated_connections_are_limited_per_address():
     async with AsyncExitStack() as stack:
         waiting = [
-            await stack.enter_async_context(limit_unauthenticated("192.0.2.1"))
+            await stack.enter_async_context(open_connection("192.0.2.1"))
             for _ in range(MAX_UNAUTHENTICATED_PER_ADDRESS - 1)
         ]
-        async with limit_unauthenticated("192.0.2.1") as last:
-            async with limit_unauthenticated("192.0.2.1") as surplus:
-                assert await its_end(surplus) == ("INFERENCE_FAILED", 1013)
-            async with limit_unauthenticated("192.0.2.2") as other:
+        async with open_connection("192.0.2.1") as last:
+            async with open_connection("192.0.2.1") as surplus:
+                assert await receive_end(surplus) == ("INFERENCE_FAILED", 1013)
+            async with open_connection("192.0.2.2") as other:
                 assert await other.receive_nothing()
             assert await last.receive_nothing()
-        async with limit_unauthenticated("192.0.2.1") as next_one:
-            assert await next_one.receive_nothing()
+        async with open_connection("192.0.2.1") as next_connection:
+            assert await next_connection.receive_nothing()
         assert await waiting[0].receive_nothing()
 
 
-def slow(outcome: ApiError) -> Callable[[str], Awaitable[Any]]:
-    async def answer(credential: str) -> Any:
+def slow_lookup(error: ApiError) -> Callable[[str], Awaitable[Any]]:
+    async def find_principal(credential: str) -> Any:
         await asyncio.sleep(0.3)
-        raise outcome
+        raise error
 
-    return answer
+    return find_principal
 
 
-async def test_who_says_who_they_are_in_time_has_as_long_as_the_database_takes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(consumers, "AUTHENTICATED_WITHIN_S", 0.1)
-    monkeypatch.setattr(consumers, "_authenticated", slow(ApiError(503, "Not now.")))
-    async with limit_unauthenticated("192.0.2.1") as silent, limit_unauthenticated("192.0.2.1") as asked:
-        await asked.send_input({"type": "websocket.receive", "text": '{"type": "auth", "token": "stoa_a_b"}'})
-        assert await its_end(silent) == ("AUTHENTICATION_FAILED", 4401)
-        assert await its_end(asked) == ("INFERENCE_FAILED", 1013)
+async def test_a_slow_credential_lookup_does_not_count_against_the_authentication_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(consumers, "AUTHENTICATION_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(consumers, "_find_principal", slow_lookup(ApiError(503, "Not now.")))
+    async with open_connection("192.0.2.1") as silent, open_connection("192.0.2.1") as authenticating:
+        await authenticating.send_input({"type": "websocket.receive", "text": '{"type": "auth", "token": "stoa_a_b"}'})
+        assert await receive_end(silent) == ("AUTHENTICATION_FAILED", 4401)
+        assert await receive_end(authenticating) == ("INFERENCE_FAILED", 1013)
