@@ -7,6 +7,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
+from inference.config.asyncapi.document import asyncapi_document
 from inference.registry.services import check_model_host
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import check_database, livez, readyz
@@ -27,6 +28,7 @@ urlpatterns = [
     path("", include("inference.openai_batches.urls")),
     path("livez", livez),
     path("readyz", readyz(database=check_database, model_host=check_model_host)),
+    path("asyncapi.json", asyncapi_document),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
     path(
         "schema",

@@ -28,6 +28,7 @@ from inference.protocol.native.websocket import (
     PingMessage,
     WebSocketLimits,
     WebSocketUser,
+    encode_pong,
     parse_client_message,
     read_inference_id,
 )
@@ -113,15 +114,15 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         value: dict[str, Any] = {}
         try:
             value = await _parse_json(text_data)
-            await self._handle(parse_client_message(value))
+            await self._handle(parse_client_message(value), value)
         except (ApiError, EngineError) as error:
             if self._connection is None:
                 await self._reject_credential()
             else:
                 self._send_error(error, read_inference_id(value))
 
-    async def _handle(self, message: ClientMessage) -> None:
-        """Handle a client's message. Raise ApiError or EngineError."""
+    async def _handle(self, message: ClientMessage, value: dict[str, Any]) -> None:
+        """Handle a client's message, of which `value` is the JSON. Raise ApiError or EngineError."""
         if isinstance(message, AuthMessage):
             await self._authenticate(message)
         elif self._connection is None:
@@ -131,7 +132,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif isinstance(message, CancelMessage):
             self._cancel(message)
         elif isinstance(message, PingMessage):
-            self._outbox.put_text(message.pong())
+            self._outbox.put_text(encode_pong(value))
 
     async def _authenticate(self, message: AuthMessage) -> None:
         """Authenticate the connection; a further `auth` renews its credential."""

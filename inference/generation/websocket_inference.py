@@ -36,16 +36,16 @@ class WebSocketInference:
         self._request = request
         self._send = send
         self._started_at = time.monotonic()
-        self._choices = [GeneratedChoice(index) for index in range(request.body.n)]
+        self._choices = [GeneratedChoice(index) for index in range(request.n)]
         self._tokens = 0
         self._prompt_tokens = 0
 
     async def run(self, caller: Principal) -> FinishReason:
         """Run the inference, and return the first choice's finish reason."""
-        body = self._request.body
+        model_id = self._request.model
         try:
             generation = self._request.generation_request(services.new_id("inf_"))
-            async with await services.start_stream(caller=caller, model_id=body.model, request=generation) as outputs:
+            async with await services.start_stream(caller=caller, model_id=model_id, request=generation) as outputs:
                 return await self._read(outputs)
         except EngineError as error:
             raise _api_error(problem_from_engine_error(error)) from error
@@ -77,7 +77,7 @@ class WebSocketInference:
             return
         self._tokens += 1
         if self._request.streams:
-            choice = output.choice if self._request.body.n > 1 else UNSET
+            choice = output.choice if self._request.n > 1 else UNSET
             logprobs = choice_logprobs(output.logprobs) if output.logprobs else UNSET
             self._send(TokenMessage(self._request.id, output.text, output.index, choice, logprobs))
 
@@ -87,7 +87,7 @@ class WebSocketInference:
         self._send(
             CompleteMessage(
                 id=self._request.id,
-                model=self._request.body.model,
+                model=self._request.model,
                 finish_reason=first.finish_reason,
                 usage=TokenUsage.from_engine(usage),
                 processing_time_ms=round((time.monotonic() - self._started_at) * 1000),

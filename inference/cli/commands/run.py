@@ -16,10 +16,11 @@ from shared.api.errors import ApiError
 
 
 def _parameter_option(name: str) -> Any:
-    """Return the option of a sampling parameter, with its declared description and its default on the command line."""
-    default = DEFAULTS.get(name)
+    """Return the option of a sampling parameter: its declared texts and bounds, and its default on the command line."""
+    parameter, default = SAMPLING_PARAMETERS[name], DEFAULTS.get(name)
     return typer.Option(
-        help=SAMPLING_PARAMETERS[name].description, show_default=False if default is None else str(default)
+        help=f"{parameter.description} Must be {parameter.expected}.",
+        show_default=False if default is None else str(default),
     )
 
 

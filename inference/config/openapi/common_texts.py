@@ -15,7 +15,7 @@ cannot follow. Times are ISO 8601 in UTC, or Unix seconds where a field says so.
 names the permission that it needs. Operations that list an empty security requirement need no credentials.
 
 **Streams** are server-sent events: one `data:` line of JSON per event, and a comment line at least every 15 seconds.
-WebSocket clients use `/ws`, which runs many inferences over one connection.
+WebSocket clients use `/ws`, which runs many inferences over one connection; `GET /asyncapi.json` describes it.
 
 **Errors** of native operations are `{"error": {"code", "message", "details"}, "request_id", "timestamp"}`. Operations
 under `/v1` answer OpenAI's `{"error": {"message", "type", "param", "code"}}` with the same `request_id` and

@@ -1,192 +1,233 @@
-"""The frames of /ws: JSON objects with a `type`, in text messages."""
+"""Messages of /ws: JSON objects with a `type`, in text messages."""
 
 import json
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from inference.engine import FinishReason, GenerationRequest, InvalidRequest
+from inference.engine import GenerationRequest, InvalidRequest
 from inference.protocol.choices import GeneratedChoice
-from inference.protocol.logprobs import ChoiceLogprobs, choice_logprobs
+from inference.protocol.fields import ChoiceIndex, GeneratedText, ModelId, ProcessingTime, Prompt
+from inference.protocol.logprobs import choice_logprobs
 from inference.protocol.messages import ChatMessage
-from inference.protocol.native.inference import InferenceRequest
+from inference.protocol.native.auth import EmailAddress, UserId, UserRole
+from inference.protocol.native.errors import ErrorText, RequestId
+from inference.protocol.native.inference import EventChoice, FinishReasonField, InferenceRequest, Logprobs
 from inference.protocol.parsing import parse_struct
 from inference.protocol.token_usage import TokenUsage
 
-InferenceId = Annotated[str, Meta(min_length=1, max_length=128, description="The client's own name for an inference.")]
+InferenceId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        description="Id of an inference, which the client chooses. No two may run under one id on a connection.",
+        examples=["description-1"],
+    ),
+]
+WholeText = Annotated[GeneratedText, Meta(description="Whole text. Only if the inference does not stream.")]
 CLIENT_MESSAGE_TYPES = ("auth", "inference", "cancel", "ping")
 
 
 class AuthMessage(Struct, forbid_unknown_fields=True):
-    """Who speaks. `token`: an API key, or an access token."""
+    """The credential of a connection: its first message, and later a renewed credential."""
 
     type: Literal["auth"]
-    token: str
+    token: Annotated[
+        str,
+        Meta(
+            description="An API key or an access token.",
+            examples=["stoa_2f7d0c4e9b"],
+            extra_json_schema={"maxLength": 4096},
+        ),
+    ]
+
+
+class InferenceMessage(InferenceRequest, forbid_unknown_fields=True, kw_only=True):
+    """A generation from raw text or, with `messages`, through the model's chat template."""
+
+    type: Literal["inference"]
+    id: InferenceId
+    prompt: Annotated[Prompt, Meta(description="Text to continue. Exclusive with `messages`.")] = ""
+    messages: (
+        Annotated[
+            list[ChatMessage],
+            Meta(
+                min_length=1,
+                description="Messages of a chat, for the model's chat template. Exclusive with `prompt`.",
+                examples=[[{"role": "user", "content": "Describe the Quellmar kettle."}]],
+                extra_json_schema={"maxItems": 524288},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+    @property
+    def streams(self) -> bool:
+        return self.stream is not False
+
+    def generation_request(self, request_id: str) -> GenerationRequest:
+        """Return the engine's request."""
+        request = super().generation_request(request_id)
+        if self.messages is UNSET:
+            return request
+        return replace(request, prompt=None, messages=tuple(message.to_engine() for message in self.messages))
 
 
 class CancelMessage(Struct, forbid_unknown_fields=True):
-    """Stop an inference that runs."""
+    """The end of a running inference, at the client's wish."""
 
     type: Literal["cancel"]
     id: InferenceId
 
 
-@dataclass(frozen=True)
-class PingMessage:
-    """Anything, which comes back as it was sent."""
+class PingMessage(Struct):
+    """A test of the connection. Any further fields are allowed."""
 
-    fields: dict[str, Any]
-
-    def pong(self) -> str:
-        return json.dumps(self.fields | {"type": "pong"}, ensure_ascii=False, separators=(",", ":"))
-
-
-@dataclass(frozen=True)
-class InferenceMessage:
-    """A generation from raw text or, with `messages`, through the model's chat template."""
-
-    id: str
-    body: InferenceRequest
-    messages: tuple[ChatMessage, ...] | None
-
-    @property
-    def streams(self) -> bool:
-        return self.body.stream is not False
-
-    def generation_request(self, request_id: str) -> GenerationRequest:
-        """What the engine is asked for."""
-        request = self.body.generation_request(request_id)
-        if self.messages is None:
-            return request
-        return replace(request, prompt=None, messages=tuple(message.to_engine() for message in self.messages))
+    type: Literal["ping"]
 
 
 ClientMessage = AuthMessage | InferenceMessage | CancelMessage | PingMessage
+CLIENT_MESSAGES = (AuthMessage, InferenceMessage, CancelMessage, PingMessage)
 
 
 class _Named(Struct):
     id: InferenceId
 
 
-class _Conversation(Struct):
-    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
-
-
 def parse_client_message(value: dict[str, Any]) -> ClientMessage:
-    """InvalidRequest names the field that is wrong."""
+    """Return the message of a JSON object. Raise InvalidRequest that names the wrong field."""
     kind = value.get("type")
     if kind == "auth":
         return parse_struct(value, AuthMessage)
     if kind == "inference":
-        return _inference(value)
+        return _parse_inference(value)
     if kind == "cancel":
         return parse_struct(value, CancelMessage)
     if kind == "ping":
-        return PingMessage(value)
-    raise InvalidRequest(f"`type` must be one of {', '.join(CLIENT_MESSAGE_TYPES)}.", field="type")
+        return parse_struct(value, PingMessage)
+    raise InvalidRequest(f"type is wrong: send one of {', '.join(CLIENT_MESSAGE_TYPES)}.", field="type")
+
+
+def _parse_inference(value: dict[str, Any]) -> InferenceMessage:
+    parse_struct(value, _Named)  # a wrong id is reported first: an error about anything else names it
+    if "prompt" in value and "messages" in value:
+        raise InvalidRequest("prompt and messages exclude each other: send one of them.", field="messages")
+    if "prompt" not in value and "messages" not in value:
+        raise InvalidRequest("prompt is required, or messages in its place.", field="prompt")
+    return parse_struct(value, InferenceMessage)
 
 
 def read_inference_id(value: dict[str, Any]) -> str | None:
-    """Which inference a frame that could not be read concerns, if it says so in a usable way."""
+    """Return the id of the inference that an invalid message names, None if it names none."""
     try:
         return parse_struct(value, _Named).id if value.get("type") in ("inference", "cancel") else None
     except InvalidRequest:
         return None
 
 
-def _inference(value: dict[str, Any]) -> InferenceMessage:
-    inference_id = parse_struct(value, _Named).id
-    fields = {name: given for name, given in value.items() if name not in ("type", "id", "messages")}
-    messages = None
-    if "messages" in value:
-        if "prompt" in value:
-            raise InvalidRequest("`prompt` and `messages` exclude each other: send one of them.", field="messages")
-        messages = tuple(parse_struct({"messages": value["messages"]}, _Conversation).messages)
-        fields["prompt"] = ""
-    elif "prompt" not in value:
-        raise InvalidRequest("`prompt` or `messages` is required.", field="prompt")
-    return InferenceMessage(inference_id, parse_struct(fields, InferenceRequest), messages)
-
-
 class WebSocketUser(Struct):
-    """Who has signed in."""
+    """The user of a credential."""
 
-    id: int
-    username: str
-    role: str
+    id: UserId
+    username: EmailAddress
+    role: UserRole
 
 
 class WebSocketLimits(Struct):
-    """What one socket may do, and what its key, or its user, may do over all doors together."""
+    """Limits of one connection, and those that its key, or its user, has over all requests together."""
 
-    inferences: int
-    message_bytes: int
-    requests_per_minute: int
-    tokens_per_minute: int
-    concurrent_requests: int
+    inferences: Annotated[
+        int, Meta(ge=1, description="Maximum number of inferences that run at once here.", examples=[16])
+    ]
+    message_bytes: Annotated[int, Meta(ge=1, description="Maximum size of a message in bytes.", examples=[1048576])]
+    requests_per_minute: Annotated[int, Meta(ge=0, description="Maximum requests per minute.", examples=[600])]
+    tokens_per_minute: Annotated[int, Meta(ge=0, description="Maximum tokens per minute.", examples=[100000])]
+    concurrent_requests: Annotated[int, Meta(ge=0, description="Maximum concurrent requests.", examples=[32])]
 
 
 class AuthenticatedMessage(Struct, kw_only=True, tag_field="type", tag="auth"):
-    """The credential is good."""
+    """The answer to a valid credential."""
 
-    status: Literal["ok"] = "ok"
-    user: WebSocketUser
-    limits: WebSocketLimits
-    server_version: str
+    status: Annotated[Literal["ok"], Meta(description="The credential is valid.")] = "ok"
+    user: Annotated[WebSocketUser, Meta(description="User of the credential.")]
+    limits: Annotated[WebSocketLimits, Meta(description="Limits of this connection and of its credential.")]
+    server_version: Annotated[str, Meta(description="Version of the server.", examples=["0.1.0"])]
 
 
 class TokenMessage(Struct, tag_field="type", tag="token"):
-    """A token; its text is "" while it is held back. `choice` is there with `n` above 1."""
+    """A token of a streamed inference."""
 
-    id: str
-    token: str
-    index: int
-    choice: int | UnsetType = UNSET
-    logprobs: ChoiceLogprobs | UnsetType = UNSET
+    id: InferenceId
+    token: Annotated[
+        str,
+        Meta(
+            description="Text of the token. It is empty while the text may be part of a stop sequence or of an "
+            "unfinished character, and follows later.",
+            examples=[" brass"],
+        ),
+    ]
+    index: Annotated[int, Meta(ge=0, description="Number of the token in its choice, from 0 on.", examples=[0])]
+    choice: EventChoice | UnsetType = UNSET
+    logprobs: Logprobs | UnsetType = UNSET
 
 
 class CompletedChoice(Struct):
-    """The end of one of several choices; with its text when it was not streamed."""
+    """A completed choice of several."""
 
-    index: int
-    finish_reason: FinishReason
-    text: str | UnsetType = UNSET
-    logprobs: ChoiceLogprobs | UnsetType = UNSET
+    index: ChoiceIndex
+    finish_reason: FinishReasonField
+    text: WholeText | UnsetType = UNSET
+    logprobs: Logprobs | UnsetType = UNSET
 
 
 class CompleteMessage(Struct, tag_field="type", tag="complete"):
-    """The end of an inference. `text` when it was not streamed; `choices` with `n` above 1, of which the first stands
-    for all beside them."""
+    """The end of an inference. The fields of the first choice stand beside `choices` too."""
 
-    id: str
-    model: str
-    finish_reason: FinishReason
-    usage: TokenUsage
-    processing_time_ms: int
-    text: str | UnsetType = UNSET
-    logprobs: ChoiceLogprobs | UnsetType = UNSET
-    choices: list[CompletedChoice] | UnsetType = UNSET
+    id: InferenceId
+    model: ModelId
+    finish_reason: FinishReasonField
+    usage: Annotated[TokenUsage, Meta(description="Token counts of the inference.")]
+    processing_time_ms: ProcessingTime
+    text: WholeText | UnsetType = UNSET
+    logprobs: Logprobs | UnsetType = UNSET
+    choices: Annotated[list[CompletedChoice] | UnsetType, Meta(description="All choices, with `n` above 1.")] = UNSET
 
 
 class ErrorMessage(Struct, tag_field="type", tag="error", omit_defaults=True):
-    """What went wrong; with `id`, that inference is over, unless the `field` in its details is `id`: then it is the
-    message alone that was refused. `request_id` finds it in the server's log."""
+    """An error. It ends the inference `id`, unless `details.field` is `id`: then only the message was refused."""
 
-    code: str
-    message: str
-    request_id: str
-    id: str | None = None
-    details: dict[str, Any] | None = None
+    code: Annotated[str, Meta(description="Code of the error, as in HTTP responses.", examples=["MODEL_NOT_FOUND"])]
+    message: ErrorText
+    request_id: RequestId
+    id: Annotated[InferenceId | None, Meta(description="Id of the inference that the error is about, if any.")] = None
+    details: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="Details of the error, such as the `field` that is wrong, or `retry_after` in seconds.",
+            examples=[{"field": "model"}],
+        ),
+    ] = None
+
+
+class PongMessage(Struct):
+    """The answer to a `ping`, with the same fields."""
+
+    type: Literal["pong"]
 
 
 ServerMessage = AuthenticatedMessage | TokenMessage | CompleteMessage | ErrorMessage
 
 
-def build_completed_choice(choice: GeneratedChoice, frame: InferenceMessage) -> CompletedChoice:
-    """A finished choice as it is told to who asked for it with `frame`."""
-    if frame.streams:
+def encode_pong(ping: dict[str, Any]) -> str:
+    """Return the answer to a ping: its own fields with another type."""
+    return json.dumps(ping | {"type": "pong"}, ensure_ascii=False, separators=(",", ":"))
+
+
+def build_completed_choice(choice: GeneratedChoice, message: InferenceMessage) -> CompletedChoice:
+    """Return a finished choice of the inference `message`."""
+    if message.streams:
         return CompletedChoice(choice.index, choice.finish_reason)
-    told = choice_logprobs(choice.logprobs) if frame.body.logprobs else UNSET
-    return CompletedChoice(choice.index, choice.finish_reason, choice.text, told)
+    logprobs = choice_logprobs(choice.logprobs) if message.logprobs else UNSET
+    return CompletedChoice(choice.index, choice.finish_reason, choice.text, logprobs)

@@ -31,6 +31,7 @@ TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("GET", "/health", ANYBODY, 200),
     ("GET", "/livez", ANYBODY, 200),
     ("GET", "/readyz", ANYBODY, 200),
+    ("GET", "/asyncapi.json", ANYBODY, 200),
     ("GET", "/openapi.json", ANYBODY, 200),
     ("GET", "/schema", ANYBODY, 200),
     ("GET", "/docs", ANYBODY, 200),

@@ -7,7 +7,7 @@ const snippets = {
     const json = JSON.stringify(body, null, 2).replaceAll("'", "'\\''");
     return [
       `curl -N ${origin}${path} \\`,
-      `  -H "Authorization: Bearer $STOA_API_KEY" \\`,
+      `  -H "Authorization: Bearer $API_KEY" \\`,
       `  -H "Content-Type: application/json" \\`,
       `  -d '${json}'`,
     ].join("\n");
@@ -32,7 +32,7 @@ function pythonChat(origin, request) {
     "",
     "from openai import OpenAI",
     "",
-    `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["STOA_API_KEY"])`,
+    `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["API_KEY"])`,
     "stream = client.chat.completions.create(",
     ...known.map(([name, value]) => `    ${name}=${python(value)},`),
     `    extra_body=${python(further)},`,
@@ -55,7 +55,7 @@ function pythonCompletion(origin, request) {
     "request = urllib.request.Request(",
     `    "${origin}/inference/stream",`,
     "    json.dumps(body).encode(),",
-    '    {"Authorization": "Bearer " + os.environ["STOA_API_KEY"], "Content-Type": "application/json"},',
+    '    {"Authorization": "Bearer " + os.environ["API_KEY"], "Content-Type": "application/json"},',
     ")",
     "with urllib.request.urlopen(request) as events:",
     "    for line in events:",
