@@ -1,4 +1,4 @@
-"""Signing in, versions, and the form of every error."""
+"""Signing in, API versions, and the bodies of errors."""
 
 import httpx2
 import pytest
@@ -10,7 +10,7 @@ def sign_in(stoa: RunningServer, username: str, password: str) -> httpx2.Respons
     return httpx2.post(f"{stoa.url}/auth/login", json={"username": username, "password": password}, timeout=30)
 
 
-def test_signing_in_gives_a_token_that_works(stoa: RunningServer):
+def test_signing_in_returns_an_access_token_that_works(stoa: RunningServer):
     answer = sign_in(stoa, "Store_Owner@example.com", PASSWORD)
 
     assert answer.status_code == 200, answer.text
@@ -28,7 +28,7 @@ def test_signing_in_gives_a_token_that_works(stoa: RunningServer):
     assert refresh.status_code == 401
 
 
-def test_a6_a_wrong_password_and_an_unknown_user_are_answered_alike(stoa: RunningServer):
+def test_a6_a_wrong_password_and_an_unknown_user_have_the_same_response(stoa: RunningServer):
     known, unknown = sign_in(stoa, "staff@example.com", "wrong"), sign_in(stoa, "nobody@example.com", "wrong")
 
     assert known.status_code == unknown.status_code == 401
@@ -36,7 +36,7 @@ def test_a6_a_wrong_password_and_an_unknown_user_are_answered_alike(stoa: Runnin
     assert known.json()["error"]["code"] == "AUTHENTICATION_FAILED"
 
 
-def test_i2_what_anybody_may_send_is_small(stoa: RunningServer):
+def test_i2_a_large_body_on_a_public_route_is_413(stoa: RunningServer):
     answer = httpx2.post(f"{stoa.url}/auth/login", json={f"k{number}": 1 for number in range(10_000)}, timeout=60)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "INVALID_REQUEST")
@@ -91,7 +91,7 @@ def test_a_sign_in_without_its_fields_is_400(stoa: RunningServer, body: object):
         ("GET", "/models/", 404),
     ],
 )
-def test_every_answer_has_a_version_and_an_id_and_every_error_a_body(
+def test_every_response_has_a_version_and_a_request_id_and_every_error_a_body(
     stoa: RunningServer, method: str, path: str, status: int
 ):
     answer = httpx2.request(method, stoa.url + path, headers={"X-Request-Id": "mine.1"}, timeout=60)
@@ -106,7 +106,7 @@ def test_every_answer_has_a_version_and_an_id_and_every_error_a_body(
         assert answer.json()["error"].keys() == kind
 
 
-def test_an_answer_from_below_django_has_them_too(stoa: RunningServer):
+def test_a_response_from_outside_django_has_them_too(stoa: RunningServer):
     status, headers, body = stoa.ask_as_written("POST", "/inference", {"Content-Length": str(10**9)})
 
     assert status == 413
@@ -115,7 +115,7 @@ def test_an_answer_from_below_django_has_them_too(stoa: RunningServer):
 
 
 @pytest.mark.parametrize(("version", "status"), [("1.0", 200), ("1.7", 200), ("1", 200), ("2.0", 400), ("x", 400)])
-def test_an_unknown_major_version_is_refused(stoa: RunningServer, version: str, status: int):
+def test_another_major_version_is_rejected(stoa: RunningServer, version: str, status: int):
     answer = httpx2.get(f"{stoa.url}/health", headers={"API-Version": version}, timeout=60)
 
     assert answer.status_code == status

@@ -1,4 +1,4 @@
-"""Whose turn it is where requests take long: nobody waits for another user's queue."""
+"""Slots for requests that take long: no user waits for the queue of another."""
 
 import asyncio
 
@@ -7,26 +7,26 @@ from shared.accounts.authentication import Principal
 from shared.accounts.models import User
 
 
-def somebody(pk: int) -> Principal:
+def make_principal(pk: int) -> Principal:
     return Principal(user=User(pk=pk), permissions=frozenset())
 
 
-async def in_turn(pk: int, order: list[str], name: str, ends: asyncio.Event) -> None:
-    async with heavy_request_slot(somebody(pk)):
+async def hold_slot(pk: int, order: list[str], name: str, ends: asyncio.Event) -> None:
+    async with heavy_request_slot(make_principal(pk)):
         order.append(name)
         await ends.wait()
 
 
-def test_a_user_has_one_turn_at_a_time_and_others_pass_them_by():
-    asyncio.run(_pass_by())
+def test_a_user_holds_one_slot_at_a_time_and_other_users_do_not_wait():
+    asyncio.run(_run_requests())
 
 
-async def _pass_by() -> None:
+async def _run_requests() -> None:
     order: list[str] = []
     ends = {name: asyncio.Event() for name in ("first", "second", "other", "third")}
     async with asyncio.TaskGroup() as tasks:
         for pk, name in ((1, "first"), (1, "second"), (2, "other"), (3, "third")):
-            tasks.create_task(in_turn(pk, order, name, ends[name]))
+            tasks.create_task(hold_slot(pk, order, name, ends[name]))
         await asyncio.sleep(0.05)
         assert order == ["first", "other"]  # two at once, of two users
 

@@ -1,4 +1,4 @@
-"""Rows I2 and I7 on every route: JSON that no database keeps, and what is no id, no number and no cursor."""
+"""Rows I2 and I7 on every route: JSON that a database cannot store, and invalid ids, numbers and cursors."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def nobody(route: str, name: str = "nobody") -> str:
 
 
 @pytest.mark.parametrize(("method", "route"), WRITES, ids=[" ".join(row) for row in WRITES])
-def test_i2_no_route_takes_json_that_no_database_keeps(client: httpx2.Client, method: str, route: str):
+def test_i2_no_route_accepts_json_that_a_database_cannot_store(client: httpx2.Client, method: str, route: str):
     got = {}
     for name, body in REFUSED.items():
         if name != NO_BODY:
@@ -45,7 +45,7 @@ def test_i2_no_route_takes_json_that_no_database_keeps(client: httpx2.Client, me
 
 
 @pytest.mark.parametrize(("method", "route"), WRITES, ids=[" ".join(row) for row in WRITES])
-def test_i2_nor_in_an_encoding_that_is_none(client: httpx2.Client, method: str, route: str):
+def test_i2_no_route_accepts_an_unknown_encoding(client: httpx2.Client, method: str, route: str):
     headers = {"Content-Type": "application/json; charset=nope"}
     answer = client.request(method, nobody(route), content=b"{}", headers=headers)
     assert answer.status_code in (400, 404, 415), answer.text
@@ -66,7 +66,7 @@ def test_i2_nor_in_an_encoding_that_is_none(client: httpx2.Client, method: str, 
         ("/auth/login", {"username": "staff@example.com", "password": PASSWORD}),
     ],
 )
-def test_i2_a_good_body_is_read_in_utf_8_alone(client: httpx2.Client, route: str, body: dict[str, object]):
+def test_i2_a_valid_body_is_accepted_in_utf_8_only(client: httpx2.Client, route: str, body: dict[str, object]):
     told = {}
     for charset in ("nope", "latin-1", "UTF-8", '"utf-8"'):
         headers = {"Content-Type": f"application/json; charset={charset}"}
@@ -76,7 +76,7 @@ def test_i2_a_good_body_is_read_in_utf_8_alone(client: httpx2.Client, route: str
 
 
 @pytest.mark.parametrize(("method", "route"), NAMED, ids=[" ".join(row) for row in NAMED])
-def test_i7_what_is_no_id_is_never_a_server_error(client: httpx2.Client, method: str, route: str):
+def test_i7_an_invalid_id_is_never_a_server_error(client: httpx2.Client, method: str, route: str):
     for name in NO_IDS:
         body = None if method in ("GET", "DELETE") else {}
         answer = client.request(method, nobody(route, name), json=body)
@@ -85,7 +85,7 @@ def test_i7_what_is_no_id_is_never_a_server_error(client: httpx2.Client, method:
 
 
 @pytest.mark.parametrize("route", LISTS)
-def test_i7_what_is_no_number_and_no_cursor_is_never_a_server_error(client: httpx2.Client, route: str):
+def test_i7_an_invalid_number_or_cursor_is_never_a_server_error(client: httpx2.Client, route: str):
     for number in NO_IDS:
         for parameter in ("limit", "after", "order", "since", "days", "status"):
             answer = client.get(f"{route}?{parameter}={quote(number, safe='%')}")

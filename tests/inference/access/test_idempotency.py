@@ -1,4 +1,4 @@
-"""A request that is sent again with its Idempotency-Key is answered again, and not done again."""
+"""Requests with an Idempotency-Key are carried out once."""
 
 import asyncio
 import uuid
@@ -33,13 +33,13 @@ def post(stoa: RunningServer, path: str, body: object, key: str, role: str = "SU
     return httpx2.post(stoa.url + path, json=body, headers=headers, timeout=60)
 
 
-def told(answer: httpx2.Response) -> Any:
+def parse_body(answer: httpx2.Response) -> Any:
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 @pytest.mark.parametrize(("path", "body"), POSTS, ids=[path for path, _ in POSTS])
-def test_the_second_time_the_first_answer_comes_again(stoa: RunningServer, path: str, body: object):
+def test_a_repeated_request_returns_the_first_response(stoa: RunningServer, path: str, body: object):
     key = new_key()
     first, second = post(stoa, path, body, key), post(stoa, path, body, key)
 
@@ -50,20 +50,20 @@ def test_the_second_time_the_first_answer_comes_again(stoa: RunningServer, path:
     assert int(second.headers["x-ratelimit-remaining"]) == int(first.headers["x-ratelimit-remaining"]) - 1
 
 
-def test_another_key_another_route_and_another_user_have_answers_of_their_own(stoa: RunningServer):
+def test_another_key_route_or_user_has_a_response_of_its_own(stoa: RunningServer):
     key = new_key()
     ids = [
-        told(post(stoa, "/inference", BODY, key))["id"],
-        told(post(stoa, "/inference", BODY, new_key()))["id"],
-        told(post(stoa, "/inference", BODY, key, "STAFF"))["id"],
-        told(post(stoa, "/v1/completions", BODY, key))["id"],
-        told(post(stoa, "/inference", BODY, key))["id"],
+        parse_body(post(stoa, "/inference", BODY, key))["id"],
+        parse_body(post(stoa, "/inference", BODY, new_key()))["id"],
+        parse_body(post(stoa, "/inference", BODY, key, "STAFF"))["id"],
+        parse_body(post(stoa, "/v1/completions", BODY, key))["id"],
+        parse_body(post(stoa, "/inference", BODY, key))["id"],
     ]
     assert len(set(ids)) == 4
     assert ids[-1] == ids[0]
 
 
-def test_another_body_with_the_same_key_is_refused(stoa: RunningServer):
+def test_another_body_with_the_same_key_is_rejected(stoa: RunningServer):
     key = new_key()
     assert post(stoa, "/inference", BODY, key).status_code == 200
     refused = post(stoa, "/inference", BODY | {"max_tokens": 4}, key)
@@ -76,7 +76,7 @@ def test_another_body_with_the_same_key_is_refused(stoa: RunningServer):
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "\u00e9".encode().decode("latin-1")])
-def test_what_is_no_key_is_refused(stoa: RunningServer, key: str):
+def test_an_invalid_key_is_rejected(stoa: RunningServer, key: str):
     headers = {b"authorization": stoa.headers()["Authorization"].encode(), b"idempotency-key": key.encode("latin-1")}
     answer = httpx2.post(f"{stoa.url}/inference", json=BODY, headers=headers, timeout=30)
 
@@ -92,21 +92,21 @@ def test_what_is_no_key_is_refused(stoa: RunningServer, key: str):
         ("/v1/completions", BODY | {"stream": True}),
     ],
 )
-def test_a_stream_with_a_key_is_refused_before_it_begins(stoa: RunningServer, path: str, body: object):
+def test_a_stream_with_a_key_is_rejected_before_it_starts(stoa: RunningServer, path: str, body: object):
     answer = post(stoa, path, body, new_key())
 
     assert answer.status_code == 400
     assert "leave out Idempotency-Key" in answer.json()["error"]["message"]
 
 
-def test_a_refusal_is_not_kept(stoa: RunningServer):
+def test_an_error_is_not_stored(stoa: RunningServer):
     key = new_key()
     body = BODY | {"model": "nobody"}
     assert [post(stoa, "/inference", body, key).status_code for _ in range(2)] == [404, 404]
     assert post(stoa, "/inference", BODY, key).status_code == 200
 
 
-async def test_b4_of_fifty_at_once_one_is_generated(stoa: RunningServer):
+async def test_b4_fifty_concurrent_requests_with_one_key_generate_once(stoa: RunningServer):
     async with stoa.client() as client:
         headers = {"Idempotency-Key": new_key()}
         before = await requests_of(client)
@@ -123,7 +123,7 @@ async def test_b4_of_fifty_at_once_one_is_generated(stoa: RunningServer):
         assert await requests_of(client) == before + 1
 
 
-async def test_while_the_first_runs_others_are_told_to_wait(stoa: RunningServer):
+async def test_requests_during_the_first_one_are_409(stoa: RunningServer):
     async with stoa.client() as client:
         headers = {"Idempotency-Key": new_key()}
         body = BODY | {"max_tokens": 3000}
@@ -139,7 +139,7 @@ async def test_while_the_first_runs_others_are_told_to_wait(stoa: RunningServer)
     await stoa.engine.close()
 
 
-async def test_of_who_leaves_the_key_can_be_used_again_at_once(stoa: RunningServer):
+async def test_a_key_is_free_again_once_its_client_disconnects(stoa: RunningServer):
     async with stoa.client() as client:
         headers = {"Idempotency-Key": new_key()}
         body = BODY | {"max_tokens": 300}

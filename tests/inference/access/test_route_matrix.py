@@ -1,5 +1,7 @@
-"""Row A9: every route of the model server, by every method, for every kind of caller; a route that is not in the table
-fails."""
+"""Row A9: every route of the model server with every method for every kind of caller.
+
+A route that is not in the table fails the test.
+"""
 
 import re
 from collections.abc import Iterator
@@ -82,7 +84,7 @@ GUARDED = [row for row in TABLE if row[2] != ANYBODY]
 
 
 def routes() -> Iterator[tuple[str, str]]:
-    """Every method and route below /, with what its path names as `{}`."""
+    """Yield every method and route, with `{}` for the parameters of its path."""
 
     def walk(patterns: list[Any], prefix: str) -> Iterator[tuple[str, str]]:
         for pattern in patterns:
@@ -130,7 +132,7 @@ def test_a9_every_route_and_method_has_a_row_and_every_row_a_route():
 
 
 @pytest.mark.parametrize(("method", "route", "allowed", "status"), TABLE, ids=[" ".join(row[:2]) for row in TABLE])
-def test_a9_each_caller_is_answered_as_the_table_says(
+def test_a9_each_caller_gets_the_status_of_the_table(
     stoa: RunningServer, credentials: dict[str, str], method: str, route: str, allowed: frozenset[str], status: int
 ):
     for identity in IDENTITIES:
@@ -144,7 +146,7 @@ def test_a9_each_caller_is_answered_as_the_table_says(
 
 
 @pytest.mark.parametrize("route", sorted({row[1] for row in TABLE} - {"/livez", "/readyz"}))
-def test_a9_other_methods_are_refused_to_everybody(stoa: RunningServer, credentials: dict[str, str], route: str):
+def test_a9_other_methods_are_rejected_for_everybody(stoa: RunningServer, credentials: dict[str, str], route: str):
     for method in set(METHODS) - {row[0] for row in TABLE if row[1] == route}:
         for identity in ("NOBODY", "SUPER_ADMIN"):
             refused = ask(stoa, method, route, with_key(credentials, identity)).status_code
@@ -152,7 +154,7 @@ def test_a9_other_methods_are_refused_to_everybody(stoa: RunningServer, credenti
 
 
 @pytest.mark.parametrize(("method", "route", "allowed", "status"), GUARDED, ids=[" ".join(row[:2]) for row in GUARDED])
-def test_a8_a_key_counts_in_its_two_headers_only(
+def test_a8_a_key_is_accepted_in_its_two_headers_only(
     stoa: RunningServer, method: str, route: str, allowed: frozenset[str], status: int
 ):
     key = stoa.keys["SUPER_ADMIN"]

@@ -1,4 +1,4 @@
-"""Row I4 through every door: what is out of its bounds is refused by name, and no model is asked."""
+"""Row I4 on every surface: an error names the parameter that is out of bounds, and no request reaches a model."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,26 +12,26 @@ from tests.inference.websocket_client import authenticated_websocket, receive_me
 pytestmark = [pytest.mark.timeout(300), pytest.mark.no_database]
 
 HUGE = 10**30
-NO_NUMBERS: list[Any] = [
+NOT_NUMBERS: list[Any] = [
     True, False, "", "3", "-1", " 1", "0x10", "1e3", "NaN", "\u0661", "\u221e", "x" * 1000, "-",
     [], [1], [None], [[]], {}, {"a": 1},
 ]  # fmt: skip
-NO_WHOLE = [*NO_NUMBERS, 1.5, HUGE, -HUGE]
+NOT_INTEGERS = [*NOT_NUMBERS, 1.5, HUGE, -HUGE]
 WRONG: dict[str, list[Any]] = {
-    "max_tokens": [*NO_WHOLE, 0, -1, 2**31],
-    "temperature": [*NO_NUMBERS, -0.1, 2.1, HUGE],
-    "top_p": [*NO_NUMBERS, -0.1, 1.1, HUGE],
-    "top_k": [*NO_WHOLE, -1, 1001],
-    "min_p": [*NO_NUMBERS, -0.1, 1.1],
-    "repeat_penalty": [*NO_NUMBERS, 0, -1, 2.1],
-    "presence_penalty": [*NO_NUMBERS, -2.1, 2.1],
-    "frequency_penalty": [*NO_NUMBERS, -2.1, 2.1],
-    "seed": [*NO_WHOLE, 2**63, -(2**63) - 1],
-    "n": [*NO_WHOLE, 0, -1, 9],
-    "min_tokens": [*NO_WHOLE, -1],
+    "max_tokens": [*NOT_INTEGERS, 0, -1, 2**31],
+    "temperature": [*NOT_NUMBERS, -0.1, 2.1, HUGE],
+    "top_p": [*NOT_NUMBERS, -0.1, 1.1, HUGE],
+    "top_k": [*NOT_INTEGERS, -1, 1001],
+    "min_p": [*NOT_NUMBERS, -0.1, 1.1],
+    "repeat_penalty": [*NOT_NUMBERS, 0, -1, 2.1],
+    "presence_penalty": [*NOT_NUMBERS, -2.1, 2.1],
+    "frequency_penalty": [*NOT_NUMBERS, -2.1, 2.1],
+    "seed": [*NOT_INTEGERS, 2**63, -(2**63) - 1],
+    "n": [*NOT_INTEGERS, 0, -1, 9],
+    "min_tokens": [*NOT_INTEGERS, -1],
     "ignore_eos": [0, 1, "true", [], {}],
-    "timeout": [*NO_NUMBERS, 0, -1, 601, HUGE],
-    "priority": [*NO_WHOLE, -11, 11],
+    "timeout": [*NOT_NUMBERS, 0, -1, 601, HUGE],
+    "priority": [*NOT_INTEGERS, -11, 11],
     "stop": [1, True, {}, [1], ["x"] * 17, ["x" * 257], [""], [["x"]]],
     "logit_bias": [1, "7", [7], {"x": 1}, {"-1": 1}, {"7": 101}, {"7": -101}, {"7": "1"}, {"7": True},
                    {str(token): 1 for token in range(1025)}],
@@ -41,7 +41,7 @@ WRONG: dict[str, list[Any]] = {
     "model": [1, True, None, [], {}],
 }  # fmt: skip
 CASES = [(field, value) for field, values in WRONG.items() for value in values]
-A_SOCKET = 100  # more messages at once than that are too many for one
+MESSAGES_PER_CONNECTION = 100  # more messages at once than that are too many for one
 PROMPT: dict[str, Any] = {"model": "talker", "prompt": "die"}  # the fake would
 CHAT: dict[str, Any] = {"model": "talker", "messages": [{"role": "user", "content": "die"}]}
 DOORS: dict[str, dict[str, Any]] = {
@@ -57,7 +57,7 @@ EMBEDDINGS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nobody_was_asked(stoa: RunningServer) -> Iterator[None]:
+def no_request_reaches_a_model(stoa: RunningServer) -> Iterator[None]:
     before = asyncio.run(stoa.pid("talker"))
     yield
     assert asyncio.run(stoa.pid("talker")) == before
@@ -65,7 +65,7 @@ def nobody_was_asked(stoa: RunningServer) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("path", DOORS)
-async def test_i4_a_wrong_parameter_is_refused_by_name(stoa: RunningServer, path: str):
+async def test_i4_an_error_names_an_invalid_parameter(stoa: RunningServer, path: str):
     async with stoa.client() as client:
         for field, value in CASES:
             answer = await client.post(path, json=DOORS[path] | {field: value})
@@ -77,7 +77,7 @@ async def test_i4_a_wrong_parameter_is_refused_by_name(stoa: RunningServer, path
 
 
 @pytest.mark.parametrize("path", ["/embeddings", "/v1/embeddings"])
-async def test_i4_a_wrong_text_to_embed_is_refused_by_name(stoa: RunningServer, path: str):
+async def test_i4_an_error_names_an_invalid_embedding_input(stoa: RunningServer, path: str):
     async with stoa.client() as client:
         for wrong in EMBEDDINGS:
             answer = await client.post(path, json={"model": "embedder", "input": "x"} | wrong)
@@ -85,10 +85,10 @@ async def test_i4_a_wrong_text_to_embed_is_refused_by_name(stoa: RunningServer, 
             assert next(iter(wrong)) in answer.json()["error"]["message"], wrong
 
 
-@pytest.mark.parametrize("first", range(0, len(CASES), A_SOCKET))
-async def test_i4_a_wrong_parameter_on_a_socket_is_refused_by_name(stoa: RunningServer, first: int):
+@pytest.mark.parametrize("first", range(0, len(CASES), MESSAGES_PER_CONNECTION))
+async def test_i4_a_websocket_error_names_an_invalid_parameter(stoa: RunningServer, first: int):
     async with authenticated_websocket(stoa) as client:
-        for field, value in CASES[first : first + A_SOCKET]:
+        for field, value in CASES[first : first + MESSAGES_PER_CONNECTION]:
             await send_messages(client, {"type": "inference", "id": "a"} | PROMPT | {field: value})
             told = await receive_message(client)
             assert (told["type"], told["code"]) == ("error", "INVALID_REQUEST"), (field, value)

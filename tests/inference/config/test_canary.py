@@ -1,4 +1,4 @@
-"""Row O3: marked words are said at every door of the model server, and turn up in no log, trace, metric or broker."""
+"""Row O3: marked words in requests to every endpoint appear in no log, trace, metric or broker."""
 
 import json
 import os
@@ -55,30 +55,30 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture(scope="module")
-def heard(collector: Collector, receiver: Receiver) -> Iterator[RunningServer]:
+def server(collector: Collector, receiver: Receiver) -> Iterator[RunningServer]:
     extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
     with running_server_with_fake_models(extra=extra) as stoa:
         yield stoa
 
 
 @pytest.fixture(scope="module")
-def worker(heard: RunningServer) -> Iterator[RunningWorker]:
-    with running_worker(heard) as worker:
+def worker(server: RunningServer) -> Iterator[RunningWorker]:
+    with running_worker(server) as worker:
         yield worker
 
 
-def page_of(stoa: RunningServer) -> dict[str, Any]:
-    """The OpenAPI page, whose examples are of the models that are here."""
+def document_of(stoa: RunningServer) -> dict[str, Any]:
+    """Return the OpenAPI document with the names of the running models in its examples."""
     text = httpx2.get(f"{stoa.url}/openapi.json", timeout=60).text
     return dict(json.loads(text.replace("stoa-describer", "talker").replace("stoa-encoder", "embedder")))
 
 
-def ask(stoa: RunningServer, prompt: str, word: str, **more: object) -> httpx2.Response:
+def infer(stoa: RunningServer, prompt: str, word: str, **more: object) -> httpx2.Response:
     return stoa.post("/inference", {"model": "talker", "prompt": prompt, "stop": [word], "max_tokens": 2} | more)
 
 
 def talk_nonsense(stoa: RunningServer, word: str) -> None:
-    """Heads that are no HTTP."""
+    """Send request heads that are no HTTP."""
     parts = urlsplit(stoa.url)
     for head in (f"GET /?{word}\r\n\r\n", f"POST /inference HTTP/1.1\r\n{word}\r\n\r\n", f"{word} " * 5000):
         with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) as peer:
@@ -102,8 +102,8 @@ async def talk_on_a_socket(stoa: RunningServer, word: str) -> None:
         assert (await receive_message(client))["type"] == "error"
 
 
-def told(stoa: RunningServer, worker: RunningWorker, collector: Collector) -> dict[str, str]:
-    """All that is told of what was said, by where."""
+def read_reports(stoa: RunningServer, worker: RunningWorker, collector: Collector) -> dict[str, str]:
+    """Return everything that the server reports, by place."""
     return {
         "the server's log": stoa.log.read_text(),
         "the worker's log": worker.log.read_text(),
@@ -114,73 +114,73 @@ def told(stoa: RunningServer, worker: RunningWorker, collector: Collector) -> di
     }
 
 
-async def test_o3_what_is_said_is_in_no_log_trace_metric_or_broker(
-    heard: RunningServer, worker: RunningWorker, collector: Collector, receiver: Receiver
+async def test_o3_content_of_requests_is_in_no_log_trace_metric_or_broker(
+    server: RunningServer, worker: RunningWorker, collector: Collector, receiver: Receiver
 ):
     canary = Canary()
     word = canary.word
-    assert word in ask(heard, f"repeat {word}", "x").text
+    assert word in infer(server, f"repeat {word}", "x").text
     for prompt in ("long", "full", "bug", "silence"):
-        refused = ask(heard, prompt, word, timeout=1)
+        refused = infer(server, prompt, word, timeout=1)
         assert refused.status_code >= 400, prompt
         assert word not in refused.text
     for role, answers in {"SUPER_ADMIN": {200, 400, 404}, "CUSTOMER": {403}}.items():
-        with httpx2.Client(base_url=heard.url, headers=heard.headers(role), timeout=60) as client:
-            assert answers <= say_everything(client, page_of(heard), canary, STRUCTURE)
+        with httpx2.Client(base_url=server.url, headers=server.headers(role), timeout=60) as client:
+            assert answers <= say_everything(client, document_of(server), canary, STRUCTURE)
     for headers in (
         {"Authorization": f"Bearer {word}"},
         {"X-API-Key": f"stoa_{word}_{word}"},
         {"X-Request-Id": "1 " + word},
     ):
-        httpx2.get(f"{heard.url}/models?token={word}", headers=headers, timeout=30)
+        httpx2.get(f"{server.url}/models?token={word}", headers=headers, timeout=30)
     for path in ("/auth/login", "/admin/login/"):
         signing = {"username": canary.email(), "password": word}
-        httpx2.post(heard.url + path, json=signing, timeout=30)
-        httpx2.post(heard.url + path, data=signing, timeout=30)
-    talk_nonsense(heard, word)
-    await talk_on_a_socket(heard, word)
+        httpx2.post(server.url + path, json=signing, timeout=30)
+        httpx2.post(server.url + path, data=signing, timeout=30)
+    talk_nonsense(server, word)
+    await talk_on_a_socket(server, word)
 
-    secret = heard.post("/webhooks", {"url": receiver.url}).json()["secret"]
+    secret = server.post("/webhooks", {"url": receiver.url}).json()["secret"]
     batch_id = submit_batch(
-        heard, f"repeat {word}", "long", "silence", timeout=1, webhook_url=receiver.url, stop=[word]
+        server, f"repeat {word}", "long", "silence", timeout=1, webhook_url=receiver.url, stop=[word]
     )
-    assert wait_until_ended(heard, batch_id)["failed"] == 2
-    assert word in json.dumps(get_results(heard, batch_id))
+    assert wait_until_ended(server, batch_id)["failed"] == 2
+    assert word in json.dumps(get_results(server, batch_id))
 
-    keys = [*heard.keys.values(), secret, secret.removeprefix("whsec_")]
-    where = {place: canary.found_in(text, *keys)[:3] for place, text in told(heard, worker, collector).items()}
+    keys = [*server.keys.values(), secret, secret.removeprefix("whsec_")]
+    where = {place: canary.found_in(text, *keys)[:3] for place, text in read_reports(server, worker, collector).items()}
     assert {place: found for place, found in where.items() if found} == {}
 
 
-def test_o4_every_line_of_the_logs_is_json(heard: RunningServer, worker: RunningWorker, receiver: Receiver):
-    heard.get("/nowhere")
-    ask(heard, "bug", "x")
-    heard.post("/models", {})
-    submit_batch(heard, "hello", webhook_url=receiver.url)  # which answers 500, and the worker says so
+def test_o4_every_log_line_is_json(server: RunningServer, worker: RunningWorker, receiver: Receiver):
+    server.get("/nowhere")
+    infer(server, "bug", "x")
+    server.post("/models", {})
+    submit_batch(server, "hello", webhook_url=receiver.url)  # which answers 500, and the worker says so
     deadline = time.monotonic() + 60
     while not (worked := lines_of(worker)):
         assert time.monotonic() < deadline, worker.log.read_text()
         time.sleep(0.1)
-    served = heard.log.read_text().splitlines()
+    served = server.log.read_text().splitlines()
     assert len(served) > 5
     assert [line for line in served if not line.startswith('{"')] == []
     assert {"event", "level", "timestamp"} <= set.intersection(*(set(json.loads(line)) for line in [*served, *worked]))
 
 
 def lines_of(worker: RunningWorker) -> list[str]:
-    """Its own, written whole; Celery greets before that."""
+    """Return the whole lines of the worker's own log, which follow Celery's greeting."""
     return [line for line in worker.log.read_text().splitlines(keepends=True) if line[0] == "{" and line[-1] == "\n"]
 
 
-def test_o5_an_errors_request_id_is_in_the_log(heard: RunningServer):
+def test_o5_the_request_id_of_an_error_is_in_the_log(server: RunningServer):
     ids = [
-        heard.get("/nowhere").json()["request_id"],
-        heard.post("/inference", {"model": "nobody", "prompt": "x"}).json()["request_id"],
-        heard.post("/models", {}).json()["request_id"],
-        ask(heard, "bug", "x").json()["request_id"],
+        server.get("/nowhere").json()["request_id"],
+        server.post("/inference", {"model": "nobody", "prompt": "x"}).json()["request_id"],
+        server.post("/models", {}).json()["request_id"],
+        infer(server, "bug", "x").json()["request_id"],
     ]
     deadline = time.monotonic() + 60
-    while not set(ids) <= set(by_id := statuses_by_id(heard)):  # a line is written after its answer
+    while not set(ids) <= set(by_id := statuses_by_id(server)):  # a line is written after its answer
         assert time.monotonic() < deadline, by_id
         time.sleep(0.05)
     assert [by_id[one] for one in ids] == [404, 404, 405, 500]

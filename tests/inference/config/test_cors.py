@@ -1,4 +1,4 @@
-"""What browsers may do on the pages of other hosts, which STOA_CORS_ORIGINS names."""
+"""Cross-origin requests of browsers from the pages that STOA_CORS_ORIGINS names."""
 
 import pytest
 from django.test import Client
@@ -18,8 +18,8 @@ def _named(settings: Settings) -> None:
     settings.CORS_ALLOWED_ORIGINS = [PAGE]
 
 
-def asked(origin: str) -> dict[str, str]:
-    """The headers of the answer to a browser's question whether it may send a chat."""
+def preflight_headers(origin: str) -> dict[str, str]:
+    """Return the response headers of a preflight request for a chat."""
     headers = {
         "Origin": origin,
         "Access-Control-Request-Method": "POST",
@@ -29,19 +29,19 @@ def asked(origin: str) -> dict[str, str]:
     return {name.lower(): value for name, value in answer.headers.items()}
 
 
-def test_a_named_page_may_send_what_openais_client_sends_and_what_the_api_reads():
-    told = asked(PAGE)
+def test_an_allowed_origin_may_send_the_headers_of_openais_client_and_of_the_api():
+    told = preflight_headers(PAGE)
 
     assert told["access-control-allow-origin"] == PAGE
     allowed = {name.strip() for name in told["access-control-allow-headers"].split(",")}
     assert allowed >= OPENAI_HEADERS | {"api-version", "last-event-id", "x-api-key"}
 
 
-def test_another_page_may_send_nothing():
-    assert "access-control-allow-origin" not in asked("https://evil.example")
+def test_another_origin_may_send_nothing():
+    assert "access-control-allow-origin" not in preflight_headers("https://evil.example")
 
 
-def test_a_named_page_may_read_what_the_api_says_in_headers():
+def test_an_allowed_origin_may_read_the_headers_of_the_api():
     answer = Client().get("/v1/models", headers={"Origin": PAGE})
 
     shown = {name.strip() for name in answer.headers["Access-Control-Expose-Headers"].split(",")}

@@ -1,4 +1,4 @@
-"""A Problem takes the contract's form on native routes and OpenAI's under /v1."""
+"""The body of a Problem, in the native form and in OpenAI's form under /v1."""
 
 import re
 
@@ -33,7 +33,7 @@ def test_every_status_has_its_code(status: int, code: str):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", body["timestamp"])
 
 
-def test_a_codes_own_name_passes_through_with_its_details():
+def test_a_native_code_is_kept_with_its_details():
     problem = Problem(status=404, code="MODEL_NOT_FOUND", message="No.", details={"available_models": ["a"]})
 
     native = error_body(problem, path="/v1x", request_id="")
@@ -48,7 +48,7 @@ def test_a_codes_own_name_passes_through_with_its_details():
     }
 
 
-def test_a_limit_tells_when_to_come_back_and_a_503_why():
+def test_a_rate_limit_has_retry_after_and_a_503_its_reason():
     limited = error_body(Problem.from_status(429, headers={"Retry-After": "7"}), path="/auth/login", request_id="")
     away = error_body(Problem.from_status(503), path="/inference", request_id="")
 

@@ -160,7 +160,7 @@ def test_every_operation_with_a_body_has_examples_that_match_its_schemas(documen
     assert errors == []
 
 
-def test_the_page_loads_only_from_here(stoa: RunningServer):
+def test_the_documentation_page_loads_nothing_from_other_servers(stoa: RunningServer):
     page = httpx2.get(f"{stoa.url}/docs", timeout=60)
 
     assert page.status_code == 200
@@ -168,6 +168,6 @@ def test_the_page_loads_only_from_here(stoa: RunningServer):
     assert re.findall(r'(?:src|href)="(https?:)?//', page.text) == []
 
 
-def test_the_probes_answer(stoa: RunningServer):
+def test_the_probes_are_served(stoa: RunningServer):
     assert httpx2.get(f"{stoa.url}/livez", timeout=60).status_code == 200
     assert httpx2.get(f"{stoa.url}/readyz", timeout=60).json()["status"] == "ready"

@@ -1,4 +1,4 @@
-"""What the model server's settings refuse."""
+"""Settings that the model server rejects."""
 
 import os
 import subprocess
@@ -18,9 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
         for name, value in {"STOA_MEMORY_BUDGET": "8GiB", "STOA_AUTOLOAD": "true"}.items()
     ],
 )
-def test_what_a_model_host_that_runs_apart_would_never_hear_is_refused(
-    tmp_path: Path, given: dict[str, str], code: int
-):
+def test_settings_of_a_model_host_are_rejected_if_it_runs_separately(tmp_path: Path, given: dict[str, str], code: int):
     environment = os.environ | {"STOA_HOME": str(tmp_path)} | given
     done = subprocess.run(
         [sys.executable, "-c", "import inference.config.settings.base"],

@@ -1,4 +1,4 @@
-"""POST /embeddings, from outside. The fake's vector of a text is its length and one."""
+"""POST /embeddings of a running server. The fake model's vector of a text is its length and one."""
 
 import base64
 import struct
@@ -8,7 +8,7 @@ import pytest
 from tests.inference.running_server import RunningServer
 
 
-def test_texts_become_vectors_in_their_order(stoa: RunningServer):
+def test_texts_become_vectors_in_order(stoa: RunningServer):
     answer = stoa.post("/embeddings", {"model": "embedder", "input": ["abc", "", "ab"]})
 
     assert answer.json() == {
@@ -40,7 +40,7 @@ def test_a_single_string_is_a_list_of_one_and_base64_is_float32(stoa: RunningSer
         ({"model": "nobody", "input": "a"}, 404, "MODEL_NOT_FOUND"),
     ],
 )
-def test_what_cannot_be_embedded_is_refused(stoa: RunningServer, body: dict[str, object], status: int, code: str):
+def test_an_invalid_request_is_rejected(stoa: RunningServer, body: dict[str, object], status: int, code: str):
     answer = stoa.post("/embeddings", body)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)

@@ -24,7 +24,7 @@ def client(stoa: RunningServer) -> Iterator[openai.OpenAI]:
         ([[7, 8], [9]], [2, 1]),
     ],
 )
-def test_each_form_of_input_becomes_vectors_in_its_order(
+def test_each_form_of_input_becomes_vectors_in_order(
     stoa: RunningServer, client: openai.OpenAI, given: list[str], lengths: list[int]
 ):
     with openai.OpenAI(
@@ -41,7 +41,7 @@ def test_each_form_of_input_becomes_vectors_in_its_order(
     assert (numbers.usage.prompt_tokens, numbers.usage.total_tokens) == (1, 1)
 
 
-def test_fewer_dimensions_are_the_first_ones_at_length_one(client: openai.OpenAI):
+def test_fewer_dimensions_are_the_first_numbers_scaled_to_length_one(client: openai.OpenAI):
     assert client.embeddings.create(model="embedder", input="abc", dimensions=1).data[0].embedding == [1.0]
     assert client.embeddings.create(model="embedder", input="abc", dimensions=2).data[0].embedding == [3.0, 1.0]
 
@@ -64,7 +64,7 @@ def test_fewer_dimensions_are_the_first_ones_at_length_one(client: openai.OpenAI
     ],
     ids=lambda part: str(part)[:30],
 )
-def test_i4_what_cannot_be_embedded_is_refused_by_name(stoa: RunningServer, wrong: dict[str, object], param: str):
+def test_i4_an_error_names_the_field_that_is_not_valid(stoa: RunningServer, wrong: dict[str, object], param: str):
     answer = stoa.post("/v1/embeddings", {"model": "embedder", "input": "a", "user": "u"} | wrong)
 
     assert answer.status_code == (404 if param == "model" else 400)

@@ -22,7 +22,7 @@ def client(stoa: RunningServer) -> openai.OpenAI:
     )
 
 
-def test_chat_at_once(client: openai.OpenAI):
+def test_a_chat_is_completed(client: openai.OpenAI):
     answer = client.chat.completions.create(model="talker", messages=HELLO, max_tokens=3)
 
     assert answer.id.startswith("chatcmpl-")
@@ -33,7 +33,7 @@ def test_chat_at_once(client: openai.OpenAI):
     assert answer.usage.completion_tokens == 3
 
 
-def test_chat_streamed_with_usage(client: openai.OpenAI):
+def test_a_chat_is_streamed_with_its_usage(client: openai.OpenAI):
     chunks = list(
         client.chat.completions.create(
             model="talker", messages=HELLO, max_tokens=3, stream=True, stream_options={"include_usage": True}
@@ -49,7 +49,7 @@ def test_chat_streamed_with_usage(client: openai.OpenAI):
     assert len({(chunk.id, chunk.created, chunk.model) for chunk in chunks}) == 1
 
 
-def test_several_choices_and_what_was_cached(client: openai.OpenAI):
+def test_several_choices_are_completed_with_the_count_of_cached_tokens(client: openai.OpenAI):
     answer = client.chat.completions.create(model="talker", messages=HELLO, max_tokens=2, n=3)
     assert [(choice.index, choice.message.content) for choice in answer.choices] == [
         (index, "w0 w1 ") for index in range(3)
@@ -65,7 +65,7 @@ def test_several_choices_and_what_was_cached(client: openai.OpenAI):
     assert [chunk.choices[0].finish_reason for chunk in chunks].count("length") == 2
 
 
-def test_r7_a_deadline_is_the_clients_own_error(client: openai.OpenAI):
+def test_r7_a_timeout_raises_the_clients_own_error(client: openai.OpenAI):
     asked = {"model": "talker", "messages": HELLO, "max_tokens": 3000, "extra_body": {"timeout": 1}}
     with pytest.raises(openai.InternalServerError) as late:
         client.chat.completions.create(**asked)
@@ -75,14 +75,14 @@ def test_r7_a_deadline_is_the_clients_own_error(client: openai.OpenAI):
         list(client.chat.completions.create(**asked, stream=True))
 
 
-def test_models_are_listed_and_one_is_found(client: openai.OpenAI):
+def test_models_are_listed_and_one_is_read(client: openai.OpenAI):
     models = {model.id: model for model in client.models.list()}
 
     assert {"talker", "embedder", "idle"} <= models.keys()
     assert client.models.retrieve("talker") == models["talker"]
 
 
-def test_errors_have_the_clients_own_classes(stoa: RunningServer, client: openai.OpenAI):
+def test_errors_raise_the_clients_own_classes(stoa: RunningServer, client: openai.OpenAI):
     stranger = openai.OpenAI(base_url=f"{stoa.url}/v1", api_key="stoa_wrong_key", max_retries=0)
     with pytest.raises(openai.AuthenticationError, match="key") as refused:
         stranger.chat.completions.create(model="talker", messages=HELLO)
@@ -101,14 +101,14 @@ def test_errors_have_the_clients_own_classes(stoa: RunningServer, client: openai
         client.models.retrieve("nobody")
 
 
-def test_a_customer_is_refused(stoa: RunningServer):
+def test_a_customer_is_rejected(stoa: RunningServer):
     customer = openai.OpenAI(base_url=f"{stoa.url}/v1", api_key=stoa.keys["CUSTOMER"], max_retries=0)
 
     with pytest.raises(openai.PermissionDeniedError, match="run_inference"):
         customer.chat.completions.create(model="talker", messages=HELLO)
 
 
-def test_the_stream_is_openais_byte_by_byte_at_its_ends(stoa: RunningServer):
+def test_the_ends_of_the_stream_equal_openais_byte_by_byte(stoa: RunningServer):
     answer = stoa.post("/v1/chat/completions", {"model": "talker", "messages": HELLO, "max_tokens": 1, "stream": True})
 
     assert answer.headers["content-type"] == "text/event-stream"
@@ -118,7 +118,7 @@ def test_the_stream_is_openais_byte_by_byte_at_its_ends(stoa: RunningServer):
     assert all(line.startswith("data: {") for line in lines[:-1])
 
 
-def test_a_chat_whose_model_is_taken_away_is_an_error_and_never_half_an_answer(stoa: RunningServer):
+def test_a_chat_whose_model_is_unloaded_is_an_error_and_never_a_partial_message(stoa: RunningServer):
     assert stoa.post("/models/idle/load", {}).status_code == 200
     body = {"model": "idle", "messages": HELLO, "max_tokens": 2000}
     with ThreadPoolExecutor(1) as pool:

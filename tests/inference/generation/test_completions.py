@@ -36,7 +36,7 @@ def test_a_prompt_is_completed_with_openais_defaults(client: openai.OpenAI):
     assert answer.usage.prompt_tokens_details.cached_tokens == 2
 
 
-def test_several_prompts_are_answered_in_their_order_and_counted_together(client: openai.OpenAI):
+def test_several_prompts_are_completed_in_order_with_their_summed_usage(client: openai.OpenAI):
     answer = client.completions.create(model="talker", prompt=["aa", "bbbb", "cccccc"], n=2, max_tokens=3)
 
     assert [choice.index for choice in answer.choices] == list(range(6))
@@ -75,7 +75,7 @@ def test_a_stream_has_the_choices_of_all_prompts_and_the_usage_once(stoa: Runnin
     assert len({(chunk.id, chunk.created, chunk.model, chunk.object) for chunk in chunks}) == 1
 
 
-def test_the_stream_is_openais_byte_by_byte_at_its_end(stoa: RunningServer):
+def test_the_end_of_the_stream_equals_openais_byte_by_byte(stoa: RunningServer):
     answer = stoa.post("/v1/completions", {"model": "talker", "prompt": "x", "max_tokens": 2, "stream": True})
 
     assert answer.headers["content-type"] == "text/event-stream"
@@ -86,7 +86,7 @@ def test_the_stream_is_openais_byte_by_byte_at_its_end(stoa: RunningServer):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_s2_a_client_that_leaves_cancels_every_prompt(stoa: RunningServer, stream: bool):
+async def test_s2_a_disconnected_client_cancels_every_prompt(stoa: RunningServer, stream: bool):
     async with stoa.client() as client:
         asking = asyncio.create_task(client.post("/v1/completions", json=LONG | {"stream": stream}))
         await wait_until_generating(stoa, "talker")
@@ -97,7 +97,7 @@ async def test_s2_a_client_that_leaves_cancels_every_prompt(stoa: RunningServer,
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_when_one_prompt_is_refused_none_is_run(stoa: RunningServer, stream: bool):
+async def test_no_prompt_runs_if_one_is_rejected(stoa: RunningServer, stream: bool):
     async with stoa.client() as client:
         answer = await client.post("/v1/completions", json=LONG | {"prompt": ["one", "long"], "stream": stream})
     assert answer.status_code == 400
@@ -107,7 +107,7 @@ async def test_when_one_prompt_is_refused_none_is_run(stoa: RunningServer, strea
     await stoa.engine.close()
 
 
-async def test_r7_when_one_prompt_is_late_the_stream_ends_with_the_error_and_all_are_cancelled(stoa: RunningServer):
+async def test_r7_a_timeout_of_one_prompt_ends_the_stream_and_cancels_all(stoa: RunningServer):
     body = LONG | {"prompt": ["one", "silence"], "timeout": 1, "stream": True}
     async with stoa.client() as client:
         answer = await client.post("/v1/completions", json=body)
@@ -143,7 +143,7 @@ async def test_r7_when_one_prompt_is_late_the_stream_ends_with_the_error_and_all
     ],
     ids=str,
 )
-def test_i4_what_cannot_be_is_refused_by_name(stoa: RunningServer, wrong: dict[str, object], param: str):
+def test_i4_an_error_names_the_field_that_is_not_valid(stoa: RunningServer, wrong: dict[str, object], param: str):
     answer = stoa.post("/v1/completions", {"model": "talker", "prompt": "speak"} | wrong)
 
     assert answer.status_code == 400
@@ -151,7 +151,7 @@ def test_i4_what_cannot_be_is_refused_by_name(stoa: RunningServer, wrong: dict[s
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_what_asks_for_nothing_and_what_openai_does_not_know_are_accepted(client: openai.OpenAI):
+def test_neutral_values_and_unknown_fields_are_accepted(client: openai.OpenAI):
     answer = client.completions.create(
         model="talker",
         prompt="speak",

@@ -1,4 +1,4 @@
-"""POST /inference and /inference/stream, from outside."""
+"""POST /inference and POST /inference/stream of a running server."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def events_of(text: str) -> list[dict[str, object]]:
     return [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: ")]
 
 
-def test_a_prompt_is_answered_with_text_and_true_usage(stoa: RunningServer):
+def test_a_prompt_returns_text_and_its_token_usage(stoa: RunningServer):
     answer = stoa.post("/inference", BODY | {"max_tokens": 3})
 
     assert answer.status_code == 200
@@ -42,7 +42,7 @@ def test_a_prompt_is_answered_with_text_and_true_usage(stoa: RunningServer):
 
 
 @pytest.mark.parametrize("path", ["/inference", "/inference/stream"])
-def test_s1_a_stream_has_every_index_once_and_one_done(stoa: RunningServer, path: str):
+def test_s1_a_stream_has_every_index_once_and_one_done_event(stoa: RunningServer, path: str):
     answer = stoa.post(path, BODY | {"max_tokens": 100, "stream": True})
 
     assert answer.headers["content-type"] == "text/event-stream"
@@ -53,7 +53,7 @@ def test_s1_a_stream_has_every_index_once_and_one_done(stoa: RunningServer, path
     assert events[-1] == {"done": True, "finish_reason": "length"}
 
 
-async def test_what_waits_for_a_model_holds_no_thread(stoa: RunningServer):
+async def test_a_waiting_request_holds_no_thread(stoa: RunningServer):
     server = server_process(stoa)
     async with stoa.client() as client, AsyncExitStack() as stack:
         await asyncio.gather(*(client.post("/inference", json=BODY) for _ in range(10)))  # what stays anyway is there
@@ -73,7 +73,7 @@ async def test_what_waits_for_a_model_holds_no_thread(stoa: RunningServer):
     await stoa.engine.close()
 
 
-async def test_s1_the_first_event_leaves_long_before_the_last_token_is_made(stoa: RunningServer):
+async def test_s1_the_first_event_is_sent_long_before_the_last_token(stoa: RunningServer):
     async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
         lines = answer.aiter_lines()
         assert json.loads((await anext(lines)).removeprefix("data: ")) == {"token": "w0 ", "index": 0}
@@ -82,7 +82,7 @@ async def test_s1_the_first_event_leaves_long_before_the_last_token_is_made(stoa
     await stoa.engine.close()
 
 
-def test_stream_absent_on_the_streaming_route_is_true_and_false_is_refused(stoa: RunningServer):
+def test_the_streaming_route_accepts_an_absent_stream_field_and_rejects_false(stoa: RunningServer):
     assert events_of(stoa.post("/inference/stream", BODY | {"max_tokens": 1}).text)[-1]["done"] is True
 
     refused = stoa.post("/inference/stream", BODY | {"stream": False})
@@ -92,7 +92,7 @@ def test_stream_absent_on_the_streaming_route_is_true_and_false_is_refused(stoa:
 
 
 @pytest.mark.parametrize("path", ["/inference", "/inference/stream", "/v1/chat/completions", "/embeddings"])
-def test_another_method_is_405_and_says_which(stoa: RunningServer, path: str):
+def test_another_method_is_405_with_the_allowed_methods(stoa: RunningServer, path: str):
     answer = stoa.get(path)
 
     assert answer.status_code == 405
@@ -100,9 +100,7 @@ def test_another_method_is_405_and_says_which(stoa: RunningServer, path: str):
     assert answer.json()["error"]
 
 
-async def test_s2_clients_that_leave_in_mid_stream_free_their_slots_and_nothing_of_them_stays(
-    stoa: RunningServer, whole: bool
-):
+async def test_s2_clients_that_disconnect_during_a_stream_leave_nothing_behind(stoa: RunningServer, whole: bool):
     async def come_and_leave() -> None:
         async with stoa.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
             await anext(answer.aiter_lines())
@@ -121,7 +119,7 @@ async def test_s2_clients_that_leave_in_mid_stream_free_their_slots_and_nothing_
     await stoa.engine.close()
 
 
-async def test_a_client_that_leaves_before_the_whole_answer_frees_its_slot(stoa: RunningServer):
+async def test_a_client_that_disconnects_before_the_response_frees_its_slot(stoa: RunningServer):
     async with stoa.client() as client:
         asking = asyncio.create_task(client.post("/inference", json=LONG))
         await wait_until_generating(stoa, "talker")
@@ -131,7 +129,7 @@ async def test_a_client_that_leaves_before_the_whole_answer_frees_its_slot(stoa:
     await stoa.engine.close()
 
 
-async def test_sixteen_streams_at_once_each_get_their_own(stoa: RunningServer):
+async def test_sixteen_concurrent_streams_are_not_mixed(stoa: RunningServer):
     async with stoa.client() as client:
         answers = await asyncio.gather(
             *(client.post("/inference/stream", json=BODY | {"max_tokens": 10 + number}) for number in range(16))
@@ -139,7 +137,7 @@ async def test_sixteen_streams_at_once_each_get_their_own(stoa: RunningServer):
     assert [len(events_of(answer.text)) for answer in answers] == [11 + number for number in range(16)]
 
 
-async def test_s11_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_comes_back(stoa: RunningServer):
+async def test_s11_m6_a_model_killed_during_a_stream_ends_it_with_an_error_and_restarts(stoa: RunningServer):
     pid = await stoa.pid("talker")
     events: list[dict[str, object]] = []
     async with stoa.client() as client:
@@ -154,7 +152,7 @@ async def test_s11_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_com
         await eventually_back(client)
 
 
-async def test_s11_of_many_streams_whose_model_is_killed_each_ends_in_an_error(stoa: RunningServer, whole: bool):
+async def test_s11_each_of_many_streams_of_a_killed_model_ends_with_an_error(stoa: RunningServer, whole: bool):
     streams = 1000 if whole else 100
     pid = await stoa.pid("talker")
     limits = httpx2.Limits(max_connections=streams)
@@ -195,7 +193,7 @@ async def eventually_back(client: httpx2.AsyncClient) -> None:
         ("/v1/completions", {"prompt": "die", "stream": True}),
     ],
 )
-def test_x6_a_model_that_dies_before_the_first_byte_is_a_503_that_says_when_to_ask_again(
+def test_x6_a_model_that_crashes_before_the_first_byte_is_a_503_with_retry_after(
     stoa: RunningServer, path: str, body: dict[str, object]
 ):
     assert stoa.post("/inference", BODY).status_code == 200  # so that these crashes are no loop
@@ -214,7 +212,7 @@ def test_x6_a_model_that_dies_before_the_first_byte_is_a_503_that_says_when_to_a
     assert stoa.post("/inference", BODY).status_code == 200
 
 
-def test_an_over_long_prompt_is_refused_with_its_numbers_before_the_stream_starts(stoa: RunningServer):
+def test_a_prompt_that_is_too_long_is_rejected_with_its_token_counts_before_the_stream(stoa: RunningServer):
     answer = stoa.post("/inference/stream", BODY | {"prompt": "long"})
 
     assert answer.status_code == 400
@@ -222,7 +220,7 @@ def test_an_over_long_prompt_is_refused_with_its_numbers_before_the_stream_start
     assert answer.json()["error"]["details"] == {"context_size": 8, "prompt_tokens": 9, "max_tokens": 1}
 
 
-def test_a_model_that_is_not_loaded_is_400_and_one_that_is_not_there_404(stoa: RunningServer):
+def test_an_unloaded_model_is_400_and_an_unknown_one_404(stoa: RunningServer):
     unloaded = stoa.post("/inference", BODY | {"model": "idle"})
     assert unloaded.status_code == 400
     assert unloaded.json()["error"]["code"] == "MODEL_NOT_LOADED"
@@ -233,7 +231,7 @@ def test_a_model_that_is_not_loaded_is_400_and_one_that_is_not_there_404(stoa: R
     assert {"talker", "embedder", "idle"} <= set(unknown.json()["error"]["details"]["available_models"])
 
 
-async def test_i4_a_wrong_parameter_is_400_naming_it_and_the_engine_is_not_asked(stoa: RunningServer):
+async def test_i4_an_invalid_parameter_is_a_400_that_names_it_and_does_not_reach_the_engine(stoa: RunningServer):
     async with stoa.client() as client:
         for path in ("/inference", "/inference/stream"):
             for wrong in (
@@ -252,7 +250,7 @@ async def test_i4_a_wrong_parameter_is_400_naming_it_and_the_engine_is_not_asked
         assert (await client.post("/inference", json=BODY)).status_code == 200  # "die" never reached it
 
 
-def test_several_choices_come_whole_and_streamed(stoa: RunningServer):
+def test_several_choices_are_returned_whole_and_streamed(stoa: RunningServer):
     whole = stoa.post("/inference", BODY | {"max_tokens": 2, "n": 3}).json()
     assert whole["choices"] == [{"text": "w0 w1 ", "index": index, "finish_reason": "length"} for index in range(3)]
     assert whole["usage"]["completion_tokens"] == 6
@@ -268,7 +266,7 @@ def test_several_choices_come_whole_and_streamed(stoa: RunningServer):
     ]
 
 
-def test_the_engine_is_told_who_asks_for_what(stoa: RunningServer):
+def test_the_engine_receives_the_user_and_the_parameters(stoa: RunningServer):
     body = BODY | {"prompt": "introduce", "max_tokens": 1}
     said = [
         stoa.post("/inference", body | more, role=role).json()["choices"][0]["text"].split()
@@ -279,7 +277,7 @@ def test_the_engine_is_told_who_asks_for_what(stoa: RunningServer):
     assert said[0][0] != said[1][0] == said[2][0]
 
 
-def test_a_high_priority_is_for_who_manages_models(stoa: RunningServer):
+def test_a_priority_above_0_needs_manage_models(stoa: RunningServer):
     for path in ("/inference", "/inference/stream"):
         refused = stoa.post(path, BODY | {"priority": 1}, role="STAFF")
         assert refused.status_code == 403
@@ -288,14 +286,14 @@ def test_a_high_priority_is_for_who_manages_models(stoa: RunningServer):
 
 
 @pytest.mark.parametrize("path", ["/inference", "/inference/stream"])
-def test_r7_a_deadline_before_the_first_token_is_503_timeout(stoa: RunningServer, path: str):
+def test_r7_a_timeout_before_the_first_token_is_a_503(stoa: RunningServer, path: str):
     answer = stoa.post(path, BODY | {"prompt": "silence", "timeout": 1})
 
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "TIMEOUT"
 
 
-async def test_s14_a_stream_that_is_silent_says_every_15_seconds_that_it_lives(stoa: RunningServer, whole: bool):
+async def test_s14_a_silent_stream_sends_a_comment_every_15_seconds(stoa: RunningServer, whole: bool):
     body = BODY | {"prompt": "silence", "timeout": 60 if whole else 28}
     heard = [time.monotonic()]
     async with stoa.client() as client, client.stream("POST", "/inference/stream", json=body, timeout=100) as answer:
@@ -310,7 +308,7 @@ async def test_s14_a_stream_that_is_silent_says_every_15_seconds_that_it_lives(s
     assert max(later - earlier for earlier, later in pairwise(heard)) < 20
 
 
-def test_r7_a_deadline_in_mid_stream_is_an_event_and_the_end(stoa: RunningServer):
+def test_r7_a_timeout_during_a_stream_is_its_last_event(stoa: RunningServer):
     for n in (1, 3):
         events = events_of(stoa.post("/inference/stream", LONG | {"timeout": 1, "n": n}).text)
 
@@ -319,7 +317,7 @@ def test_r7_a_deadline_in_mid_stream_is_an_event_and_the_end(stoa: RunningServer
         assert not any("done" in event or "error" in event for event in events[:-1])
 
 
-async def test_s2_a_client_that_leaves_before_the_first_token_frees_its_slot(stoa: RunningServer):
+async def test_s2_a_client_that_disconnects_before_the_first_token_frees_its_slot(stoa: RunningServer):
     async with stoa.client() as client:
         body = BODY | {"prompt": "silence"}
         asking = asyncio.create_task(client.post("/inference/stream", json=body))
@@ -343,7 +341,7 @@ def test_a_form_is_415_and_broken_json_400(stoa: RunningServer):
     assert {form.json()["error"]["code"], broken.json()["error"]["code"]} == {"INVALID_REQUEST"}
 
 
-def test_i3_a_chunked_body_is_read_like_any_other(stoa: RunningServer):
+def test_i3_a_chunked_body_is_accepted(stoa: RunningServer):
     body = json.dumps(BODY | {"max_tokens": "3"}).encode()
 
     answer = httpx2.post(
@@ -357,7 +355,7 @@ def test_i3_a_chunked_body_is_read_like_any_other(stoa: RunningServer):
     assert "max_tokens" in answer.json()["error"]["message"]
 
 
-def test_a_large_body_is_parsed_too(stoa: RunningServer):
+def test_a_large_body_is_parsed(stoa: RunningServer):
     answer = stoa.post("/inference", BODY | {"prompt": "a " * 100_000, "max_tokens": 1})
 
     assert answer.json()["usage"]["prompt_tokens"] == 200_000

@@ -1,4 +1,4 @@
-"""Sockets by the thousand, and a server that stops while some of them are busy."""
+"""A thousand WebSocket connections, and a server that stops while some of them are busy."""
 
 import asyncio
 import signal
@@ -22,7 +22,7 @@ MIB = 1024 * 1024
 INFERENCE = {"type": "inference", "model": "talker", "prompt": "speak", "max_tokens": 300}
 
 
-async def test_s8_a_thousand_idle_sockets_are_held_by_one_process(stoa: RunningServer):
+async def test_s8_one_process_holds_a_thousand_idle_connections(stoa: RunningServer):
     server = server_process(stoa)
     before = server.memory_info().rss
     async with thousand_websockets(stoa) as clients:
@@ -33,7 +33,7 @@ async def test_s8_a_thousand_idle_sockets_are_held_by_one_process(stoa: RunningS
         assert grown < 2 * 64 * MIB, f"{grown / len(clients) / 1024:.0f} KiB a socket"
 
 
-async def test_s12_what_runs_on_sockets_ends_whole_before_a_server_stops(stoa: RunningServer):
+async def test_s12_running_inferences_complete_before_the_server_stops(stoa: RunningServer):
     process, url = await asyncio.to_thread(start_server, stoa.environment, stoa.log.with_name("stopping.log"))
     ws = url.replace("http", "ws", 1) + "/ws"
     busy = [await open_websocket(ws, stoa.keys["STAFF"]) for _ in range(2)]

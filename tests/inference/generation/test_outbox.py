@@ -1,4 +1,4 @@
-"""What waits for a socket that is not read: how it is counted, and what follows when it is too much."""
+"""The queue of messages to a client that does not read, and its overflow."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from inference.generation.outbox import MAX_UNSENT_BYTES, MESSAGE_OVERHEAD_BYTES
 
 
 class Socket:
-    """A peer that reads nothing until it is told to."""
+    """A client that reads nothing until it is resumed."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -18,7 +18,7 @@ class Socket:
         self.heard.put_nowait(frame)
 
 
-async def test_s4_what_waits_is_counted_in_bytes_and_not_in_characters():
+async def test_s4_unsent_messages_are_counted_in_bytes():
     socket, overflows = Socket(), []
     outbox = MessageOutbox(socket.send, on_overflow=lambda: overflows.append(True))
     lamp = "💡" * 1000  # 4,000 bytes
@@ -36,7 +36,7 @@ async def test_s4_what_waits_is_counted_in_bytes_and_not_in_characters():
     assert socket.heard.empty()
 
 
-async def test_what_was_sent_counts_no_more():
+async def test_sent_messages_are_not_counted():
     socket = Socket()
     socket.reads.set()
     outbox = MessageOutbox(socket.send, on_overflow=lambda: None)

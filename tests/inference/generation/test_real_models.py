@@ -1,4 +1,4 @@
-"""The whole way with real models of random weights: HTTP, model host, engine, and back."""
+"""Requests over HTTP to real models with random weights, through the model host and the engine."""
 
 import asyncio
 import json
@@ -48,14 +48,14 @@ def text_of(stream: str) -> str:
     return "".join(event["token"] for event in events[:-1])
 
 
-def test_a_joined_stream_equals_the_text_at_once(real: RunningServer):
+def test_a_joined_stream_equals_the_whole_text(real: RunningServer):
     whole = real.post("/inference", BODY | {"seed": 5}).json()["choices"][0]["text"]
 
     assert text_of(real.post("/inference/stream", BODY | {"seed": 5}).text) == whole
     assert whole
 
 
-async def test_sixteen_streams_at_once_each_have_the_text_that_they_have_alone(real: RunningServer):
+async def test_sixteen_concurrent_streams_have_the_texts_of_single_ones(real: RunningServer):
     async with real.client() as client:
 
         async def stream(seed: int) -> str:
@@ -68,7 +68,7 @@ async def test_sixteen_streams_at_once_each_have_the_text_that_they_have_alone(r
     assert len(set(alone)) == 16
 
 
-async def test_s2_a_client_that_leaves_frees_its_slot(real: RunningServer):
+async def test_s2_a_disconnected_client_frees_its_slot(real: RunningServer):
     for _ in range(5):
         async with real.client() as client, client.stream("POST", "/inference/stream", json=LONG) as answer:
             await anext(answer.aiter_lines())
@@ -76,7 +76,7 @@ async def test_s2_a_client_that_leaves_frees_its_slot(real: RunningServer):
     await real.engine.close()
 
 
-def test_a_prompt_over_the_context_is_refused_with_its_numbers(real: RunningServer):
+def test_a_prompt_above_the_context_is_rejected_with_its_token_counts(real: RunningServer):
     answer = real.post("/inference", BODY | {"prompt": "fox " * 3000})
 
     assert answer.status_code == 400
@@ -98,7 +98,7 @@ TOO_LONG: list[tuple[str, dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "code"), TOO_LONG, ids=[f"{path} {code}" for path, _, code in TOO_LONG])
-async def test_m8_nine_mebibytes_of_prompt_are_refused_and_nobody_waits_for_that(
+async def test_m8_a_prompt_of_nine_mebibytes_is_rejected_without_delaying_others(
     real: RunningServer, path: str, body: dict[str, object], code: str
 ):
     content, headers = json.dumps(body, separators=(",", ":")).encode(), {"Content-Type": "application/json"}
@@ -127,7 +127,7 @@ async def seconds_of_health(client: httpx2.AsyncClient) -> float:
     return time.monotonic() - began
 
 
-async def test_r5_beside_a_hundred_streams_of_one_user_another_waits_little(real: RunningServer):
+async def test_r5_a_hundred_streams_of_one_user_hardly_delay_another_user(real: RunningServer):
     everybody = httpx2.Limits(max_connections=None)
     crowd = httpx2.AsyncClient(base_url=real.url, headers=real.headers("STAFF"), limits=everybody, timeout=60)
     async with AsyncExitStack() as stack:
@@ -150,7 +150,7 @@ async def test_r5_beside_a_hundred_streams_of_one_user_another_waits_little(real
     assert second < 30 * first
 
 
-async def test_r4_of_six_hundred_at_once_a_full_queue_fails_none_where_the_client_retries_twice(real: RunningServer):
+async def test_r4_six_hundred_concurrent_requests_succeed_with_two_retries(real: RunningServer):
     real.post("/models/tiny/load", {"context_size": CONTEXT, "max_sequences": 1})
     statuses: Counter[int] = Counter()
 
@@ -182,7 +182,7 @@ async def seconds_to_first_token(client: httpx2.AsyncClient) -> float:
         return time.monotonic() - began
 
 
-def test_what_a_model_cannot_do_is_refused(real: RunningServer):
+def test_a_request_that_the_model_does_not_support_is_rejected(real: RunningServer):
     assert real.post("/embeddings", {"model": "tiny", "input": "x"}).json()["error"]["code"] == "INVALID_REQUEST"
     assert real.post("/inference", BODY | {"model": "encoder"}).json()["error"]["code"] == "INVALID_REQUEST"
 
@@ -195,7 +195,7 @@ def test_embeddings_have_length_one(real: RunningServer):
     assert answer.json()["usage"]["prompt_tokens"] > 2
 
 
-def test_more_than_the_context_cannot_be_loaded_and_gpu_layers_run_on_the_cpu(real: RunningServer):
+def test_a_context_above_the_models_limit_is_rejected_and_gpu_layers_run_on_the_cpu(real: RunningServer):
     assert real.post("/models/tiny/load", {"context_size": CONTEXT + 1}).status_code == 400
 
     loaded = real.post("/models/tiny/load", {"gpu_layers": 2, "context_size": CONTEXT}).json()
@@ -203,7 +203,7 @@ def test_more_than_the_context_cannot_be_loaded_and_gpu_layers_run_on_the_cpu(re
     assert "CPU" in loaded["warning"]
 
 
-async def test_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_comes_back(real: RunningServer):
+async def test_m6_a_model_killed_during_a_stream_ends_it_with_an_error_and_restarts(real: RunningServer):
     pid = await real.pid("tiny")
     async with real.client() as client:
         async with client.stream("POST", "/inference/stream", json=LONG) as answer:
@@ -221,7 +221,7 @@ async def test_m6_a_model_killed_in_mid_stream_ends_it_with_an_error_and_comes_b
     assert await real.pid("tiny") != pid
 
 
-def test_run_in_the_terminal_has_the_text_of_the_service(real: RunningServer):
+def test_the_run_command_prints_the_text_of_the_service(real: RunningServer):
     options = ["--raw", "--seed", "5", "--max-tokens", "40", "--temperature", "1", "--top-p", "1", "--top-k", "0"]
 
     printed = run_manage(real.environment, "run", "tiny", "the quick", *options)

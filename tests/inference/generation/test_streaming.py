@@ -1,4 +1,4 @@
-"""An event stream closes its generation however it ends, and is kept alive while it is silent."""
+"""Event streams always close their generation, and are kept alive while they are silent."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from inference.generation.streaming import EventStreamResponse
 
 
 class Talk:
-    """A generation that is fed by hand, and knows whether it was abandoned."""
+    """A generation whose outputs the test pushes, and which records whether it was cancelled."""
 
     def __init__(self) -> None:
         self.abandoned = False
@@ -41,7 +41,7 @@ async def test_s14_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch
     assert [rest async for rest in parts] == []
 
 
-async def test_s14_tokens_that_are_held_back_say_nothing_so_it_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
+async def test_s14_a_stream_of_held_back_tokens_is_kept_alive(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.05)
     talk = Talk()
     parts = aiter(
@@ -61,7 +61,7 @@ async def test_s14_tokens_that_are_held_back_say_nothing_so_it_is_kept_alive(mon
     assert len([part async for part in parts if part != b": keep-alive\n\n"]) == 1
 
 
-async def test_s2_a_reader_that_is_cancelled_abandons_the_generation():
+async def test_s2_a_cancelled_reader_closes_the_generation():
     talk = Talk()
     response = EventStreamResponse(talk.outputs, form)
 
@@ -77,7 +77,7 @@ async def test_s2_a_reader_that_is_cancelled_abandons_the_generation():
     assert talk.abandoned
 
 
-async def test_s2_a_response_that_is_closed_unread_from_another_thread_abandons_the_generation():
+async def test_s2_a_response_closed_unread_from_another_thread_closes_the_generation():
     talk = Talk()
     response = EventStreamResponse(talk.outputs, form)
 
@@ -87,7 +87,7 @@ async def test_s2_a_response_that_is_closed_unread_from_another_thread_abandons_
     assert talk.abandoned
 
 
-async def test_s2_a_response_that_nobody_closes_abandons_the_generation_when_it_is_forgotten():
+async def test_s2_garbage_collection_of_a_response_closes_the_generation():
     talk = Talk()
     response = EventStreamResponse(talk.outputs, form)
 
@@ -98,7 +98,7 @@ async def test_s2_a_response_that_nobody_closes_abandons_the_generation_when_it_
     assert talk.abandoned
 
 
-async def test_a_stream_read_to_its_end_abandons_nothing():
+async def test_a_stream_read_to_its_end_is_not_cancelled():
     talk = Talk()
     response = EventStreamResponse(talk.outputs, form)
     talk.outputs.fail("over")

@@ -1,4 +1,4 @@
-"""The WebSocket, from outside: many inferences over one socket."""
+"""Concurrent inferences over one WebSocket connection."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ INFERENCE = {"type": "inference", "id": "a", "model": "talker", "prompt": "speak
 LONG = INFERENCE | {"max_tokens": 4000}  # the fake takes 10 ms a token
 
 
-async def test_auth_and_inferences_can_be_sent_without_waiting(stoa: RunningServer):
+async def test_auth_and_inferences_may_be_pipelined(stoa: RunningServer):
     async with connect(websocket_url(stoa)) as client:
         await send_messages(client, {"type": "auth", "token": stoa.keys["STAFF"]}, INFERENCE | {"max_tokens": 2})
         frames = await receive_until(client, "complete")
@@ -62,7 +62,7 @@ async def test_auth_and_inferences_can_be_sent_without_waiting(stoa: RunningServ
     }
 
 
-async def test_without_streaming_the_text_comes_whole_and_with_several_choices_each(stoa: RunningServer):
+async def test_without_streaming_the_whole_text_of_each_choice_is_sent(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client:
         await send_messages(client, INFERENCE | {"max_tokens": 2, "stream": False})
         whole = await receive_message(client)
@@ -81,7 +81,7 @@ async def test_without_streaming_the_text_comes_whole_and_with_several_choices_e
         assert [choice["finish_reason"] for choice in frames[-1]["choices"]] == ["length", "length"]
 
 
-async def test_messages_go_in_the_place_of_a_prompt(stoa: RunningServer):
+async def test_messages_replace_a_prompt(stoa: RunningServer):
     chat = {name: value for name, value in INFERENCE.items() if name != "prompt"}
     chat |= {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
     async with authenticated_websocket(stoa) as client:
@@ -89,14 +89,14 @@ async def test_messages_go_in_the_place_of_a_prompt(stoa: RunningServer):
         assert (await receive_until(client, "complete"))[0]["token"] == "w0 "
 
 
-async def test_a_ping_comes_back_as_it_was_sent(stoa: RunningServer):
+async def test_a_pong_has_the_fields_of_its_ping(stoa: RunningServer):
     ping = {"type": "ping", "id": 7, "at": [1.5, None, 2**80, {"é": "\u2028"}]}
     async with authenticated_websocket(stoa) as client:
         await send_messages(client, ping)
         assert await receive_message(client) == ping | {"type": "pong"}
 
 
-async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(stoa: RunningServer):
+async def test_s10_sixteen_concurrent_streams_over_one_connection_have_the_texts_of_single_ones(stoa: RunningServer):
     requests = [
         INFERENCE | {"id": f"id {number}", "prompt": "introduce", "timeout": 100 + number, "max_tokens": 10 + number}
         for number in range(16)
@@ -121,7 +121,7 @@ async def test_s10_sixteen_streams_over_one_socket_are_each_what_they_are_alone(
     assert together == alone
 
 
-async def test_s10_of_fifty_sixteen_run_and_neither_the_others_nor_one_of_the_same_name_disturb_them(
+async def test_s10_sixteen_of_fifty_inferences_run_undisturbed_by_rejected_ones(
     stoa: RunningServer,
 ):
     async with authenticated_websocket(stoa) as client:
@@ -139,7 +139,7 @@ async def test_s10_of_fifty_sixteen_run_and_neither_the_others_nor_one_of_the_sa
     await stoa.engine.close()
 
 
-async def test_s10_cancel_is_answered_and_frees_the_slot(stoa: RunningServer):
+async def test_s10_a_cancelled_inference_completes_and_frees_its_slot(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client, authenticated_websocket(stoa) as other:
         await send_messages(client, LONG, INFERENCE | {"id": "b", "max_tokens": 30})
         frames = [await receive_message(client), await receive_message(client)]
@@ -160,7 +160,7 @@ async def test_s10_cancel_is_answered_and_frees_the_slot(stoa: RunningServer):
     await stoa.engine.close()
 
 
-async def test_s2_a_client_that_leaves_frees_all_its_slots(stoa: RunningServer):
+async def test_s2_a_disconnected_client_frees_all_its_slots(stoa: RunningServer):
     for _ in range(5):
         async with authenticated_websocket(stoa) as client:
             await send_messages(client, *(LONG | {"id": str(number)} for number in range(8)))
@@ -196,7 +196,7 @@ async def test_s2_a_client_that_leaves_frees_all_its_slots(stoa: RunningServer):
         ({"type": "auth"}, "token"),
     ],
 )
-async def test_i4_s13_a_wrong_frame_is_an_error_that_names_the_field(stoa: RunningServer, frame: Message, field: str):
+async def test_i4_s13_the_error_of_an_invalid_message_names_the_field(stoa: RunningServer, frame: Message, field: str):
     async with authenticated_websocket(stoa) as client:
         (refused,) = await send_and_receive_each(client, frame)
         assert refused["type"] == "error"
@@ -213,7 +213,9 @@ async def test_i4_s13_a_wrong_frame_is_an_error_that_names_the_field(stoa: Runni
         '{"x": "\\ud800"}', "[" * 2000, '{"x":' * 70 + "1" + "}" * 70, b"\xff\x00", b"{}",
     ],
 )  # fmt: skip
-async def test_i2_s13_what_is_no_json_object_is_an_error_and_the_socket_stays(stoa: RunningServer, text: str | bytes):
+async def test_i2_s13_a_message_that_is_no_json_object_is_an_error_and_the_connection_stays_open(
+    stoa: RunningServer, text: str | bytes
+):
     async with authenticated_websocket(stoa) as client:
         (refused,) = await send_and_receive_each(client, text)
         assert (refused["type"], refused["code"]) == ("error", "INVALID_REQUEST")
@@ -221,7 +223,7 @@ async def test_i2_s13_what_is_no_json_object_is_an_error_and_the_socket_stays(st
         assert (await send_and_receive_each(client, {"type": "ping"}))[0] == {"type": "pong"}
 
 
-async def test_what_the_engine_refuses_is_told_as_over_http(stoa: RunningServer):
+async def test_an_engine_error_reads_as_over_http(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client:
         nobody, idle, long = await send_and_receive_each(
             client, INFERENCE | {"model": "nobody"}, INFERENCE | {"model": "idle"}, INFERENCE | {"prompt": "long"}
@@ -235,7 +237,7 @@ async def test_what_the_engine_refuses_is_told_as_over_http(stoa: RunningServer)
         assert told["request_id"].startswith("req_")
 
 
-async def test_s11_a_model_that_dies_in_mid_stream_is_an_error_of_that_inference(stoa: RunningServer):
+async def test_s11_a_model_that_crashes_during_a_stream_is_an_error_of_that_inference(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client:
         await send_messages(client, LONG)
         await receive_message(client)
@@ -255,7 +257,7 @@ async def test_s11_a_model_that_dies_in_mid_stream_is_an_error_of_that_inference
             await asyncio.sleep(0.1)
 
 
-async def test_every_inference_is_one_log_line_under_its_own_request_id_and_without_text(stoa: RunningServer):
+async def test_each_inference_has_one_log_event_with_its_own_request_id_and_no_text(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client:
         await send_messages(client, INFERENCE | {"prompt": "a very secret prompt", "max_tokens": 1})
         await receive_until(client, "complete")

@@ -1,4 +1,4 @@
-"""Who may have a WebSocket, and how much of it, from outside."""
+"""Authentication and limits of WebSocket connections."""
 
 import asyncio
 import json
@@ -51,7 +51,9 @@ print(time.time())
         b"\x00",
     ],
 )
-async def test_s6_who_does_not_sign_in_first_is_closed_with_4401(stoa: RunningServer, first: str | bytes):
+async def test_s6_a_connection_without_authentication_first_is_closed_with_4401(
+    stoa: RunningServer, first: str | bytes
+):
     async with connect(websocket_url(stoa, f"?token={stoa.keys['SUPER_ADMIN']}")) as client:
         await client.send(first)
         await send_messages(client, INFERENCE)
@@ -62,7 +64,7 @@ async def test_s6_who_does_not_sign_in_first_is_closed_with_4401(stoa: RunningSe
     assert stoa.keys["SUPER_ADMIN"] not in stoa.log.read_text()
 
 
-async def test_s6_who_says_nothing_is_closed_within_ten_seconds(stoa: RunningServer):
+async def test_s6_a_silent_connection_is_closed_within_ten_seconds(stoa: RunningServer):
     async with connect(websocket_url(stoa)) as client:
         began = time.monotonic()
         frames, code = await receive_until_closed(client)
@@ -70,14 +72,14 @@ async def test_s6_who_says_nothing_is_closed_within_ten_seconds(stoa: RunningSer
     assert time.monotonic() - began > 9
 
 
-async def test_a_key_that_may_not_run_models_is_told_so_and_stays(stoa: RunningServer):
+async def test_a_key_without_run_inference_gets_an_error_and_stays_connected(stoa: RunningServer):
     async with authenticated_websocket(stoa, stoa.keys["READER"]) as client:
         for _ in range(2):
             (refused,) = await send_and_receive_each(client, INFERENCE)
             assert (refused["code"], refused["id"]) == ("AUTHORIZATION_FAILED", "a")
 
 
-async def test_s5_more_messages_than_are_read_end_with_1008(stoa: RunningServer):
+async def test_s5_too_many_messages_close_the_connection_with_1008(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client:
         with suppress(ConnectionClosed):
             await send_messages(client, *[{"type": "ping"}] * 2000)
@@ -86,7 +88,7 @@ async def test_s5_more_messages_than_are_read_end_with_1008(stoa: RunningServer)
     assert code == 1008
 
 
-async def test_s5_a_message_over_one_mebibyte_ends_with_1009_and_one_below_is_read(stoa: RunningServer):
+async def test_s5_a_message_above_one_mebibyte_closes_with_1009_and_one_below_is_read(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client:
         (refused,) = await send_and_receive_each(client, INFERENCE | {"unknown": "x" * 900_000})
         assert refused["details"]["field"] == "unknown"
@@ -94,7 +96,7 @@ async def test_s5_a_message_over_one_mebibyte_ends_with_1009_and_one_below_is_re
         assert (await receive_until_closed(client))[1] == 1009
 
 
-async def test_s4_who_reads_nothing_of_a_loud_model_is_closed_with_1013_and_costs_little(stoa: RunningServer):
+async def test_s4_a_client_that_does_not_read_is_closed_with_1013_and_uses_little_memory(stoa: RunningServer):
     server = server_process(stoa)
     async with authenticated_websocket(stoa) as warm:
         await send_messages(warm, INFERENCE | {"prompt": "shout", "max_tokens": 5})
@@ -130,7 +132,7 @@ async def _ended_sign_in(stoa: RunningServer) -> tuple[str, Callable[[], Awaitab
 
 
 @pytest.mark.parametrize("credential", [_revoked_key, _ended_sign_in])
-async def test_s9_a_credential_that_is_revoked_closes_its_sockets_with_4401(
+async def test_s9_a_revoked_credential_closes_its_connections_with_4401(
     stoa: RunningServer, credential: Callable[[RunningServer], Awaitable[tuple[str, Callable[[], Awaitable[Any]]]]]
 ):
     token, revoke = await credential(stoa)
@@ -150,7 +152,7 @@ async def test_s9_a_credential_that_is_revoked_closes_its_sockets_with_4401(
     await stoa.engine.close()
 
 
-async def test_s8_one_user_has_twenty_sockets(stoa: RunningServer):
+async def test_s8_one_user_has_at_most_twenty_connections(stoa: RunningServer):
     clients = await asyncio.gather(*(open_websocket(websocket_url(stoa), stoa.keys["STAFF"]) for _ in range(20)))
     try:
         async with connect(websocket_url(stoa)) as surplus:
@@ -163,7 +165,7 @@ async def test_s8_one_user_has_twenty_sockets(stoa: RunningServer):
         pass
 
 
-async def test_a_further_auth_renews_the_credential_and_a_wrong_one_ends_the_socket(stoa: RunningServer):
+async def test_a_further_auth_renews_the_credential_and_an_invalid_one_closes_the_connection(stoa: RunningServer):
     async with authenticated_websocket(stoa) as client:
         await send_messages(client, {"type": "auth", "token": stoa.keys["STAFF"]})
         assert (await receive_message(client))["user"]["role"] == "STAFF"

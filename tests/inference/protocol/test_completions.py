@@ -1,4 +1,4 @@
-"""OpenAI's older completions: what is asked of the engine, and what its outputs become."""
+"""OpenAI's completions: requests to the engine, and responses from its outputs."""
 
 import pytest
 
@@ -11,18 +11,18 @@ from inference.protocol.openai.completions import (
     parse_completion_request,
 )
 
-ASKED = {"model": "m", "prompt": "p"}
+BODY = {"model": "m", "prompt": "p"}
 USAGE = Usage(7, 2, cached_tokens=4)
 
 
-def told(text: str | bytes, logprob: float | None = -1.0, *top: tuple[str, float]) -> TokenLogprob:
+def token_logprob(text: str | bytes, logprob: float | None = -1.0, *top: tuple[str, float]) -> TokenLogprob:
     data = text.encode() if isinstance(text, str) else text
     best = tuple(TokenLogprob(9, other, other.encode(), its) for other, its in top)
     return TokenLogprob(1, data.decode(errors="replace"), data, logprob, best)
 
 
-def test_a_completion_that_says_nothing_gets_openais_defaults():
-    (request,) = parse_completion_request(ASKED).generation_requests("cmpl-1")
+def test_a_completion_without_parameters_has_openais_defaults():
+    (request,) = parse_completion_request(BODY).generation_requests("cmpl-1")
 
     assert (request.prompt, request.prompt_ids, request.messages) == ("p", None, None)
     assert (request.sampling.max_tokens, request.sampling.temperature, request.sampling.top_p) == (16, 1.0, 1.0)
@@ -41,9 +41,9 @@ def test_a_completion_that_says_nothing_gets_openais_defaults():
         ([2**31 - 1] * 65, [(None, (2**31 - 1,) * 65)]),
     ],
 )
-def test_every_form_of_prompt_becomes_one_request_each(prompt: object, asked: list[tuple[object, object]]):
+def test_each_prompt_becomes_a_request_of_its_own(prompt: object, asked: list[tuple[object, object]]):
     fields = {"n": 3, "seed": 5, "echo": True, "logprobs": 2, "priority": 1, "timeout": 9, "stop": ".", "min_p": 0.5}
-    requests = parse_completion_request(ASKED | {"prompt": prompt} | fields).generation_requests("cmpl-1")
+    requests = parse_completion_request(BODY | {"prompt": prompt} | fields).generation_requests("cmpl-1")
 
     assert [(request.prompt, request.prompt_ids) for request in requests] == asked
     assert len({request.request_id for request in requests}) == len(asked)
@@ -70,16 +70,21 @@ def test_every_form_of_prompt_becomes_one_request_each(prompt: object, asked: li
     ],
     ids=str,
 )
-def test_i4_what_cannot_be_is_refused_by_name(fields: dict[str, object]):
+def test_i4_an_error_names_the_field_that_is_not_valid(fields: dict[str, object]):
     with pytest.raises(InvalidRequest) as refused:
-        parse_completion_request(ASKED | fields).generation_requests("cmpl-1")
+        parse_completion_request(BODY | fields).generation_requests("cmpl-1")
 
     assert str(refused.value.details["field"]).startswith(list(fields)[-1])
 
 
-def test_log_probabilities_have_four_arrays_and_the_token_among_the_best():
+def test_log_probabilities_have_four_arrays_and_the_token_among_the_most_probable():
     formed = CompletionLogprobsBuilder().add(
-        "a lamp", [told("a", None), told(" la", -0.5, (" la", -0.5), (" b", -2.0)), told("mp", -3.0, ("x", -1.0))]
+        "a lamp",
+        [
+            token_logprob("a", None),
+            token_logprob(" la", -0.5, (" la", -0.5), (" b", -2.0)),
+            token_logprob("mp", -3.0, ("x", -1.0)),
+        ],
     )
 
     assert formed == CompletionLogprobs(
@@ -102,23 +107,23 @@ def test_log_probabilities_have_four_arrays_and_the_token_among_the_best():
         ("", ["a"], [0]),
     ],
 )
-def test_each_token_is_found_in_the_text(text: str, tokens: list[str | bytes], offsets: list[int]):
-    assert CompletionLogprobsBuilder().add(text, [told(token) for token in tokens]).text_offset == offsets
+def test_each_token_has_its_offset_in_the_text(text: str, tokens: list[str | bytes], offsets: list[int]):
+    assert CompletionLogprobsBuilder().add(text, [token_logprob(token) for token in tokens]).text_offset == offsets
 
 
-def test_offsets_go_on_from_piece_to_piece_though_text_is_held_back():
+def test_offsets_continue_over_pieces_with_held_back_text():
     builder = CompletionLogprobsBuilder()
 
     offsets = [
-        builder.add(text, [told(token) for token in tokens]).text_offset
+        builder.add(text, [token_logprob(token) for token in tokens]).text_offset
         for text, tokens in [("a", ["a"]), ("", []), (" la", [" lamp"]), ("m", []), ("ps ", ["s"]), ("x", [" ", "x"])]
     ]
 
     assert offsets == [[0], [], [1], [], [6], [7, 8]]
 
 
-def test_half_a_character_is_named_by_its_bytes_and_what_cannot_be_is_a_number():
-    formed = CompletionLogprobsBuilder().add("é", [told(b"\xc3"), told(b"\xa9", float("-inf"))])
+def test_a_partial_character_is_named_by_its_bytes_and_infinity_is_a_number():
+    formed = CompletionLogprobsBuilder().add("é", [token_logprob(b"\xc3"), token_logprob(b"\xa9", float("-inf"))])
 
     assert formed.tokens == ["bytes:\\xc3", "bytes:\\xa9"]
     assert formed.token_logprobs == [-1.0, -9999.0]
@@ -141,7 +146,7 @@ def streamed(*outputs: GenerationOutput, **options: bool) -> list[bytes]:
 HEAD = b'data: {"id":"cmpl-1","object":"text_completion","created":5,"model":"m","choices":'
 
 
-def test_chunks_have_openais_order_and_a_held_token_is_none():
+def test_chunks_are_in_openais_order_and_a_held_back_token_has_none():
     assert streamed(output(0, "Hi"), output(1, ""), output(2, " you", FinishReason.LENGTH)) == [
         HEAD + b'[{"text":"Hi","index":0,"logprobs":null,"finish_reason":null}]}\n\n',
         HEAD + b'[{"text":" you","index":0,"logprobs":null,"finish_reason":"length"}]}\n\n',
@@ -149,7 +154,7 @@ def test_chunks_have_openais_order_and_a_held_token_is_none():
     ]
 
 
-def test_the_usage_comes_last_and_is_null_before():
+def test_the_usage_is_in_the_last_chunk_and_null_before():
     assert streamed(output(0, "Hi", FinishReason.STOP, choice=3), include_usage=True) == [
         HEAD + b'[{"text":"Hi","index":3,"logprobs":null,"finish_reason":"stop"}],"usage":null}\n\n',
         HEAD + b'[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9,'
@@ -158,9 +163,10 @@ def test_the_usage_comes_last_and_is_null_before():
     ]
 
 
-def test_log_probabilities_are_streamed_for_each_choice_apart():
+def test_log_probabilities_are_streamed_for_each_choice():
     first, other = streamed(
-        output(0, "ab", logprobs=(told("a"), told("b"))), output(0, "c", choice=1, logprobs=(told("c"),)),
+        output(0, "ab", logprobs=(token_logprob("a"), token_logprob("b"))),
+        output(0, "c", choice=1, logprobs=(token_logprob("c"),)),
         with_logprobs=True,
     )  # fmt: skip
 
@@ -169,7 +175,7 @@ def test_log_probabilities_are_streamed_for_each_choice_apart():
 
 
 @pytest.mark.parametrize("reason", [FinishReason.ERROR, FinishReason.CANCELLED])
-def test_s11_a_stream_that_breaks_off_ends_in_an_error_and_no_done(reason: FinishReason):
+def test_s11_a_failed_stream_ends_with_an_error_and_no_done(reason: FinishReason):
     events = streamed(output(0, "a"), output(1, "", reason))
 
     assert len(events) == 2
@@ -177,10 +183,10 @@ def test_s11_a_stream_that_breaks_off_ends_in_an_error_and_no_done(reason: Finis
     assert b'"code":"inference_failed"' in events[1]
 
 
-def test_a_whole_answer_has_every_choice():
+def test_a_whole_completion_has_every_choice():
     choice = GeneratedChoice(0)
-    choice.add(output(0, "a", logprobs=(told("a"),)))
-    choice.add(output(1, "b", FinishReason.STOP, logprobs=(told("b"),)))
+    choice.add(output(0, "a", logprobs=(token_logprob("a"),)))
+    choice.add(output(1, "b", FinishReason.STOP, logprobs=(token_logprob("b"),)))
     made = {"completion_id": "cmpl-1", "created": 5, "model": "m", "usage": USAGE}
 
     whole = build_text_completion(choices=[choice], with_logprobs=True, **made)  # type: ignore[arg-type]

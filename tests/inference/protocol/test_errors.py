@@ -40,7 +40,7 @@ from inference.protocol.errors import (
     ],
     ids=lambda part: part.code if isinstance(part, EngineError) else "",
 )
-def test_an_engines_error_has_its_code_and_status(error: EngineError, expected: tuple[ErrorCode, int]):
+def test_an_engine_error_has_a_code_and_a_status(error: EngineError, expected: tuple[ErrorCode, int]):
     assert error_code_and_status(error) == expected
 
 
@@ -53,7 +53,7 @@ def test_an_engines_error_has_its_code_and_status(error: EngineError, expected: 
         (FinishReason.CANCELLED, None, (ErrorCode.INFERENCE_FAILED, 503, "model_unloaded")),
     ],
 )
-def test_what_broke_off_says_whether_to_try_again(
+def test_a_failed_generation_says_whether_to_try_again(
     reason: FinishReason, error_code: str | None, expected: tuple[ErrorCode, int, str | None]
 ):
     output = GenerationOutput(request_id="r", index=0, text="", finish_reason=reason, error="m", error_code=error_code)
@@ -63,12 +63,12 @@ def test_what_broke_off_says_whether_to_try_again(
     assert (*error_code_and_status(error), error.details.get("reason")) == expected
 
 
-def test_a_native_error_shows_details_only_when_there_are_some():
+def test_a_native_error_has_details_only_if_there_are_some():
     assert native_error_body("X", "m") == {"error": {"code": "X", "message": "m"}}
     assert native_error_body("X", "m", {"a": 1}) == {"error": {"code": "X", "message": "m", "details": {"a": 1}}}
 
 
-def test_a_rate_limit_has_retry_after_beside_its_message():
+def test_a_rate_limit_error_has_retry_after_beside_its_message():
     assert native_error_body(ErrorCode.RATE_LIMIT_EXCEEDED, "m", {"retry_after": 5}) == {
         "error": {"code": "RATE_LIMIT_EXCEEDED", "message": "m", "retry_after": 5}
     }
@@ -86,9 +86,7 @@ def test_a_rate_limit_has_retry_after_beside_its_message():
         (ErrorCode.INFERENCE_FAILED, 503, "server_error", "top_p", "inference_failed"),
     ],
 )
-def test_an_openai_error_has_the_names_that_its_clients_know(
-    code: ErrorCode, status: int, kind: str, param: str, openai_code: str
-):
+def test_an_openai_error_has_openais_names(code: ErrorCode, status: int, kind: str, param: str, openai_code: str):
     assert openai_error_body(code, "m", status, {"field": "top_p"}) == {
         "error": {"message": "m", "type": kind, "param": param, "code": openai_code}
     }

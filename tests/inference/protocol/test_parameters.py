@@ -1,4 +1,4 @@
-"""Bodies become wire structs strictly, and a refusal names the field."""
+"""Bodies are parsed into wire structs strictly, and an error names the field."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("field", "value"), WRONG, ids=lambda part: repr(part)[:30])
-def test_i4_a_parameter_out_of_its_bounds_is_refused_by_name_on_each_surface(field: str, value: object):
+def test_i4_an_error_names_the_parameter_that_is_out_of_bounds_on_each_surface(field: str, value: object):
     for refuse in (
         lambda: parse_struct(NATIVE | {field: value}, InferenceRequest),
         lambda: parse_chat_request(CHAT | {field: value}),
@@ -123,7 +123,7 @@ def test_every_parameter_reaches_the_engine(surface: str, name: str):
         *[("stop", value) for value in (["a" * 256] * 16, [])],
     ],
 )
-def test_a_parameter_at_its_bound_is_taken_on_each_surface(field: str, value: object):
+def test_a_parameter_at_its_bound_is_accepted_on_each_surface(field: str, value: object):
     expected = tuple(value) if isinstance(value, list) else value
     native, chat = parse_struct(NATIVE | {field: value}, InferenceRequest), parse_chat_request(CHAT | {field: value})
     for request in (
@@ -134,14 +134,14 @@ def test_a_parameter_at_its_bound_is_taken_on_each_surface(field: str, value: ob
         assert getattr(request.sampling, field) == expected
 
 
-def test_a_native_request_that_says_nothing_gets_the_contracts_defaults():
+def test_a_native_request_without_parameters_has_the_native_defaults():
     sampling = parse_struct(NATIVE, InferenceRequest).generation_request("id").sampling
 
     assert (sampling.max_tokens, sampling.temperature, sampling.top_p) == (100, 0.7, 0.9)
     assert (sampling.top_k, sampling.repeat_penalty, sampling.stop, sampling.seed) == (40, 1.1, (), None)
 
 
-def test_a_chat_that_says_nothing_gets_openais_defaults():
+def test_a_chat_without_parameters_has_openais_defaults():
     request = parse_chat_request(CHAT).generation_request("id")
 
     assert request.prompt is None
@@ -149,13 +149,13 @@ def test_a_chat_that_says_nothing_gets_openais_defaults():
     assert (request.sampling.top_k, request.sampling.repeat_penalty, request.sampling.stop) == (0, 1.0, ())
 
 
-def test_an_unknown_field_is_refused_by_name_on_native_routes_and_ignored_under_v1():
+def test_an_unknown_field_is_rejected_on_native_routes_and_ignored_under_v1():
     with pytest.raises(InvalidRequest, match="tempersture"):
         parse_struct(NATIVE | {"tempersture": 1}, InferenceRequest)
     assert parse_chat_request(CHAT | {"tempersture": 1}).model == "m"
 
 
-def test_a_missing_field_is_named():
+def test_an_error_names_the_missing_field():
     with pytest.raises(InvalidRequest, match="`model` is required"):
         parse_struct({"prompt": "p"}, InferenceRequest)
 
@@ -197,7 +197,7 @@ def test_a_missing_field_is_named():
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_what_v1_cannot_follow_is_refused_by_name(fields: dict[str, object]):
+def test_an_error_names_the_field_that_v1_does_not_support(fields: dict[str, object]):
     name = next(iter(fields))
 
     with pytest.raises(InvalidRequest, match=name) as caught:
@@ -226,7 +226,7 @@ def test_what_v1_cannot_follow_is_refused_by_name(fields: dict[str, object]):
         ),
     ],
 )
-def test_a_wrong_part_of_a_field_is_named(fields: dict[str, object], named: str):
+def test_an_error_has_the_path_of_a_nested_field(fields: dict[str, object], named: str):
     with pytest.raises(InvalidRequest) as caught:
         parse_chat_request(CHAT | fields)
 
@@ -241,7 +241,7 @@ def test_a_wrong_part_of_a_field_is_named(fields: dict[str, object], named: str)
         ({"regex": "a", "response_format": {"type": "json_object"}}, "response_format"),
     ],
 )
-def test_fields_that_contradict_each_other_are_refused_on_every_surface(fields: dict[str, object], named: str):
+def test_contradicting_fields_are_rejected_on_every_surface(fields: dict[str, object], named: str):
     for body in (parse_chat_request(CHAT | fields), parse_struct(NATIVE | fields, InferenceRequest)):
         with pytest.raises(InvalidRequest) as caught:
             body.generation_request("r")
@@ -249,7 +249,7 @@ def test_fields_that_contradict_each_other_are_refused_on_every_surface(fields: 
         assert caught.value.details == {"field": named}
 
 
-def test_further_sampling_is_the_same_on_every_surface():
+def test_extra_sampling_parameters_are_the_same_on_every_surface():
     fields = {
         "min_p": 0.1,
         "presence_penalty": 0.5,
@@ -303,7 +303,7 @@ def test_tools_and_their_messages_reach_the_engine():
     assert (request.tools, request.tool_choice) == ((Tool("look", "", schema),), "look")
 
 
-def test_what_asks_for_nothing_is_accepted_under_v1():
+def test_neutral_values_of_unsupported_fields_are_accepted_under_v1():
     neutral = {
         "n": 1,
         "tools": None,
@@ -346,12 +346,12 @@ def test_what_asks_for_nothing_is_accepted_under_v1():
         None,
     ],
 )
-def test_i4_messages_that_are_none_are_refused_by_name(messages: object):
+def test_i4_an_error_names_the_messages_field(messages: object):
     with pytest.raises(InvalidRequest, match="messages"):
         parse_chat_request({"model": "m", "messages": messages})
 
 
-def test_text_parts_are_joined_and_developer_is_system():
+def test_text_parts_are_joined_and_developer_means_system():
     parts = [{"type": "text", "text": "a "}, {"type": "text", "text": "lamp"}]
     body = parse_chat_request(
         {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]}
@@ -362,7 +362,7 @@ def test_text_parts_are_joined_and_developer_is_system():
     assert [(message.role, message.content) for message in messages] == [("system", "Be brief."), ("user", "a lamp")]
 
 
-def test_one_stop_string_is_a_list_of_one_and_max_completion_tokens_wins():
+def test_a_stop_string_is_a_list_of_one_and_max_completion_tokens_overrides_max_tokens():
     sampling = (
         parse_chat_request(CHAT | {"stop": ".", "max_tokens": 9, "max_completion_tokens": 7})
         .generation_request("i")
@@ -386,12 +386,12 @@ def test_one_stop_string_is_a_list_of_one_and_max_completion_tokens_wins():
         ("dtype", 32),
     ],
 )
-def test_i4_load_options_out_of_their_bounds_are_refused_by_name(field: str, value: object):
+def test_i4_an_error_names_the_load_option_that_is_out_of_bounds(field: str, value: object):
     with pytest.raises(InvalidRequest, match=field):
         parse_struct({field: value}, LoadModelRequest)
 
 
 @pytest.mark.parametrize("texts", [[], ["a"] * 257, [1], 3, None, [["a"]]])
-def test_i4_embedding_inputs_out_of_their_bounds_are_refused_by_name(texts: object):
+def test_i4_an_error_names_an_embedding_input_that_is_out_of_bounds(texts: object):
     with pytest.raises(InvalidRequest, match="input"):
         parse_struct({"model": "m", "input": texts}, EmbeddingsRequest)

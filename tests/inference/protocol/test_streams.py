@@ -1,4 +1,4 @@
-"""What an output of the engine becomes on the wire, byte by byte."""
+"""Streams of the native route and of OpenAI's chat, byte by byte."""
 
 import msgspec
 
@@ -25,7 +25,7 @@ def chat(*outputs: GenerationOutput, include_usage: bool = False) -> list[bytes]
     return [stream.start(), *(event for one in outputs for event in stream.events(one))]
 
 
-def test_native_tokens_come_one_an_event_and_the_end_has_its_reason():
+def test_a_native_stream_has_one_event_per_token_and_a_last_one_with_the_reason():
     assert native(output(0, "a\nb"), output(1, "", None), output(2, "é", FinishReason.STOP)) == [
         b'data: {"token":"a\\nb","index":0}\n\n',
         b'data: {"token":"","index":1}\n\n',
@@ -34,18 +34,18 @@ def test_native_tokens_come_one_an_event_and_the_end_has_its_reason():
     ]
 
 
-def test_s11_a_native_stream_that_fails_ends_in_an_error_and_no_done():
+def test_s11_a_failed_native_stream_ends_with_an_error_and_no_done():
     assert native(output(0, "a"), output(1, "", FinishReason.ERROR, "The model died.")) == [
         b'data: {"token":"a","index":0}\n\n',
         b'data: {"error":{"code":"INFERENCE_FAILED","message":"The model died."}}\n\n',
     ]
 
 
-def test_a_cancelled_native_stream_is_done_without_a_token_of_its_own():
+def test_a_cancelled_native_stream_ends_with_done_and_no_further_token():
     assert native(output(3, "", FinishReason.CANCELLED)) == [b'data: {"done":true,"finish_reason":"cancelled"}\n\n']
 
 
-def test_chat_chunks_have_openais_order():
+def test_chat_chunks_are_in_openais_order():
     head = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":5,"model":"m","choices":'
     tail = b',"logprobs":null}]}\n\n'
 
@@ -61,15 +61,17 @@ CALLS = (ToolCallDelta(0, "call_1", "look", ""), ToolCallDelta(0, None, None, '{
 LOGPROB = TokenLogprob(7, "Hi", b"Hi", -0.5, (TokenLogprob(7, "Hi", b"Hi", -0.5), TokenLogprob(9, "�", b"\xe6", -2.0)))
 
 
-def called(index: int, *calls: ToolCallDelta) -> GenerationOutput:
+def tool_call_output(index: int, *calls: ToolCallDelta) -> GenerationOutput:
     return GenerationOutput(request_id="r", index=index, text="", tool_calls=calls)
 
 
-def test_calls_are_streamed_in_pieces_as_openai_does():
+def test_tool_calls_are_streamed_in_pieces_in_openais_form():
     head = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":5,"model":"m","choices":'
     tail = b',"logprobs":null}]}\n\n'
 
-    assert chat(called(0, CALLS[0]), called(1, CALLS[1]), output(2, "", FinishReason.TOOL_CALLS))[1:] == [
+    assert chat(tool_call_output(0, CALLS[0]), tool_call_output(1, CALLS[1]), output(2, "", FinishReason.TOOL_CALLS))[
+        1:
+    ] == [
         head + b'[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"","name":"look"},"id":"call_1",'
         b'"type":"function"}]},"finish_reason":null' + tail,
         head + b'[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\\"at\\":1}"}}]},'
@@ -79,7 +81,7 @@ def test_calls_are_streamed_in_pieces_as_openai_does():
     ]
 
 
-def test_log_probabilities_come_with_the_text_that_they_are_of():
+def test_log_probabilities_are_in_the_event_of_their_text():
     told = b'{"content":[{"token":"Hi","logprob":-0.5,"bytes":[72,105],"top_logprobs":[{"token":"Hi","logprob":-0.5,'
     told += b'"bytes":[72,105]},{"token":"\xef\xbf\xbd","logprob":-2.0,"bytes":[230]}]}],"refusal":null}'
     one = msgspec.structs.replace(output(0, "Hi"), logprobs=(LOGPROB,))
@@ -88,9 +90,9 @@ def test_log_probabilities_come_with_the_text_that_they_are_of():
     assert native(one) == [b'data: {"token":"Hi","index":0,"logprobs":' + told + b"}\n\n"]
 
 
-def test_a_whole_answer_has_its_calls_and_its_log_probabilities():
+def test_a_whole_completion_has_tool_calls_and_log_probabilities():
     choice = GeneratedChoice(0)
-    for one in (called(0, CALLS[0]), called(1, CALLS[1]), output(2, "", FinishReason.TOOL_CALLS)):
+    for one in (tool_call_output(0, CALLS[0]), tool_call_output(1, CALLS[1]), output(2, "", FinishReason.TOOL_CALLS)):
         choice.add(one)
     said = GeneratedChoice(1, pieces=["Hi"], logprobs=[LOGPROB], finish_reason=FinishReason.STOP)
 
@@ -112,7 +114,7 @@ def test_a_whole_answer_has_its_calls_and_its_log_probabilities():
     assert [one["logprob"] for one in second["logprobs"]["content"][0]["top_logprobs"]] == [-0.5, -2.0]
 
 
-def test_the_usage_chunk_comes_last_when_it_was_asked_for():
+def test_a_requested_usage_chunk_is_the_last_one():
     events = chat(output(0, "Hi", FinishReason.LENGTH), include_usage=True)
 
     assert all(b'"usage":null' in event for event in events[:-2])
@@ -123,7 +125,7 @@ def test_the_usage_chunk_comes_last_when_it_was_asked_for():
     assert events[-1] == b"data: [DONE]\n\n"
 
 
-def test_s11_a_chat_that_fails_ends_in_an_error_and_no_done():
+def test_s11_a_failed_chat_stream_ends_with_an_error_and_no_done():
     events = chat(output(0, "Hi"), output(1, "", FinishReason.ERROR, "The model died."))
 
     assert events[-1] == (

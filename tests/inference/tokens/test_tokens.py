@@ -1,4 +1,4 @@
-"""POST /tokenize and /detokenize, from outside. The fakes' tokens are bytes."""
+"""POST /tokenize and POST /detokenize of a running server. The fake models' tokens are bytes."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.inference.running_server import RunningServer
 
 
 @pytest.mark.parametrize("model", ["talker", "embedder"])
-def test_a_text_becomes_its_tokens_and_comes_back(stoa: RunningServer, model: str):
+def test_a_text_is_tokenized_and_detokenized(stoa: RunningServer, model: str):
     told = stoa.post("/tokenize", {"model": model, "prompt": "née"}, role="STAFF")
     assert told.json() == {"tokens": [110, 195, 169, 101], "count": 4}
 
@@ -29,13 +29,15 @@ def test_a_text_becomes_its_tokens_and_comes_back(stoa: RunningServer, model: st
         ("/detokenize", {"tokens": "1"}, 400, "INVALID_REQUEST"),
     ],
 )
-def test_i4_what_cannot_be_is_refused(stoa: RunningServer, path: str, body: dict[str, object], status: int, code: str):
+def test_i4_an_invalid_request_is_rejected(
+    stoa: RunningServer, path: str, body: dict[str, object], status: int, code: str
+):
     answer = stoa.post(path, {"model": "talker"} | body)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
-def test_tokens_are_for_who_may_generate(stoa: RunningServer, path: str):
+def test_tokens_need_the_permission_run_inference(stoa: RunningServer, path: str):
     assert stoa.post(path, {"model": "talker", "prompt": "a", "tokens": []}, role="CUSTOMER").status_code == 403
     assert stoa.get(path).status_code == 405
