@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 ModelId = Annotated[str, Meta(description="Id of the model, as `GET /models` lists it.", examples=["stoa-describer"])]
+TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 CreatedUnixTime = Annotated[int, Meta(description="Creation time in Unix seconds.", examples=[1795276179])]
 ProcessingTime = Annotated[
     int, Meta(description="Time from the request's start to its end in milliseconds.", examples=[17])

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from inference.protocol.fields import ModelId
+from inference.protocol.fields import ModelId, TokenId
 from inference.protocol.native.body import RequestBody
-from inference.protocol.openai.text_inputs import TokenId
 
 # Characters or tokens: all requests to a model share its tokenizer.
 MAX_TOKENIZER_INPUT_LENGTH = 2**18

@@ -5,8 +5,8 @@ from typing import Annotated, cast
 from msgspec import Meta
 
 from inference.engine import InvalidRequest
+from inference.protocol.fields import TokenId
 
-TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 TokenIds = Annotated[list[TokenId], Meta(min_length=1)]
 TextInputs = str | Annotated[list[str | TokenId | TokenIds], Meta(min_length=1)]
 
