@@ -10,7 +10,7 @@ TEXT_MODEL, EMBEDDING_MODEL = "stoa-describer", "stoa-encoder"
 
 @dataclass(frozen=True, kw_only=True)
 class OperationDocs:
-    """What a client developer reads about an operation.
+    """The texts and examples of one operation, for client developers.
 
     summary: up to eight words.
     description: full sentences in Markdown: what the operation does, who may call it, what it returns, which errors.

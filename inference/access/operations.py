@@ -67,11 +67,11 @@ class Operation:
 
     permission: None for a public route.
     body, query: the wire structs that the JSON body and the query string become; None for none.
-    body_parser: makes the body of its JSON where the type of `body` is not enough.
-    body_reader: makes the body of its bytes, in a thread, within `heavy_request_slot`.
-    response, events, content_type: the JSON, the server-sent events and any other content of an answer.
+    body_parser: returns the body of the parsed JSON, if the type of `body` is not enough.
+    body_reader: returns the body of its bytes; it runs in a thread, within `heavy_request_slot`.
+    response, events, content_type: the JSON, the server-sent events and any other content of a response.
     form_schema: the OpenAPI schema of a multipart form that the handler reads by itself.
-    idempotent: a POST whose whole answers are stored for their Idempotency-Key; not where an answer holds a secret.
+    idempotent: a POST whose whole responses are stored for their Idempotency-Key; never if a response has a secret.
     """
 
     method: str
@@ -121,7 +121,7 @@ class Operation:
             query = parse_struct(request.GET.dict(), self.query, strict=False) if self.query else None
             if self.idempotent and has_idempotency_key(request) and self.streams(body):
                 raise ApiError(
-                    400, f"A stream cannot be sent again: leave out {KEY_HEADER}, or ask for a whole answer."
+                    400, f"`{KEY_HEADER}` cannot be used for a stream. Leave it out, or request a whole response."
                 )
             result = await handler(OperationCall(request, principal, body, query), **path)
         return result if isinstance(result, HttpResponseBase) else json_response(result)

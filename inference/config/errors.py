@@ -1,4 +1,4 @@
-"""The model server's wire form of errors: the contract's on native routes, OpenAI's under /v1."""
+"""The bodies of the model server's errors: native ones, and OpenAI's form under /v1."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ _CODES = {
 
 
 def error_body(problem: Problem, *, path: str, request_id: str) -> dict[str, Any]:
-    """The body of an error answer to a request for `path`."""
+    """Return the body of an error response to a request for `path`."""
     code = (
         ErrorCode(problem.code)
         if problem.code in ErrorCode.__members__

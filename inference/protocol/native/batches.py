@@ -102,7 +102,7 @@ class BatchItem(BatchSamplingParameters, kw_only=True, forbid_unknown_fields=Tru
     ) = UNSET
 
 
-class _Conversation(Struct):
+class _ItemMessages(Struct):
     messages: list[ChatMessage]
 
 
@@ -110,7 +110,7 @@ def with_messages(generation: GenerationRequest, request: Mapping[str, Any]) -> 
     """Return the engine's request with the messages that a request of a batch has in place of a prompt."""
     if "messages" not in request:
         return generation
-    messages = parse_struct({"messages": request["messages"]}, _Conversation).messages
+    messages = parse_struct({"messages": request["messages"]}, _ItemMessages).messages
     return replace(generation, prompt=None, messages=tuple(message.to_engine() for message in messages))
 
 

@@ -96,7 +96,7 @@ def test_a_stream_with_a_key_is_rejected_before_it_starts(stoa: RunningServer, p
     answer = post(stoa, path, body, new_key())
 
     assert answer.status_code == 400
-    assert "leave out Idempotency-Key" in answer.json()["error"]["message"]
+    assert "`Idempotency-Key` cannot be used for a stream" in answer.json()["error"]["message"]
 
 
 def test_an_error_is_not_stored(stoa: RunningServer):
