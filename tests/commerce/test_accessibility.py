@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import running_chromium
 from tests.commerce.live_server import manage, served_shop
-from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, Desk
+from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
 
 FILL = """
 from commerce.catalog.models import Product
@@ -19,9 +19,9 @@ from commerce.moderation.models import Case
 from django.utils import timezone
 from shared.accounts.models import User
 from tests.commerce.descriptions.drafts import make_draft
-from tests.commerce.moderation.sample_queue import appeal_some, decide_some, fill
+from tests.commerce.moderation.sample_queue import appeal_some, decide_some, fill_queue
 admin = User.objects.filter(role="SUPER_ADMIN").earliest("pk")
-fill(20)
+fill_queue(20)
 decide_some(6, admin)
 appeal_some(1)
 product = Product.objects.earliest("pk")
@@ -67,20 +67,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Browser) -> Iterator[Desk]:
+def desk(browser: Browser) -> Iterator[ModeratorBrowser]:
     with served_shop(provider_url="http://127.0.0.1:9") as shop:
-        yield Desk(shop, browser)
+        yield ModeratorBrowser(shop, browser)
 
 
 @pytest.fixture(scope="module")
-def ids(desk: Desk) -> dict[str, str]:
+def ids(desk: ModeratorBrowser) -> dict[str, str]:
     told = manage(desk.shop.environment, "shell", "-v", "0", "-c", FILL).split()
     return dict(zip(("product", "draft", "job", "case"), told, strict=True))
 
 
 @pytest.fixture(scope="module", params=LOOKS)
-def page(desk: Desk, ids: dict[str, str], request: pytest.FixtureRequest) -> Page:
-    return desk.sit_down(**LOOKS[request.param])
+def page(desk: ModeratorBrowser, ids: dict[str, str], request: pytest.FixtureRequest) -> Page:
+    return desk.open_queue(**LOOKS[request.param])
 
 
 def wrong_with(page: Page, part: str | None = None) -> list[str]:
@@ -90,14 +90,14 @@ def wrong_with(page: Page, part: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_wrong_with_a_page(page: Page, desk: Desk, ids: dict[str, str], name: str):
+def test_axe_finds_nothing_wrong_with_a_page(page: Page, desk: ModeratorBrowser, ids: dict[str, str], name: str):
     page.goto(desk.shop.url + PAGES[name].format(**ids))
     page.wait_for_load_state("networkidle")
 
     assert wrong_with(page, PARTS.get(name)) == []
 
 
-def test_axe_finds_nothing_wrong_with_deciding_about_many(page: Page, desk: Desk):
+def test_axe_finds_nothing_wrong_with_deciding_about_many(page: Page, desk: ModeratorBrowser):
     page.goto(desk.shop.url + QUEUE)
     page.keyboard.press("?")
     expect(page.locator("dialog")).to_be_visible(timeout=PATIENCE_MS)

@@ -1,4 +1,4 @@
-"""A product with a review and a question, and who moderates them."""
+"""Fixtures of a product with a review and a question, and of moderators."""
 
 import pytest
 
@@ -30,5 +30,5 @@ def asked(lamp: Product, customer: User) -> Question:
 
 @pytest.fixture
 def colleague(db: None) -> User:
-    """A second moderator."""
+    """Return a second moderator."""
     return make_user(Role.SUPER_ADMIN, "colleague")

@@ -1,4 +1,4 @@
-"""Reports and decisions to test with."""
+"""Factories of reporters, reports and decisions."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 
 
 def reporter(name: str, *, age: timedelta = 100 * DAY, agreed: int = 0, disagreed: int = 0) -> User:
-    """A customer whose account was so old at noon, and with whom moderators agreed so often."""
+    """Create a customer with an account of this age at NOON and this record as a reporter."""
     user = make_user(Role.CUSTOMER, name)
     user.created_at = NOON - age
     user.save()
@@ -39,7 +39,7 @@ def report(content: Reportable, user: User, *, at: datetime = NOON, message: str
 
 
 def decide(action: str, content: Reportable, moderator: User, *, at: datetime = NOON, **words: str) -> Decision:
-    """`action` names the service: accept_report, hide_content, ..."""
+    """Decide with the service of this name: accept_report, hide_content, ..."""
     service = getattr(services, action)
     named: dict[str, Any] = {"model_type": kind_of(content), "model_id": content.pk}
     made: Decision = service(**named, moderator=moderator, message=DecisionMessage(**words), now=at)
@@ -55,6 +55,6 @@ def case_of(content: Reportable) -> Case:
 
 
 def rows(*models: Any, without: tuple[str, ...] = ()) -> list[list[dict[str, Any]]]:
-    """All that the database has of these."""
+    """Return all rows of these models, without the named columns."""
     read = [list(model.objects.order_by("pk").values()) for model in models]
     return [[{name: row[name] for name in row if name not in without} for row in table] for table in read]

@@ -1,4 +1,4 @@
-"""Where a moderator sits: a browser, and a shop in a process of its own."""
+"""A moderator's browser, and a shop in a process of its own."""
 
 from dataclasses import dataclass
 
@@ -16,14 +16,14 @@ print(Case.objects.waiting().count(), made.count(), made.values("case").distinct
 
 
 @dataclass
-class Desk:
-    """One of them; several may stand in one shop."""
+class ModeratorBrowser:
+    """The browser of one moderator; several may use one shop."""
 
     shop: ServedShop
     browser: Browser
 
-    def sit_down(self, **options: object) -> Page:
-        """A signed-in page, at the queue. Signing in needs scripts, so that is done in a context that has them."""
+    def open_queue(self, **options: object) -> Page:
+        """Return a signed-in page with the queue. Signing in needs scripts and uses a context that has them."""
         user = next(user for user in self.shop.users if user["role"] == "SUPER_ADMIN")
         page = self.browser.new_context().new_page()
         page.set_default_timeout(PATIENCE_MS)
@@ -40,5 +40,5 @@ class Desk:
         return page
 
     def figures(self) -> list[int]:
-        """How many items wait, decisions that people made, and items that they are about."""
+        """Return the number of waiting cases, of decisions by moderators, and of their cases."""
         return [int(number) for number in manage(self.shop.environment, "shell", "-v", "0", "-c", TOLD).split()]

@@ -1,4 +1,4 @@
-"""A queue with something of everything in it, for pages and browsers: on the demo's data, or on any products."""
+"""Sample data of every kind for the queue, on the demo's or any other products."""
 
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -33,23 +33,23 @@ REASONS = [
 ]
 
 
-def person(name: str, *, role: Role = Role.CUSTOMER, age: timedelta = timedelta(days=200)) -> User:
+def make_person(name: str, *, role: Role = Role.CUSTOMER, age: timedelta = timedelta(days=200)) -> User:
     now = datetime.now(UTC)
     email = f"{name.lower().replace(' ', '.')}@people.example"
     return User.objects.get_or_create(email=email, defaults={"name": name, "role": role, "created_at": now - age})[0]
 
 
 @transaction.atomic
-def fill(count: int, *, seed: int = 7) -> None:
-    """So many reported reviews and questions, a few of them hidden, brigaded or appealed."""
+def fill_queue(count: int, *, seed: int = 7) -> None:
+    """Create `count` reported reviews and questions, some of them hidden, brigaded or appealed."""
     random, now = Random(seed), datetime.now(UTC)
     products = list(Product.objects.public().order_by("pk")[:20])
-    known = [person(f"Reporter {number}") for number in range(12)]
-    new = [person(f"Newcomer {number}", age=timedelta(hours=3)) for number in range(6)]
+    known = [make_person(f"Reporter {number}") for number in range(12)]
+    new = [make_person(f"Newcomer {number}", age=timedelta(hours=3)) for number in range(6)]
     for number, user in enumerate(known):
         Reporter.objects.get_or_create(user=user, defaults={"agreed": number, "disagreed": number % 4})
     for number in range(count):
-        author, product = person(f"Author {number}"), products[number % len(products)]
+        author, product = make_person(f"Author {number}"), products[number % len(products)]
         at = now - timedelta(minutes=random.randint(5, 15_000))
         content: Review | Question
         text = TEXTS[number % len(TEXTS)]
@@ -72,7 +72,7 @@ def _report(content: Review | Question, user: User, message: str, at: datetime) 
 
 
 def decide_some(count: int, moderator: User) -> None:
-    """So many of the queue, over the last days."""
+    """Decide about `count` cases of the queue over the last days."""
     now = datetime.now(UTC)
     for number, case in enumerate(Case.objects.waiting().order_by("pk")[:count]):
         at = now - timedelta(days=number % 12, hours=number % 5)
@@ -82,7 +82,7 @@ def decide_some(count: int, moderator: User) -> None:
 
 
 def appeal_some(count: int) -> None:
-    """Against so many removals that can no longer be undone."""
+    """Appeal against `count` removals that can no longer be undone."""
     now = datetime.now(UTC)
     removed = Decision.objects.filter(action="accepted", undo_until__lt=now).select_related("case__author")[:count]
     for decision in removed:

@@ -38,9 +38,7 @@ def target(content: Review | Question, **fields: Any) -> dict[str, Any]:
     return {"model_type": type(content).__name__, "model_id": content.pk} | fields
 
 
-def test_a_user_reports_and_reads_it_among_their_own(
-    client_of: ApiClient, written: Review, owner: User, customer: User
-):
+def test_a_user_lists_their_own_reports(client_of: ApiClient, written: Review, owner: User, customer: User):
     answer = send(client_of, owner, "post", REPORTS, target(written, message="Advertising.", status="accepted", id=9))
 
     assert answer.status_code == 201, answer.content
@@ -56,7 +54,7 @@ def test_a_user_reports_and_reads_it_among_their_own(
 
 @pytest.mark.parametrize("path", [REPORTS, ACCEPT, REJECT])
 @pytest.mark.parametrize("kind", ["Review", "Question"])
-def test_both_spellings_of_a_kind_are_taken(
+def test_both_spellings_of_a_kind_are_accepted(
     client_of: ApiClient, written: Review, asked: Question, admin: User, path: str, kind: str
 ):
     content = written if kind == "Review" else asked
@@ -73,7 +71,7 @@ def other_names() -> list[str]:
     return [*names, *(f"{LONG}{name}" for name in names), *variants, LONG, "__class__", "0", "x" * 100_000]
 
 
-def test_c4_nothing_outside_the_list_is_reported_or_decided(client_of: ApiClient, written: Review, admin: User):
+def test_c4_other_kinds_can_be_neither_reported_nor_decided(client_of: ApiClient, written: Review, admin: User):
     def counts() -> dict[str, int]:
         return {model._meta.label: model._default_manager.count() for model in apps.get_models()}
 
@@ -103,7 +101,7 @@ def test_c4_nothing_outside_the_list_is_reported_or_decided(client_of: ApiClient
         ({"model_type": ["Review"]}, "model_type"),
     ],
 )
-def test_i2_what_is_out_of_bounds_is_422_by_field(
+def test_i2_values_out_of_bounds_are_422_by_field(
     client_of: ApiClient, written: Review, admin: User, path: str, change: dict[str, Any], field: str
 ):
     answer = send(client_of, admin, "post", path, target(written, message="Spam.") | change)
@@ -113,13 +111,13 @@ def test_i2_what_is_out_of_bounds_is_422_by_field(
 
 
 @pytest.mark.parametrize("message", [None, "", " ", "x" * 2001, ["x"]])
-def test_a_report_says_why(client_of: ApiClient, written: Review, owner: User, message: Any):
+def test_a_report_needs_a_message(client_of: ApiClient, written: Review, owner: User, message: Any):
     answer = send(client_of, owner, "post", REPORTS, target(written, message=message))
 
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["message"])
 
 
-def test_moderators_list_the_open_ones_newest_first_and_filter(
+def test_moderators_list_and_filter_open_reports_newest_first(
     client_of: ApiClient, written: Review, asked: Question, admin: User
 ):
     ann, bob = reporter("ann"), reporter("bob")
@@ -142,7 +140,7 @@ def test_moderators_list_the_open_ones_newest_first_and_filter(
     assert (page["per_page"], page["total"], page["current_page"]) == (15, 1, 1)
 
 
-def test_one_report_is_read_with_its_user(client_of: ApiClient, written: Review, admin: User):
+def test_a_report_is_returned_with_its_user(client_of: ApiClient, written: Review, admin: User):
     ann = reporter("ann")
     made = report(written, ann)
 
@@ -154,7 +152,7 @@ def test_one_report_is_read_with_its_user(client_of: ApiClient, written: Review,
     assert client_of(admin).get(REPORTS, {"with": "user.keys"}).status_code == 422
 
 
-def test_accepting_answers_true_and_a_second_time_404(client_of: ApiClient, written: Review, admin: User):
+def test_accepting_returns_true_and_the_second_time_404(client_of: ApiClient, written: Review, admin: User):
     report(written, reporter("ann"))
     body = target(written, note="Known.", reason="Advertising.")
     answer = send(client_of, admin, "post", ACCEPT, body)
@@ -167,7 +165,7 @@ def test_accepting_answers_true_and_a_second_time_404(client_of: ApiClient, writ
     assert Decision.objects.count() == 1
 
 
-def test_rejecting_answers_the_content_and_deletes_its_reports(
+def test_rejecting_returns_the_content_and_deletes_its_reports(
     client_of: ApiClient, written: Review, asked: Question, admin: User
 ):
     for content, path in ((written, "reviews"), (asked, "questions")):
@@ -181,7 +179,7 @@ def test_rejecting_answers_the_content_and_deletes_its_reports(
     assert send(client_of, admin, "post", REJECT, target(asked)).status_code == 409
 
 
-def test_what_is_not_there_is_404_and_deletes_nothing(client_of: ApiClient, written: Review, admin: User):
+def test_deciding_about_missing_content_is_404_and_deletes_nothing(client_of: ApiClient, written: Review, admin: User):
     report(written, reporter("ann"))
     for path in (ACCEPT, REJECT):
         for model_id in (2**63 - 1, written.pk + 1):
@@ -191,7 +189,7 @@ def test_what_is_not_there_is_404_and_deletes_nothing(client_of: ApiClient, writ
     assert (AbuseReport.objects.count(), Decision.objects.count(), AuditEntry.objects.count()) == (1, 0, 0)
 
 
-def test_a_report_is_deleted_once(client_of: ApiClient, written: Review, admin: User):
+def test_deleting_a_report_twice_is_404(client_of: ApiClient, written: Review, admin: User):
     made = report(written, reporter("ann"))
     answer = send(client_of, admin, "delete", f"{REPORTS}/{made.pk}")
 
@@ -203,12 +201,12 @@ def test_a_report_is_deleted_once(client_of: ApiClient, written: Review, admin: 
 
 @pytest.fixture
 def removed(written: Review, admin: User) -> Notice:
-    """The notice of a removal an hour ago."""
+    """Return the notice of a removal an hour ago."""
     decide("accept_report", written, admin, at=timezone.now() - timedelta(hours=1))
     return Notice.objects.get()
 
 
-def test_an_author_reads_the_notice_and_appeals(client_of: ApiClient, written: Review, customer: User, removed: Notice):
+def test_an_author_reads_a_notice_and_appeals(client_of: ApiClient, written: Review, customer: User, removed: Notice):
     assert listed(client_of, customer, "/api/notices") == [removed.pk]
     record = client_of(customer).get(f"/api/notices/{removed.pk}").json()
     assert set(record) == {
@@ -235,7 +233,7 @@ def test_an_author_reads_the_notice_and_appeals(client_of: ApiClient, written: R
     assert again.status_code == 409
 
 
-def test_c1_notices_and_appeals_are_their_own(client_of: ApiClient, removed: Notice, customer: User, admin: User):
+def test_c1_users_see_their_own_notices_and_appeals(client_of: ApiClient, removed: Notice, customer: User, admin: User):
     appeal = send(client_of, customer, "post", "/api/appeals", {"notice_id": removed.pk, "message": "Mine."}).json()
     for other in (make_user(Role.CUSTOMER, "other"), admin):
         assert listed(client_of, other, "/api/notices") == listed(client_of, other, "/api/appeals") == []
@@ -243,7 +241,7 @@ def test_c1_notices_and_appeals_are_their_own(client_of: ApiClient, removed: Not
             assert client_of(other).get(path).status_code == 404
 
 
-def test_a_notice_is_not_there_before_its_decision_is_final(
+def test_a_notice_is_404_until_its_decision_is_final(
     client_of: ApiClient, written: Review, customer: User, admin: User
 ):
     decide("accept_report", written, admin, at=timezone.now())
@@ -256,7 +254,7 @@ def test_a_notice_is_not_there_before_its_decision_is_final(
     ("change", "field"),
     [({"message": ""}, "message"), ({"message": "x" * 2001}, "message"), ({"notice_id": 0}, "notice_id")],
 )
-def test_an_appeal_is_checked(
+def test_an_invalid_appeal_is_refused(
     client_of: ApiClient, customer: User, removed: Notice, change: dict[str, Any], field: str
 ):
     body = {"notice_id": removed.pk, "message": "Mine."} | change
@@ -265,7 +263,7 @@ def test_an_appeal_is_checked(
     assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
 
 
-def test_reports_and_appeals_are_five_a_minute(
+def test_reports_and_appeals_are_limited_to_five_a_minute(
     client_of: ApiClient, written: Review, owner: User, settings: Settings
 ):  # fmt: skip
     settings.CONTENT_WRITE_LIMIT = 2
@@ -281,21 +279,21 @@ def test_reports_and_appeals_are_five_a_minute(
 
 @pytest.mark.parametrize("path", [REPORTS, "/api/notices", "/api/appeals"])
 @pytest.mark.parametrize("key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1", "none"])
-def test_i7_what_names_nothing_is_404(client_of: ApiClient, admin: User, path: str, key: str):
+def test_i7_unknown_ids_are_404(client_of: ApiClient, admin: User, path: str, key: str):
     assert client_of(admin).get(f"{path}/{key}").status_code == 404
 
 
 @pytest.mark.parametrize("path", [REPORTS, "/api/my-reports", "/api/notices", "/api/appeals"])
 @pytest.mark.parametrize("name", ["limit", "page", "model_id", "model_type", "status", "orderBy"])
 @pytest.mark.parametrize("value", ["-1", "1e9", "abc", "9223372036854775808", "1" * 40, "\u0661", "\x00"])
-def test_c7_what_is_odd_in_the_query_is_never_a_server_error(
+def test_c7_malformed_queries_are_never_a_server_error(
     client_of: ApiClient, admin: User, path: str, name: str, value: str
 ):
     assert client_of(admin).get(path, {name: value}).status_code in (200, 422)
 
 
 @pytest.mark.parametrize("count", [10, 200])
-def test_c7_lists_take_as_many_queries_at_ten_rows_as_at_two_hundred(
+def test_c7_lists_need_the_same_queries_for_ten_and_two_hundred_rows(
     client_of: ApiClient, written: Review, admin: User, count: int, django_assert_num_queries: DjangoAssertNumQueries
 ):
     reporters = User.objects.bulk_create(
@@ -311,7 +309,7 @@ def test_c7_lists_take_as_many_queries_at_ten_rows_as_at_two_hundred(
         assert len(site.get(f"{REPORTS}?limit=10&with=user").json()["data"]) == 10
 
 
-def test_o3_nothing_of_what_people_wrote_is_in_the_log(
+def test_o3_logs_contain_no_text_of_users(
     client_of: ApiClient,
     asked: Question,
     written: Review,

@@ -1,4 +1,4 @@
-"""An author's word against a removal: once, in time, and decided."""
+"""Appeals of authors against removals."""
 
 from datetime import datetime
 
@@ -23,7 +23,7 @@ TOLD = NOON + 10 * MINUTE
 
 @pytest.fixture
 def notice(written: Review, admin: User) -> Notice:
-    """Of the removal of a review that Ann had reported."""
+    """Return the notice of the removal of a review that Ann had reported."""
     report(written, reporter("ann"))
     decide("accept_report", written, admin)
     return Notice.objects.get(kind="content_removed")
@@ -41,11 +41,11 @@ def refused(notice: Notice, author: User, at: datetime = TOLD) -> int:
     return refusal.value.problem.status
 
 
-def judge(made: Appeal, moderator: User, *, overturn: bool) -> Decision:
+def decide_on(made: Appeal, moderator: User, *, overturn: bool) -> Decision:
     return decide_appeal(appeal_id=made.pk, overturn=overturn, moderator=moderator, now=TOLD + DAY)
 
 
-def test_an_appeal_comes_back_into_the_queue(notice: Notice, written: Review, customer: User):
+def test_an_appeal_returns_the_case_to_the_queue(notice: Notice, written: Review, customer: User):
     made = appeal(notice, customer)
 
     case = filter_queue(QueueFilters(state="appealed"), now=TOLD).get()
@@ -59,11 +59,9 @@ def test_an_appeal_comes_back_into_the_queue(notice: Notice, written: Review, cu
     )
 
 
-def test_an_appeal_that_is_won_brings_the_content_back(
-    notice: Notice, written: Review, customer: User, colleague: User
-):
+def test_an_overturned_appeal_restores_the_content(notice: Notice, written: Review, customer: User, colleague: User):
     made = appeal(notice, customer)
-    decision = judge(made, colleague, overturn=True)
+    decision = decide_on(made, colleague, overturn=True)
 
     made.refresh_from_db()
     written.refresh_from_db()
@@ -75,7 +73,7 @@ def test_an_appeal_that_is_won_brings_the_content_back(
     assert decision.notices.get().kind == "content_restored"
 
 
-def test_deleting_a_report_of_what_is_down_takes_no_appeal_away(
+def test_deleting_a_report_of_removed_content_keeps_the_appeal(
     notice: Notice, written: Review, customer: User, admin: User
 ):
     deleted = delete_report(report_id=AbuseReport.objects.get().pk, moderator=admin, now=TOLD)
@@ -86,9 +84,9 @@ def test_deleting_a_report_of_what_is_down_takes_no_appeal_away(
     assert (case_of(written).state, case_of(written).oldest_at) == ("appealed", made.created_at)
 
 
-def test_an_appeal_that_is_lost_leaves_it_removed(notice: Notice, written: Review, customer: User, colleague: User):
+def test_a_kept_appeal_leaves_the_content_removed(notice: Notice, written: Review, customer: User, colleague: User):
     made = appeal(notice, customer)
-    decision = judge(made, colleague, overturn=False)
+    decision = decide_on(made, colleague, overturn=False)
 
     made.refresh_from_db()
     written.refresh_from_db()
@@ -100,24 +98,24 @@ def test_an_appeal_that_is_lost_leaves_it_removed(notice: Notice, written: Revie
 
 
 @pytest.mark.parametrize("overturn", [True, False])
-def test_an_appeal_is_decided_once_and_can_be_undone(
+def test_an_appeal_is_decided_once_and_the_decision_can_be_undone(
     notice: Notice, customer: User, admin: User, colleague: User, overturn: bool
 ):
     made = appeal(notice, customer)
     everything = (Appeal, AbuseReport, Review, Notice, Reporter, Case)
     before = rows(*everything, without=("updated_at",))
-    decision = judge(made, admin, overturn=overturn)
+    decision = decide_on(made, admin, overturn=overturn)
     for again in (True, False):
         with pytest.raises(ApiError, match="decided") as refusal:
-            judge(made, colleague, overturn=again)
+            decide_on(made, colleague, overturn=again)
         assert refusal.value.problem.status == 409
 
     undo(decision, admin, at=TOLD + DAY + MINUTE)
     assert rows(*everything, without=("updated_at",)) == before
-    judge(made, colleague, overturn=not overturn)
+    decide_on(made, colleague, overturn=not overturn)
 
 
-def test_in_the_queue_accepting_keeps_it_down_and_rejecting_brings_it_back(
+def test_accepting_an_appealed_case_keeps_it_down_and_rejecting_restores_it(
     notice: Notice, written: Review, customer: User, admin: User
 ):
     made = appeal(notice, customer)
@@ -134,37 +132,37 @@ def test_in_the_queue_accepting_keeps_it_down_and_rejecting_brings_it_back(
     assert made.status == "kept"
 
 
-def test_one_appeals_once(notice: Notice, customer: User, admin: User):
+def test_a_second_appeal_is_refused(notice: Notice, customer: User, admin: User):
     made = appeal(notice, customer)
     assert refused(notice, customer) == 409
-    judge(made, admin, overturn=False)
+    decide_on(made, admin, overturn=False)
     assert refused(notice, customer, TOLD + 2 * DAY) == 409
 
 
-def test_one_appeals_in_time(notice: Notice, customer: User):
+def test_a_late_appeal_is_refused(notice: Notice, customer: User):
     assert refused(notice, customer, TOLD - MINUTE) == 404
     assert refused(notice, customer, TOLD + 14 * DAY) == 409
     appeal(notice, customer, TOLD + 14 * DAY - MINUTE)
 
 
-def test_c1_nobody_appeals_for_another(notice: Notice):
+def test_c1_an_appeal_by_another_user_is_404(notice: Notice):
     assert refused(notice, make_user(Role.CUSTOMER, "other")) == 404
     assert refused(Notice(pk=2**62), make_user(Role.SUPER_ADMIN, "else")) == 404
 
 
-def test_only_a_removal_is_appealed_against(written: Review, customer: User, admin: User):
+def test_only_removals_can_be_appealed(written: Review, customer: User, admin: User):
     decide("warn_author", written, admin)
 
     assert refused(Notice.objects.get(), customer) == 409
 
 
-def test_what_was_restored_needs_no_appeal(notice: Notice, written: Review, customer: User, admin: User):
+def test_an_appeal_against_restored_content_is_refused(notice: Notice, written: Review, customer: User, admin: User):
     decide("restore_content", written, admin, at=TOLD)
 
     assert refused(notice, customer, TOLD + MINUTE) == 409
 
 
-def test_what_is_appealed_against_is_restored_by_deciding_the_appeal(
+def test_appealed_content_is_restored_only_by_deciding_the_appeal(
     notice: Notice, written: Review, customer: User, admin: User
 ):
     appeal(notice, customer)

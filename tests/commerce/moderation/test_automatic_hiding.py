@@ -1,4 +1,4 @@
-"""Hiding without a moderator: by people who were right before, and not by crowds."""
+"""Automatic hiding by trusted reporters, and brigades, which hide nothing."""
 
 import pytest
 from pytest_django import Settings
@@ -25,7 +25,7 @@ def is_visible(review: Review) -> bool:
     return review.is_visible
 
 
-def test_three_trusted_reporters_hide_a_review_until_a_moderator_looks(lamp: Product, written: Review):
+def test_three_trusted_reporters_hide_a_review_until_a_moderator_decides(lamp: Product, written: Review):
     for number in range(3):
         assert is_visible(written)
         report(written, reporter(f"r{number}"))
@@ -40,7 +40,7 @@ def test_three_trusted_reporters_hide_a_review_until_a_moderator_looks(lamp: Pro
     assert (AuditEntry.objects.get().action, AuditEntry.objects.get().actor) == ("moderation.hidden", None)
 
 
-def test_the_moderator_sees_who_counted_with_what_weight_and_who_did_not_and_why(
+def test_moderators_see_the_weight_and_standing_of_each_report(
     written: Review, owner: User, staff: User, customer: User
 ):
     report(written, reporter("good", agreed=6))
@@ -62,7 +62,7 @@ def test_the_moderator_sees_who_counted_with_what_weight_and_who_did_not_and_why
     assert case_of(written).trusted_count == 1
 
 
-def test_the_reporters_record_is_shown_as_it_is_now(written: Review, admin: User):
+def test_the_current_record_of_a_reporter_is_shown(written: Review, admin: User):
     ann = reporter("ann")
     report(written, ann)
     decide("accept_report", written, admin)
@@ -71,7 +71,7 @@ def test_the_reporters_record_is_shown_as_it_is_now(written: Review, admin: User
     assert (line.report.weight, line.reporter.weight, line.reporter.agreed, line.reporter.disagreed) == (500, 600, 1, 0)
 
 
-def test_a_crowd_of_new_accounts_is_shown_and_not_obeyed(written: Review):
+def test_a_brigade_of_new_accounts_is_flagged_and_hides_nothing(written: Review):
     for number in range(20):
         report(written, reporter(f"new{number}", age=MINUTE), at=NOON + number * MINUTE)
 
@@ -80,14 +80,14 @@ def test_a_crowd_of_new_accounts_is_shown_and_not_obeyed(written: Review):
     assert (case.is_brigaded, case.trusted_count, case.reports_count) == (True, 0, 20)
 
 
-def test_new_accounts_over_days_are_no_brigade(written: Review):
+def test_reports_of_new_accounts_over_days_are_no_brigade(written: Review):
     for number in range(6):
         report(written, reporter(f"new{number}", age=-number * DAY), at=NOON + number * DAY)
 
     assert (case_of(written).is_brigaded, is_visible(written)) == (False, True)
 
 
-def test_trusted_reporters_count_beside_a_brigade(written: Review):
+def test_trusted_reporters_hide_content_despite_a_brigade(written: Review):
     for number in range(5):
         report(written, reporter(f"new{number}", age=MINUTE))
     for number in range(3):
@@ -96,7 +96,7 @@ def test_trusted_reporters_count_beside_a_brigade(written: Review):
     assert (case_of(written).is_brigaded, is_visible(written)) == (True, False)
 
 
-def test_no_number_of_reports_hides_anything_where_it_is_off(written: Review, settings: Settings):
+def test_nothing_is_hidden_while_automatic_hiding_is_off(written: Review, settings: Settings):
     settings.MODERATION_AUTO_HIDE_AFTER = 0
     for number in range(6):
         report(written, reporter(f"r{number}"))
@@ -105,7 +105,7 @@ def test_no_number_of_reports_hides_anything_where_it_is_off(written: Review, se
 
 
 @pytest.mark.parametrize("action", ["show_content", "reject_report"])
-def test_what_a_moderator_cleared_is_not_hidden_on_its_own_again(written: Review, admin: User, action: str):
+def test_cleared_content_is_never_hidden_automatically_again(written: Review, admin: User, action: str):
     for number in range(3):
         report(written, reporter(f"r{number}"))
     decide(action, written, admin)
@@ -117,7 +117,7 @@ def test_what_a_moderator_cleared_is_not_hidden_on_its_own_again(written: Review
     assert case_of(written).is_cleared
 
 
-def test_a_moderator_confirms_what_was_hidden_on_its_own_and_can_take_that_back(written: Review, admin: User):
+def test_a_moderator_confirms_automatic_hiding_and_undoes_the_confirmation(written: Review, admin: User):
     for number in range(3):
         report(written, reporter(f"r{number}"))
     before = rows(Review)
@@ -128,7 +128,7 @@ def test_a_moderator_confirms_what_was_hidden_on_its_own_and_can_take_that_back(
     assert (case_of(written).hiding, is_visible(written)) == ("automatic", False)
 
 
-def test_the_author_may_take_back_what_is_hidden(written: Review, customer: User):
+def test_an_author_can_delete_hidden_content(written: Review, customer: User):
     for number in range(3):
         report(written, reporter(f"r{number}"))
     delete_review(review_id=written.pk, actor=customer, now=NOON)

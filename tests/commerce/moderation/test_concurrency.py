@@ -1,4 +1,4 @@
-"""Many at once: one decision counts, no report is lost, nothing waits for ever."""
+"""Concurrent decisions, reports and senders: one decision succeeds, no report is lost, nothing deadlocks."""
 
 import threading
 from collections import Counter
@@ -33,25 +33,25 @@ def moderators() -> list[User]:
     return [make_user(Role.SUPER_ADMIN, f"moderator{number}") for number in range(20)]
 
 
-def at_once(deeds: Sequence[Callable[[], Any]]) -> list[int]:
-    """Does all of these together; the status of each, 200 for what was done."""
-    together = threading.Barrier(len(deeds))
+def at_once(calls: Sequence[Callable[[], Any]]) -> list[int]:
+    """Run all of these concurrently and return the status of each, 200 for success."""
+    together = threading.Barrier(len(calls))
 
-    def do(deed: Callable[[], Any]) -> int:
+    def do(call: Callable[[], Any]) -> int:
         together.wait(timeout=60)
         try:
-            deed()
+            call()
         except ApiError as error:
             return error.problem.status
         finally:
             connection.close()
         return 200
 
-    with ThreadPoolExecutor(len(deeds)) as pool:
-        return list(pool.map(do, deeds))
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(do, calls))
 
 
-def test_c4_of_twenty_accepts_at_once_one_counts(lamp: Product, written: Review, moderators: list[User]):
+def test_c4_one_of_twenty_concurrent_accepts_succeeds(lamp: Product, written: Review, moderators: list[User]):
     report(written, reporter("ann"))
     statuses = at_once([partial(decide, "accept_report", written, moderator) for moderator in moderators])
 
@@ -63,7 +63,7 @@ def test_c4_of_twenty_accepts_at_once_one_counts(lamp: Product, written: Review,
 
 
 @pytest.mark.parametrize("minutes", [10, 0])
-def test_of_twenty_moderators_who_disagree_one_counts(
+def test_one_of_twenty_conflicting_decisions_succeeds(
     written: Review, moderators: list[User], settings: Settings, minutes: int
 ):
     settings.MODERATION_UNDO_WINDOW = minutes * MINUTE
@@ -82,18 +82,18 @@ def test_of_twenty_moderators_who_disagree_one_counts(
     assert (judged.agreed, judged.disagreed) == ((1, 0) if decision.action == "accepted" else (0, 1))
 
 
-def test_a_whole_queue_is_decided_without_a_double_decision(lamp: Product, moderators: list[User]):
+def test_concurrent_moderators_decide_each_case_of_a_queue_once(lamp: Product, moderators: list[User]):
     reporters = [reporter(f"r{number}") for number in range(3)]
     contents = [review(reporter(f"author{number}"), lamp, 3) for number in range(5)]
     for content in contents:
         for one in reporters:
             report(content, one)
-    deeds = [
+    calls = [
         partial(decide, "accept_report" if number % 2 else "reject_report", content, moderator)
         for number, moderator in enumerate(moderators)
         for content in contents
     ]
-    statuses = at_once(deeds)
+    statuses = at_once(calls)
 
     assert statuses.count(200) == 5
     assert set(statuses) <= {200, 404, 409}
@@ -105,7 +105,7 @@ def test_a_whole_queue_is_decided_without_a_double_decision(lamp: Product, moder
     assert lamp.rating_count == Review.objects.visible().count()
 
 
-def test_reports_at_once_are_all_counted_and_hide_once(written: Review):
+def test_concurrent_reports_are_all_counted_and_hide_once(written: Review):
     reporters = [reporter(f"r{number}") for number in range(20)]
     statuses = at_once([partial(report, written, one) for one in reporters])
 
@@ -116,7 +116,7 @@ def test_reports_at_once_are_all_counted_and_hide_once(written: Review):
     assert (written.abusive_reports_count, AbuseReport.objects.count(), Decision.objects.count()) == (5, 5, 1)
 
 
-def test_an_author_a_moderator_and_reporters_at_once_leave_one_truth(lamp: Product, moderators: list[User]):
+def test_concurrent_deletion_decision_and_reports_leave_consistent_figures(lamp: Product, moderators: list[User]):
     for number in range(4):
         content = review(reporter(f"author{number}"), lamp, 3)
         report(content, reporter(f"first{number}"))
@@ -138,7 +138,7 @@ def test_an_author_a_moderator_and_reporters_at_once_leave_one_truth(lamp: Produ
     assert lamp.rating_count == Review.objects.visible().count()
 
 
-def test_of_twenty_undos_at_once_one_counts(written: Review, moderators: list[User]):
+def test_one_of_twenty_concurrent_undos_succeeds(written: Review, moderators: list[User]):
     report(written, reporter("ann"))
     decision = decide("reject_report", written, moderators[0])
     statuses = at_once([partial(undo, decision, moderator) for moderator in moderators])
@@ -148,7 +148,7 @@ def test_of_twenty_undos_at_once_one_counts(written: Review, moderators: list[Us
     assert Reporter.objects.get().disagreed == 0
 
 
-def test_several_who_send_letters_at_once_send_each_once(lamp: Product, admin: User):
+def test_concurrent_senders_deliver_each_email_once(lamp: Product, admin: User):
     for number in range(30):
         decide("accept_report", review(reporter(f"author{number}"), lamp, 3), admin)
     at_once([partial(send_notices, clock=lambda: NOON + DAY)] * 4)
@@ -159,7 +159,7 @@ def test_several_who_send_letters_at_once_send_each_once(lamp: Product, admin: U
     assert not Notice.objects.filter(mailed_at=None).exists()
 
 
-def test_what_is_undone_in_the_moment_in_which_letters_are_sent_is_told_to_nobody(lamp: Product, admin: User):
+def test_either_the_undo_or_the_delivery_of_a_notice_succeeds(lamp: Product, admin: User):
     for number in range(10):
         decision = decide("accept_report", review(reporter(f"author{number}"), lamp, 3), admin)
         before = len(mail.outbox)

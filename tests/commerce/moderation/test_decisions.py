@@ -37,7 +37,7 @@ def figures(user: User) -> tuple[int, int]:
     return (found.agreed, found.disagreed) if found else (0, 0)
 
 
-def test_what_is_accepted_leaves_lists_and_ratings_and_its_reports_stay(lamp: Product, written: Review, admin: User):
+def test_accepting_removes_content_from_lists_and_ratings(lamp: Product, written: Review, admin: User):
     ann, bob = reporter("ann"), reporter("bob")
     reports = [report(written, ann), report(written, bob)]
     assert rating_of(lamp) == (1, 1)
@@ -55,7 +55,7 @@ def test_what_is_accepted_leaves_lists_and_ratings_and_its_reports_stay(lamp: Pr
     assert figures(ann) == figures(bob) == (1, 0)
 
 
-def test_what_is_rejected_stays_and_its_reports_go(lamp: Product, written: Review, admin: User):
+def test_rejecting_keeps_content_and_deletes_its_reports(lamp: Product, written: Review, admin: User):
     ann = reporter("ann")
     report(written, ann, message="I do not like it.")
 
@@ -70,7 +70,7 @@ def test_what_is_rejected_stays_and_its_reports_go(lamp: Product, written: Revie
     assert figures(ann) == (0, 1)
 
 
-def test_every_decision_is_logged_with_the_text_and_the_reports_as_they_were(written: Review, admin: User):
+def test_the_audit_log_has_each_decision_with_the_text_and_the_reports_before_it(written: Review, admin: User):
     report(written, reporter("ann"), message="Rude.")
     decide("reject_report", written, admin, note="It is not.")
 
@@ -82,7 +82,7 @@ def test_every_decision_is_logged_with_the_text_and_the_reports_as_they_were(wri
     assert [kept["message"] for kept in entry.details["reports"]] == ["Rude."]
 
 
-def test_a_second_accept_finds_nothing(written: Review, admin: User, colleague: User):
+def test_a_second_accept_is_404(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     decide("accept_report", written, admin)
 
@@ -91,7 +91,7 @@ def test_a_second_accept_finds_nothing(written: Review, admin: User, colleague: 
             assert refused(action, written, moderator) == 404
 
 
-def test_right_after_a_rejection_nobody_decides_otherwise_and_later_they_may(
+def test_another_decision_is_refused_until_a_rejection_can_no_longer_be_undone(
     written: Review, admin: User, colleague: User
 ):
     report(written, reporter("ann"))
@@ -103,7 +103,7 @@ def test_right_after_a_rejection_nobody_decides_otherwise_and_later_they_may(
     assert not Review.objects.visible().exists()
 
 
-def test_a_report_after_a_rejection_is_a_new_item_at_once(written: Review, admin: User, colleague: User):
+def test_a_report_after_a_rejection_opens_the_case_again(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     decide("reject_report", written, admin)
     report(written, reporter("bob"), at=NOON + MINUTE)
@@ -112,7 +112,7 @@ def test_a_report_after_a_rejection_is_a_new_item_at_once(written: Review, admin
     assert decide("accept_report", written, colleague, at=NOON + MINUTE).reports_count == 1
 
 
-def test_a_report_after_a_rejection_can_be_rejected_at_once_too(written: Review, admin: User):
+def test_a_report_after_a_rejection_can_be_rejected_immediately(written: Review, admin: User):
     report(written, reporter("ann"))
     decide("reject_report", written, admin)
     report(written, reporter("bob"), at=NOON + MINUTE)
@@ -121,7 +121,7 @@ def test_a_report_after_a_rejection_can_be_rejected_at_once_too(written: Review,
     assert refused("reject_report", written, admin, at=NOON + 2 * MINUTE) == 409
 
 
-def test_where_nothing_can_be_undone_a_minute_passes_before_somebody_decides_anew(
+def test_without_undo_another_decision_is_refused_for_a_minute(
     written: Review, admin: User, colleague: User, settings: Settings
 ):
     settings.MODERATION_UNDO_WINDOW = timedelta(0)
@@ -134,7 +134,7 @@ def test_where_nothing_can_be_undone_a_minute_passes_before_somebody_decides_ane
     assert not Review.objects.visible().exists()
 
 
-def test_c4_what_was_never_reported_or_never_was_is_decided_as_the_contract_says(
+def test_c4_content_without_reports_can_be_decided_and_missing_content_is_404(
     asked: Question, written: Review, admin: User
 ):
     assert decide("accept_report", asked, admin).reports_count == 0
@@ -144,7 +144,7 @@ def test_c4_what_was_never_reported_or_never_was_is_decided_as_the_contract_says
         assert refused(action, written, admin) == 404
 
 
-def test_what_is_hidden_for_now_is_off_the_lists_and_waits_on(lamp: Product, written: Review, admin: User):
+def test_hidden_content_leaves_the_lists_and_its_case_waits(lamp: Product, written: Review, admin: User):
     report(written, reporter("ann"))
     decide("hide_content", written, admin)
 
@@ -158,7 +158,7 @@ def test_what_is_hidden_for_now_is_off_the_lists_and_waits_on(lamp: Product, wri
     assert refusal.value.problem.status == 404
 
 
-def test_hidden_content_is_shown_again_by_showing_or_rejecting_it(lamp: Product, written: Review, admin: User):
+def test_showing_or_rejecting_shows_hidden_content_again(lamp: Product, written: Review, admin: User):
     report(written, reporter("ann"))
     decide("hide_content", written, admin)
     decide("show_content", written, admin)
@@ -170,7 +170,7 @@ def test_hidden_content_is_shown_again_by_showing_or_rejecting_it(lamp: Product,
     assert (rating_of(lamp), case_of(written).hiding, case_of(written).state) == ((1, 1), "", "rejected")
 
 
-def test_hidden_content_that_is_accepted_or_taken_back_counts_off_once(lamp: Product, written: Review, admin: User):
+def test_accepting_or_deleting_hidden_content_changes_the_rating_once(lamp: Product, written: Review, admin: User):
     other = review(reporter("author"), lamp, 5)
     for content in (written, other):
         report(content, reporter(f"ann{content.pk}"))
@@ -183,11 +183,11 @@ def test_hidden_content_that_is_accepted_or_taken_back_counts_off_once(lamp: Pro
     assert case_of(other).hiding == case_of(written).hiding == ""
 
 
-def test_only_what_waits_is_hidden_for_now(written: Review, admin: User):
+def test_only_content_with_open_reports_can_be_hidden(written: Review, admin: User):
     assert refused("hide_content", written, admin) == 409
 
 
-def test_a_warning_leaves_all_as_it_is(written: Review, admin: User, colleague: User):
+def test_a_warning_changes_neither_content_nor_reports(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     before = case_of(written).updated_at
     decide("warn_author", written, admin, at=NOON + MINUTE)
@@ -200,7 +200,7 @@ def test_a_warning_leaves_all_as_it_is(written: Review, admin: User, colleague: 
     decide("accept_report", written, admin, at=NOON + MINUTE)
 
 
-def test_accepted_content_is_restored_months_later(lamp: Product, written: Review, admin: User):
+def test_accepted_content_can_be_restored_months_later(lamp: Product, written: Review, admin: User):
     ann = reporter("ann")
     report(written, ann)
     decide("accept_report", written, admin)
@@ -213,14 +213,14 @@ def test_accepted_content_is_restored_months_later(lamp: Product, written: Revie
     assert refused("restore_content", written, admin, at=NOON + 99 * DAY) == 409
 
 
-def test_what_its_author_took_back_is_not_for_moderators_to_restore(written: Review, customer: User, admin: User):
+def test_content_that_its_author_deleted_cannot_be_restored(written: Review, customer: User, admin: User):
     report(written, reporter("ann"))
     delete_review(review_id=written.pk, actor=customer, now=NOON)
 
     assert refused("restore_content", written, admin) == 409
 
 
-def test_a_review_is_not_restored_beside_the_one_that_took_its_place(
+def test_a_review_cannot_be_restored_beside_a_newer_one_of_its_author(
     lamp: Product, written: Review, customer: User, admin: User
 ):
     decision = decide("accept_report", written, admin)
@@ -233,7 +233,7 @@ def test_a_review_is_not_restored_beside_the_one_that_took_its_place(
     assert rating_of(lamp) == (4, 1)
 
 
-def test_content_that_its_author_takes_back_leaves_the_queue(written: Review, customer: User):
+def test_content_that_its_author_deletes_leaves_the_queue(written: Review, customer: User):
     made = report(written, reporter("ann"))
     delete_review(review_id=written.pk, actor=customer, now=NOON + MINUTE)
 
@@ -242,7 +242,7 @@ def test_content_that_its_author_takes_back_leaves_the_queue(written: Review, cu
     assert (case.state, case.is_waiting, case.reports_count, made.status) == ("closed", False, 0, "withdrawn")
 
 
-def test_one_report_is_deleted_and_the_last_one_closes_the_case(written: Review, admin: User):
+def test_deleting_the_last_report_closes_the_case(written: Review, admin: User):
     first, second = report(written, reporter("ann")), report(written, reporter("bob"), at=NOON + MINUTE)
     delete_report(report_id=first.pk, moderator=admin, now=NOON)
 
@@ -261,7 +261,7 @@ def test_one_report_is_deleted_and_the_last_one_closes_the_case(written: Review,
     assert refusal.value.problem.status == 404
 
 
-def test_questions_are_decided_alike(asked: Question, admin: User):
+def test_questions_are_decided_like_reviews(asked: Question, admin: User):
     report(asked, reporter("ann"))
     decision = decide("accept_report", asked, admin)
 
@@ -269,7 +269,7 @@ def test_questions_are_decided_alike(asked: Question, admin: User):
     assert (decision.content["question"], decision.content["answer"]) == ("Call me?", "")
 
 
-def test_a_case_has_one_row_however_often_it_is_reported(written: Review, lamp: Product):
+def test_all_reports_of_one_content_share_one_case(written: Review, lamp: Product):
     for number in range(3):
         report(written, reporter(f"r{number}", agreed=number), at=NOON + number * MINUTE)
 

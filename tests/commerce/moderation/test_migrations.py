@@ -1,4 +1,4 @@
-"""Reports from before there were cases come into the queue; and the way back."""
+"""Migration of reports that are older than cases, and its reversal."""
 
 from collections.abc import Iterator
 
@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 @pytest.fixture
-def back_to_the_newest() -> Iterator[None]:
+def migrate_to_latest() -> Iterator[None]:
     yield
     call_command("migrate", verbosity=0)
 
 
-@pytest.mark.usefixtures("back_to_the_newest")
-def test_d8_reports_get_their_cases_when_migrating(written: Review, asked: Question):
+@pytest.mark.usefixtures("migrate_to_latest")
+def test_d8_the_migration_creates_the_cases_of_earlier_reports(written: Review, asked: Question):
     for number, name in enumerate(["ann", "bob"]):
         report(written, reporter(name), at=NOON + number * DAY)
     report(asked, reporter("cleo"))
@@ -38,8 +38,8 @@ def test_d8_reports_get_their_cases_when_migrating(written: Review, asked: Quest
     assert Case.objects.get(model_type="Question").state == "closed"
 
 
-@pytest.mark.usefixtures("back_to_the_newest")
-def test_d8_migrating_makes_the_triggers_of_the_log():
+@pytest.mark.usefixtures("migrate_to_latest")
+def test_d8_the_migration_creates_the_triggers_of_the_log():
     call_command("migrate", "audit", "zero", verbosity=0)
     assert missing_triggers() == []
     call_command("migrate", verbosity=0)

@@ -1,4 +1,4 @@
-"""Customers write, report and appeal, moderators decide and undo, in any order: all figures are right after each."""
+"""Random sequences of reviews, reports, appeals, decisions and undos, with all figures checked after each step."""
 
 from collections import Counter
 from typing import Any
@@ -29,10 +29,10 @@ DECISIONS = ["accept_report", "reject_report", "hide_content", "show_content", "
 
 
 class ModerationWalk(Walk):
-    """Nothing is modelled: what is kept as a figure is compared with what can be counted."""
+    """A state machine without a model: it compares the stored figures with counted ones."""
 
     @initialize()
-    def a_product_and_its_crowd(self) -> None:
+    def create_product_and_users(self) -> None:
         self.now = NOON
         self.lamp = make_goods(other_shop("one"))
         self.authors = [reporter(f"author{number}") for number in range(3)]
@@ -79,7 +79,7 @@ class ModerationWalk(Walk):
 
     @precondition(lambda self: AbuseReport.objects.exists())
     @rule(pick=PICK)
-    def drop_a_report(self, pick: int) -> None:
+    def delete_a_report(self, pick: int) -> None:
         made = self.one(AbuseReport.objects.all(), pick)
         self.tried(lambda: delete_report(report_id=made.pk, moderator=self.moderators[0], now=self.now))
 
@@ -92,7 +92,7 @@ class ModerationWalk(Walk):
         self.tried(lambda: file_appeal(author=notice.user, notice_id=notice.pk, message="No.", now=at))
 
     @invariant()
-    def the_rating_is_that_of_what_is_visible(self) -> None:
+    def rating_equals_that_of_visible_reviews(self) -> None:
         if not hasattr(self, "lamp"):
             return
         self.lamp.refresh_from_db()
@@ -101,7 +101,7 @@ class ModerationWalk(Walk):
         assert (self.lamp.rating_sum, self.lamp.rating_count) == (total, visible.count())
 
     @invariant()
-    def every_case_says_what_its_reports_are(self) -> None:
+    def cases_equal_their_reports(self) -> None:
         for case in Case.objects.select_related("last_decision"):
             reports = AbuseReport.objects.of(case.model_type, case.model_id)
             still = reports.filter(status="open")
@@ -121,7 +121,7 @@ class ModerationWalk(Walk):
             assert case.last_decision is None or case.last_decision.undone_at is None
 
     @invariant()
-    def reporters_are_judged_by_the_decisions_that_stand(self) -> None:
+    def reporters_equal_the_standing_decisions(self) -> None:
         agreed: Counter[int] = Counter()
         disagreed: Counter[int] = Counter()
         for made in Decision.objects.filter(undone_at=None, action__in=list(REPORTER_VERDICTS)):
@@ -133,18 +133,18 @@ class ModerationWalk(Walk):
             assert (judged.agreed, judged.disagreed) == (agreed[judged.user_id], disagreed[judged.user_id])
 
     @invariant()
-    def everything_is_logged_and_what_was_undone_is_told_to_nobody(self) -> None:
+    def decisions_are_logged_and_undone_ones_have_no_notices(self) -> None:
         undone = Decision.objects.exclude(undone_at=None)
         expected = Decision.objects.count() + undone.count() + Appeal.objects.count()
         assert AuditEntry.objects.count() == expected
         assert not Notice.objects.filter(decision__in=undone).exists()
 
     @staticmethod
-    def tried(deed: Any) -> None:
-        """It is done, or refused as what is not there, or is not to be."""
+    def tried(call: Any) -> None:
+        """Run a call that succeeds or is refused with 404 or 409."""
         status = 0
         try:
-            deed()
+            call()
         except ApiError as error:
             status = error.problem.status
         assert status in (0, 404, 409)
@@ -155,5 +155,5 @@ class ModerationWalk(Walk):
         return known[pick % len(known)]
 
 
-def test_all_figures_are_right_whatever_people_do(db: None):
+def test_all_figures_are_right_after_any_sequence_of_actions(db: None):
     walk(ModerationWalk, walks=10)

@@ -1,4 +1,4 @@
-"""Filing an abuse report."""
+"""Creation of abuse reports."""
 
 import pytest
 from django.db import IntegrityError
@@ -37,7 +37,7 @@ def refused(user: User, model_type: str, model_id: int) -> int:
     return refusal.value.problem.status
 
 
-def test_reviews_and_questions_can_be_reported_and_count_it(lamp: Product, customer: User, owner: User):
+def test_a_report_increments_the_count_of_its_review_or_question(lamp: Product, customer: User, owner: User):
     written, asked = review(customer, lamp), ask(customer, lamp)
     report(owner, "Review", written.pk)
     report(customer, "Review", written.pk)
@@ -49,7 +49,7 @@ def test_reviews_and_questions_can_be_reported_and_count_it(lamp: Product, custo
     assert (written.abusive_reports_count, asked.abusive_reports_count) == (2, 1)
 
 
-def test_a_user_reports_the_same_thing_once(lamp: Product, customer: User):
+def test_a_second_report_by_the_same_user_is_409(lamp: Product, customer: User):
     written = review(customer, lamp)
     report(customer, "Review", written.pk)
 
@@ -59,13 +59,13 @@ def test_a_user_reports_the_same_thing_once(lamp: Product, customer: User):
 
 
 @pytest.mark.parametrize("model_type", ["review", "Product", "User", "commerce_reviews.Review", "", "__class__"])
-def test_c4_nothing_outside_the_list_can_be_reported(lamp: Product, customer: User, model_type: str):
+def test_c4_only_reviews_and_questions_can_be_reported(lamp: Product, customer: User, model_type: str):
     written = review(customer, lamp)
 
     assert refused(customer, model_type, written.pk) == 404
 
 
-def test_what_is_deleted_or_never_was_cannot_be_reported(lamp: Product, customer: User):
+def test_deleted_and_missing_content_cannot_be_reported(lamp: Product, customer: User):
     written = review(customer, lamp)
     delete_review(review_id=written.pk, actor=customer, now=timezone.now())
 
@@ -74,7 +74,7 @@ def test_what_is_deleted_or_never_was_cannot_be_reported(lamp: Product, customer
     assert Review.objects.get().abusive_reports_count == 0
 
 
-def test_the_database_knows_the_kinds(customer: User):
+def test_the_database_refuses_unknown_kinds(customer: User):
     now = timezone.now()
 
     with pytest.raises(IntegrityError):

@@ -1,4 +1,4 @@
-"""How far a report is believed."""
+"""Weights of reporters, standings of reports, and brigades."""
 
 from datetime import timedelta
 
@@ -14,11 +14,11 @@ pytestmark = pytest.mark.no_database
     ("agreed", "disagreed", "expected"),
     [(0, 0, 500), (1, 0, 600), (0, 1, 400), (2, 2, 500), (8, 0, 833), (0, 8, 167), (96, 0, 980), (10**9, 0, 1000)],
 )
-def test_a_weight_is_how_often_moderators_agreed_smoothed_by_four_decisions(agreed: int, disagreed: int, expected: int):
+def test_a_weight_is_the_share_of_agreement_with_a_prior_of_four_decisions(agreed: int, disagreed: int, expected: int):
     assert reporter_weight(agreed=agreed, disagreed=disagreed) == expected
 
 
-def test_a_weight_grows_with_every_agreement_and_falls_with_every_disagreement():
+def test_a_weight_rises_with_agreement_and_falls_with_disagreement():
     weights = [reporter_weight(agreed=agreed, disagreed=3) for agreed in range(50)]
     assert weights == sorted(set(weights))
     weights = [reporter_weight(agreed=3, disagreed=disagreed) for disagreed in range(50)]
@@ -36,11 +36,11 @@ def test_a_weight_grows_with_every_agreement_and_falls_with_every_disagreement()
         (100, -DAY, False, "new_account"),
     ],
 )
-def test_a_standing_names_the_first_reason_not_to_count(weighs: int, age: timedelta, is_involved: bool, expected: str):
+def test_a_standing_is_the_first_reason_not_to_count(weighs: int, age: timedelta, is_involved: bool, expected: str):
     assert report_standing(weight=weighs, account_age=age, is_involved=is_involved) == expected
 
 
-def test_a_brigade_is_five_within_an_hour_in_whatever_order_they_come():
+def test_a_brigade_is_five_reports_within_an_hour_in_any_order():
     times = [NOON + number * BRIGADE_WINDOW / (MIN_BRIGADE_SIZE - 1) for number in range(MIN_BRIGADE_SIZE)]
 
     assert is_brigade(times)

@@ -56,7 +56,7 @@ def status_of(decision: Decision, admin: User, **options: object) -> int:
     ("action", "hidden"), [(action, hidden) for action in ACTIONS for hidden in (False, True) if action != "hide"]
     + [("hide", False)],
 )  # fmt: skip
-def test_undo_puts_everything_back(written: Review, admin: User, action: str, hidden: bool):
+def test_undo_restores_everything(written: Review, admin: User, action: str, hidden: bool):
     for number, name in enumerate(["ann", "bob", "cleo"]):
         report(written, reporter(name, age=number * DAY, agreed=number + 1), at=NOON + number * MINUTE)
     if hidden:
@@ -74,7 +74,7 @@ def test_undo_puts_everything_back(written: Review, admin: User, action: str, hi
     assert (entry.action, entry.details["decision_id"]) == ("moderation.undone", decision.pk)
 
 
-def test_a_restoration_is_undone_too(written: Review, admin: User):
+def test_a_restoration_can_be_undone(written: Review, admin: User):
     report(written, reporter("ann"))
     decide("accept_report", written, admin)
     before = state()
@@ -84,7 +84,7 @@ def test_a_restoration_is_undone_too(written: Review, admin: User):
     assert case_of(written).state == "accepted"
 
 
-def test_after_ten_minutes_it_is_too_late(written: Review, admin: User):
+def test_undo_is_refused_after_ten_minutes(written: Review, admin: User):
     report(written, reporter("ann"))
     decision = decide("accept_report", written, admin)
 
@@ -105,7 +105,7 @@ def test_decisions_are_undone_from_the_last_one_back(written: Review, admin: Use
     assert state() == before
 
 
-def test_what_was_reported_since_waits_on_beside_what_comes_back(written: Review, admin: User):
+def test_reports_made_since_the_decision_wait_beside_the_restored_ones(written: Review, admin: User):
     ann, bob = reporter("ann"), reporter("bob")
     report(written, ann, message="First.")
     decision = decide("reject_report", written, admin)
@@ -119,7 +119,7 @@ def test_what_was_reported_since_waits_on_beside_what_comes_back(written: Review
     assert (case.state, case.reports_count, written.abusive_reports_count) == ("open", 2, 2)
 
 
-def test_what_the_author_took_back_since_stays_away(written: Review, customer: User, admin: User):
+def test_content_that_its_author_deleted_since_is_not_restored(written: Review, customer: User, admin: User):
     report(written, reporter("ann"))
     decision = decide("warn_author", written, admin)
     delete_review(review_id=written.pk, actor=customer, now=NOON + MINUTE)
@@ -127,11 +127,11 @@ def test_what_the_author_took_back_since_stays_away(written: Review, customer: U
     assert status_of(decision, admin, at=NOON + MINUTE) == 409
 
 
-def test_of_an_unknown_decision_nothing_is_undone(admin: User):
+def test_undo_of_an_unknown_decision_is_404(admin: User):
     assert status_of(Decision(pk=2**62), admin) == 404
 
 
-def test_a_restoring_is_not_undone_over_new_reports_which_nobody_could_decide(written: Review, admin: User):
+def test_undo_of_a_restoration_is_refused_with_new_reports(written: Review, admin: User):
     report(written, reporter("ann"))
     decide("accept_report", written, admin)
     restored = decide("restore_content", written, admin, at=NOON + MINUTE)
@@ -142,9 +142,7 @@ def test_a_restoring_is_not_undone_over_new_reports_which_nobody_could_decide(wr
     assert case_of(written).state == "accepted"
 
 
-def test_what_its_author_has_appealed_against_is_not_undone_by_who_asked_a_moment_before(
-    written: Review, customer: User, admin: User
-):
+def test_undo_is_refused_after_an_appeal(written: Review, customer: User, admin: User):
     report(written, reporter("ann"))
     decision = decide("accept_report", written, admin)
     notice = decision.notices.get(user=customer)
@@ -193,7 +191,7 @@ def test_a_field_of_a_case_is_restored_unless_it_is_listed_as_derived():
     assert names > NOT_RESTORED_CASE_FIELDS
 
 
-def test_the_message_of_a_reporter_who_was_erased_meanwhile_stays_empty(written: Review, admin: User):
+def test_undo_keeps_the_message_of_an_erased_reporter_empty(written: Review, admin: User):
     made = report(written, reporter("ann"), message="Mine.")
     decision = decide("accept_report", written, admin)
     AbuseReport.objects.filter(pk=made.pk).update(message="")

@@ -1,5 +1,4 @@
-"""A moderator at work in a real browser, by keyboard, on a shop in a process of its own. The tests share it, and the
-last one clears what the others leave."""
+"""Moderation in a real browser by keyboard. The tests share one shop, and the last one empties its queue."""
 
 import re
 from collections.abc import Iterator
@@ -9,12 +8,12 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.chromium import running_chromium
 from tests.commerce.live_server import manage, served_shop
-from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, Desk
+from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
 
 pytestmark = pytest.mark.no_database
 
 EVERY_DAY, WEIGHT_SCALE = 30, 200  # more than one page of the list; a moderator's hour
-FILL = "from tests.commerce.moderation.sample_queue import fill; fill({})"
+FILL = "from tests.commerce.moderation.sample_queue import fill_queue; fill_queue({})"
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +23,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Browser, whole: bool) -> Iterator[Desk]:
+def desk(browser: Browser, whole: bool) -> Iterator[ModeratorBrowser]:
     with served_shop(provider_url="http://127.0.0.1:9") as shop:
         manage(shop.environment, "shell", "-v", "0", "-c", FILL.format(WEIGHT_SCALE if whole else EVERY_DAY))
-        yield Desk(shop, browser)
+        yield ModeratorBrowser(shop, browser)
 
 
 def shown(page: Page) -> str:
-    """The case that is looked at, once all of it is there."""
+    """Return the selected case, once its page has loaded."""
     expect(page.locator("#item")).not_to_have_attribute("aria-busy", "true", timeout=PATIENCE_MS)
     return page.locator("#item [data-case]").get_attribute("data-case") or ""
 
@@ -43,8 +42,8 @@ def press_and_move_on(page: Page, key: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_the_second_moderator_is_told_and_of_two_decisions_one_counts(desk: Desk):
-    first, second = desk.sit_down(), desk.sit_down()
+def test_the_second_of_two_moderators_sees_the_claim_and_the_refusal(desk: ModeratorBrowser):
+    first, second = desk.open_queue(), desk.open_queue()
     case = shown(first)
     assert shown(second) == case
     first.wait_for_load_state("networkidle")
@@ -59,8 +58,8 @@ def test_the_second_moderator_is_told_and_of_two_decisions_one_counts(desk: Desk
 
 
 @pytest.mark.timeout(600)
-def test_undoing_what_did_not_count_leaves_the_decision_before_it_to_be_undone(desk: Desk):
-    first, second = desk.sit_down(), desk.sit_down()
+def test_a_refused_decision_leaves_the_earlier_one_undoable(desk: ModeratorBrowser):
+    first, second = desk.open_queue(), desk.open_queue()
     before = desk.figures()
     press_and_move_on(second, "r")
     expect(second.locator("#outcome")).to_contain_text("Kept")
@@ -84,15 +83,15 @@ def test_undoing_what_did_not_count_leaves_the_decision_before_it_to_be_undone(d
 
 
 @pytest.mark.timeout(600)
-def test_it_works_without_script_on_a_small_screen_and_from_right_to_left(desk: Desk):
-    plain = desk.sit_down(java_script_enabled=False)
+def test_the_queue_works_without_scripts_on_small_screens_and_right_to_left(desk: ModeratorBrowser):
+    plain = desk.open_queue(java_script_enabled=False)
     plain.locator("#rows [data-case] a").nth(1).click()
     plain.locator("#item button[value=accepted]").click()
     expect(plain.locator(".mod-done")).to_contain_text("Taken down.")
     plain.locator(".mod-done button").click()
     expect(plain.locator("body")).to_contain_text("Undone: Taken down")
 
-    narrow = desk.sit_down(viewport={"width": 390, "height": 844})
+    narrow = desk.open_queue(viewport={"width": 390, "height": 844})
     for direction in ("ltr", "rtl"):
         narrow.goto(f"{desk.shop.url}{QUEUE}")
         narrow.evaluate(f"document.documentElement.dir = '{direction}'")
@@ -105,8 +104,8 @@ def test_it_works_without_script_on_a_small_screen_and_from_right_to_left(desk: 
 
 
 @pytest.mark.timeout(600)
-def test_a_moderator_clears_the_queue_by_keyboard(desk: Desk):
-    page = desk.sit_down()
+def test_a_moderator_clears_the_queue_by_keyboard(desk: ModeratorBrowser):
+    page = desk.open_queue()
     wrong = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)

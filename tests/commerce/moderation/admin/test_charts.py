@@ -1,4 +1,4 @@
-"""Where the bars and lines of a chart go."""
+"""Coordinates of the bars and lines of charts."""
 
 import pytest
 
@@ -21,11 +21,11 @@ BOTTOM_LINE = TOP + PLOT_HEIGHT
 @pytest.mark.parametrize(
     ("largest", "top"), [(0, 4), (4, 4), (5, 8), (8, 8), (9, 10), (10, 10), (11, 20), (99, 100), (401, 800)]
 )
-def test_a_scale_ends_at_a_round_number_that_holds_the_largest(largest: int, top: int):
+def test_a_scale_ends_at_a_round_number_from_the_largest_value_up(largest: int, top: int):
     assert nice_top(largest) == top
 
 
-def test_the_pieces_of_a_column_stand_on_each_other():
+def test_the_segments_of_a_column_are_stacked():
     chart = stacked_bars(["Monday"], [[1, 3]], ["kept", "taken down"])
 
     low, high = chart.bars
@@ -37,17 +37,17 @@ def test_the_pieces_of_a_column_stand_on_each_other():
     assert [tick.label for tick in chart.y_ticks] == ["0", "1", "2", "3", "4"]
 
 
-def test_nothing_draws_no_bar():
+def test_zero_has_no_bar():
     assert stacked_bars(["Monday", "Tuesday"], [[0], [0]], ["kept"]).bars == []
     assert stacked_bars([], [], []).bars == []
 
 
-def test_of_many_labels_some_are_shown_the_last_one_among_them():
+def test_some_of_many_labels_are_shown_with_the_last_one():
     chart = stacked_bars([str(day) for day in range(30)], [[1]] * 30, ["kept"])
     assert [tick.label for tick in chart.x_ticks] == ["4", "9", "14", "19", "24", "29"]
 
 
-def test_a_line_has_gaps_where_nothing_is_known():
+def test_a_line_has_gaps_for_missing_values():
     chart = share_line(["a", "b", "c", "d"], [1.0, 0.5, None, 0.0])
 
     assert [point.text for point in chart.points] == ["a: 100%", "b: 50%", "d: 0%"]
@@ -57,7 +57,7 @@ def test_a_line_has_gaps_where_nothing_is_known():
     assert chart.lines[0].count(",") == 2
 
 
-def test_a_single_day_is_a_point_within_the_frame():
+def test_a_single_day_is_a_point_inside_the_frame():
     (point,) = share_line(["today"], [0.25]).points
     assert point.x > LEFT
     assert point.y < HEIGHT

@@ -1,4 +1,4 @@
-"""Twenty moderators at once on one queue, each by the pages and the forms of the admin, over HTTP."""
+"""Twenty concurrent moderators on one queue, who use the forms of the admin over HTTP."""
 
 import asyncio
 import os
@@ -22,10 +22,10 @@ SIGN_IN = """
 from importlib import import_module
 from django.conf import settings
 from django.contrib import auth
-from tests.commerce.moderation.sample_queue import fill, person
-fill({items})
+from tests.commerce.moderation.sample_queue import fill_queue, make_person
+fill_queue({items})
 for number in range({moderators}):
-    user = person(f"Moderator {{number}}", role="SUPER_ADMIN")
+    user = make_person(f"Moderator {{number}}", role="SUPER_ADMIN")
     session = import_module(settings.SESSION_ENGINE).SessionStore()
     session[auth.SESSION_KEY] = str(user.pk)
     session[auth.BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
@@ -44,7 +44,7 @@ print(Case.objects.waiting().count(), made.count(), made.values("case").distinct
 
 @pytest.fixture
 def database_url() -> Iterator[str]:
-    """An empty one of the kind that the tests run on; "" for a file of the shop's own."""
+    """Yield the URL of an empty database of the kind under test, or "" for the shop's own SQLite file."""
     if connection.vendor != "postgresql":
         yield ""
         return
@@ -56,7 +56,7 @@ def database_url() -> Iterator[str]:
 
 
 async def moderate(shop: ServedShop, signed_in: list[str], number: int) -> Counter[int]:
-    """Decides about whatever comes first in the queue until it is empty; the statuses of what was sent."""
+    """Decide about the first case until the queue is empty, and return the statuses of the responses."""
     session_name, csrf_name, session = signed_in
     statuses: Counter[int] = Counter()
     token = secrets.token_hex(16)

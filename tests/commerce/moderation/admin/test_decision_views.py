@@ -1,4 +1,4 @@
-"""Deciding on the queue's pages: by forms, by the page's script, one at a time and many at once."""
+"""Decisions on the queue's pages, by forms and by the script, about one case or many."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.conftest import make_user
 from tests.commerce.moderation.factories import DAY, MINUTE, case_of, decide, report, reporter
-from tests.commerce.moderation.sample_queue import fill
+from tests.commerce.moderation.sample_queue import fill_queue
 from tests.commerce.reviews.factories import review
 
 QUEUE = "/admin/commerce_moderation/case/"
@@ -35,19 +35,19 @@ def moderator(admin: User) -> Client:
 
 @pytest.fixture
 def case(written: Review) -> Case:
-    """A review that one person reported a minute ago."""
+    """Return the case of a review that one user reported a minute ago."""
     report(written, reporter("ann"), at=timezone.now() - MINUTE)
     return case_of(written)
 
 
 def send(client: Client, case: Case, action: str, **fields: str) -> tuple[int, dict[str, Any]]:
-    """As the page's script does."""
+    """Post a decision as the page's script does and return the status and the JSON."""
     answer = client.post(f"{QUEUE}{case.pk}/decide/", {"action": action} | fields, headers=JSON)
     return answer.status_code, answer.json()
 
 
-class TestOneItem:
-    def test_accepting_takes_it_down_and_says_how_to_undo_it(self, moderator: Client, case: Case, written: Review):
+class TestOneCase:
+    def test_accepting_removes_the_content_and_offers_undo(self, moderator: Client, case: Case, written: Review):
         status, told = send(moderator, case, "accepted", note="Seen before.", reason="Spam.")
 
         decision = Decision.objects.get()
@@ -61,20 +61,20 @@ class TestOneItem:
         ("action", "outcome", "waits"),
         [("rejected", "Kept", False), ("hidden", "Hidden for now", True), ("warned", "Author warned", True)],
     )
-    def test_the_other_decisions(self, moderator: Client, case: Case, action: str, outcome: str, waits: bool):
+    def test_other_decisions_have_outcomes(self, moderator: Client, case: Case, action: str, outcome: str, waits: bool):
         status, told = send(moderator, case, action)
 
         assert (status, told["outcome"], told["is_waiting"]) == (200, outcome, waits)
         case.refresh_from_db()
         assert case.is_waiting == waits
 
-    def test_what_is_hidden_can_be_shown_again(self, moderator: Client, case: Case, written: Review):
+    def test_hidden_content_can_be_shown_again(self, moderator: Client, case: Case, written: Review):
         send(moderator, case, "hidden")
         assert send(moderator, case, "shown")[1]["outcome"] == "Shown again"
         written.refresh_from_db()
         assert written.is_visible
 
-    def test_c4_of_two_moderators_one_decides_and_the_other_is_told_who(
+    def test_c4_the_second_of_two_moderators_is_refused_with_the_first_ones_name(
         self, moderator: Client, colleague: User, case: Case
     ):
         send(client_of(colleague), case, "rejected")
@@ -86,13 +86,13 @@ class TestOneItem:
         assert told["outcome"] == f"Your decision was not counted. {colleague.name} decided first: Kept."
         assert Decision.objects.get().action == "rejected"
 
-    def test_a_decision_that_is_none_is_refused(self, moderator: Client, case: Case):
+    def test_an_unknown_action_is_refused(self, moderator: Client, case: Case):
         for action in ("deleted", "", "appeal_kept"):
             assert send(moderator, case, action)[0] == 422
         assert send(moderator, case, "accepted", note="x" * 2001)[0] == 422
         assert not Decision.objects.exists()
 
-    def test_undo_puts_it_back(self, moderator: Client, case: Case, written: Review):
+    def test_undo_restores_the_content(self, moderator: Client, case: Case, written: Review):
         undo = send(moderator, case, "accepted")[1]["undo"]
 
         answer = moderator.post(undo, headers=JSON)
@@ -112,7 +112,7 @@ class TestOneItem:
         written.refresh_from_db()
         assert written.deleted_at is not None
 
-    def test_what_was_taken_down_is_restored_later(self, moderator: Client, admin: User, case: Case, written: Review):
+    def test_removed_content_can_be_restored_later(self, moderator: Client, admin: User, case: Case, written: Review):
         decide("accept_report", written, admin, at=timezone.now() - 30 * DAY)
 
         assert send(moderator, case, "restored")[1]["outcome"] == "Restored"
@@ -120,7 +120,7 @@ class TestOneItem:
         assert written.is_visible
         assert send(moderator, Case(pk=77), "restored")[0] == 404
 
-    def test_a_claim_tells_the_second_moderator_and_keeps_nobody_from_deciding(
+    def test_a_claim_informs_the_second_moderator_and_blocks_no_decision(
         self, moderator: Client, colleague: User, case: Case
     ):
         first = moderator.post(f"{QUEUE}{case.pk}/claim/", headers=JSON).json()
@@ -132,7 +132,7 @@ class TestOneItem:
         third = client_of(colleague).post(f"{QUEUE}{case.pk}/claim/", headers=JSON).json()
         assert third["told"] == ""
 
-    def test_a_claim_of_what_is_decided_tells_by_whom(self, moderator: Client, colleague: User, case: Case):
+    def test_claiming_a_decided_case_names_its_moderator(self, moderator: Client, colleague: User, case: Case):
         send(client_of(colleague), case, "accepted")
 
         told = moderator.post(f"{QUEUE}{case.pk}/claim/", headers=JSON).json()
@@ -148,7 +148,7 @@ class TestAppeals:
         file_appeal(author=customer, notice_id=notice.pk, message="I was <b>there</b>.", now=timezone.now())
         return case_of(written)
 
-    def test_an_appeal_is_in_the_queue_with_its_words(self, moderator: Client, appealed: Case):
+    def test_the_queue_shows_the_message_of_an_appeal(self, moderator: Client, appealed: Case):
         shown = moderator.get(QUEUE).content.decode()
 
         assert "I was &lt;b&gt;there&lt;/b&gt;." in shown
@@ -162,26 +162,26 @@ class TestAppeals:
             ("rejected", "Appeal: brought back", "overturned", True),
         ],
     )
-    def test_it_is_decided_there(
+    def test_appeals_are_decided_in_the_queue(
         self, moderator: Client, appealed: Case, written: Review, action: str, outcome: str, status: str, is_back: bool
     ):
         assert send(moderator, appealed, action)[1]["outcome"] == outcome
         written.refresh_from_db()
         assert (Appeal.objects.get().status, written.is_visible) == (status, is_back)
 
-    def test_c4_the_second_moderator_of_an_appeal_is_told_at_whichever_moment(
+    def test_c4_the_second_decision_about_an_appeal_is_refused_at_any_moment(
         self, moderator: Client, colleague: User, appealed: Case, monkeypatch: pytest.MonkeyPatch
     ):
-        """The other decides right after this one has looked."""
+        """Another moderator decides between the check and the decision."""
         refusal = bulk._refusal
 
-        def look_and_be_overtaken(case: Case, action: str) -> str:
+        def decide_after_another(case: Case, action: str) -> str:
             told = refusal(case, action)
             monkeypatch.undo()
             send(client_of(colleague), appealed, "accepted")
             return told
 
-        monkeypatch.setattr(bulk, "_refusal", look_and_be_overtaken)
+        monkeypatch.setattr(bulk, "_refusal", decide_after_another)
 
         status, told = send(moderator, appealed, "rejected")
 
@@ -189,9 +189,9 @@ class TestAppeals:
         assert told["outcome"].endswith("decided first: Appeal: stays down.")
 
 
-class TestWithoutScript:
-    def test_a_form_leads_to_the_following_item_with_an_undo(self, moderator: Client, lamp: Product):
-        fill(3)
+class TestWithoutScripts:
+    def test_a_form_redirects_to_the_next_case_and_offers_undo(self, moderator: Client, lamp: Product):
+        fill_queue(3)
         first, second, _third = (row.case.pk for row in moderator.get(QUEUE).context["page"].rows)
 
         fields = {"action": "rejected", "following": str(second), "query": "order=newest&evil=1"}
@@ -202,7 +202,7 @@ class TestWithoutScript:
         assert answer.context["item"].row.case.pk == second
         assert f'action="{QUEUE}undo/{decision.pk}/"' in answer.content.decode()
 
-    def test_a_refusal_is_a_message_on_the_item(self, moderator: Client, colleague: User, case: Case):
+    def test_a_refusal_is_a_message_on_the_page(self, moderator: Client, colleague: User, case: Case):
         send(client_of(colleague), case, "accepted")
 
         answer = moderator.post(f"{QUEUE}{case.pk}/decide/", {"action": "rejected"}, follow=True)
@@ -211,10 +211,10 @@ class TestWithoutScript:
         assert answer.context["item"].row.case.pk == case.pk
 
 
-class TestManyAtOnce:
+class TestBulkDecisions:
     @pytest.fixture
     def cases(self, lamp: Product) -> list[Case]:
-        """Three reviews by three authors, each reported by somebody."""
+        """Return the cases of three reported reviews of three authors."""
         found = []
         for number in (1, 2, 3):
             content = review(make_user(Role.CUSTOMER, f"author{number}"), lamp, 1, comment=f"No {number}.")
@@ -225,7 +225,7 @@ class TestManyAtOnce:
     def fields(self, cases: list[Case], action: str = "accepted") -> dict[str, Any]:
         return {"action": action, "case": [case.pk for case in cases], "reason": "Spam."}
 
-    def test_the_preview_says_what_will_happen_and_changes_nothing(
+    def test_the_preview_shows_the_effect_and_changes_nothing(
         self, moderator: Client, colleague: User, cases: list[Case]
     ):
         send(client_of(colleague), cases[0], "rejected")
@@ -241,13 +241,13 @@ class TestManyAtOnce:
         assert Decision.objects.count() == 1
 
     @pytest.mark.parametrize("action", ["hidden", "warned"])
-    def test_the_preview_settles_no_reports_of_what_waits_on(self, moderator: Client, cases: list[Case], action: str):
+    def test_the_preview_omits_reports_of_waiting_cases(self, moderator: Client, cases: list[Case], action: str):
         shown = moderator.post(f"{QUEUE}many/", self.fields(cases, action)).content.decode()
 
         assert "(3 items)" in shown
         assert "settled" not in shown
 
-    def test_each_is_decided_by_itself_and_all_can_be_undone(
+    def test_each_case_gets_its_own_decision_and_all_can_be_undone(
         self, moderator: Client, colleague: User, cases: list[Case]
     ):
         send(client_of(colleague), cases[0], "rejected")
@@ -275,7 +275,7 @@ class TestManyAtOnce:
         ],
     )
     @pytest.mark.parametrize("step", ["many/", "many/decide/"])
-    def test_a_choice_that_makes_no_sense_is_refused(
+    def test_an_invalid_selection_is_refused(
         self, moderator: Client, case: Case, fields: dict[str, Any], told: str, step: str
     ):
         assert told in moderator.post(f"{QUEUE}{step}", fields, follow=True).content.decode()

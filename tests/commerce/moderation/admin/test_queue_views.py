@@ -1,4 +1,4 @@
-"""The queue's page, as a moderator reads it."""
+"""Pages of the queue: content, order, filters, cost and permissions."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.conftest import make_user
 from tests.commerce.moderation.factories import DAY, MINUTE, case_of, decide, report, reporter
-from tests.commerce.moderation.sample_queue import fill
+from tests.commerce.moderation.sample_queue import fill_queue
 from tests.commerce.orders.factories import make_goods, other_shop
 from tests.commerce.reviews.factories import ask, make_photo, review
 
@@ -38,21 +38,21 @@ def page(client: Client, query: str = "") -> str:
 
 
 def listed(client: Client, query: str = "") -> list[int]:
-    """The cases on the page, in its order."""
+    """Return the ids of the cases on the page, in its order."""
     return [row.case.pk for row in client.get(f"{QUEUE}{query}").context["page"].rows]
 
 
-def a_report(content: Review | Question, name: str, *, ago: timedelta = MINUTE, **more: Any) -> None:
+def make_report(content: Review | Question, name: str, *, ago: timedelta = MINUTE, **more: Any) -> None:
     person = reporter(name, **more)
     report(content, person, at=timezone.now() - ago, message=f"Because {name} says so.")
 
 
-class TestWhatIsShown:
-    def test_an_item_is_shown_as_its_readers_see_it(self, moderator: Client, lamp: Product, customer: User):
+class TestPage:
+    def test_a_case_shows_its_content_as_readers_see_it(self, moderator: Client, lamp: Product, customer: User):
         Product.objects.filter(pk=lamp.pk).update(image=make_photo(customer))
         photo = make_photo(customer)
         written = review(customer, lamp, 2, comment="Buy elsewhere.", photo_ids=[photo.pk])
-        a_report(written, "ann")
+        make_report(written, "ann")
 
         shown = page(moderator)
 
@@ -63,8 +63,8 @@ class TestWhatIsShown:
         assert photo.key in shown
         assert "1 item waits" in shown
 
-    def test_who_reported_it_why_and_how_reliable_they_have_been(self, moderator: Client, written: Review):
-        a_report(written, "ann", agreed=6, disagreed=2)
+    def test_a_case_shows_its_reporters_with_messages_and_reliability(self, moderator: Client, written: Review):
+        make_report(written, "ann", agreed=6, disagreed=2)
 
         shown = page(moderator)
 
@@ -74,20 +74,20 @@ class TestWhatIsShown:
         assert "agreed with 6 of 8" in shown
         assert "Counts" in shown
 
-    def test_the_author_is_shown_with_their_history(
+    def test_a_case_shows_the_history_of_its_author(
         self, moderator: Client, admin: User, lamp: Product, customer: User
     ):
         down = review(customer, lamp, 1, comment="Gone.")
-        a_report(down, "ann")
+        make_report(down, "ann")
         decide("accept_report", down, admin, at=timezone.now() - DAY)
         asked = ask(customer, lamp)
-        a_report(asked, "bea")
+        make_report(asked, "bea")
 
         author = moderator.get(QUEUE).context["item"].file.author
 
         assert (author.written, author.taken_down, author.warned) == (2, 1, 0)
 
-    def test_x4_what_people_wrote_is_text_and_never_markup(self, moderator: Client, lamp: Product):
+    def test_x4_texts_of_users_are_escaped(self, moderator: Client, lamp: Product):
         attack = "<script>alert(1)</script><img src=x onerror=alert(2)>"
         author = make_user(Role.CUSTOMER, attack[:40])
         written = review(author, lamp, 1, comment=attack)
@@ -98,11 +98,11 @@ class TestWhatIsShown:
             assert "<img src=x" not in shown
             assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
 
-    def test_what_was_hidden_automatically_says_who_counted_and_with_what_weight(
+    def test_automatically_hidden_content_shows_the_counted_reports_with_weights(
         self, moderator: Client, written: Review
     ):
         for name in ("ann", "bea", "cid", "dan", "eli"):
-            a_report(written, name, agreed=2)
+            make_report(written, name, agreed=2)
 
         shown = page(moderator)
 
@@ -110,7 +110,7 @@ class TestWhatIsShown:
         assert "5 of 5 reports count:" in " ".join(shown.split())
         assert "ann CUSTOMER</bdi> (66 %)" in shown
 
-    def test_a_crowd_of_new_accounts_is_flagged_and_hides_nothing(self, moderator: Client, written: Review):
+    def test_a_brigade_is_flagged(self, moderator: Client, written: Review):
         now = timezone.now()
         for number in range(6):
             user = reporter(f"new{number}")
@@ -124,17 +124,17 @@ class TestWhatIsShown:
         assert "the account was less than a week old" in shown
         assert case_of(written).hiding == Case.Hiding.NONE
 
-    def test_another_moderator_who_looks_at_it_is_named(self, moderator: Client, written: Review, colleague: User):
-        a_report(written, "ann")
+    def test_the_claim_of_another_moderator_is_shown(self, moderator: Client, written: Review, colleague: User):
+        make_report(written, "ann")
         claim_case(case_id=case_of(written).pk, moderator=colleague, now=timezone.now())
 
         assert f"{colleague.name} is looking at this now." in page(moderator)
 
-    def test_an_empty_queue_says_so(self, moderator: Client):
+    def test_an_empty_queue_has_a_message(self, moderator: Client):
         assert "Nothing waits. Well done." in page(moderator)
 
-    def test_a_decided_item_can_be_looked_at_later(self, moderator: Client, written: Review, admin: User):
-        a_report(written, "ann")
+    def test_a_decided_case_has_a_page(self, moderator: Client, written: Review, admin: User):
+        make_report(written, "ann")
         decide("accept_report", written, admin, at=timezone.now() - DAY, note="Seen before.")
 
         shown = page(moderator, f"{case_of(written).pk}/change/")
@@ -142,7 +142,7 @@ class TestWhatIsShown:
         assert "Seen before." in shown
         assert "Restore" in shown
 
-    def test_an_item_that_is_not_there_is_404(self, moderator: Client):
+    def test_a_missing_case_is_404(self, moderator: Client):
         assert moderator.get(f"{QUEUE}77/change/").status_code == 404
         assert moderator.get(f"{QUEUE}?item=77").status_code == 404
 
@@ -150,13 +150,13 @@ class TestWhatIsShown:
 class TestOrderAndFilters:
     @pytest.fixture
     def cases(self, lamp: Product, customer: User) -> dict[str, int]:
-        """An old question with two reports, and a new review of another shop's product with one trusted one."""
+        """Return an old question with two reports, and a new review of another shop with one trusted report."""
         elsewhere = make_goods(other_shop(), "tent", name="Tent")
         asked = ask(customer, lamp)
-        a_report(asked, "ann", ago=3 * DAY, disagreed=4)
-        a_report(asked, "bea", ago=2 * DAY, disagreed=4)
+        make_report(asked, "ann", ago=3 * DAY, disagreed=4)
+        make_report(asked, "bea", ago=2 * DAY, disagreed=4)
         written = review(customer, elsewhere, 1, comment="No.")
-        a_report(written, "cid", ago=MINUTE, agreed=96)
+        make_report(written, "cid", ago=MINUTE, agreed=96)
         return {"question": case_of(asked).pk, "review": case_of(written).pk}
 
     @pytest.mark.parametrize(
@@ -191,17 +191,17 @@ class TestOrderAndFilters:
     def test_filters_and_search(self, moderator: Client, cases: dict[str, int], query: str, found: list[str]):
         assert listed(moderator, f"?{query}") == [cases[name] for name in found]
 
-    def test_an_id_finds_what_has_it(self, moderator: Client, cases: dict[str, int]):
+    def test_an_id_finds_its_content(self, moderator: Client, cases: dict[str, int]):
         content_id = Case.objects.get(pk=cases["review"]).model_id
         assert cases["review"] in listed(moderator, f"?search={content_id}")
         assert listed(moderator, "?search=987654") == []
 
-    def test_a_filter_that_makes_no_sense_says_so_and_filters_nothing(self, moderator: Client, cases: dict[str, int]):
+    def test_an_invalid_filter_shows_an_error_and_filters_nothing(self, moderator: Client, cases: dict[str, int]):
         assert "No shop has this name, slug or id." in page(moderator, "?shop=nowhere")
         assert len(listed(moderator, "?shop=nowhere&order=upwards&start=-3&age=ages")) == 2
 
-    def test_the_rest_of_a_list_comes_in_parts(self, moderator: Client, lamp: Product):
-        fill(30)
+    def test_the_list_loads_further_rows(self, moderator: Client, lamp: Product):
+        fill_queue(30)
 
         first, rest = listed(moderator), listed(moderator, "?start=25")
 
@@ -215,10 +215,8 @@ class TestCost:
         "query",
         ["", "?order=most_reported&search={lamp}", "?search=reporter.1@people.example", "?start=25&item={first}"],
     )
-    def test_a_page_with_an_item_open_takes_less_than_twenty_queries(
-        self, moderator: Client, lamp: Product, query: str
-    ):
-        fill(40)
+    def test_a_page_with_a_case_needs_under_twenty_queries(self, moderator: Client, lamp: Product, query: str):
+        fill_queue(40)
         first = listed(moderator)[0]
         with CaptureQueriesContext(connection) as queries:
             shown = page(moderator, query.format(first=first, lamp=lamp.name))
@@ -227,11 +225,11 @@ class TestCost:
         assert len(queries) < 20, [query["sql"][:120] for query in queries]
 
 
-class TestRights:
+class TestPermissions:
     PAGES = ("", "statistics/", "1/change/", "1/decide/", "1/claim/", "many/", "many/decide/", "many/undo/", "undo/1/")
 
     @pytest.mark.parametrize("path", PAGES)
-    def test_x2_who_may_not_moderate_is_refused_everywhere(self, path: str, owner: User, customer: User):
+    def test_x2_other_users_get_403_on_every_page(self, path: str, owner: User, customer: User):
         for user in (owner, customer):
             client = Client()
             client.force_login(user)
@@ -240,16 +238,16 @@ class TestRights:
 
     @pytest.mark.parametrize("path", PAGES)
     @pytest.mark.django_db
-    def test_who_is_not_signed_in_is_asked_to(self, path: str):
+    def test_anonymous_visitors_get_the_login_page(self, path: str):
         answer = Client().get(f"{QUEUE}{path}")
         assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, "/admin/login/")
 
-    def test_pages_are_read_and_deeds_are_posted(self, moderator: Client):
+    def test_pages_need_get_and_actions_need_post(self, moderator: Client):
         assert moderator.post(QUEUE).status_code == 405
         assert moderator.get(f"{QUEUE}many/decide/").status_code == 405
 
-    def test_a_deed_without_the_forms_token_is_refused(self, admin: User, written: Review):
-        a_report(written, "ann")
+    def test_an_action_without_a_csrf_token_is_refused(self, admin: User, written: Review):
+        make_report(written, "ann")
         client = Client(enforce_csrf_checks=True)
         client.force_login(admin)
 

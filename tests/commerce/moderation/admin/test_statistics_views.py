@@ -1,4 +1,4 @@
-"""The page of figures, the sidebar's counter, the list of decisions, and German."""
+"""The statistics page, the badge of the sidebar, the list of decisions, and translations."""
 
 import pytest
 from django.test import Client
@@ -18,7 +18,7 @@ def moderator(admin: User) -> Client:
     return client
 
 
-def test_an_empty_shop_has_charts_that_say_so(moderator: Client):
+def test_charts_without_data_have_a_message(moderator: Client):
     shown = moderator.get(STATISTICS).content.decode()
 
     assert "Nothing waits." in shown
@@ -27,9 +27,7 @@ def test_an_empty_shop_has_charts_that_say_so(moderator: Client):
     assert "<svg" not in shown
 
 
-def test_one_decision_and_one_item_are_drawn_with_titles_and_axes(
-    moderator: Client, admin: User, written: Review, asked: Review
-):
+def test_charts_have_titles_and_axes(moderator: Client, admin: User, written: Review, asked: Review):
     report(written, reporter("ann"), at=timezone.now() - DAY)
     decide("accept_report", written, admin, at=timezone.now())
     report(asked, reporter("bea"), at=timezone.now() - 3 * DAY)
@@ -46,16 +44,14 @@ def test_one_decision_and_one_item_are_drawn_with_titles_and_axes(
     assert "3 days" in shown
 
 
-def test_the_sidebar_tells_how_much_waits_and_how_long(moderator: Client, written: Review):
+def test_the_sidebar_shows_the_length_and_age_of_the_queue(moderator: Client, written: Review):
     assert "minutes" not in moderator.get("/admin/").content.decode()
     report(written, reporter("ann"), at=timezone.now() - 5 * MINUTE)
 
     assert "1 · 5 minutes" in moderator.get("/admin/").content.decode()
 
 
-def test_decisions_are_a_list_that_leads_to_their_items_and_is_not_written(
-    moderator: Client, admin: User, written: Review
-):
+def test_the_list_of_decisions_is_read_only_and_links_to_cases(moderator: Client, admin: User, written: Review):
     report(written, reporter("ann"), at=timezone.now() - DAY)
     made = decide("accept_report", written, admin, at=timezone.now() - DAY, note="Seen before.")
 
@@ -68,7 +64,7 @@ def test_decisions_are_a_list_that_leads_to_their_items_and_is_not_written(
     assert moderator.get("/admin/commerce_moderation/decision/add/").status_code == 403
 
 
-def test_a_browser_that_asks_for_german_gets_german_and_the_next_one_english(moderator: Client, written: Review):
+def test_each_browser_gets_the_language_that_it_requests(moderator: Client, written: Review):
     report(written, reporter("ann"), at=timezone.now() - DAY)
 
     german = moderator.get("/admin/commerce_moderation/case/", headers={"Accept-Language": "de-AT,de;q=0.9"})

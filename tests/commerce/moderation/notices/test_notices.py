@@ -1,4 +1,4 @@
-"""Who is told what, when, and how often."""
+"""Notices to authors and reporters, and their e-mails."""
 
 import smtplib
 from collections.abc import Iterator
@@ -28,15 +28,15 @@ def send(at: datetime = DUE) -> int:
     return send_notices(clock=lambda: at)
 
 
-def told(user: User, at: datetime = DUE) -> list[str]:
+def notice_kinds(user: User, at: datetime = DUE) -> list[str]:
     return [notice.kind for notice in Notice.objects.for_user(user, at)]
 
 
-def letters(user: User) -> list[EmailMessage]:
-    return [letter for letter in mail.outbox if letter.to == [user.email]]
+def emails_to(user: User) -> list[EmailMessage]:
+    return [email for email in mail.outbox if email.to == [user.email]]
 
 
-def test_the_author_is_told_what_was_removed_why_and_how_to_appeal(written: Review, customer: User, admin: User):
+def test_the_notice_to_the_author_has_quote_reason_and_appeal_link(written: Review, customer: User, admin: User):
     decide("accept_report", written, admin, reason="It is advertising.", note="A known one.")
 
     notice = Notice.objects.get()
@@ -48,11 +48,11 @@ def test_the_author_is_told_what_was_removed_why_and_how_to_appeal(written: Revi
     assert "A known one." not in notice.text
     assert admin.email not in notice.text
     send()
-    (letter,) = letters(customer)
-    assert letter.body.endswith(f"Appeal here:\n\nhttp://localhost:3000/appeal?notice={notice.pk}\n")
+    (email,) = emails_to(customer)
+    assert email.body.endswith(f"Appeal here:\n\nhttp://localhost:3000/appeal?notice={notice.pk}\n")
 
 
-def test_reporters_are_told_what_came_of_it_and_why_and_not_who_else_reported(
+def test_notices_to_reporters_have_the_decision_and_the_reason_but_no_other_reporter(
     written: Review, asked: Question, admin: User
 ):
     ann, bob = reporter("ann"), reporter("bob")
@@ -62,60 +62,60 @@ def test_reporters_are_told_what_came_of_it_and_why_and_not_who_else_reported(
     decide("accept_report", written, admin, reason="It is as it is.")
     decide("reject_report", asked, admin, reason="It is as it is.")
 
-    assert told(ann) == ["report_rejected", "report_accepted"]
-    assert told(bob) == ["report_accepted"]
+    assert notice_kinds(ann) == ["report_rejected", "report_accepted"]
+    assert notice_kinds(bob) == ["report_accepted"]
     for notice in Notice.objects.for_user(ann, DUE):
         assert "It is as it is." in notice.text
         assert "bob" not in notice.text
         assert "Buy elsewhere." not in notice.text
 
 
-def test_a_warning_goes_to_the_author_alone(written: Review, customer: User, admin: User):
+def test_a_warning_notifies_the_author_only(written: Review, customer: User, admin: User):
     ann = reporter("ann")
     report(written, ann)
     decide("warn_author", written, admin, reason="Please be polite.")
 
-    assert (told(customer), told(ann)) == (["warning"], [])
+    assert (notice_kinds(customer), notice_kinds(ann)) == (["warning"], [])
     assert "Please be polite." in Notice.objects.get().text
 
 
-def test_hiding_for_now_tells_nobody(written: Review, admin: User):
+def test_hiding_creates_no_notices(written: Review, admin: User):
     report(written, reporter("ann"))
     decide("hide_content", written, admin)
 
     assert not Notice.objects.exists()
 
 
-def test_nobody_is_told_before_the_decision_can_no_longer_be_undone(written: Review, customer: User, admin: User):
+def test_notices_are_sent_once_the_decision_can_no_longer_be_undone(written: Review, customer: User, admin: User):
     decide("accept_report", written, admin)
 
     before = DUE - timedelta(microseconds=1)
-    assert (told(customer, before), send(before)) == ([], 0)
-    assert (told(customer), send()) == (["content_removed"], 1)
-    (letter,) = letters(customer)
-    assert letter.subject == "We have removed your review"
-    assert "how" not in letter.subject
-    assert letter.extra_headers["Message-ID"] == f"<notice-{Notice.objects.get().pk}@localhost>"
+    assert (notice_kinds(customer, before), send(before)) == ([], 0)
+    assert (notice_kinds(customer), send()) == (["content_removed"], 1)
+    (email,) = emails_to(customer)
+    assert email.subject == "We have removed your review"
+    assert "how" not in email.subject
+    assert email.extra_headers["Message-ID"] == f"<notice-{Notice.objects.get().pk}@localhost>"
 
 
-def test_nobody_is_ever_told_of_what_was_undone(written: Review, customer: User, admin: User):
+def test_an_undone_decision_sends_no_notices(written: Review, customer: User, admin: User):
     undo(decide("accept_report", written, admin), admin)
 
-    assert (told(customer, DUE + DAY), send(DUE + DAY), mail.outbox) == ([], 0, [])
+    assert (notice_kinds(customer, DUE + DAY), send(DUE + DAY), mail.outbox) == ([], 0, [])
 
 
-def test_each_letter_goes_out_once(written: Review, customer: User, admin: User):
+def test_each_email_is_sent_once(written: Review, customer: User, admin: User):
     ann = reporter("ann")
     report(written, ann)
     decide("accept_report", written, admin)
 
     assert send() == 2
     assert send() == send(DUE + 365 * DAY) == 0
-    assert (len(letters(customer)), len(letters(ann))) == (1, 1)
+    assert (len(emails_to(customer)), len(emails_to(ann))) == (1, 1)
     assert set(Notice.objects.values_list("mailed_at", "mail_due_at", "mail_attempts")) == {(DUE, None, 1)}
 
 
-def test_what_a_crash_left_is_sent_after_a_while_under_the_same_message_id(
+def test_after_a_crash_an_email_is_sent_again_with_the_same_message_id(
     written: Review, customer: User, admin: User, monkeypatch: pytest.MonkeyPatch
 ):
     decide("accept_report", written, admin)
@@ -133,12 +133,12 @@ def test_what_a_crash_left_is_sent_after_a_while_under_the_same_message_id(
             send()
     assert send(DUE + SEND_TIMEOUT - timedelta(seconds=1)) == 0
     assert send(DUE + SEND_TIMEOUT) == 1
-    first, second = letters(customer)
+    first, second = emails_to(customer)
     assert first.extra_headers["Message-ID"] == second.extra_headers["Message-ID"]
 
 
 @pytest.mark.parametrize("error", [smtplib.SMTPServerDisconnected, ConnectionRefusedError, TimeoutError])
-def test_a_mail_server_that_fails_is_tried_again_later_and_less_often_and_then_no_more(
+def test_a_failing_mail_server_is_retried_with_growing_delays_and_then_given_up(
     written: Review, customer: User, admin: User, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ):
     decide("accept_report", written, admin)
@@ -155,13 +155,13 @@ def test_a_mail_server_that_fails_is_tried_again_later_and_less_often_and_then_n
     assert send(at) == 0
     notice = Notice.objects.get()
     assert (notice.mail_due_at, notice.mailed_at, notice.mail_attempts) == (None, None, len(RETRY_DELAYS) + 1)
-    assert told(customer) == ["content_removed"]
+    assert notice_kinds(customer) == ["content_removed"]
 
 
-def test_an_address_that_no_letter_can_be_written_to_holds_up_no_other_letter(
+def test_an_invalid_address_does_not_delay_other_emails(
     written: Review, customer: User, admin: User, settings: Settings, capsys: pytest.CaptureFixture[str]
 ):
-    settings.EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"  # which makes the letter, as a server's
+    settings.EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"  # which makes the email, as a server's
     strange = '"a\x0bb:c"@example.com'
     validate_email(strange)
     User.objects.filter(pk=customer.pk).update(email=strange)
@@ -174,7 +174,7 @@ def test_an_address_that_no_letter_can_be_written_to_holds_up_no_other_letter(
     assert Notice.objects.get(user=customer).mail_due_at == DUE + RETRY_DELAYS[0]
 
 
-def test_letters_that_a_slow_mail_server_keeps_waiting_are_left_to_the_next_round(written: Review, admin: User):
+def test_a_claim_that_nearly_expired_is_left_to_the_next_run(written: Review, admin: User):
     for name in ("ann", "bob", "cleo"):
         report(written, reporter(name))
     decide("accept_report", written, admin)
@@ -188,7 +188,7 @@ def test_letters_that_a_slow_mail_server_keeps_waiting_are_left_to_the_next_roun
     assert sum(rounds) == len(mail.outbox) == 4
 
 
-def test_who_is_deactivated_gets_no_letter(written: Review, customer: User, admin: User):
+def test_deactivated_users_get_no_email(written: Review, customer: User, admin: User):
     decide("accept_report", written, admin)
     User.objects.filter(pk=customer.pk).update(is_active=False)
 
@@ -196,22 +196,22 @@ def test_who_is_deactivated_gets_no_letter(written: Review, customer: User, admi
     assert Notice.objects.get().mail_due_at is None
 
 
-def test_a_worker_sends_what_is_due_as_one_of_its_rounds(written: Review, customer: User, admin: User):
+def test_the_periodic_task_sends_due_emails(written: Review, customer: User, admin: User):
     decide("accept_report", written, admin)
     assert PERIODIC_TASKS[tasks.send_notices.name] == 30.0
     tasks.send_notices()
 
-    assert len(letters(customer)) == 1
+    assert len(emails_to(customer)) == 1
 
 
-def test_the_command_sends_what_is_due(written: Review, customer: User, admin: User):
+def test_the_command_sends_due_emails(written: Review, customer: User, admin: User):
     decide("accept_report", written, admin)
     call_command("send_notices")
 
-    assert len(letters(customer)) == 1
+    assert len(emails_to(customer)) == 1
 
 
-def test_o3_nothing_of_what_people_wrote_is_in_the_log(
+def test_o3_logs_contain_no_text_of_users(
     written: Review, admin: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def fail(self: EmailMessage, **options: object) -> int:

@@ -1,4 +1,4 @@
-"""What moderators read: the queue in its orders, an item with all that is known of it, and its figures."""
+"""Orders, filters and search of the queue, case files, bulk decisions and statistics."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def tent(db: None) -> Product:
-    """Of another shop, described in German."""
+    """Return a product of another shop with a German description."""
     product = make_goods(other_shop(), "tent")
     product.language = "de"
     product.save()
@@ -41,7 +41,7 @@ def tent(db: None) -> Product:
 
 @pytest.fixture
 def items(lamp: Product, tent: Product, written: Review, asked: Question) -> dict[str, Review | Question]:
-    """Three cases that differ in all that the queue can be asked for."""
+    """Return three reported texts that differ in every filter and order of the queue."""
     other = review(reporter("author"), tent, 2, comment="Leaks.")
     report(written, reporter("ann", agreed=9), at=NOON - 3 * DAY)
     report(asked, reporter("bob"), at=NOON - DAY)
@@ -107,7 +107,7 @@ def test_the_queue_of_one_shop(items: dict[str, Review | Question], tent: Produc
     assert names(items, QueueFilters(shop_id=2**62)) == []
 
 
-def test_what_is_decided_is_no_longer_in_the_queue(items: dict[str, Review | Question], admin: User):
+def test_decided_cases_leave_the_queue(items: dict[str, Review | Question], admin: User):
     decide("accept_report", items["written"], admin)
     decide("reject_report", items["asked"], admin)
     delete_review(review_id=items["other"].pk, actor=items["other"].user, now=NOON)
@@ -116,7 +116,7 @@ def test_what_is_decided_is_no_longer_in_the_queue(items: dict[str, Review | Que
 
 
 @pytest.mark.parametrize("count", [2, 40])
-def test_a_page_and_an_item_take_less_than_twenty_queries_whatever_their_size(
+def test_a_page_and_a_case_need_under_twenty_queries_at_any_size(
     lamp: Product, admin: User, asked: Question, count: int, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
     for number in range(count):
@@ -141,7 +141,7 @@ def test_a_page_and_an_item_take_less_than_twenty_queries_whatever_their_size(
         assert [line.report.user.name for line in opened.reports]
 
 
-def test_an_item_comes_with_its_author_its_reports_and_what_was_decided(
+def test_a_case_file_has_the_author_the_reports_and_the_decisions(
     lamp: Product, tent: Product, written: Review, customer: User, admin: User
 ):
     earlier = review(customer, tent, 1)
@@ -164,7 +164,7 @@ def test_an_item_comes_with_its_author_its_reports_and_what_was_decided(
     assert case_file(case_of(written), now=NOON + DAY).undoable is None
 
 
-def test_a_second_moderator_is_told_who_looks_at_it(written: Review, admin: User, colleague: User):
+def test_a_second_moderator_sees_the_claim_of_the_first(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     case_id = case_of(written).pk
 
@@ -194,7 +194,7 @@ def test_a_claim_ends_with_the_decision(written: Review, admin: User, colleague:
     assert case_of(written).claimant(NOON) is None
 
 
-def test_many_are_decided_at_once_and_one_that_cannot_stops_none(
+def test_a_refused_case_does_not_stop_a_bulk_decision(
     items: dict[str, Review | Question], admin: User, colleague: User
 ):
     cases = {name: case_of(content).pk for name, content in items.items()}
@@ -224,7 +224,7 @@ def test_many_are_decided_at_once_and_one_that_cannot_stops_none(
     assert not Case.objects.waiting().exists()
 
 
-def test_a_preview_tells_what_cannot_be_done(items: dict[str, Review | Question], admin: User):
+def test_a_preview_lists_the_cases_that_would_be_refused(items: dict[str, Review | Question], admin: User):
     decide("hide_content", items["asked"], admin)
     ids = [case_of(content).pk for content in items.values()]
 
@@ -233,12 +233,12 @@ def test_a_preview_tells_what_cannot_be_done(items: dict[str, Review | Question]
     assert (showing.items, showing.hidden, len(showing.refused)) == (1, 1, 2)
 
 
-def test_no_more_than_two_hundred_are_decided_at_once(admin: User):
+def test_a_bulk_decision_has_at_most_two_hundred_cases(admin: User):
     with pytest.raises(ValueError, match="200"):
         decide_cases(case_ids=range(MAX_BULK_CASES + 1), action="accepted", moderator=admin, now=NOON)
 
 
-def test_an_item_that_was_decided_meanwhile_is_not_decided_again(written: Review, admin: User, colleague: User):
+def test_a_case_that_was_decided_meanwhile_is_refused(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     case_id = case_of(written).pk
     decide_case(case_id=case_id, action="rejected", moderator=admin, now=NOON)
@@ -251,7 +251,7 @@ def test_an_item_that_was_decided_meanwhile_is_not_decided_again(written: Review
     assert rows(Decision) == before
 
 
-def test_the_figures_of_the_queue(items: dict[str, Review | Question], lamp: Product, admin: User):
+def test_statistics_of_the_queue(items: dict[str, Review | Question], lamp: Product, admin: User):
     figures = queue_statistics(now=NOON)
     assert (figures.length, figures.hidden, figures.brigaded, figures.appealed) == (3, 0, 1, 0)
     assert figures.oldest_age == 3 * DAY
