@@ -109,7 +109,7 @@ class AttributeImportSerializer(serializers.Serializer[Any]):
 
 
 class ImportCountsSerializer(serializers.Serializer[Any]):
-    """What an import has changed."""
+    """Counts of the attributes and values that an import changed."""
 
     attributes = serializers.IntegerField(min_value=0, help_text="Number of new attributes.")
     values = serializers.IntegerField(min_value=0, help_text="Number of new and changed values.")

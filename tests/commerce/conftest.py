@@ -1,4 +1,4 @@
-"""What every test of the shop may ask for."""
+"""Fixtures of the shop's tests."""
 
 from collections.abc import Callable, Iterator
 

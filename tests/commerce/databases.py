@@ -8,7 +8,7 @@ from django.db import connection
 
 
 def plan_of(statement: str) -> str:
-    """How the database finds these rows, where it may not read the whole table."""
+    """Return the query plan of these rows, with sequential scans disabled."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SET LOCAL enable_seqscan = off")

@@ -41,7 +41,7 @@ class ServedShop:
     environment: dict[str, str]  # for other processes on its database
 
     def headers(self, role: str) -> dict[str, str]:
-        """Those of a demo user with this role, freshly signed in."""
+        """Sign in as a demo user with this role; return the Authorization header."""
         user = next(user for user in self.users if user["role"] == role)
         body = {"email": user["email"], "password": user["password"]}
         answer = httpx2.post(f"{self.url}/api/token", json=body, timeout=30)
@@ -77,7 +77,7 @@ def served_shop(
 
 
 def shop_environment(home: str, *, provider_url: str = "http://127.0.0.1:9") -> dict[str, str]:
-    """Of processes that share one shop in a folder of its own."""
+    """Return the environment of processes that share one shop in a folder of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     return kept | {
         "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
@@ -116,7 +116,7 @@ def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[byt
 
 
 def manage(environment: dict[str, str], *arguments: str) -> str:
-    """What a command of the shop prints."""
+    """Run a management command of the shop and return its output."""
     command = [sys.executable, "manage_commerce.py", *arguments]
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr

@@ -84,7 +84,7 @@ def page(desk: ModeratorBrowser, ids: dict[str, str], request: pytest.FixtureReq
 
 
 def wrong_with(page: Page, part: str | None = None) -> list[str]:
-    """What axe says of a page or a part of it, a line each: the rule, and where."""
+    """Return axe's violations on a page or a part of it, each with its rule and element."""
     found = Axe().run(page, context=part, options=RULES).response["violations"]
     return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 

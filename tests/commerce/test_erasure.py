@@ -1,4 +1,4 @@
-"""What the shop keeps of somebody who is erased: its books and its log, under an id behind which nobody is left."""
+"""Erasure of a user in the shop: the accounts and the log stay, with an id that names nobody."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def lamp(shop: Shop) -> Product:
 
 @pytest.fixture
 def bought(customer: User, lamp: Product, admin: User) -> Order:
-    """What a customer left behind everywhere: an address, an order, a review, a question."""
+    """Create a customer's data in every app: an address, an order, a review, a question."""
     now = timezone.now()
     Address.objects.create(
         customer=customer, title="Home", type="billing", address=STREET, created_at=now, updated_at=now

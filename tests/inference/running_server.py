@@ -215,8 +215,7 @@ def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str], d
 
 
 def _database_url(home: Path, template: str = "template1") -> str:
-    """Of a database of its own on the server that this test run uses, as a copy of the one with this name; or of a
-    file, which may be there."""
+    """Return the URL of a copy of this database on the test run's server, or of a SQLite file."""
     server = os.environ.get("DATABASE_URL", "sqlite:")
     if not server.startswith("postgres"):
         return f"sqlite:///{home / 'stoa.sqlite3'}"

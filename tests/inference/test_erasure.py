@@ -1,4 +1,4 @@
-"""What the model server keeps of somebody who is erased: sums of what they used, under an id."""
+"""Erasure of a user in the model server: the sums of usage stay, under an id."""
 
 import json
 from collections.abc import Iterator

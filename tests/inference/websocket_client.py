@@ -85,7 +85,7 @@ async def receive_message(client: ClientConnection) -> Message:
 
 
 async def send_and_receive_each(client: ClientConnection, *frames: object) -> list[Message]:
-    """What is answered to frames of which each is refused."""
+    """Send invalid frames and return the response to each."""
     answers = []
     for frame in frames:
         await client.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))

@@ -27,11 +27,11 @@ def told(attribute: Attribute) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def mine(client_of: ApiClient, owner: User) -> Client:
-    """Of the owner of `shop`."""
+    """Return a client of the owner of `shop`."""
     return client_of(owner)
 
 
 @pytest.fixture
 def foreign_shop(db: None) -> Shop:
-    """Of another owner."""
+    """Return a shop of another owner."""
     return Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Away", slug="away")

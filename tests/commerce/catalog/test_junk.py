@@ -1,4 +1,4 @@
-"""Whatever a field is sent, the answer is one of those that are promised."""
+"""Invalid values of any field get one of the documented responses."""
 
 from typing import Any
 

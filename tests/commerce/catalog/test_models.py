@@ -1,4 +1,4 @@
-"""What the database holds of products, and who finds them."""
+"""Products in the database: their constraints and their visibility."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ def test_who_loses_the_race_for_a_slug_tries_the_next():
     tried = list[str]()
 
     class SeenTooEarly(type(ProductType.objects.all())):  # type: ignore[misc]
-        """What this request saw before somebody else took the slug."""
+        """Slugs as this request read them, before another request took the slug."""
 
         def values_list(self, *fields: str, **options: bool) -> object:
             return super().values_list(*fields, **options) if tried else ProductType.objects.none().values_list("slug")

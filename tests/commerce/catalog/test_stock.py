@@ -131,7 +131,7 @@ class TestOneAtATime:
 
 
 def take_in_threads(orders: Sequence[Sequence[StockLine]]) -> int:
-    """How many of these orders, all begun at once, got their goods."""
+    """Place these orders concurrently; return how many succeeded."""
     ready, taken = threading.Barrier(len(orders)), []
 
     def order(lines: Sequence[StockLine]) -> None:

@@ -1,4 +1,4 @@
-"""What stands in front of Django knows every door at which anybody may have a password hashed."""
+"""The middleware in front of Django knows every endpoint that hashes a password for anonymous users."""
 
 import pytest
 from django.urls import get_resolver

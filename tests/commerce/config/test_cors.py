@@ -1,4 +1,4 @@
-"""What browsers may do on the pages of other hosts, which STOA_CORS_ORIGINS names."""
+"""Cross-origin requests from the origins of STOA_CORS_ORIGINS."""
 
 import pytest
 from django.test import Client

@@ -37,7 +37,7 @@ def found(term: str) -> list[str]:
 
 
 def form_of(product: Product, **changes: Any) -> dict[str, Any]:
-    """What the page of this product sends back, with changes."""
+    """Return the form data of this product's page, with changes."""
     fields = {
         "name": product.name, "slug": product.slug, "language": "en", "shop": product.shop_id, "status": product.status,
         "description": "", "type": product.type_id, "product_type": product.product_type, "price": "12.50",

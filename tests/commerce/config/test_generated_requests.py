@@ -21,9 +21,9 @@ PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > 2 else "examples,fuz
 # not there is 422), that nothing else is (1 is taken for true, and a page that is none for the first, as clients do),
 # and that who made a thing may do all to it (a question is answered by the people of its shop; others get 404).
 NOT_PROMISED = "positive_data_acceptance,negative_data_rejection,ensure_resource_availability"
-LONGEST_S = 120 + 30 * EXAMPLES
+TIMEOUT_SECONDS = 120 + 30 * EXAMPLES
 
-pytestmark = [pytest.mark.timeout(LONGEST_S + 200), pytest.mark.no_database]
+pytestmark = [pytest.mark.timeout(TIMEOUT_SECONDS + 200), pytest.mark.no_database]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_i1_every_generated_request_to_the_shop_is_answered_as_its_page_says(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=LONGEST_S,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     told = re.search(r"(\d+) generated, .*", done.stdout)

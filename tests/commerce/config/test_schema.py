@@ -59,7 +59,7 @@ def test_every_example_is_as_its_schema_says(schema: dict[str, Any]):
 
 
 def form(value: Any) -> Any:
-    """What a value is made of, without what it says."""
+    """Return the structure of a value, without its content."""
     if isinstance(value, dict):
         return {key: form(inner) for key, inner in value.items()}
     return [form(inner) for inner in value[:1]] if isinstance(value, list) else type(value).__name__

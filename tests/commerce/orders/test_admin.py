@@ -48,7 +48,7 @@ def shown(site: Client, path: str, **query: Any) -> str:
 
 
 def act(site: Client, path: str, action: str, *rows: Order | Refund) -> str:
-    """What the page says after an action on these rows."""
+    """Run an admin action on these rows and return the resulting page."""
     sent = {"action": action, "_selected_action": [row.pk for row in rows]}
     return site.post(path, sent, follow=True).content.decode()
 

@@ -37,7 +37,7 @@ def lamp(shop: Shop) -> Product:
 
 @pytest.fixture
 def tent() -> Product:
-    """Of another shop."""
+    """Return a product of another shop."""
     return make_goods(other_shop(), "tent", price=9900)
 
 

@@ -26,7 +26,7 @@ def lamp(shop: Shop) -> Product:
 
 @pytest.fixture
 def tent() -> Product:
-    """Of another shop."""
+    """Return a product of another shop."""
     return make_goods(other_shop(), "tent")
 
 

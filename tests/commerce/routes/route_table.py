@@ -1,4 +1,4 @@
-"""Who may do what: every route of the shop, by every method it has, asked by eight people.
+"""Permissions of every route of the shop: each method, requested by eight users.
 
 A row reads: the operation, then the status for nobody, the customer whose things they are, another customer, the staff
 of the shop, another shop's staff, the owner of the shop, another shop's owner, and a super admin.

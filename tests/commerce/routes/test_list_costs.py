@@ -23,7 +23,7 @@ from shared.accounts.models import User
 from tests.commerce.routes.route_table import TABLE
 from tests.commerce.routes.scenario import World, make_world
 
-MOST_QUERIES = 8  # with all relations
+MAX_QUERIES = 8  # with all relations
 WORLD = 10  # and fewer people and decisions are in it already
 NOT_LISTS = {
     "/api/me", "/api/analytics", "/api/description-allowance", "/api/openapi.json", "/api/schema", "/api/docs",
@@ -85,7 +85,7 @@ def users(count: int) -> list[int]:
 
 
 def reviews(count: int) -> None:
-    """Of one product, each by somebody else."""
+    """Create reviews of one product, each by another customer."""
     authors = users(count + WORLD)
     multiply(Review, count, user_id=lambda number: authors[WORLD + number])
 
@@ -172,4 +172,4 @@ def test_c7_a_list_takes_as_many_queries_for_a_thousand_rows_as_for_ten(world: W
     (few, some), (many, shown) = cost(10), cost(1000)
     assert (some >= 8, shown) == (True, 100)
     assert many <= few + 1, "one more counts the rows that the page does not show"
-    assert max(few, many) <= MOST_QUERIES
+    assert max(few, many) <= MAX_QUERIES

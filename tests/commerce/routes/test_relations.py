@@ -1,5 +1,7 @@
-"""What `with` sends along is never more than whoever asks could read by itself: every relation, of every operation that
-knows one, for every kind of person. A relation to a model that is in neither list below fails."""
+"""The `with` parameter returns no more than the user could read by a request of their own.
+
+It covers every relation of every operation, for every kind of user. A relation to a model in neither list fails.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -67,7 +69,7 @@ RELATIONS = [
 
 
 def models_on(row: Row, name: str) -> Iterator[type[Model]]:
-    """Those that the relation passes through."""
+    """Return the rows that the relation passes through."""
     filters = filters_of(row)
     model: Any = filters.Meta.model
     for step in filters.relations[name].split("__"):

@@ -1,4 +1,4 @@
-"""Who works in a shop, as its owner sees and ends it; and the invitations that are open."""
+"""A shop's staff and its open invitations, as the owner lists and ends them."""
 
 from datetime import timedelta
 

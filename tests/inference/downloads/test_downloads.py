@@ -43,7 +43,7 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def environment(stoa: RunningServer, hub: Hub, tmp_path: Path) -> dict[str, str]:
-    """Of a command line with an empty model folder of its own, and the running server's host and database."""
+    """Return the environment of a CLI with an empty model folder, and the running server's host and database."""
     hub_only = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_secret"}
     return stoa.environment | hub_only | {"STOA_MODELS_DIR": str(tmp_path / "models")}
 

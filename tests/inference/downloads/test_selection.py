@@ -1,4 +1,4 @@
-"""Which files of a repository are taken."""
+"""Selection of the downloaded files of a repository."""
 
 import pytest
 
