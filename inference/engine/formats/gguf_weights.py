@@ -1,7 +1,6 @@
-"""GGUF files through transformers: their configuration, and their tensors as float32 under transformers' names.
+"""GGUF weights, read through transformers as float32 tensors with transformers' names.
 
-Whatever a file's own quantisation is, it is undone as the file is read: speed and memory are those of float32, or of
-the `quantization` that the load asks for.
+A file's own quantization is undone. Speed and memory are those of float32, or of the `quantization` of the load.
 """
 
 from dataclasses import dataclass
@@ -19,22 +18,25 @@ from inference.engine.formats.gguf_header import read_gguf_header
 
 @dataclass(frozen=True)
 class GGUFModel:
-    """A file's content. `tensors` are float32, by transformers' names."""
+    """The content of a GGUF file. tensors: float32, by transformers' names."""
 
     config: PreTrainedConfig
     tensors: dict[str, Tensor]
 
 
 def read_gguf(file: Path) -> GGUFModel:
-    """Raises ModelLoadFailed for an architecture that transformers does not read, besides what it raises itself."""
+    """Return the content of a file.
+
+    Raise ModelLoadFailed for an architecture that transformers does not support, and whatever transformers raises.
+    """
     architecture = read_gguf_header(file).architecture
     if architecture not in GGUF_SUPPORTED_ARCHITECTURES:
-        raise ModelLoadFailed(f"GGUF files of {architecture} are not read. Use its safetensors folder.")
-    read: Any = load_gguf_checkpoint  # it has no types, nor have the Auto classes
+        raise ModelLoadFailed(f"GGUF files of {architecture} are not supported. Use its safetensors folder.")
+    read: Any = load_gguf_checkpoint  # untyped, as are the Auto classes
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.for_model(**read(str(file))["config"])
     with torch.device("meta"):
-        names = auto.from_config(config)
-    tensors = read(str(file), return_tensors=True, model_to_load=names, torch_dtype=torch.float32)
-    config.architectures = [type(names).__name__]
+        model = auto.from_config(config)  # without weights, for the names of its tensors
+    tensors = read(str(file), return_tensors=True, model_to_load=model, torch_dtype=torch.float32)
+    config.architectures = [type(model).__name__]
     return GGUFModel(config, {name: tensor.float() for name, tensor in tensors["tensors"].items()})

@@ -1,4 +1,4 @@
-"""What a model on disk is, found without loading it: headers and configurations are read within limits."""
+"""Inspection of a model on disk without loading it: metadata from headers and configurations."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,15 +14,15 @@ from inference.engine.formats.safetensors_header import read_safetensors_header
 SAFETENSORS, GGUF = "safetensors", "gguf"
 TEXT_GENERATION, EMBEDDINGS = "text-generation", "embeddings"
 
-# What the families of transformers call the same thing.
+# Names of the same setting in transformers' model families.
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
-_GENERATING = ("ForCausalLM", "LMHeadModel")
+_CAUSAL_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 
 _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
-_READ = frozenset({".json", ".safetensors", ".gguf", ".jinja", ".model", ".txt"})
+_LOADED_SUFFIXES = frozenset({".json", ".safetensors", ".gguf", ".jinja", ".model", ".txt"})
 _FILE_TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S", 12: "Q3_K_M",
     13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K", 32: "BF16",
@@ -30,8 +30,13 @@ _FILE_TYPES = {
 
 
 class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """size_bytes: of the weights on disk. context_size: the model's own limit, tokens. dtype, quantization: of the
-    files. cache_values: numbers that one token of a text takes in the cache."""
+    """Metadata of a model on disk.
+
+    size_bytes: of the weights on disk.
+    context_size: the model's own limit, in tokens.
+    dtype, quantization: of the files.
+    cache_values: numbers in the KV cache per token.
+    """
 
     format: str
     size_bytes: int
@@ -44,29 +49,29 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fingerprint(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of change of each file that a load reads: another one means other content."""
+    """Return name, size and modification time of each file that a load reads. They differ if the content does."""
     files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
-    stats = [(file.name, file.stat()) for file in files if file.suffix in _READ and file.exists()]
+    stats = [(file.name, file.stat()) for file in files if file.suffix in _LOADED_SUFFIXES and file.exists()]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
 def inspect_model(path: Path) -> ModelMetadata:
-    """Raises ModelLoadFailed with the reason when the model cannot be loaded, as far as that can be seen."""
+    """Return the metadata of a model. Raise ModelLoadFailed with the reason if it evidently cannot be loaded."""
     try:
         if file := find_gguf(path):
-            return _of_gguf(file, read_gguf_header(file))
-        return _of_folder(path, read_model_folder(path))
+            return _inspect_gguf(file, read_gguf_header(file))
+        return _inspect_folder(path, read_model_folder(path))
     except OSError as error:
-        raise ModelLoadFailed(f"Its files cannot be read: {error.strerror}.") from error
+        raise ModelLoadFailed(f"The model's files cannot be read: {error.strerror}.") from error
 
 
-def _of_gguf(file: Path, header: GGUFHeader) -> ModelMetadata:
+def _inspect_gguf(file: Path, header: GGUFHeader) -> ModelMetadata:
     def value(name: str) -> int:
-        return _whole(header.values.get(f"{header.architecture}.{name}"))
+        return _positive_int(header.values.get(f"{header.architecture}.{name}"))
 
     heads = value("attention.head_count")
     head_dim = value("attention.key_length") or value("embedding_length") // max(1, heads)
-    kind = _FILE_TYPES.get(_whole(header.values.get("general.file_type")), "mixed")
+    quantization = _FILE_TYPES.get(_positive_int(header.values.get("general.file_type")), "mixed")
     return ModelMetadata(
         format=GGUF,
         size_bytes=file.stat().st_size,
@@ -74,40 +79,42 @@ def _of_gguf(file: Path, header: GGUFHeader) -> ModelMetadata:
         capabilities=(TEXT_GENERATION,),
         parameters=header.parameters,
         dtype="float32",
-        quantization=kind,
+        quantization=quantization,
         cache_values=2 * value("block_count") * (value("attention.head_count_kv") or heads) * head_dim,
     )
 
 
-def _of_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
-    text = config.get("text_config")
-    config = config | text if isinstance(text, dict) else config
+def _inspect_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
+    text_config = config.get("text_config")
+    config = config | text_config if isinstance(text_config, dict) else config
     context_size, capabilities = _context_size(config), _capabilities(config)
     headers = [read_safetensors_header(file) for file in weight_files(path)]
     counts: dict[str, int] = {}
     for header in headers:
         for dtype, count in header.dtypes.items():
             counts[dtype] = counts.get(dtype, 0) + count
-    commonest = max(counts, key=counts.__getitem__, default="F32")
-    heads = _first(config, _HEADS)
-    head_dim = _whole(config.get("head_dim")) or _first(config, _HIDDEN) // max(1, heads)
-    cached = _first(config, _LAYERS) * (_whole(config.get("num_key_value_heads")) or heads) * head_dim
+    main_dtype = max(counts, key=counts.__getitem__, default="F32")
+    heads = _first_positive(config, _HEADS)
+    head_dim = _positive_int(config.get("head_dim")) or _first_positive(config, _HIDDEN) // max(1, heads)
+    keys_per_token = (
+        _first_positive(config, _LAYERS) * (_positive_int(config.get("num_key_value_heads")) or heads) * head_dim
+    )
     return ModelMetadata(
         format=SAFETENSORS,
         size_bytes=sum(file.stat().st_size for file in weight_files(path)),
         context_size=context_size,
         capabilities=capabilities,
         parameters=sum(counts.values()),
-        dtype=_DTYPES.get(commonest, commonest.lower()),
+        dtype=_DTYPES.get(main_dtype, main_dtype.lower()),
         quantization="none",
-        cache_values=2 * cached if TEXT_GENERATION in capabilities else 0,
+        cache_values=2 * keys_per_token if TEXT_GENERATION in capabilities else 0,
     )
 
 
 def _context_size(config: dict[str, Any]) -> int:
-    if limit := _first(config, _LIMITS):
+    if limit := _first_positive(config, _LIMITS):
         return limit
-    raise ModelLoadFailed(f"config.json does not say how long a text may be ({', '.join(_LIMITS)}).")
+    raise ModelLoadFailed(f"config.json has no maximum context length ({', '.join(_LIMITS)}).")
 
 
 def _capabilities(config: dict[str, Any]) -> tuple[str, ...]:
@@ -116,14 +123,14 @@ def _capabilities(config: dict[str, Any]) -> tuple[str, ...]:
         raise ModelLoadFailed("config.json does not name the model's architectures.")
     if config.get("is_encoder_decoder") is True:
         raise ModelLoadFailed("Encoder-decoder models are not supported.")
-    return (TEXT_GENERATION,) if any(name.endswith(_GENERATING) for name in architectures) else (EMBEDDINGS,)
+    return (TEXT_GENERATION,) if any(name.endswith(_CAUSAL_SUFFIXES) for name in architectures) else (EMBEDDINGS,)
 
 
-def _first(config: dict[str, Any], names: Iterable[str]) -> int:
-    """The first of these that is a number above 0; 0 where none is."""
-    return next((number for name in names if (number := _whole(config.get(name)))), 0)
+def _first_positive(config: dict[str, Any], names: Iterable[str]) -> int:
+    """Return the first setting that is a positive integer, or 0."""
+    return next((number for name in names if (number := _positive_int(config.get(name)))), 0)
 
 
-def _whole(value: object) -> int:
-    """A number as files have them; 0 for anything else."""
+def _positive_int(value: object) -> int:
+    """Return the value if it is a positive 32-bit integer, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else 0

@@ -1,4 +1,4 @@
-"""What a safetensors file says of itself, read within limits: whatever it claims, little is read and nothing believed.
+"""The header of a safetensors file, read within limits, because files may come from anywhere.
 
 The format: https://huggingface.co/docs/safetensors/index#format
 """
@@ -11,15 +11,15 @@ import msgspec
 
 from inference.engine.errors import ModelLoadFailed
 
-LARGEST_HEADER = 32 * 1024 * 1024  # bytes; the largest known are a tenth of it
-MOST_DIMENSIONS = 16
+MAX_HEADER_BYTES = 32 * 1024 * 1024  # the largest known headers are a tenth of it
+MAX_DIMENSION_COUNT = 16
 BITS = {
     "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16,
     "F8_E4M3": 8, "F8_E5M2": 8, "I8": 8, "U8": 8, "BOOL": 8,
 }  # fmt: skip
 
 
-class _Tensor(msgspec.Struct):
+class _TensorEntry(msgspec.Struct):
     dtype: str
     shape: list[int]
     data_offsets: tuple[int, int]
@@ -27,21 +27,23 @@ class _Tensor(msgspec.Struct):
 
 @dataclass(frozen=True)
 class SafetensorsHeader:
-    """`parameters`: numbers in all tensors; `dtypes`: how many of them are of each type, by safetensors' names."""
+    """Counts of a file. parameters: numbers in all tensors. dtypes: numbers of each type, by safetensors' names."""
 
     parameters: int
     dtypes: dict[str, int]
 
 
 def read_safetensors_header(file: Path) -> SafetensorsHeader:
-    """Raises ModelLoadFailed with the reason when the file is broken or says what is not so."""
+    """Return the counts of a file. Raise ModelLoadFailed with the reason if its header is damaged or wrong."""
     size = file.stat().st_size
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         if size < 8 or length > size - 8:
             raise ModelLoadFailed(f"{file.name} is cut off: copy or download it again.")
-        if length > LARGEST_HEADER:
-            raise ModelLoadFailed(f"{file.name} has a header of {length} bytes; at most {LARGEST_HEADER} are read.")
+        if length > MAX_HEADER_BYTES:
+            raise ModelLoadFailed(
+                f"{file.name} has a header of {length} bytes; at most {MAX_HEADER_BYTES} are supported."
+            )
         raw = stream.read(length)
     tensors = _tensors(raw, file.name)
     dtypes: dict[str, int] = {}
@@ -50,19 +52,20 @@ def read_safetensors_header(file: Path) -> SafetensorsHeader:
     return SafetensorsHeader(sum(dtypes.values()), dtypes)
 
 
-def _tensors(raw: bytes, name: str) -> dict[str, _Tensor]:
+def _tensors(raw: bytes, name: str) -> dict[str, _TensorEntry]:
     try:
         entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
         entries.pop("__metadata__", None)
-        return {key: msgspec.json.decode(entry, type=_Tensor) for key, entry in entries.items()}
+        return {key: msgspec.json.decode(entry, type=_TensorEntry) for key, entry in entries.items()}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelLoadFailed(f"{name} has a damaged header: copy or download it again.") from error
 
 
-def _count(tensor: _Tensor, data_bytes: int, name: str) -> int:
+def _count(tensor: _TensorEntry, data_bytes: int, name: str) -> int:
     begin, end = tensor.data_offsets
-    is_sane = len(tensor.shape) <= MOST_DIMENSIONS and all(size >= 0 for size in tensor.shape) and tensor.dtype in BITS
-    count = math.prod(tensor.shape) if is_sane else -1
+    shape = tensor.shape
+    is_valid = len(shape) <= MAX_DIMENSION_COUNT and all(size >= 0 for size in shape) and tensor.dtype in BITS
+    count = math.prod(shape) if is_valid else -1
     if not (0 <= begin <= end <= data_bytes) or count * BITS.get(tensor.dtype, 0) != (end - begin) * 8:
         raise ModelLoadFailed(f"{name} describes tensors that it does not hold: copy or download it again.")
     return count

@@ -1,4 +1,4 @@
-"""The Llama family's weights: what a configuration says of them, and their tensors."""
+"""The Llama family's checkpoints: architecture from a configuration, and tensors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,22 +14,24 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.formats import read_json
 
-# Architectures whose modelling code was read: the same blocks, with these differences. What is not here runs through
-# transformers.
+# Architectures of the same blocks, known from transformers' modelling code. All others run through transformers.
 FAMILIES = {
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
 }
-ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not depend on the length
+ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # their frequencies do not depend on the length
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Sizes and features of a model of the family. `frequencies` [head_dim / 2] are those of its rotary positions;
-    cosine and sine are multiplied by `rope_scale`."""
+    """Sizes and features of a model of the family.
+
+    frequencies: of rotary positions, [head_dim / 2].
+    rope_scale: factor of cosine and sine.
+    """
 
     vocabulary: int
     hidden: int
@@ -52,16 +54,16 @@ class Architecture:
         return self.heads + 2 * self.kv_heads
 
     def truncated(self) -> "Architecture":
-        """One layer of it and few tokens: enough to see whether the arithmetic is right."""
+        """Return the architecture with one layer and few tokens, for verification."""
         return replace(self, layers=1, vocabulary=min(self.vocabulary, 64))
 
 
 def read_architecture(config: PreTrainedConfig) -> Architecture | None:
-    """None when there is anything in `config` that this code does not know to be the same."""
+    """Return the architecture of a configuration, or None if any of it is unknown to this code."""
     family = FAMILIES.get((config.architectures or [""])[0])
     rope = config.rope_parameters if family else {}
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads if family else 0
-    known = (
+    is_known = (
         family == config.model_type
         and config.hidden_act == "silu"
         and rope.get("rope_type") in ROPE_TYPES
@@ -69,7 +71,7 @@ def read_architecture(config: PreTrainedConfig) -> Architecture | None:
         and head_dim % 2 == 0
         and config.num_attention_heads % config.num_key_value_heads == 0
     )
-    if not known:
+    if not is_known:
         return None
     frequencies, rope_scale = _rope(config, head_dim)
     bias = bool(getattr(config, "attention_bias", False)) and family in ("llama", "qwen3")
@@ -97,13 +99,13 @@ def _rope(config: PreTrainedConfig, head_dim: int) -> tuple[Tensor, float]:
     if kind != "default":
         frequencies, scale = ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"))
         return frequencies, float(scale)
-    places = torch.arange(0, head_dim, 2, dtype=torch.float) / head_dim
-    return 1.0 / (config.rope_parameters["rope_theta"] ** places), 1.0
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float) / head_dim
+    return 1.0 / (config.rope_parameters["rope_theta"] ** exponents), 1.0
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """`weight` [outputs, inputs] in the file's own type, and `bias` [outputs] in float32."""
+    """A matrix of a checkpoint: `weight` [outputs, inputs] in the file's own type, `bias` [outputs] in float32."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -111,7 +113,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """Queries, keys and values in one matrix, heads in this order; gate and up in one. Norms are float32."""
+    """Weights of one layer: queries, keys and values in one matrix, gate and up in another. Norms are float32."""
 
     qkv: Matrix
     output: Matrix
@@ -124,7 +126,7 @@ class LayerWeights:
 
 
 class Tensors(Protocol):
-    """Where a model's tensors come from."""
+    """A source of a model's tensors."""
 
     def __contains__(self, name: str) -> bool: ...
 
@@ -134,22 +136,22 @@ class Tensors(Protocol):
 
 
 class FolderTensors:
-    """The safetensors files of a folder. They are mapped, not read: a tensor costs memory when somebody copies it."""
+    """Tensors of a folder's safetensors files. They are memory-mapped: only a copy of a tensor takes memory."""
 
     def __init__(self, folder: Path) -> None:
         index = folder / "model.safetensors.index.json"
         names = set(read_json(index)["weight_map"].values()) if index.exists() else {"model.safetensors"}
         files = [safe_open(folder / name, framework="pt") for name in sorted(names)]
-        self._places: dict[str, Any] = {key: file for file in files for key in _names(file)}
+        self._files: dict[str, Any] = {key: file for file in files for key in _names(file)}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._places
+        return name in self._files
 
     def shape(self, name: str) -> list[int]:
-        return list(self._places[name].get_slice(name).get_shape())
+        return list(self._files[name].get_slice(name).get_shape())
 
     def tensor(self, name: str) -> Tensor:
-        tensor: Tensor = self._places[name].get_tensor(name)
+        tensor: Tensor = self._files[name].get_tensor(name)
         return tensor
 
 
@@ -158,8 +160,8 @@ def _names(file: Any) -> list[str]:
     return names
 
 
-class HeldTensors:
-    """Tensors that are in memory already."""
+class MemoryTensors:
+    """Tensors in memory."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self._tensors = tensors
@@ -177,7 +179,7 @@ class HeldTensors:
 class Checkpoint:
     """The tensors of a model of the family.
 
-    Raises ModelLoadFailed where a tensor is missing, has another shape or is of no type that it can have.
+    Raises ModelLoadFailed if a tensor is missing, or has an unexpected shape or type.
     """
 
     def __init__(self, tensors: Tensors, architecture: Architecture) -> None:
@@ -187,12 +189,12 @@ class Checkpoint:
         if missing:
             raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")
         for name, shape in self._expected():
-            held = tensors.shape(name)
-            if held != shape:
-                raise ModelLoadFailed(f"{name} has the shape {held}; the configuration says {shape}.")
+            actual = tensors.shape(name)
+            if actual != shape:
+                raise ModelLoadFailed(f"{name} has the shape {actual}; the configuration says {shape}.")
 
     def has_own_head(self) -> bool:
-        """Beside tied embeddings; which of them counts is for transformers to say."""
+        """Return whether there is a head. Beside tied embeddings, only transformers knows which one is used."""
         return "lm_head.weight" in self._tensors
 
     def embedding(self) -> Tensor:
@@ -211,11 +213,11 @@ class Checkpoint:
             yield self._layer(f"model.layers.{layer}")
 
     def truncated(self) -> "Checkpoint":
-        """The same tensors, seen as a model of one layer and few tokens."""
-        return _Truncated(self._tensors, self.architecture)
+        """Return the same tensors as a model of one layer and few tokens."""
+        return _TruncatedCheckpoint(self._tensors, self.architecture)
 
     def state(self) -> dict[str, Tensor]:
-        """All tensors by transformers' names, float32."""
+        """Return all tensors by transformers' names, float32."""
         tensors = {name: self._tensor(name) for name, _ in self._expected()}
         for name in ("model.embed_tokens.weight", "lm_head.weight"):
             if name in tensors:
@@ -243,11 +245,11 @@ class Checkpoint:
     def _tensor(self, name: str) -> Tensor:
         tensor = self._tensors.tensor(name)
         if tensor.dtype not in FLOATS:
-            raise ModelLoadFailed(f"{name} is of type {tensor.dtype}. Only float32, bfloat16 and float16 are loaded.")
+            raise ModelLoadFailed(f"{name} must be float32, bfloat16 or float16, not {tensor.dtype}.")
         return tensor
 
     def _expected(self) -> Iterator[tuple[str, list[int]]]:
-        """Names and shapes that the configuration asks for."""
+        """Yield the names and shapes of the configuration's tensors."""
         of = self.architecture
         queries, keys = of.heads * of.head_dim, of.kv_heads * of.head_dim
         yield "model.embed_tokens.weight", [self._rows, of.hidden]
@@ -276,15 +278,15 @@ class Checkpoint:
 
     @property
     def _rows(self) -> int:
-        """How many tokens the tensors hold."""
+        """Return the number of tokens in the embedding tensors."""
         return self.architecture.vocabulary
 
 
-class _Truncated(Checkpoint):
-    def __init__(self, tensors: Tensors, whole: Architecture) -> None:
-        self._held = whole.vocabulary
-        super().__init__(tensors, whole.truncated())
+class _TruncatedCheckpoint(Checkpoint):
+    def __init__(self, tensors: Tensors, full: Architecture) -> None:
+        self._full_vocabulary = full.vocabulary
+        super().__init__(tensors, full.truncated())
 
     @property
     def _rows(self) -> int:
-        return self._held
+        return self._full_vocabulary

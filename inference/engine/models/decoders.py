@@ -1,4 +1,4 @@
-"""Which decoder runs a causal model: our own where its architecture is known, transformers' code otherwise."""
+"""The decoder of a causal model: the Llama family's own, or transformers' code for other architectures."""
 
 import ctypes
 from pathlib import Path
@@ -10,54 +10,58 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.formats.gguf_weights import GGUFModel
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.checkpoint import Checkpoint, FolderTensors, HeldTensors, read_architecture
-from inference.engine.models.llama_family import DTYPES, EXACT, OwnDecoder, open_own_decoder
+from inference.engine.models.checkpoint import Checkpoint, FolderTensors, MemoryTensors, read_architecture
+from inference.engine.models.llama_family import DTYPES, EXACT_TOLERANCE, FamilyDecoder, open_family_decoder
 from inference.engine.models.reference import verify
-from inference.engine.models.transformers_decoder import HFDecoder
+from inference.engine.models.transformers_decoder import TransformersDecoder
 
 QUANTIZATIONS = ("none", "int8")
 
 
 def check_options(options: LoadOptions) -> None:
+    """Raise InvalidRequest for an unknown type or quantization."""
     if options.dtype not in DTYPES:
         raise InvalidRequest(f"`dtype` must be one of {', '.join(DTYPES)}.", parameter="dtype")
     if options.quantization not in QUANTIZATIONS:
         raise InvalidRequest(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}.", parameter="quantization")
 
 
-def open_decoder(source: Path | GGUFModel, options: LoadOptions, context_size: int) -> OwnDecoder | HFDecoder:
-    """A decoder of a folder or a GGUF file, seen to give what transformers gives.
+def open_decoder(
+    source: Path | GGUFModel, options: LoadOptions, context_size: int
+) -> FamilyDecoder | TransformersDecoder:
+    """Return the decoder of a folder or a GGUF file, verified against transformers.
 
-    Raises ModelLoadFailed or InvalidRequest.
+    Raise ModelLoadFailed, or InvalidRequest for an option that the architecture does not support.
     """
     config = read_config(source)
     architecture = read_architecture(config)
-    tensors = HeldTensors(source.tensors) if isinstance(source, GGUFModel) else FolderTensors(source)
+    tensors = MemoryTensors(source.tensors) if isinstance(source, GGUFModel) else FolderTensors(source)
     checkpoint = Checkpoint(tensors, architecture) if architecture else None
     try:
         if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
-            return _by_transformers(source, config, options, context_size)
-        return open_own_decoder(config, checkpoint, options, context_size)
+            return _open_transformers_decoder(source, config, options, context_size)
+        return open_family_decoder(config, checkpoint, options, context_size)
     finally:
-        _give_memory_back()
+        _release_freed_memory()
 
 
-def _give_memory_back() -> None:
-    """What reading and packing took for a moment, which glibc keeps otherwise: a sixth of a model of 125M."""
+def _release_freed_memory() -> None:
+    """Return memory that reading and packing freed to the system. glibc keeps it: a sixth of a 125M model."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
 
 
 def read_config(source: Path | GGUFModel) -> PreTrainedConfig:
+    """Return transformers' configuration of a folder or a GGUF file."""
     if isinstance(source, GGUFModel):
         return source.config
     config: PreTrainedConfig = AutoConfig.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
     return config
 
 
-def _by_transformers(
+def _open_transformers_decoder(
     source: Path | GGUFModel, config: PreTrainedConfig, options: LoadOptions, context_size: int
-) -> HFDecoder:
+) -> TransformersDecoder:
     architecture = (config.architectures or [config.model_type])[0]
     for name, value, only in (
         ("quantization", options.quantization, "none"),
@@ -65,16 +69,16 @@ def _by_transformers(
     ):
         if value != only:
             raise InvalidRequest(f"`{name}` must be {only} for {architecture}.", parameter=name)
-    model = _dequantised(source) if isinstance(source, GGUFModel) else read_model(AutoModelForCausalLM, source)
-    decoder = HFDecoder(model, slots=options.max_sequences, context_size=context_size)
+    model = _dequantized(source) if isinstance(source, GGUFModel) else read_model(AutoModelForCausalLM, source)
+    decoder = TransformersDecoder(model, slots=options.max_sequences, context_size=context_size)
     try:
-        verify(decoder, model, slots=options.max_sequences, tolerance=EXACT)
+        verify(decoder, model, slots=options.max_sequences, tolerance=EXACT_TOLERANCE)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         raise ModelLoadFailed(f"{architecture} does not run on this engine ({error}). Use another model.") from error
     return decoder
 
 
-def _dequantised(source: GGUFModel) -> PreTrainedModel:
+def _dequantized(source: GGUFModel) -> PreTrainedModel:
     auto: Any = AutoModelForCausalLM
     model: Any = auto.from_config(source.config, dtype=torch.float32)
     missing = model.load_state_dict(source.tensors, strict=False, assign=True).missing_keys
@@ -86,10 +90,7 @@ def _dequantised(source: GGUFModel) -> PreTrainedModel:
 
 
 def read_model(auto: Any, path: Path) -> PreTrainedModel:
-    """The model with all its weights from the folder; raises ModelLoadFailed when some are missing.
-
-    auto: one of transformers' Auto classes.
-    """
+    """Return the model of a folder. Raise ModelLoadFailed if weights are missing. auto: a transformers Auto class."""
     loaded: Any = auto.from_pretrained(
         str(path),
         dtype=torch.float32,
@@ -100,7 +101,7 @@ def read_model(auto: Any, path: Path) -> PreTrainedModel:
     )
     model: PreTrainedModel
     model, info = loaded
-    # A pooler is no part of what is used; without this check the rest would silently be random.
+    # transformers initializes missing weights at random. The pooler is not used.
     missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
     if missing:
         raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")

@@ -1,4 +1,4 @@
-"""Builds kernels.cpp for this machine, where a C++ compiler is there. A library is built once and kept on disk."""
+"""The build of kernels.cpp for this machine, if it has a C++ compiler. Libraries are cached on disk."""
 
 import ctypes
 import fcntl
@@ -15,48 +15,50 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
-# Where libraries are kept, private to this user. Without it nothing is compiled.
+# The environment variable of the folder of libraries, private to this user. Without it nothing is compiled.
 FOLDER_VARIABLE = "ENGINE_COMPILED_DIR"
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++20", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-w")
-BUILD_SECONDS = 300
-LOOK_SECONDS = 0.5
+MAX_BUILD_SECONDS = 300
+POLL_SECONDS = 0.5
 
 
 def compiled_kernels() -> ctypes.CDLL | None:
-    """The library, if it was built; never waits for a compiler. One that does not load is taken away, so that the next
-    host builds it anew."""
+    """Return the library, or None if it is not built. It does not wait.
+
+    A library that does not load is deleted, so that the next host builds it again.
+    """
     target = _target()
     if target is None or not target.exists():
         return None
     try:
         return ctypes.CDLL(str(target))
     except OSError:
-        logger.warning("engine_kernels_do_not_load")
+        logger.warning("engine.kernels_not_loadable")
         target.unlink(missing_ok=True)
         return None
 
 
 def kernels_pending() -> bool:
-    """Whether a library is not there and may still be built."""
+    """Return whether the library is not built yet and may be."""
     target = _target()
     return target is not None and not target.exists()
 
 
 def wait_for_kernels() -> bool:
-    """Waits until somebody has built the library; False when nobody did in twice the time that a build may take."""
-    until = time.monotonic() + 2 * BUILD_SECONDS
+    """Wait until the library is built. Return False if it is not within twice the time limit of a build."""
+    deadline = time.monotonic() + 2 * MAX_BUILD_SECONDS
     while kernels_pending():
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return False
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return compiled_kernels() is not None
 
 
 def build_kernels() -> bool:
-    """Compiles unless that was done, which takes some ten seconds; whoever comes second waits for the first.
+    """Build the library unless it exists, in some ten seconds. Concurrent callers wait for the first one.
 
-    False without a folder or a compiler, or when the compiler fails.
+    Return False without a folder or a compiler, or if the compiler fails.
     """
     target = _target()
     if target is None:
@@ -68,8 +70,10 @@ def build_kernels() -> bool:
 
 
 def build_in_background(folder: Path) -> None:
-    """From now on this process and those that it starts keep libraries in `folder`, and one is built unless it is
-    there. Models that are loaded before take it up when it is."""
+    """Set the folder of libraries for this process and its children, and build the library in a thread.
+
+    Models that are loaded before it is built switch to it later.
+    """
     os.environ[FOLDER_VARIABLE] = str(folder.absolute())
     threading.Thread(target=build_kernels, daemon=True).start()
 
@@ -78,24 +82,24 @@ def _compile(target: Path) -> bool:
     partial = target.with_suffix(".partial")
     command = [str(_compiler()), *FLAGS, str(SOURCE), "-o", str(partial)]
     try:
-        # Behind others, since it runs beside somebody's first requests; not last, or a busy machine never gets there.
-        subprocess.run(["nice", "-n", "5", *command], check=True, capture_output=True, timeout=BUILD_SECONDS)  # noqa: S603, S607 (a fixed command)
+        # A low priority, because requests run meanwhile; not the lowest, with which it never ends on a busy machine.
+        subprocess.run(["nice", "-n", "5", *command], check=True, capture_output=True, timeout=MAX_BUILD_SECONDS)  # noqa: S603, S607 (a fixed command)
     except (OSError, subprocess.SubprocessError):
-        logger.warning("engine_kernels_not_compiled")
+        logger.warning("engine.kernel_build_failed")
         return False
     with partial.open("rb") as library:
-        os.fsync(library.fileno())  # half a library under its name, after a power cut, could end whoever loads it
+        os.fsync(library.fileno())  # after a power cut, a truncated library could crash its process
     partial.rename(target)
     return True
 
 
 def _target() -> Path | None:
-    """Named after all that the result depends on."""
+    """Return the path of the library. Its name is a hash of everything that the build depends on."""
     folder, compiler = os.environ.get(FOLDER_VARIABLE), _compiler()
     if not folder or compiler is None:
         return None
-    said = "\n".join([str(compiler), str(compiler.stat().st_mtime_ns), *FLAGS, platform.machine(), _processor()])
-    return Path(folder) / f"kernels-{hashlib.sha256(SOURCE.read_bytes() + said.encode()).hexdigest()[:24]}.so"
+    inputs = "\n".join([str(compiler), str(compiler.stat().st_mtime_ns), *FLAGS, platform.machine(), _processor()])
+    return Path(folder) / f"kernels-{hashlib.sha256(SOURCE.read_bytes() + inputs.encode()).hexdigest()[:24]}.so"
 
 
 def _compiler() -> Path | None:
@@ -103,7 +107,7 @@ def _compiler() -> Path | None:
 
 
 def _processor() -> str:
-    """What the processor can do; the same library does not run on another."""
+    """Return the processor's features: a library runs only on processors that have them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

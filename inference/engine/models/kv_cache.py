@@ -1,4 +1,4 @@
-"""The slot cache: keys and values of every running request, so that requests join and leave at every step."""
+"""The KV cache in slots, so that sequences join and leave at every step."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from transformers import Cache
 
 
 class SlotCache:
-    """Two tensors a layer, keys and values, each [slots, heads, context, dim]; a slot belongs to one request at a time.
+    """Keys and values of each layer, two tensors [slots, heads, context, dim]. A slot has one sequence at a time.
 
-    A layer is allocated when it first writes, because only then its shape is known. It starts as zeros: places that
-    the mask hides are still multiplied, by zero, and must hold numbers.
+    A layer is allocated at its first write, when its shape is known. It starts as zeros: masked positions still enter
+    the products, multiplied by zero, so they must be finite.
     """
 
     def __init__(self, slots: int, context_size: int) -> None:
@@ -20,7 +20,7 @@ class SlotCache:
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def layer(self, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The tensors of a layer, made to fit `keys` and `values` ([batch, heads, tokens, dim]) the first time."""
+        """Return the tensors of a layer, allocated by the shape of `keys` and `values`, [batch, heads, tokens, dim]."""
         if index not in self._layers:
             self._layers[index] = (self._zeros(keys), self._zeros(values))
         return self._layers[index]
@@ -30,14 +30,13 @@ class SlotCache:
         return states.new_zeros(self.slots, heads, self.context_size, dim)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Gives slot `target` the first `length` places of slot `source`."""
+        """Copy the first `length` positions of slot `source` to slot `target`."""
         for pair in self._layers.values():
             for states in pair:
                 states[target, :, :length] = states[source, :, :length]
 
     def clear(self, slot: int | None = None, start: int = 0) -> None:
-        """Forgets a slot from place `start` on, or everything. Needed only where something failed, or may have: what it
-        left may not be numbers."""
+        """Set a slot to zeros from position `start` on, or all slots: a failed step may leave NaN or infinity."""
         slots = slice(None) if slot is None else slice(slot, slot + 1)
         for keys, values in self._layers.values():
             keys[slots, :, start:].zero_()
@@ -49,7 +48,7 @@ class SlotCache:
 
 
 class PrefillView(Cache):
-    """The cache as one forward over a chunk of one prompt sees it: places `start` to `start + tokens` of one slot."""
+    """The cache of a forward pass over a chunk of one prompt: positions `start` to `start + tokens` of one slot."""
 
     def __init__(self, cache: SlotCache, slot: int, start: int) -> None:
         super().__init__(layers=[])
@@ -60,7 +59,7 @@ class PrefillView(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Writes the chunk ([1, heads, tokens, dim]) and returns all that the slot holds up to its end."""
+        """Write the chunk, [1, heads, tokens, dim]. Return the slot's keys and values up to its end."""
         keys, values = self._cache.layer(layer_idx, key_states, value_states)
         slot, end = self._slot, self._start + key_states.shape[2]
         keys[slot, :, self._start : end] = key_states[0]
@@ -72,7 +71,7 @@ class PrefillView(Cache):
 
 
 class DecodeView(Cache):
-    """The cache as one forward over one token of each of several slots sees it. `slots` are distinct and ascending."""
+    """The cache of a forward pass over one token in each of several slots. `slots` are distinct and ascending."""
 
     def __init__(self, cache: SlotCache, slots: list[int], positions: list[int]) -> None:
         super().__init__(layers=[])
@@ -80,14 +79,14 @@ class DecodeView(Cache):
         self._slots = torch.tensor(slots)
         self._positions = torch.tensor(positions)
         self.length = max(positions) + 1
-        # Neighbouring slots are read in place; only a gap between them costs a copy.
+        # Adjacent slots are read in place; others are copied.
         adjacent = slots[-1] - slots[0] == len(slots) - 1
         self._rows = slice(slots[0], slots[-1] + 1) if adjacent else self._slots
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Writes a token a slot ([slots, heads, 1, dim]) and returns the slots up to the longest request's end."""
+        """Write a token per slot, [slots, heads, 1, dim]. Return the slots up to the longest sequence's end."""
         keys, values = self._cache.layer(layer_idx, key_states, value_states)
         keys[self._slots, :, self._positions] = key_states[:, :, 0]
         values[self._slots, :, self._positions] = value_states[:, :, 0]

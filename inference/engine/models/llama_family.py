@@ -1,4 +1,4 @@
-"""Our own decoders for the Llama family: which one, on which device, with how many threads."""
+"""The decoders of the Llama family: choice of kernels, devices and threads, verified against transformers."""
 
 import ctypes
 import math
@@ -24,60 +24,65 @@ from inference.engine.models.reference import first_layer, verify
 
 DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
 GPU_DTYPES = DTYPES | {"auto": torch.bfloat16}
-# Shares of the largest logit by which a look at the loaded model may differ from float32.
-EXACT = 1e-3
-ROUNDED = 0.3
-THREADS = (1, 2)  # more than two fight the rest of a small machine for its cores
+# Maximum differences from transformers' float32 logits, as shares of the largest logit.
+EXACT_TOLERANCE = 1e-3
+ROUNDED_TOLERANCE = 0.3
+THREADS = (1, 2)  # more than two slow the other processes of a small machine
 MEASURED_ROWS = (1, 16)
 MEASURED_CONTEXT = 64
-TRIES = 9
-MEASURED_SECONDS = 0.25  # for each number of rows, at most
+MAX_MEASUREMENT_COUNT = 9
+MAX_MEASURED_SECONDS = 0.25  # per number of rows
 
-OwnDecoder = LlamaDecoder | NativeDecoder
+FamilyDecoder = LlamaDecoder | NativeDecoder
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """The compiled library, or None for torch's own operations; and how many threads run them."""
+    """The compiled library, or None for torch's operations, with the number of threads."""
 
     compiled: ctypes.CDLL | None
     threads: int
 
 
-def open_own_decoder(
+def open_family_decoder(
     config: PreTrainedConfig, checkpoint: Checkpoint, options: LoadOptions, context_size: int
-) -> OwnDecoder:
-    """The fastest on this machine, seen to give what transformers gives. Raises ModelLoadFailed.
+) -> FamilyDecoder:
+    """Return the fastest decoder on this machine, verified against transformers. Raise ModelLoadFailed.
 
-    The kernels are chosen here. A library that is built later is a reason to open it again.
+    A library that is built later is used only if the model is opened again.
     """
     sample = checkpoint.truncated()
-    kernels = Kernels(None, max(THREADS)) if layers_on_gpu(checkpoint, options) else fastest(sample, options)
+    kernels = Kernels(None, max(THREADS)) if layers_on_gpu(checkpoint, options) else fastest_kernels(sample, options)
     reference = first_layer(config, sample)
     exact = msgspec.structs.replace(options, dtype="float32", quantization="none", gpu_layers=0)
     try:
         rounded = options.quantization == "int8" or options.dtype != "float32"
-        for asked, tolerance in ((exact, EXACT), (options, ROUNDED if rounded else EXACT)):
-            verify(make(sample, asked, kernels, slots=2, context_size=8), reference, slots=2, tolerance=tolerance)
+        for tested, tolerance in (
+            (exact, EXACT_TOLERANCE),
+            (options, ROUNDED_TOLERANCE if rounded else EXACT_TOLERANCE),
+        ):
+            decoder = make_decoder(sample, tested, kernels, slots=2, context_size=8)
+            verify(decoder, reference, slots=2, tolerance=tolerance)
     except ValueError as error:
-        raise ModelLoadFailed(f"The model does not run on this engine as it should: {error}.") from error
+        raise ModelLoadFailed(f"The model does not run correctly on this engine: {error}.") from error
     torch.set_num_threads(kernels.threads)
-    return make(checkpoint, options, kernels, slots=options.max_sequences, context_size=context_size)
+    return make_decoder(checkpoint, options, kernels, slots=options.max_sequences, context_size=context_size)
 
 
 def layers_on_gpu(checkpoint: Checkpoint, options: LoadOptions) -> int:
-    """How many decoder layers go there: none without a GPU, all where more are asked for than there are."""
+    """Return the number of decoder layers on the GPU: 0 without a GPU, and at most all of them."""
     return min(options.gpu_layers, checkpoint.architecture.layers) if torch.cuda.is_available() else 0
 
 
-def make(
+def make_decoder(
     checkpoint: Checkpoint, options: LoadOptions, kernels: Kernels, *, slots: int, context_size: int
-) -> OwnDecoder:
+) -> FamilyDecoder:
+    """Return a decoder with these kernels."""
     if kernels.compiled is None:
         on_gpu = layers_on_gpu(checkpoint, options)
-        places = placements(checkpoint.architecture.layers, on_gpu, options)
+        layer_placements = placements(checkpoint.architecture.layers, on_gpu, options)
         record = GraphRecorder() if on_gpu else None
-        return LlamaDecoder(checkpoint, places, slots=slots, context_size=context_size, record=record)
+        return LlamaDecoder(checkpoint, layer_placements, slots=slots, context_size=context_size, record=record)
     return NativeDecoder(
         kernels.compiled,
         checkpoint,
@@ -89,8 +94,10 @@ def make(
 
 
 def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Placement]:
-    """The last `gpu_layers`, with what follows them, on the GPU, in bfloat16 unless float32 is asked for; those before
-    on the CPU as asked."""
+    """Return the placement of each layer: the last `gpu_layers`, and the head, on the GPU, the others on the CPU.
+
+    On the GPU the default type is bfloat16.
+    """
     int8 = options.quantization == "int8"
     on_cpu = [Placement(CPU, linear_maker(DTYPES[options.dtype], CPU, int8=int8))] * (layers - gpu_layers)
     if not gpu_layers:
@@ -99,10 +106,10 @@ def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Place
     return on_cpu + [Placement(gpu, linear_maker(GPU_DTYPES[options.dtype], gpu))] * gpu_layers
 
 
-def fastest(sample: Checkpoint, options: LoadOptions) -> Kernels:
-    """Measures one layer: a token of one request, and one of each of 16."""
+def fastest_kernels(sample: Checkpoint, options: LoadOptions) -> Kernels:
+    """Return the fastest kernels, by timing one layer with 1 and 16 rows."""
     before = torch.get_num_threads()
-    times = {kernels: _seconds(sample, options, kernels) for kernels in _candidates()}
+    times = {kernels: _mean_seconds(sample, options, kernels) for kernels in _candidates()}
     torch.set_num_threads(before)
     return min(times, key=times.__getitem__)
 
@@ -115,19 +122,19 @@ def _candidates() -> Iterator[Kernels]:
                 yield Kernels(library, threads)
 
 
-def _seconds(sample: Checkpoint, options: LoadOptions, kernels: Kernels) -> float:
-    """The geometric mean of the shortest times: what else runs on the machine only ever adds to a time."""
+def _mean_seconds(sample: Checkpoint, options: LoadOptions, kernels: Kernels) -> float:
+    """Return the geometric mean of the shortest times. Other work on the machine only lengthens a time."""
     torch.set_num_threads(kernels.threads)
-    decoder = make(sample, options, kernels, slots=max(MEASURED_ROWS), context_size=MEASURED_CONTEXT)
-    shortest = [_shortest(decoder, rows) for rows in MEASURED_ROWS]
+    decoder = make_decoder(sample, options, kernels, slots=max(MEASURED_ROWS), context_size=MEASURED_CONTEXT)
+    shortest = [_min_seconds(decoder, rows) for rows in MEASURED_ROWS]
     return math.prod(shortest) ** (1 / len(shortest))
 
 
-def _shortest(decoder: Decoder, rows: int) -> float:
+def _min_seconds(decoder: Decoder, rows: int) -> float:
     spans = [Span(slot, MEASURED_CONTEXT - 1, [0]) for slot in range(rows)]
     times: list[float] = []
-    while len(times) < TRIES and sum(times) < MEASURED_SECONDS:
-        began = time.perf_counter()
+    while len(times) < MAX_MEASUREMENT_COUNT and sum(times) < MAX_MEASURED_SECONDS:
+        started_at = time.perf_counter()
         decoder.run(spans)
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - started_at)
     return min(times)

@@ -1,4 +1,4 @@
-"""The Llama family through kernels.cpp: a step is one call, and a row's result never depends on its neighbours."""
+"""The Llama family's decoder in kernels.cpp: one call per step. A row's result does not depend on other rows."""
 
 import ctypes
 from array import array
@@ -14,36 +14,36 @@ from inference.engine.models.interface import Span
 
 FLOAT32, BFLOAT16, INT8 = range(3)
 KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
-LEAST_SCALE = 1e-30  # of an output whose weights are all zeros
+MIN_SCALE = 1e-30  # of an output whose weights are all zeros
 FOUR = 4  # numbers in a word: int8 products add so many at once
 
 
-class _Matrix(ctypes.Structure):
+class _MatrixStruct(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("kind", "outputs", "inputs", "unused")),
         *((name, c_void_p) for name in ("packed", "bias", "scale", "offset")),
     )
 
 
-class _Layer(ctypes.Structure):
+class _LayerStruct(ctypes.Structure):
     _fields_ = (
-        *((name, _Matrix) for name in ("qkv", "output", "gate", "up", "down")),
+        *((name, _MatrixStruct) for name in ("qkv", "output", "gate", "up", "down")),
         *((name, c_void_p) for name in ("attention_norm", "mlp_norm", "query_norm", "key_norm", "keys", "values")),
     )
 
 
-class _Model(ctypes.Structure):
+class _ModelStruct(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("vocabulary", "hidden", "intermediate", "layers", "heads", "kv_heads", "dim")),
         *((name, c_int32) for name in ("context", "threads", "embedding_packed")),
         ("norm_eps", c_float),
         ("embedding_kind", c_int32),
         *((name, c_void_p) for name in ("layer", "embedding", "norm", "cosine", "sine")),
-        ("head", _Matrix),
+        ("head", _MatrixStruct),
     )
 
 
-class _Step(ctypes.Structure):
+class _StepStruct(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("rows", "groups", "wanted", "unused")),
         *((name, c_void_p) for name in ("tokens", "slots", "positions", "group_first", "group_rows", "wanted_rows")),
@@ -52,9 +52,9 @@ class _Step(ctypes.Structure):
 
 
 class NativeDecoder:
-    """A Decoder. Weights of bfloat16 files stay bfloat16 and are widened as they are read, which is exact.
+    """A `Decoder` with compiled kernels. They keep the weights of bfloat16 files and widen them exactly.
 
-    dtype: torch.bfloat16 rounds those of other files; torch.int8 quantises; torch.float32 keeps what is in the file.
+    dtype: torch.bfloat16 rounds other weights, torch.int8 quantizes all, torch.float32 keeps them.
     """
 
     kernels = "compiled"
@@ -75,12 +75,12 @@ class NativeDecoder:
         self._kernels = _typed(kernels)
         self._width = int(kernels.vector_width())
         self._dtype = dtype
-        self._held: list[Tensor] = []  # what the kernels point to
+        self._tensors: list[Tensor] = []  # memory that the kernels point to
         layers = [self._layer(weights) for weights in checkpoint.layers()]
         self._cache = [self._layer_cache(slots, context_size) for _ in layers]
         for layer, (keys, values) in zip(layers, self._cache, strict=True):
             layer.keys, layer.values = keys.data_ptr(), values.data_ptr()
-        self._layers = (_Layer * len(layers))(*layers)
+        self._layers = (_LayerStruct * len(layers))(*layers)
         self._logits = torch.empty(0, _up(self._of.vocabulary, self._width))
         self._model = self._describe(checkpoint, context_size, threads)
         self._runner = self._kernels.make_runner(ctypes.byref(self._model))
@@ -92,51 +92,51 @@ class NativeDecoder:
 
     @property
     def weight_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self._held)
+        return sum(tensor.nbytes for tensor in self._tensors)
 
     @property
     def cache_bytes(self) -> int:
         return sum(tensor.nbytes for pair in self._cache for tensor in pair)
 
     def run(self, spans: Sequence[Span]) -> Tensor:
-        tokens, slots, positions, firsts, counts, wanted = (array("i") for _ in range(6))
+        tokens, slots, positions, firsts, counts, logit_rows = (array("i") for _ in range(6))
         for span in spans:
             row, count = len(tokens), len(span.ids)
             tokens.extend(span.ids)
             slots.extend([span.slot] * count)
             positions.extend(range(span.start, span.end))
-            wanted.extend(range(row + count - span.rows, row + count))
+            logit_rows.extend(range(row + count - span.rows, row + count))
             for first in range(0, count, self._group_rows):
                 firsts.append(row + first)
                 counts.append(min(self._group_rows, count - first))
-        # The kernels read where they are told to.
+        # The kernels do not check bounds.
         if tokens and not 0 <= min(tokens) <= max(tokens) < self._of.vocabulary:
             raise IndexError("a token that the model does not have")
         assert all(0 <= span.slot < self._slots and span.end <= self._model.context for span in spans)
-        if len(self._logits) < len(wanted):
-            self._logits = torch.empty(len(wanted), self._logits.shape[1])
-        arrays = (tokens, slots, positions, firsts, counts, wanted)
+        if len(self._logits) < len(logit_rows):
+            self._logits = torch.empty(len(logit_rows), self._logits.shape[1])
+        arrays = (tokens, slots, positions, firsts, counts, logit_rows)
         pointers = [values.buffer_info()[0] for values in arrays]
-        step = _Step(len(tokens), len(firsts), len(wanted), 0, *pointers, self._logits.data_ptr())
+        step = _StepStruct(len(tokens), len(firsts), len(logit_rows), 0, *pointers, self._logits.data_ptr())
         self._kernels.run_step(self._runner, ctypes.byref(step))
-        return self._logits[: len(wanted), : self._of.vocabulary]
+        return self._logits[: len(logit_rows), : self._of.vocabulary]
 
     def copy(self, source: int, target: int, length: int) -> None:
-        # What is copied with the last block beyond `length` is written over before anybody looks at it.
+        # Positions of the last block beyond `length` are overwritten before they are read.
         blocks = _up(length, self._width) // self._width
         for keys, values in self._cache:
             keys[target, :, :blocks] = keys[source, :, :blocks]
             values[target, :, :length] = values[source, :, :length]
 
     def clear(self, slot: int | None = None, start: int = 0) -> None:
-        # Nobody looks at what is left of a block's keys: the scores there are written over.
+        # Remaining keys of a block are never read: their scores are overwritten.
         slots, block = slice(None) if slot is None else slice(slot, slot + 1), _up(start, self._width) // self._width
         for keys, values in self._cache:
             keys[slots, :, block:].zero_()
             values[slots, :, start:].zero_()
 
     def import_slot(self, slot: int, layers: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Puts keys and values into the first places of a slot: of each layer [length, kv_heads, head_dim]."""
+        """Write keys and values to the first positions of a slot, per layer [length, kv_heads, head_dim]."""
         dim, width = self._of.head_dim, self._width
         for (keys, values), (new_keys, new_values) in zip(self._cache, layers, strict=True):
             length = len(new_keys)
@@ -146,12 +146,12 @@ class NativeDecoder:
             values[slot, :, :length, :dim] = new_values.transpose(0, 1)
 
     def _layer_cache(self, slots: int, context_size: int) -> tuple[Tensor, Tensor]:
-        places, dim, width = _up(context_size, self._width), self._of.head_dim, self._width
-        keys = torch.zeros(slots, self._of.kv_heads, places // width, dim, width)
-        return keys, torch.zeros(slots, self._of.kv_heads, places, _up(dim, width))
+        positions, dim, width = _up(context_size, self._width), self._of.head_dim, self._width
+        keys = torch.zeros(slots, self._of.kv_heads, positions // width, dim, width)
+        return keys, torch.zeros(slots, self._of.kv_heads, positions, _up(dim, width))
 
-    def _layer(self, weights: LayerWeights) -> _Layer:
-        of, layer = self._of, _Layer()
+    def _layer(self, weights: LayerWeights) -> _LayerStruct:
+        of, layer = self._of, _LayerStruct()
         gate, up = _halves(weights.gate_up, of)
         for name, matrix in (
             ("qkv", weights.qkv),
@@ -166,7 +166,7 @@ class NativeDecoder:
             setattr(layer, name, None if norm is None else self._keep(norm.clone()))
         return layer
 
-    def _matrix(self, matrix: Matrix) -> _Matrix:
+    def _matrix(self, matrix: Matrix) -> _MatrixStruct:
         width, weight = self._width, matrix.weight
         outputs, inputs = weight.shape
         extra = _up(outputs, width) - outputs
@@ -174,7 +174,7 @@ class NativeDecoder:
         if matrix.bias is not None:
             bias = self._keep(functional.pad(matrix.bias, (0, extra)))
         if self._dtype == torch.int8:
-            scales = weight.float().abs().amax(1).clamp_min(LEAST_SCALE) / 127
+            scales = weight.float().abs().amax(1).clamp_min(MIN_SCALE) / 127
             weight = (weight.float() / scales[:, None]).round_().to(torch.int8)
             scale = self._keep(functional.pad(scales, (0, extra)))
             offset = self._keep(functional.pad(128 * weight.sum(1, dtype=torch.int32), (0, extra)))
@@ -184,9 +184,9 @@ class NativeDecoder:
         padded = functional.pad(weight, (0, _up(inputs, depth) - inputs, 0, extra))
         blocks = padded.view(-1, width, padded.shape[1] // depth, depth).transpose(1, 2)
         packed = self._keep(blocks.contiguous() if blocks is not weight else blocks.clone())
-        return _Matrix(KINDS[weight.dtype], outputs, inputs, 0, packed, bias, scale, offset)
+        return _MatrixStruct(KINDS[weight.dtype], outputs, inputs, 0, packed, bias, scale, offset)
 
-    def _describe(self, checkpoint: Checkpoint, context_size: int, threads: int) -> _Model:
+    def _describe(self, checkpoint: Checkpoint, context_size: int, threads: int) -> _ModelStruct:
         of = self._of
         angles = torch.outer(torch.arange(context_size, dtype=torch.float), of.frequencies)
         head = self._matrix(checkpoint.head())
@@ -197,7 +197,7 @@ class NativeDecoder:
             table = checkpoint.embedding().clone()
             table = table if table.dtype == torch.bfloat16 else table.float()
             embedding, kind = self._keep(table), KINDS[table.dtype]
-        model = _Model(of.vocabulary, of.hidden, of.intermediate, of.layers, of.heads, of.kv_heads, of.head_dim)
+        model = _ModelStruct(of.vocabulary, of.hidden, of.intermediate, of.layers, of.heads, of.kv_heads, of.head_dim)
         model.context, model.threads, model.norm_eps = context_size, threads, of.norm_eps
         model.embedding_packed, model.embedding_kind, model.embedding = shared, kind, embedding
         model.layer = ctypes.addressof(self._layers)
@@ -208,7 +208,7 @@ class NativeDecoder:
         return model
 
     def _keep(self, tensor: Tensor) -> int:
-        self._held.append(tensor)
+        self._tensors.append(tensor)
         return tensor.data_ptr()
 
 

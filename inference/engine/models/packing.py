@@ -1,7 +1,7 @@
-"""Packed weights in place of the Linear modules of a model that runs through transformers' code.
+"""Packed weights for the Linear modules of a model that runs through transformers' code.
 
-Plain float32 products go to MKL, which keeps to AVX2 on processors that are not Intel's; oneDNN's take less than half
-the time there.
+torch multiplies plain float32 with MKL, which uses only AVX2 on processors other than Intel's. oneDNN takes less than
+half the time there.
 """
 
 import torch
@@ -12,7 +12,7 @@ from inference.engine.models.linear import PackedLinear
 
 
 class PackedModule(nn.Module):
-    """A Linear module on the CPU in float32, whose weight cannot be changed any more."""
+    """A Linear module on the CPU in float32 with constant weights."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class PackedModule(nn.Module):
 
 
 def pack_linears(model: nn.Module) -> None:
-    """Replaces every float32 Linear module of the model by a packed one, where this machine has oneDNN."""
+    """Replace every float32 Linear module of the model by a packed one, if this machine has oneDNN."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return
     for module in list(model.modules()):

@@ -1,4 +1,4 @@
-"""Runs any causal model that transformers has modelling code for, over the slot cache."""
+"""The decoder of any causal model in transformers, over the slot cache."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,11 @@ from inference.engine.models.interface import Span
 from inference.engine.models.kv_cache import DecodeView, PrefillView, SlotCache
 
 
-class HFDecoder:
-    """A Decoder: all spans of one token in one forward, each longer one in a forward of its own. The cache is allocated
-    by the first run."""
+class TransformersDecoder:
+    """A `Decoder` with one forward pass for all spans of one token, and one for each longer span.
+
+    The first run allocates the cache.
+    """
 
     kernels = "transformers"
     gpu_layers = 0
@@ -23,7 +25,7 @@ class HFDecoder:
 
     @property
     def weight_bytes(self) -> int:
-        """Weights and buffers, shared ones once."""
+        """Return the bytes of weights and buffers; shared ones count once."""
         tensors = [*self._model.parameters(), *self._model.buffers()]
         storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
         return sum(storages.values())
@@ -41,8 +43,8 @@ class HFDecoder:
         for span in spans:
             if len(span.ids) > 1:
                 rows[span.slot] = self._prefill(span)
-        wanted = [rows[span.slot] for span in spans if span.needs_logits]
-        return torch.cat(wanted) if wanted else torch.empty(0, self._model.config.get_text_config().vocab_size)
+        logits = [rows[span.slot] for span in spans if span.needs_logits]
+        return torch.cat(logits) if logits else torch.empty(0, self._model.config.get_text_config().vocab_size)
 
     def copy(self, source: int, target: int, length: int) -> None:
         self._cache.copy(source, target, length)
@@ -51,25 +53,27 @@ class HFDecoder:
         self._cache.clear(slot, start)
 
     def _prefill(self, span: Span) -> Tensor:
-        """[tokens, vocabulary], or the last token's row only."""
+        """Return logits [tokens, vocabulary], or only the last token's."""
         positions = torch.arange(span.start, span.end)
         hidden = torch.arange(span.end)[None, :] > positions[:, None]
         view = PrefillView(self._cache, span.slot, span.start)
         return self._forward([span.ids], positions[None], hidden[None], view, keep=span.rows or 1)[0]
 
     def _decode(self, spans: list[Span]) -> Tensor:
-        """One token a slot, each at its own place; slots ascending. [spans, 1, vocabulary]."""
-        places = [span.start for span in spans]
-        view = DecodeView(self._cache, [span.slot for span in spans], places)
-        positions = torch.tensor(places)[:, None]
+        """Return logits [spans, 1, vocabulary] of one token per slot. Slots ascend."""
+        starts = [span.start for span in spans]
+        view = DecodeView(self._cache, [span.slot for span in spans], starts)
+        positions = torch.tensor(starts)[:, None]
         hidden = torch.arange(view.length)[None, :] > positions
         return self._forward([span.ids for span in spans], positions, hidden[:, None], view, keep=1)
 
     def _forward(
         self, ids: list[list[int]], positions: Tensor, hidden: Tensor, view: DecodeView | PrefillView, *, keep: int
     ) -> Tensor:
-        """positions [rows, tokens]; hidden [rows, tokens, keys], true where a token must not look. `keep` last
-        tokens of each row get logits."""
+        """Return the logits of the last `keep` tokens of each row.
+
+        positions: [rows, tokens]. hidden: [rows, tokens, keys], True at masked keys.
+        """
         mask = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min)
         output = self._model(
             input_ids=torch.tensor(ids),

@@ -1,4 +1,4 @@
-"""Runs an engine inside the test and gathers what it emits."""
+"""An engine inside the test process, fake decoders, and a collector of outputs."""
 
 import threading
 import time
@@ -19,14 +19,14 @@ from inference.engine.text.tokenizer import Tokenizer
 from tests.inference.engine.tiny_models import END, SPECIAL
 
 GREEDY = SamplingParams(temperature=0)
-PATIENCE = 20  # seconds; far more than any of this takes
+TIMEOUT_SECONDS = 20  # seconds; far more than any of this takes
 
 
 class Collector:
-    """`emit` of an engine under test: keeps outputs by request and checks that none comes after the last.
+    """The `emit` of an engine under test. It collects outputs by request, and those after a request's end in `late`.
 
-    steps, times: what came at once, and when. at_token: what is done, in the loop's own thread, when a request gets its
-    token of this number.
+    steps, times: the outputs of each step, and its time.
+    at_token: functions to call in the loop thread when a request gets the token of this index.
     """
 
     def __init__(self) -> None:
@@ -52,15 +52,15 @@ class Collector:
                 act()
 
     def outputs(self, request_id: str) -> list[GenerationOutput]:
-        """All outputs of a request, once it has ended."""
+        """Return all outputs of a request once it has ended."""
         with self._news:
-            ended = self._news.wait_for(lambda: self._ended(request_id), PATIENCE)
+            ended = self._news.wait_for(lambda: self._ended(request_id), TIMEOUT_SECONDS)
             assert ended, f"request {request_id} did not end"
             return self._outputs[request_id]
 
     def wait_for_tokens(self, request_id: str, count: int) -> None:
         with self._news:
-            assert self._news.wait_for(lambda: len(self._outputs.get(request_id, [])) >= count, PATIENCE)
+            assert self._news.wait_for(lambda: len(self._outputs.get(request_id, [])) >= count, TIMEOUT_SECONDS)
 
     def _ended(self, request_id: str) -> bool:
         return any(output.usage for output in self._outputs.get(request_id, [])[-1:])
@@ -74,13 +74,13 @@ def ask(name: str, prompt: str, sampling: SamplingParams = GREEDY) -> Generation
 
 
 class ScriptedDecoder:
-    """A decoder without a model: whatever the prompt, `script` is the best continuation, over and over."""
+    """A decoder without a model: `script`, repeated, is the best continuation of every prompt."""
 
     def __init__(self, script: list[int], vocabulary: int, pause: float = 0.0) -> None:
         self._script = script
         self._vocabulary = vocabulary
         self._pause = pause
-        # By slot: where the prompt ends, and which token is expected at which place.
+        # By slot: the end of the prompt, and the position and id of the next token.
         self._prompt_tokens: dict[int, int] = {}
         self._expected: dict[int, tuple[int, int]] = {}
         self.fails_at: int | None = None
@@ -106,8 +106,8 @@ class ScriptedDecoder:
         row[token] = 10.0
         return row
 
-    def hold(self, slot: int, other: "ScriptedDecoder") -> None:
-        """What the other holds there."""
+    def copy_slot_from(self, slot: int, other: "ScriptedDecoder") -> None:
+        """Copy the state of a slot from another decoder."""
         self._prompt_tokens[slot], self._expected[slot] = other._prompt_tokens[slot], other._expected[slot]
 
     def copy(self, source: int, target: int, length: int) -> None:
@@ -119,10 +119,13 @@ class ScriptedDecoder:
 
 
 class RememberingDecoder:
-    """A decoder whose every row of logits hangs on all ids before it in the slot, and on nothing else.
+    """A decoder whose logits depend only on all ids before them in the slot.
 
-    computed: how many tokens it ran. steps: the spans of each, as (slot, start, tokens). copies: in order.
-    at_step: what is done in the midst of the step of this number. breaks_on: behind this token nothing is a number.
+    computed: number of tokens run.
+    steps: spans of each step, as (slot, start, tokens).
+    copies: in order.
+    at_step: functions to call during the step of this number.
+    breaks_on: a token after which all logits are NaN.
     """
 
     def __init__(self, vocabulary: int, pause: float = 0.0) -> None:
@@ -153,14 +156,14 @@ class RememberingDecoder:
         return [row * torch.nan for row in rows] if self.breaks_on in held else rows
 
     def row(self, ids: list[int]) -> Tensor:
-        """The logits behind `ids`; no special token is ever the best."""
+        """Return the logits after `ids`. No special token is ever the best."""
         seeded = torch.Generator().manual_seed(hash(tuple(ids)))
         row = torch.randn(self._vocabulary, generator=seeded) * 4
         row[: len(SPECIAL)] = -50.0
         return row
 
     def greedy(self, ids: list[int], tokens: int) -> list[int]:
-        """What follows `ids` when the best token is taken each time."""
+        """Return the greedy continuation of `ids`."""
         whole = list(ids)
         for _ in range(tokens):
             whole.append(int(self.row(whole).argmax()))

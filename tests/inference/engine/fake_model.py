@@ -1,13 +1,17 @@
-"""A loader without torch, for tests of the processes: it says "w0 w1 w2 ...", and misbehaves on request.
+"""A fake loader without torch, for tests of the processes. Its model generates "w0 w1 w2 ...", and fails on request.
 
-The model folder's name says how it loads: `slow...` takes a second, `broken...` is refused, `crashing...` dies,
-`embedder...` embeds. Every load adds a line to `loads` in the folder; a number in `memory` is what it says it takes. A
-prompt says what its generation does: `die`
-ends the process as a fault does, `kill` as the kernel does when memory is short, `swell` as what cannot have more of it
-does, `shout` makes 64 KiB a token, `long`, `full`, `bug` and `panic` are refused, `introduce` says who asked for what,
-`whence` of which trace it is, `repeat ...` the rest, `silence` says nothing before its time limit, anything else is
-spoken to.
-The text `slow` takes a second to tokenise, also as a prompt, and `for ever` is embedded until its client leaves.
+The name of the model folder selects the load: `slow...` takes a second, `broken...` fails, `crashing...` ends the
+process, `embedder...` is an encoder. Every load adds a line to the file `loads`; the file `memory` has the bytes that
+the load reports.
+
+The prompt selects the generation:
+
+* `die`, `kill`, `swell`: end the process by a fault, by SIGKILL, or for lack of memory.
+* `long`, `full`, `bug`, `panic`: fail at submission.
+* `shout`: 64 KiB per token. `silence`: no token until the timeout.
+* `introduce`: user and parameters. `whence`: the traceparent. `repeat ...`: the rest of the prompt.
+
+The text `slow` takes a second to tokenize, also as a prompt. The text `for ever` is embedded until it is cancelled.
 """
 
 import os
@@ -32,12 +36,12 @@ Emit = Callable[[list[GenerationOutput]], None]
 
 
 class Panic(BaseException):
-    """As libraries written in Rust panic."""
+    """A panic as Rust libraries raise it."""
 
 
 @dataclass
 class Speech:
-    """All choices of a request speak in turn."""
+    """A running generation: all choices get a word in each step."""
 
     request: GenerationRequest
     began: float = field(default_factory=time.monotonic)
@@ -123,7 +127,7 @@ class FakeEngine:
             self._emit([output for speech in speeches for output in self._speak(speech)])
 
     def _speak(self, speech: Speech) -> list[GenerationOutput]:
-        """A word of every choice, or their end."""
+        """Return a word or the end of every choice."""
         request, index = speech.request, speech.spoken
         if request.prompt == "die":
             print("the fake was told to die", file=sys.stderr, flush=True)
@@ -163,7 +167,7 @@ class FakeEngine:
 
 
 def _use_up_memory() -> None:
-    """As a library does that cannot go on without what it asked for."""
+    """Abort as a library does when it gets no memory."""
     resource.setrlimit(resource.RLIMIT_AS, (2**20, 2**20))
     try:
         bytearray(2**40)

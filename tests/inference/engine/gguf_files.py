@@ -81,7 +81,7 @@ def _interleaved(tensor: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def dequantised(tensor: torch.Tensor, form: str) -> torch.Tensor:
-    """What is left of a matrix after it was stored in `form`."""
+    """Return a matrix after quantization to `form` and back."""
     kind = gguf.GGMLQuantizationType[form]
     stored = gguf.quants.quantize(tensor.float().numpy(), kind)
     return torch.from_numpy(np.ascontiguousarray(gguf.quants.dequantize(stored, kind)))

@@ -37,7 +37,7 @@ loader = "tests.inference.engine.fake_model:load_model"
 policy = msgspec.json.decode(sys.argv[2], type=HostOptions)
 run_host(Path(sys.argv[1]), loader=loader, health_check=HealthCheck(0.2, 6.0), policy=policy)
 """
-# What failed can be tried again at once: tests of cooling down say so.
+# Without a cooldown; tests of cooldowns set one.
 POLICY = HostOptions(first_cooldown=0)
 
 
@@ -49,7 +49,7 @@ class RunningHost:
     engine: EngineClient
 
     def folder(self, name: str, memory: int | None = None) -> Path:
-        """A model folder; its name says how the fake loads (see fake_model), `memory` what it says that it takes."""
+        """Return a model folder for the fake loader (see fake_model). memory: bytes that the load reports."""
         path = self.run_dir / "models" / name
         path.mkdir(parents=True, exist_ok=True)
         if memory is not None:
@@ -68,13 +68,13 @@ def start_host(run_dir: Path, policy: HostOptions = POLICY) -> subprocess.Popen[
 
 
 def start_real_host(run_dir: Path) -> subprocess.Popen[str]:
-    """A host as in production: its models are loaded by torch."""
+    """Start a host as in production, which loads models with torch."""
     return start_program("from inference.engine.host.__main__ import main; main()", "--run-dir", str(run_dir))
 
 
 @contextlib.contextmanager
 def running_host(start: Callable[[Path], subprocess.Popen[str]] = start_host) -> Iterator[RunningHost]:
-    """A ready host in a short folder (socket paths are); it and all it started are gone afterwards."""
+    """Run a host in a folder with a short path, as sockets need, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="stoa") as folder, start(Path(folder)) as process:
         run_dir = Path(folder)
         assert process.stdout is not None
@@ -95,7 +95,7 @@ async def read(stream: GenerationStream) -> list[GenerationOutput]:
 
 
 async def eventually(holds: Callable[[], bool], seconds: float = 10) -> None:
-    """Fails when it does not hold within so many seconds."""
+    """Wait until the condition holds. Fail if it does not in time."""
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until
@@ -123,7 +123,7 @@ async def eventually_idle(engine: EngineClient, model_id: str, seconds: float = 
 
 
 def process_exists(pid: int) -> bool:
-    """False for zombies too: they hold nothing."""
+    """Return whether a process runs. A zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -136,7 +136,7 @@ def parent_of(pid: int) -> int:
 
 
 def start_program(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Another Python process of ours, whose stdout is read here."""
+    """Start a Python program in the repository with its stdout in a pipe."""
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
 

@@ -23,7 +23,7 @@ def generation(
     deadline: float = inf,
     n: int = 1,
 ) -> Generation:
-    """`prompt`: ids, or how many of them."""
+    """Return a generation. prompt: ids, or their number."""
     ids = [hash((name, place)) for place in range(prompt)] if isinstance(prompt, int) else prompt
     made = Generation(request_id=name, prompt_ids=ids, user=user, batch=batch, priority=priority, deadline=deadline)
     made.choices = [_choice(made, place) for place in range(n)]
@@ -47,7 +47,7 @@ def _choice(made: Generation, place: int) -> Sequence:
 
 
 def step(scheduler: Scheduler, now: float = 0.0) -> StepPlan:
-    """Plans a step and does what the engine does with it; every sampled token is 7."""
+    """Plan a step and apply it as the engine does. Every sampled token is 7."""
     plan = scheduler.schedule(now)
     for sequence in plan.decodes:
         sequence.computed += 1

@@ -1,4 +1,4 @@
-"""The head of a GGUF file is read within limits, whatever it claims."""
+"""The header of a GGUF file is read within limits."""
 
 import struct
 from pathlib import Path
@@ -23,7 +23,7 @@ def head(keys: bytes, *, count: int = 2, tensors: int = 0, version: int = 3) -> 
     return b"GGUF" + struct.pack("<IQQ", version, tensors, count) + keys
 
 
-def test_a_converted_file_tells_its_architecture_and_its_context(tmp_path: Path) -> None:
+def test_a_converted_file_has_its_architecture_and_context_in_the_header(tmp_path: Path) -> None:
     file = save_gguf(save_causal(tmp_path / "whole", "llama", byte_tokenizer()), tmp_path / "one.gguf")
     header = read_gguf_header(file)
     assert (header.architecture, header.context_size) == ("llama", 128)
@@ -59,14 +59,14 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_m2_a_lying_header_is_refused_with_a_reason(name: str, tmp_path: Path) -> None:
+def test_m2_a_false_header_is_rejected_with_a_reason(name: str, tmp_path: Path) -> None:
     file = tmp_path / "evil.gguf"
     file.write_bytes(HOSTILE[name])
     with pytest.raises(ModelLoadFailed, match=r"\.$"):
         read_gguf_header(file)
 
 
-def test_a_folder_with_a_configuration_is_no_gguf_model(tmp_path: Path) -> None:
+def test_a_folder_with_config_json_is_no_gguf_model(tmp_path: Path) -> None:
     (tmp_path / "one.gguf").write_bytes(head(ARCHITECTURE + CONTEXT))
     assert find_gguf(tmp_path) == find_gguf(tmp_path / "one.gguf") == tmp_path / "one.gguf"
     (tmp_path / "config.json").write_text("{}")

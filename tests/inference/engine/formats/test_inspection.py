@@ -1,4 +1,4 @@
-"""What a model on disk says of itself, read without loading it, and what it will take."""
+"""Inspection of models on disk, and memory estimates."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from inference.engine import LoadOptions, ModelLoadFailed, fingerprint, inspect_model
 from inference.engine.formats.model_folder import check_digests
-from inference.engine.formats.safetensors_header import LARGEST_HEADER, read_safetensors_header
+from inference.engine.formats.safetensors_header import MAX_HEADER_BYTES, read_safetensors_header
 from inference.engine.host.memory_estimate import estimate_memory
 from tests.inference.engine.processes import running_host, start_real_host
 from tests.inference.engine.tiny_models import CONTEXT
@@ -27,7 +27,7 @@ def tensor(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[s
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def test_a_header_says_how_many_numbers_of_which_type_there_are(tmp_path: Path) -> None:
+def test_a_header_gives_the_count_of_numbers_by_type(tmp_path: Path) -> None:
     header = {"__metadata__": {"format": "pt"}, "a": tensor([2, 3], 0, 24), "b": tensor([4], 24, 32, "BF16")}
     found = read_safetensors_header(write_header(tmp_path / "m.safetensors", header, b"\0" * 32))
     assert (found.parameters, found.dtypes) == (10, {"F32": 6, "BF16": 4})
@@ -51,27 +51,27 @@ def test_a_header_says_how_many_numbers_of_which_type_there_are(tmp_path: Path) 
     ],
     ids=["open", "list", "number", "deep", "bytes", "short", "odd", "before", "negative", "many", "huge", "strange"],
 )
-def test_a_header_that_is_damaged_or_lies_is_refused(tmp_path: Path, header: object, reason: str) -> None:
+def test_a_damaged_or_wrong_header_is_rejected(tmp_path: Path, header: object, reason: str) -> None:
     with pytest.raises(ModelLoadFailed, match=rf"^m\.safetensors .*{reason}"):
         read_safetensors_header(write_header(tmp_path / "m.safetensors", header, b"\0" * 8))
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 7, (9).to_bytes(8, "little") + b"{}"])
-def test_a_file_that_ends_before_its_header_is_cut_off(tmp_path: Path, content: bytes) -> None:
+def test_a_file_shorter_than_its_header_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "m.safetensors").write_bytes(content)
     with pytest.raises(ModelLoadFailed, match="cut off"):
         read_safetensors_header(tmp_path / "m.safetensors")
 
 
-def test_a_header_larger_than_any_is_not_read(tmp_path: Path) -> None:
+def test_a_header_over_the_size_limit_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "m.safetensors").open("wb") as file:
-        file.write((LARGEST_HEADER + 1).to_bytes(8, "little"))
-        file.truncate(2 * LARGEST_HEADER)
+        file.write((MAX_HEADER_BYTES + 1).to_bytes(8, "little"))
+        file.truncate(2 * MAX_HEADER_BYTES)
     with pytest.raises(ModelLoadFailed, match="header of 33554433 bytes"):
         read_safetensors_header(tmp_path / "m.safetensors")
 
 
-def test_facts_of_a_model_that_writes_and_of_one_that_embeds() -> None:
+def test_metadata_of_a_causal_model_and_of_an_encoder() -> None:
     facts = inspect_model(DESCRIBER)
     assert (facts.format, facts.context_size, facts.capabilities) == ("safetensors", 1024, ("text-generation",))
     assert (facts.parameters, facts.dtype, facts.quantization) == (3737856, "bfloat16", "none")
@@ -81,7 +81,7 @@ def test_facts_of_a_model_that_writes_and_of_one_that_embeds() -> None:
     assert (facts.capabilities, facts.cache_values) == (("embeddings",), 0)
 
 
-def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
+def test_an_encoder_decoder_is_rejected(tmp_path: Path) -> None:
     shutil.copytree(DESCRIBER, tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text()) | {"is_encoder_decoder": True}
     (tmp_path / "m" / "config.json").write_text(json.dumps(config))
@@ -89,7 +89,7 @@ def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
         inspect_model(tmp_path / "m")
 
 
-def test_a_fingerprint_changes_with_what_a_load_reads_and_with_nothing_else(tmp_path: Path) -> None:
+def test_a_fingerprint_changes_only_with_the_files_that_a_load_reads(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     before = fingerprint(tmp_path)
     (tmp_path / "notes.md").write_text("hello")
@@ -99,7 +99,7 @@ def test_a_fingerprint_changes_with_what_a_load_reads_and_with_nothing_else(tmp_
     assert fingerprint(tmp_path / "nothing") == ()
 
 
-def test_digests_are_checked_where_a_folder_has_them(tmp_path: Path) -> None:
+def test_the_digests_of_a_folder_are_checked(tmp_path: Path) -> None:
     check_digests(tmp_path)
     (tmp_path / "a").write_bytes(b"abc")
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -116,7 +116,7 @@ def test_digests_are_checked_where_a_folder_has_them(tmp_path: Path) -> None:
             check_digests(tmp_path)
 
 
-def test_a_config_that_claims_more_than_any_memory_is_estimated_at_what_a_frame_carries(tmp_path: Path) -> None:
+def test_an_estimate_is_limited_to_the_range_of_a_frame(tmp_path: Path) -> None:
     claims = {"num_hidden_layers": 2**30, "num_attention_heads": 2**30, "head_dim": 2**30}
     config = {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 2**30} | claims
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -126,7 +126,7 @@ def test_a_config_that_claims_more_than_any_memory_is_estimated_at_what_a_frame_
     assert estimate_memory(tmp_path, LoadOptions()) == 2**63 - 1
 
 
-async def test_what_a_load_takes_is_estimated_about_right(causal_folders: dict[str, Path]) -> None:
+async def test_the_memory_estimate_is_close(causal_folders: dict[str, Path]) -> None:
     """For the budget it is enough to be near: what it came to is known afterwards."""
     cases = [
         (folder, options)

@@ -1,4 +1,4 @@
-"""The last words of a process that crashed, as they are told to whoever lists models."""
+"""The stderr tail of a crashed process."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ async def heard(text: str) -> str:
     return words.finish()
 
 
-async def test_last_words_are_the_last_lines_that_are_not_blank() -> None:
+async def test_the_stderr_tail_is_the_last_lines_that_are_not_blank() -> None:
     assert await heard("one\ntwo\n\nthree\n  four  \n\n") == "two | three | four"
     assert await heard("") == ""
 
@@ -32,9 +32,9 @@ async def test_last_words_are_the_last_lines_that_are_not_blank() -> None:
         ("3/4 of it, and/or https://example.com/x", "3/4 of it, and/or https:/x"),
     ],
 )
-async def test_last_words_name_no_folders(said: str, told: str) -> None:
+async def test_the_stderr_tail_names_no_folders(said: str, told: str) -> None:
     assert await heard(said) == told
 
 
-async def test_last_words_are_short_however_much_was_said() -> None:
+async def test_the_stderr_tail_is_short() -> None:
     assert await heard("x" * 50_000) == "x" * 500

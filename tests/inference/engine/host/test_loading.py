@@ -1,4 +1,4 @@
-"""What is loaded, with which options, and what is refused."""
+"""The loader: options in effect, reports, and rejected models."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ def load(folder: Path, **options: int) -> LoadedModel:
     return load_model("tiny", folder, LoadOptions(**options), lambda outputs: None)
 
 
-def test_the_report_tells_options_in_effect_and_true_costs(causal_folders: dict[str, Path]) -> None:
+def test_the_report_has_options_in_effect_and_measured_costs(causal_folders: dict[str, Path]) -> None:
     loaded = load(causal_folders["llama"], context_size=100, batch_size=32, max_sequences=4)
     weights = sum(4 * tensor.numel() for tensor in load_file(causal_folders["llama"] / "model.safetensors").values())
     cache = 2 * 2 * 4 * 2 * 100 * 8 * 4  # keys and values, layers, slots, heads, context, dim, bytes
@@ -34,7 +34,7 @@ def test_the_report_tells_options_in_effect_and_true_costs(causal_folders: dict[
     assert (report.dtype, report.device, report.gpu_layers, report.warning) == ("float32", "cpu", 0, None)
 
 
-def test_layers_that_cannot_go_to_a_gpu_are_told(causal_folders: dict[str, Path]) -> None:
+def test_layers_that_stay_on_the_cpu_are_reported(causal_folders: dict[str, Path]) -> None:
     report = load(causal_folders["llama"], gpu_layers=20).report
     assert report.gpu_layers == 0
     assert report.warning is not None
@@ -46,20 +46,20 @@ def test_the_context_is_at_most_the_models_own(causal_folders: dict[str, Path]) 
         load(causal_folders["gpt2"], context_size=CONTEXT + 1)
 
 
-def test_the_context_is_2048_unless_asked_otherwise(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_the_default_context_is_2048(causal_folders: dict[str, Path], tmp_path: Path) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: config.update(max_position_embeddings=9000))
     assert load(folder, max_sequences=1).report.context_size == 2048
     assert load(folder, max_sequences=1, context_size=5000).report.context_size == 5000
 
 
-def test_a_sliding_window_bounds_the_context(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_sliding_window_limits_the_context(causal_folders: dict[str, Path], tmp_path: Path) -> None:
     def slide(config: dict[str, object]) -> None:
         config.update(use_sliding_window=True, sliding_window=48, max_window_layers=1, layer_types=None)
 
     assert load(changed(causal_folders["qwen2"], tmp_path, slide)).report.context_size == 48
 
 
-def test_local_attention_bounds_the_context(tmp_path: Path) -> None:
+def test_local_attention_limits_the_context(tmp_path: Path) -> None:
     kinds: dict[str, Any] = {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "window_size": 48}
     config = GPTNeoConfig(vocab_size=320, hidden_size=32, num_heads=4, max_position_embeddings=128, **kinds)
     assert load(save_config(tmp_path, config, byte_tokenizer())).report.context_size == 48
@@ -73,13 +73,13 @@ def test_local_attention_bounds_the_context(tmp_path: Path) -> None:
     ],
     ids=["positions as a bias", "no keys and values"],
 )
-def test_an_architecture_that_does_not_run_on_slots_is_refused(tmp_path: Path, config: PreTrainedConfig) -> None:
+def test_an_architecture_that_does_not_run_on_slots_is_rejected(tmp_path: Path, config: PreTrainedConfig) -> None:
     with pytest.raises(ModelLoadFailed, match=r"does not run on this engine|not supported"):
         load(save_config(tmp_path, config, byte_tokenizer()))
 
 
 @pytest.mark.parametrize("option", ["context_size", "batch_size", "max_sequences"])
-def test_options_below_one_are_refused(causal_folders: dict[str, Path], option: str) -> None:
+def test_options_below_one_are_rejected(causal_folders: dict[str, Path], option: str) -> None:
     with pytest.raises(InvalidRequest, match=option):
         load(causal_folders["llama"], **{option: 0})
 
@@ -107,7 +107,7 @@ def changed(source: Path, target: Path, change: Callable[[dict[str, object]], No
     ],
     ids=lambda extra: next(iter(extra)),
 )
-def test_m2_keys_that_would_run_code_are_refused(
+def test_m2_keys_that_would_run_code_are_rejected(
     causal_folders: dict[str, Path], tmp_path: Path, extra: dict[str, object], name: str
 ) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: config.update(extra), name)
@@ -115,7 +115,7 @@ def test_m2_keys_that_would_run_code_are_refused(
         load(folder)
 
 
-def test_m2_a_folder_with_code_is_refused(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_m2_a_folder_with_code_is_rejected(causal_folders: dict[str, Path], tmp_path: Path) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
     (folder / "modeling_evil.py").write_text("raise SystemExit")
     with pytest.raises(ModelLoadFailed, match=r"modeling_evil\.py"):
@@ -140,14 +140,16 @@ def test_m2_pickled_weights_are_never_read(causal_folders: dict[str, Path], tmp_
 @pytest.mark.parametrize(
     "header", [b"", b"\xff" * 8, (2**40).to_bytes(8, "little") + b"{}", b"\x02" + b"\0" * 7 + b"[]"]
 )
-def test_m2_a_lying_weights_header_is_refused(causal_folders: dict[str, Path], tmp_path: Path, header: bytes) -> None:
+def test_m2_a_false_weights_header_is_rejected(causal_folders: dict[str, Path], tmp_path: Path, header: bytes) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
     (folder / "model.safetensors").write_bytes(header)
     with pytest.raises(ModelLoadFailed, match="tiny"):
         load(folder)
 
 
-def test_m2_an_index_that_leads_out_of_the_folder_is_refused(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_m2_an_index_that_points_outside_the_folder_is_rejected(
+    causal_folders: dict[str, Path], tmp_path: Path
+) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
     shutil.move(folder / "model.safetensors", tmp_path / "outside.safetensors")
     index = {"metadata": {}, "weight_map": {"model.norm.weight": "../outside.safetensors"}}
@@ -156,7 +158,7 @@ def test_m2_an_index_that_leads_out_of_the_folder_is_refused(causal_folders: dic
         load(folder)
 
 
-def test_missing_weights_are_not_made_up(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_missing_weights_are_an_error(causal_folders: dict[str, Path], tmp_path: Path) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
     weights = load_file(folder / "model.safetensors")
     del weights["model.norm.weight"]
@@ -165,20 +167,20 @@ def test_missing_weights_are_not_made_up(causal_folders: dict[str, Path], tmp_pa
         load(folder)
 
 
-def test_weights_of_other_shapes_are_refused(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_weights_of_other_shapes_are_rejected(causal_folders: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ModelLoadFailed):
         load(changed(causal_folders["llama"], tmp_path, lambda config: config.update(intermediate_size=64)))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"model_type": "nobody-knows-it", "architectures": ["X"]}', "{}"])
-def test_a_config_that_is_none_is_refused(causal_folders: dict[str, Path], tmp_path: Path, content: str) -> None:
+def test_an_invalid_config_is_rejected(causal_folders: dict[str, Path], tmp_path: Path, content: str) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
     (folder / "config.json").write_text(content)
     with pytest.raises(ModelLoadFailed):
         load(folder)
 
 
-def test_a_failure_does_not_tell_where_the_models_lie(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_load_error_does_not_disclose_the_models_path(causal_folders: dict[str, Path], tmp_path: Path) -> None:
     folder = changed(causal_folders["llama"], tmp_path, lambda config: None)
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelLoadFailed) as failed:
@@ -188,6 +190,6 @@ def test_a_failure_does_not_tell_where_the_models_lie(causal_folders: dict[str, 
         load(tmp_path / "nowhere")
 
 
-def test_loading_leaves_at_most_two_threads(causal_folders: dict[str, Path]) -> None:
+def test_loading_sets_at_most_two_threads(causal_folders: dict[str, Path]) -> None:
     load(causal_folders["llama"])
     assert torch.get_num_threads() <= 2

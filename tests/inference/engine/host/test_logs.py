@@ -15,7 +15,7 @@ CANARY = "canary"
 
 
 def logged(error: Exception, message: str = "it_failed", *arguments: object) -> dict[str, Any]:
-    """The one line that is written of it."""
+    """Return the log line of an error."""
     written = io.StringIO()
     logger = logging.Logger("engine.test")
     handler = logging.StreamHandler(written)
@@ -29,7 +29,7 @@ def logged(error: Exception, message: str = "it_failed", *arguments: object) -> 
     return dict(json.loads(line))
 
 
-def test_a_line_is_json_whatever_is_in_it() -> None:
+def test_a_log_line_is_json_with_any_message() -> None:
     line = logged(OSError("no"), "failed for %s", "a\r\n\x1b[31m\u2028b")
     assert (line["event"], line["level"], line["logger"]) == (
         "failed for a\r\n\x1b[31m\u2028b",
@@ -40,7 +40,7 @@ def test_a_line_is_json_whatever_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError(CANARY), KeyError(CANARY), TypeError(CANARY), Exception(CANARY)])
-def test_o3_what_an_exception_quotes_is_not_told(error: Exception) -> None:
+def test_o3_exception_messages_are_not_logged(error: Exception) -> None:
     line = logged(error)
     assert CANARY not in json.dumps(line)
     assert line["exception"].splitlines()[-1] == type(error).__name__
@@ -70,7 +70,7 @@ thread.join()
 """
 
 
-def test_o3_what_coroutines_and_threads_end_with_is_a_line_without_its_words() -> None:
+def test_o3_exceptions_of_coroutines_and_threads_are_logged_without_messages() -> None:
     done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, timeout=100, check=True)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert [line["event"] for line in lines] == ["Task exception was never retrieved", "engine.thread_failed"]
@@ -78,7 +78,7 @@ def test_o3_what_coroutines_and_threads_end_with_is_a_line_without_its_words() -
     assert CANARY not in done.stderr
 
 
-def test_what_torch_says_of_the_machine_is_told_with_what_led_to_it() -> None:
+def test_machine_errors_are_logged_with_message_and_cause() -> None:
     error = RuntimeError("no memory left")
     error.__cause__ = ValueError(CANARY)
     line = logged(error)

@@ -1,4 +1,4 @@
-"""Who gets room, who waits and who leaves, with models that are none."""
+"""The memory budget: admission, waiting and eviction, with fake models."""
 
 import asyncio
 import random
@@ -58,14 +58,14 @@ class Scenario:
         return FakeBudgetedModel(model_id, self.budget, self.log, memory_bytes)
 
 
-async def test_a_load_within_the_budget_waits_for_nothing() -> None:
+async def test_a_load_within_the_budget_is_admitted_at_once() -> None:
     scenario = Scenario(HostOptions(memory_budget=10))
     for name in "abc":
         await scenario.model(name, 3).load()
     assert scenario.log == ["+a", "+b", "+c"]
 
 
-async def test_without_eviction_a_load_that_would_break_the_budget_is_refused_at_once() -> None:
+async def test_without_eviction_a_load_over_the_budget_is_rejected_at_once() -> None:
     scenario = Scenario(HostOptions(memory_budget=10))
     await scenario.model("a", 6).load()
     with pytest.raises(EngineOverloaded) as refused:
@@ -75,7 +75,7 @@ async def test_without_eviction_a_load_that_would_break_the_budget_is_refused_at
     assert scenario.log == ["+a", "+c"]
 
 
-async def test_what_is_larger_than_the_whole_budget_is_refused_and_nobody_leaves_for_it() -> None:
+async def test_a_model_over_the_whole_budget_is_rejected_and_evicts_none() -> None:
     scenario = Scenario(HostOptions(memory_budget=10, evict=True))
     await scenario.model("a", 6).load()
     with pytest.raises(
@@ -85,7 +85,7 @@ async def test_what_is_larger_than_the_whole_budget_is_refused_and_nobody_leaves
     assert scenario.log == ["+a"]
 
 
-async def test_so_many_idle_models_leave_as_are_needed_and_the_longest_unused_first() -> None:
+async def test_only_as_many_idle_models_as_needed_are_evicted_longest_unused_first() -> None:
     scenario = Scenario(HostOptions(memory_budget=10, evict=True))
     a, b, c = (scenario.model(name, 3) for name in "abc")
     for model in (a, b, c):
@@ -95,7 +95,7 @@ async def test_so_many_idle_models_leave_as_are_needed_and_the_longest_unused_fi
     assert scenario.log == ["+a", "+b", "+c", "-b", "-c", "+d"]
 
 
-async def test_a_busy_model_never_leaves_though_it_began_longest_ago() -> None:
+async def test_a_busy_model_is_not_evicted_even_if_it_was_used_longest_ago() -> None:
     scenario = Scenario(HostOptions(max_loaded=2, evict=True))
     await scenario.model("busy").load(idle=False)
     await scenario.model("idle").load()
@@ -103,7 +103,7 @@ async def test_a_busy_model_never_leaves_though_it_began_longest_ago() -> None:
     assert scenario.log == ["+busy", "+idle", "-idle", "+new"]
 
 
-async def test_loads_that_wait_are_served_in_the_order_in_which_they_came() -> None:
+async def test_waiting_loads_are_admitted_in_order_of_arrival() -> None:
     scenario = Scenario(HostOptions(max_loaded=1, evict=True))
     busy = scenario.model("busy")
     await busy.load(idle=False)
@@ -118,7 +118,7 @@ async def test_loads_that_wait_are_served_in_the_order_in_which_they_came() -> N
     assert [line for line in scenario.log if line.startswith("+")] == ["+busy", "+0", "+1", "+2", "+3", "+4"]
 
 
-async def test_a_load_that_waits_too_long_is_refused_and_those_behind_it_have_their_turn() -> None:
+async def test_a_load_that_times_out_is_rejected_and_the_next_one_is_admitted() -> None:
     scenario = Scenario(HostOptions(memory_budget=10, evict=True, admission_timeout=1.0))
     await scenario.model("busy", 6).load(idle=False)
     large = asyncio.create_task(scenario.model("large", 9).load())
@@ -130,7 +130,7 @@ async def test_a_load_that_waits_too_long_is_refused_and_those_behind_it_have_th
     assert scenario.log == ["+busy", "+small"]
 
 
-async def test_who_leaves_the_line_holds_nobody_up() -> None:
+async def test_a_cancelled_load_does_not_block_the_queue() -> None:
     scenario = Scenario(HostOptions(max_loaded=1, evict=True))
     busy = scenario.model("busy")
     await busy.load(idle=False)
@@ -144,7 +144,7 @@ async def test_who_leaves_the_line_holds_nobody_up() -> None:
     assert scenario.log == ["+busy", "-busy", "+second"]
 
 
-async def test_where_requests_come_back_by_themselves_a_crowded_machine_closes_the_longest_unused_model() -> None:
+async def test_with_autoload_a_waiting_load_drains_the_longest_unused_busy_model() -> None:
     scenario = Scenario(HostOptions(max_loaded=3, evict=True, autoload=True, drain_after=0.1))
     held, old, young = (scenario.model(name) for name in ("held", "old", "young"))
     for model in (held, old, young):
@@ -158,7 +158,7 @@ async def test_where_requests_come_back_by_themselves_a_crowded_machine_closes_t
     assert scenario.log == ["+held", "+old", "+young", "drained old", "-old", "+new"]
 
 
-async def test_a_load_that_nobody_waits_for_takes_no_idle_models_place() -> None:
+async def test_a_background_load_evicts_no_idle_model() -> None:
     scenario = Scenario(HostOptions(max_loaded=1, evict=True))
     await scenario.model("a").load()
     with pytest.raises(EngineOverloaded):
@@ -166,7 +166,7 @@ async def test_a_load_that_nobody_waits_for_takes_no_idle_models_place() -> None
     assert scenario.log == ["+a"]
 
 
-async def test_a_model_that_turns_out_larger_sends_idle_ones_away_or_is_refused() -> None:
+async def test_a_model_larger_than_estimated_evicts_idle_ones_or_is_rejected() -> None:
     scenario = Scenario(HostOptions(memory_budget=10, evict=True))
     a, b = scenario.model("a", 4), scenario.model("b", 4)
     await a.load()
@@ -184,7 +184,7 @@ async def test_a_model_that_turns_out_larger_sends_idle_ones_away_or_is_refused(
         await scenario.budget.update(b)
 
 
-async def test_unused_models_are_ended_after_their_time() -> None:
+async def test_unused_models_are_unloaded_after_idle_unload() -> None:
     scenario = Scenario(HostOptions(idle_unload=0.4))
     unused, used, busy = (scenario.model(name) for name in ("unused", "used", "busy"))
     await unused.load()
@@ -198,7 +198,7 @@ async def test_unused_models_are_ended_after_their_time() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_however_loads_come_the_budget_holds_and_each_victim_was_idle_and_longest_unused(seed: int) -> None:
+async def test_any_order_of_loads_keeps_the_budget_and_evicts_the_longest_unused_idle_models(seed: int) -> None:
     chance = random.Random(seed)
     scenario = Scenario(HostOptions(memory_budget=10, evict=True))
     models: list[FakeBudgetedModel] = []

@@ -56,20 +56,20 @@ def loads(path: Path) -> int:
     return len((path / "loads").read_text().splitlines())
 
 
-def test_the_door_imports_neither_torch_nor_what_comes_with_it() -> None:
+def test_importing_the_engine_imports_no_heavy_library() -> None:
     heavy = "{'torch', 'transformers', 'tokenizers', 'numpy', 'safetensors'}"
     program = f"import sys, inference.engine; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-async def test_where_no_host_runs_every_command_says_so(tmp_path: Path) -> None:
+async def test_commands_without_a_host_raise_host_unavailable(tmp_path: Path) -> None:
     with pytest.raises(HostUnavailable, match=str(tmp_path)):
         await HostClient(tmp_path).models()
     with pytest.raises(HostUnavailable):
         await EngineClient(tmp_path).generate("m", request())
 
 
-async def test_the_run_folder_and_its_sockets_are_the_owners_alone(host: RunningHost) -> None:
+async def test_only_the_owner_can_access_the_run_folder_and_its_sockets(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     sockets = list(host.run_dir.glob("*.sock"))
     assert len(sockets) == 2
@@ -77,7 +77,7 @@ async def test_the_run_folder_and_its_sockets_are_the_owners_alone(host: Running
     assert {path.stat().st_mode & 0o777 for path in sockets} == {0o600}
 
 
-async def test_a_second_host_of_one_folder_says_so_and_leaves_the_first_alone(host: RunningHost) -> None:
+async def test_a_second_host_in_a_run_folder_reports_the_first_and_ends(host: RunningHost) -> None:
     with start_host(host.run_dir) as second:
         said, _ = second.communicate(timeout=20)
     assert second.returncode == 0
@@ -93,7 +93,7 @@ async def test_m5_fifty_concurrent_loads_load_once(host: RunningHost) -> None:
     assert reports[0].load_time_ms >= 1000
 
 
-async def test_loading_the_loaded_again_changes_nothing(host: RunningHost) -> None:
+async def test_loading_a_loaded_model_again_changes_nothing(host: RunningHost) -> None:
     folder = host.folder("m")
     first = await host.commands.load("m", folder)
     pid = await host.pid("m")
@@ -101,7 +101,7 @@ async def test_loading_the_loaded_again_changes_nothing(host: RunningHost) -> No
     assert await host.pid("m") == pid
 
 
-async def test_a_load_with_other_options_drains_the_model_and_loads_it_anew(host: RunningHost) -> None:
+async def test_a_load_with_other_options_drains_and_reloads_the_model(host: RunningHost) -> None:
     folder = host.folder("m")
     await host.commands.load("m", folder)
     stream = await host.engine.generate("m", request(max_tokens=50))
@@ -111,7 +111,7 @@ async def test_a_load_with_other_options_drains_the_model_and_loads_it_anew(host
     assert loads(folder) == 2
 
 
-async def test_a_load_with_impossible_options_is_refused_and_the_model_stays_as_it_was(host: RunningHost) -> None:
+async def test_a_load_with_unsupported_options_is_rejected_and_restores_the_model(host: RunningHost) -> None:
     impossible = LoadOptions(context_size=0)
     with pytest.raises(InvalidRequest) as refused:
         await host.commands.load("m", host.folder("m"), impossible)
@@ -132,7 +132,7 @@ async def test_a_load_continues_when_its_client_disconnects(host: RunningHost) -
     assert (await eventually_in_state(host.commands, "m", ModelState.LOADED)).report is not None
 
 
-async def test_while_it_loads_a_model_is_named_as_loading(host: RunningHost) -> None:
+async def test_a_request_to_a_loading_model_gets_its_state(host: RunningHost) -> None:
     asking = asyncio.create_task(host.commands.load("m", host.folder("slow")))
     await eventually_in_state(host.commands, "m", ModelState.LOADING)
     with pytest.raises(ModelNotLoaded) as refused:
@@ -142,7 +142,7 @@ async def test_while_it_loads_a_model_is_named_as_loading(host: RunningHost) -> 
     await asking
 
 
-async def test_a_model_that_was_never_loaded_is_unloaded(host: RunningHost) -> None:
+async def test_a_model_that_was_never_loaded_has_the_state_unloaded(host: RunningHost) -> None:
     with pytest.raises(ModelNotLoaded) as refused:
         await host.engine.generate("m", request())
     assert refused.value.details == {"state": "unloaded"}
@@ -150,7 +150,7 @@ async def test_a_model_that_was_never_loaded_is_unloaded(host: RunningHost) -> N
         await host.commands.unload("m")
 
 
-async def test_a_refused_load_tells_the_reason_and_others_are_served(host: RunningHost) -> None:
+async def test_a_failed_load_has_its_reason_and_other_models_run(host: RunningHost) -> None:
     await host.commands.load("good", host.folder("good"))
     with pytest.raises(ModelLoadFailed, match=r"The weights are missing\."):
         await host.commands.load("bad", host.folder("broken"))
@@ -163,7 +163,7 @@ async def test_a_refused_load_tells_the_reason_and_others_are_served(host: Runni
     assert refused.value.details["state"] == "failed"
 
 
-async def test_m5_a_process_that_dies_at_load_is_a_failed_load_with_its_last_words(host: RunningHost) -> None:
+async def test_m5_a_process_that_dies_at_load_is_a_failed_load_with_its_stderr_tail(host: RunningHost) -> None:
     folder = host.folder("crashing")
     with pytest.raises(ModelLoadFailed, match="SIGABRT: out of everything"):
         await host.commands.load("m", folder)
@@ -171,7 +171,7 @@ async def test_m5_a_process_that_dies_at_load_is_a_failed_load_with_its_last_wor
     assert (await host.commands.load("m", host.folder("m"))).model_id == "m"
 
 
-async def test_m5_unload_waits_for_running_requests_and_refuses_new_ones(host: RunningHost) -> None:
+async def test_m5_unload_waits_for_running_requests_and_rejects_new_ones(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     pid = await host.pid("m")
     stream = await host.engine.generate("m", request(max_tokens=60))
@@ -188,7 +188,7 @@ async def test_m5_unload_waits_for_running_requests_and_refuses_new_ones(host: R
     assert [path.name for path in host.run_dir.glob("*.sock")] == ["host.sock"]
 
 
-async def test_what_is_too_long_for_a_model_that_leaves_may_fit_the_next(host: RunningHost) -> None:
+async def test_limits_of_a_draining_model_do_not_apply_to_the_next(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"), LoadOptions(context_size=64))
     stream = await host.engine.generate("m", request(max_tokens=10_000_000))
     with pytest.raises(ContextLengthExceeded):
@@ -220,7 +220,7 @@ async def test_a_forced_unload_cancels_running_requests(host: RunningHost) -> No
     await waiting
 
 
-async def test_a_model_that_still_loads_can_be_unloaded(host: RunningHost) -> None:
+async def test_a_loading_model_can_be_unloaded(host: RunningHost) -> None:
     loading = asyncio.create_task(host.commands.load("m", host.folder("slow")))
     await eventually_in_state(host.commands, "m", ModelState.LOADING)
     await host.commands.unload("m")
@@ -229,7 +229,7 @@ async def test_a_model_that_still_loads_can_be_unloaded(host: RunningHost) -> No
     assert await host.commands.models() == []
 
 
-async def test_m6_a_killed_model_process_errs_its_streams_and_the_next_request_works(host: RunningHost) -> None:
+async def test_m6_a_killed_model_process_fails_its_streams_and_the_next_request_works(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     pid = await host.pid("m")
     streams = [await host.engine.generate("m", request(max_tokens=100_000)) for _ in range(3)]
@@ -246,7 +246,7 @@ async def test_m6_a_killed_model_process_errs_its_streams_and_the_next_request_w
     assert await host.pid("m") != pid
 
 
-async def test_m6_a_crash_loop_ends_in_failed_with_the_last_words(host: RunningHost) -> None:
+async def test_m6_a_crash_loop_ends_in_failed_with_the_stderr_tail(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     for _ in range(3):
         with contextlib.suppress(EngineDied):  # it may die before it has said that it accepts
@@ -279,13 +279,13 @@ async def test_a_killed_fork_server_costs_only_a_restart(host: RunningHost) -> N
     assert len(await read(await host.engine.generate("m", request()))) == 5
 
 
-async def test_a_model_for_the_gpu_is_a_fresh_process_and_serves_alike(host: RunningHost) -> None:
+async def test_a_gpu_model_runs_in_a_spawned_process(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"), LoadOptions(gpu_layers=1))
     assert parent_of(await host.pid("m")) == host.process.pid
     assert len(await read(await host.engine.generate("m", request()))) == 5
 
 
-async def test_m6_a_killed_host_leaves_no_process_behind_and_another_takes_its_place(host: RunningHost) -> None:
+async def test_m6_a_killed_host_leaves_no_process_and_another_can_start(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     await host.commands.load("gpu", host.folder("gpu"), LoadOptions(gpu_layers=1))
     stream = await host.engine.generate("m", request(max_tokens=100_000))
@@ -304,7 +304,7 @@ async def test_m6_a_killed_host_leaves_no_process_behind_and_another_takes_its_p
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "stop"])
-async def test_the_end_of_the_host_ends_all_and_leaves_no_socket(host: RunningHost, how: str) -> None:
+async def test_a_stopped_host_leaves_no_process_and_no_socket(host: RunningHost, how: str) -> None:
     await host.commands.load("m", host.folder("m"))
     await host.commands.load("slow", host.folder("m2"))
     stream = await host.engine.generate("m", request(max_tokens=100_000))
@@ -319,7 +319,7 @@ async def test_the_end_of_the_host_ends_all_and_leaves_no_socket(host: RunningHo
     assert list(host.run_dir.glob("*.sock")) == []
 
 
-async def test_a_host_ends_at_once_while_its_first_model_waits_for_torch() -> None:
+async def test_a_host_stops_while_its_first_model_waits_for_the_import_of_torch() -> None:
     with running_host(start_real_host) as host:
         loading = asyncio.create_task(host.commands.load("m", host.folder("m")))
         await eventually_in_state(host.commands, "m", ModelState.LOADING)
@@ -331,7 +331,7 @@ async def test_a_host_ends_at_once_while_its_first_model_waits_for_torch() -> No
         await eventually(lambda: not any(map(process_exists, started)))
 
 
-async def test_a_host_started_to_die_with_its_parent_does() -> None:
+async def test_a_host_with_die_with_parent_ends_with_its_parent() -> None:
     program = (
         "import subprocess, sys, tempfile, time\n"
         "command = [sys.executable, '-m', 'inference.engine.host', '--die-with-parent', '--run-dir', sys.argv[1]]\n"
@@ -349,6 +349,6 @@ async def test_a_host_started_to_die_with_its_parent_does() -> None:
         await eventually(lambda: not any(map(process_exists, started)), seconds=20)
 
 
-def test_a_run_folder_with_too_long_a_path_is_refused_with_advice(tmp_path: Path) -> None:
+def test_a_run_folder_with_too_long_a_path_is_rejected_with_advice(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="too long a path"):
         run_host(tmp_path / ("x" * 100))

@@ -1,4 +1,4 @@
-"""The whole engine: a real model in a real process, through the door."""
+"""The whole engine: a real model in a real process, through the clients."""
 
 import asyncio
 import os
@@ -54,7 +54,7 @@ async def write(host: RunningHost, prompt: str, max_tokens: int = 24) -> str:
     return "".join(output.text for output in outputs)
 
 
-async def test_s1_sixteen_streams_at_once_are_each_the_text_that_it_is_alone(host: RunningHost, folder: Path) -> None:
+async def test_s1_sixteen_concurrent_streams_equal_their_texts_alone(host: RunningHost, folder: Path) -> None:
     report = await host.commands.load("llama", folder, LoadOptions(batch_size=16))
     assert (report.context_size, report.device, report.gpu_layers) == (CONTEXT, "cpu", 0)
     prompts = [f"{number} green bottles" * (1 + number % 3) for number in range(16)]
@@ -64,7 +64,7 @@ async def test_s1_sixteen_streams_at_once_are_each_the_text_that_it_is_alone(hos
     await host.engine.close()
 
 
-async def test_what_a_model_cannot_do_is_a_typed_error_at_the_door(host: RunningHost, folder: Path) -> None:
+async def test_unsupported_requests_raise_typed_errors_across_the_socket(host: RunningHost, folder: Path) -> None:
     await host.commands.load("llama", folder, LoadOptions(batch_size=16))
     with pytest.raises(ContextLengthExceeded) as refused:
         await host.engine.generate("llama", greedy("x" * 100, 50))
@@ -77,7 +77,7 @@ async def test_what_a_model_cannot_do_is_a_typed_error_at_the_door(host: Running
     await host.engine.close()
 
 
-async def test_m8_a_prompt_that_is_far_too_long_does_not_even_reach_the_model(host: RunningHost, folder: Path) -> None:
+async def test_m8_a_prompt_far_too_long_is_not_sent_to_the_model_process(host: RunningHost, folder: Path) -> None:
     await host.commands.load("llama", folder, LoadOptions(batch_size=16))
     await write(host, "so that there is a connection")
     asked = (
@@ -112,7 +112,7 @@ async def test_m6_a_killed_process_is_back_within_ten_seconds_with_the_same_text
     await host.engine.close()
 
 
-async def test_s2_a_stream_that_is_left_frees_its_slot(host: RunningHost, folder: Path) -> None:
+async def test_s2_an_abandoned_stream_frees_its_slot(host: RunningHost, folder: Path) -> None:
     await host.commands.load("llama", folder, LoadOptions(batch_size=16))
     for _ in range(40):
         stream = await host.engine.generate("llama", greedy("Three", 100))
@@ -122,7 +122,7 @@ async def test_s2_a_stream_that_is_left_frees_its_slot(host: RunningHost, folder
     await host.engine.close()
 
 
-async def test_embeddings_come_through_the_door(host: RunningHost, encoder_folder: Path) -> None:
+async def test_embeddings_of_a_real_model_cross_the_socket(host: RunningHost, encoder_folder: Path) -> None:
     await host.commands.load("encoder", encoder_folder)
     asked = EmbeddingRequest(request_id="e", texts=("a lamp", "a story that goes on", "a lamp"))
     result = await host.engine.embed("encoder", asked)
@@ -135,7 +135,7 @@ async def test_embeddings_come_through_the_door(host: RunningHost, encoder_folde
     await host.engine.close()
 
 
-async def test_who_embeds_little_does_not_wait_for_all_of_who_embeds_much(
+async def test_a_user_with_one_embedding_does_not_wait_for_a_user_with_many(
     host: RunningHost, encoder_folder: Path
 ) -> None:
     await host.commands.load("encoder", encoder_folder)
@@ -159,7 +159,7 @@ async def test_who_embeds_little_does_not_wait_for_all_of_who_embeds_much(
     await host.engine.close()
 
 
-async def test_unload_ends_the_process_and_its_memory(host: RunningHost, folder: Path) -> None:
+async def test_unload_ends_the_process(host: RunningHost, folder: Path) -> None:
     for _ in range(5):
         await host.commands.load("llama", folder)
         pid = await host.pid("llama")
@@ -168,6 +168,6 @@ async def test_unload_ends_the_process_and_its_memory(host: RunningHost, folder:
     assert await host.commands.models() == []
 
 
-async def test_a_folder_that_is_no_model_is_a_failed_load_with_its_reason(host: RunningHost, tmp_path: Path) -> None:
+async def test_a_folder_without_a_model_fails_to_load_with_the_reason(host: RunningHost, tmp_path: Path) -> None:
     with pytest.raises(ModelLoadFailed, match=r"config\.json"):
         await host.commands.load("empty", tmp_path)

@@ -1,4 +1,4 @@
-"""Several models share a machine: budget, eviction, idle unload, loading by requests, cooling down. Real processes."""
+"""Several models on one machine: budget, eviction, idle unload, loading by requests and cooldowns. Real processes."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ async def use(host: RunningHost, name: str) -> LoadReport:
 
 
 async def say(host: RunningHost, name: str) -> int:
-    """How many tokens the model says, asked once."""
+    """Return the number of tokens of one generation."""
     return len(await read(await host.engine.generate(name, request())))
 
 
@@ -57,7 +57,7 @@ async def states(host: RunningHost) -> dict[str, str]:
     return {status.model_id: str(status.state) for status in await host.commands.models()}
 
 
-async def test_who_needs_room_gets_that_of_the_model_used_longest_ago() -> None:
+async def test_a_load_evicts_the_model_used_longest_ago() -> None:
     async with host_with(max_loaded=2, evict=True) as host:
         await load(host, "a")
         await load(host, "b")
@@ -70,7 +70,7 @@ async def test_who_needs_room_gets_that_of_the_model_used_longest_ago() -> None:
         assert not process_exists(pid_of_b)
 
 
-async def test_a_busy_model_is_never_touched_and_its_stream_goes_on() -> None:
+async def test_a_busy_model_is_never_evicted_and_its_stream_continues() -> None:
     async with host_with(max_loaded=2, evict=True) as host:
         await load(host, "busy")
         stream = await host.engine.generate("busy", request(max_tokens=100_000))
@@ -94,7 +94,7 @@ async def test_a_load_waits_for_a_busy_model_to_become_idle() -> None:
         assert await states(host) == {"busy": "unloaded", "new": "loaded"}
 
 
-async def test_without_eviction_a_load_is_refused_with_when_to_come_back_and_nothing_is_touched() -> None:
+async def test_without_eviction_a_load_is_rejected_with_retry_after() -> None:
     async with host_with(max_loaded=1) as host:
         await load(host, "a")
         with pytest.raises(EngineOverloaded) as refused:
@@ -103,7 +103,7 @@ async def test_without_eviction_a_load_is_refused_with_when_to_come_back_and_not
         assert await states(host) == {"a": "loaded"}
 
 
-async def test_what_a_model_took_is_known_the_next_time() -> None:
+async def test_the_measured_memory_is_used_at_the_next_load() -> None:
     async with host_with(memory_budget=100, evict=True) as host:
         host.folder("large", memory=80)
         host.folder("small", memory=30)
@@ -125,7 +125,7 @@ async def test_what_a_model_took_is_known_the_next_time() -> None:
         await loading
 
 
-async def test_a_model_that_takes_more_than_the_budget_is_ended_and_refused_the_next_time_before_it_starts() -> None:
+async def test_a_model_over_the_budget_is_ended_and_its_next_load_is_rejected_before_it_starts() -> None:
     async with host_with(memory_budget=100) as host:
         folder = host.folder("huge", memory=101)
         for _ in range(2):
@@ -135,7 +135,7 @@ async def test_a_model_that_takes_more_than_the_budget_is_ended_and_refused_the_
         assert len((folder / "loads").read_text().splitlines()) == 1
 
 
-async def test_options_for_which_there_is_no_room_leave_the_model_as_it_was() -> None:
+async def test_options_over_the_memory_budget_restore_the_model() -> None:
     async with host_with(memory_budget=100) as host:
         host.folder("m", memory=60)
         await load(host, "m")
@@ -147,7 +147,7 @@ async def test_options_for_which_there_is_no_room_leave_the_model_as_it_was() ->
         assert status.options == LoadOptions()
 
 
-async def test_a_request_brings_a_model_back_that_was_ended_for_another_with_its_own_options() -> None:
+async def test_a_request_reloads_an_evicted_model_with_its_options() -> None:
     async with host_with(max_loaded=1, evict=True) as host:
         await load(host, "a", options=LoadOptions(context_size=32), revision=7)
         await load(host, "b")
@@ -161,7 +161,7 @@ async def test_a_request_brings_a_model_back_that_was_ended_for_another_with_its
         assert status.revision == 7
 
 
-async def test_a_request_loads_nothing_that_nobody_loaded_unless_that_is_the_policy() -> None:
+async def test_a_request_loads_a_model_only_with_autoload() -> None:
     async with host_with() as host:
         with pytest.raises(ModelNotLoaded) as refused:
             await use(host, "m")
@@ -172,7 +172,7 @@ async def test_a_request_loads_nothing_that_nobody_loaded_unless_that_is_the_pol
         assert len((host.folder("slow") / "loads").read_text().splitlines()) == 1
 
 
-async def test_while_an_operator_loads_a_model_its_requests_wait_only_where_requests_load() -> None:
+async def test_requests_wait_for_an_operators_load_only_with_autoload() -> None:
     for autoload in (False, True):
         async with host_with(autoload=autoload) as host:
             loading = asyncio.create_task(load(host, "slow", options=LoadOptions(context_size=32)))
@@ -186,7 +186,7 @@ async def test_while_an_operator_loads_a_model_its_requests_wait_only_where_requ
             await loading
 
 
-async def test_a_model_loaded_for_a_request_is_kept_until_that_has_come() -> None:
+async def test_a_model_loaded_for_a_request_is_reserved_until_it_arrives() -> None:
     async with host_with(max_loaded=1, evict=True, autoload=True, reservation=30.0) as host:
         await use(host, "a")
         loading = asyncio.create_task(load(host, "b"))
@@ -196,7 +196,7 @@ async def test_a_model_loaded_for_a_request_is_kept_until_that_has_come() -> Non
         assert await states(host) == {"a": "unloaded", "b": "loaded"}
 
 
-async def test_models_that_are_always_busy_make_room_when_requests_wait_in_line() -> None:
+async def test_busy_models_are_drained_for_waiting_requests() -> None:
     async with host_with(max_loaded=1, evict=True, autoload=True) as host:
         served: list[int] = []
 
@@ -219,7 +219,7 @@ async def test_models_that_are_always_busy_make_room_when_requests_wait_in_line(
         assert set(served) == {5}
 
 
-async def test_a_model_that_nobody_uses_is_ended_and_comes_back_with_a_request() -> None:
+async def test_an_unused_model_is_unloaded_and_a_request_loads_it_again() -> None:
     async with host_with(idle_unload=0.5) as host:
         await load(host, "m")
         pid = await host.pid("m")
@@ -232,7 +232,7 @@ async def test_a_model_that_nobody_uses_is_ended_and_comes_back_with_a_request()
         assert await say(host, "m") == 5
 
 
-async def test_whoever_looks_at_a_model_does_not_use_it() -> None:
+async def test_stats_calls_do_not_count_as_use() -> None:
     async with host_with() as host:
         await load(host, "m")
         await say(host, "m")
@@ -246,7 +246,7 @@ async def test_whoever_looks_at_a_model_does_not_use_it() -> None:
         assert (after.busy, after.used_at) == (False, before.used_at)
 
 
-async def test_a_background_load_takes_nobodys_room_and_waits_for_a_request() -> None:
+async def test_a_background_load_evicts_no_model_and_is_suspended_until_a_request() -> None:
     async with host_with(max_loaded=1, evict=True) as host:
         await load(host, "a")
         with pytest.raises(EngineOverloaded):
@@ -256,7 +256,7 @@ async def test_a_background_load_takes_nobodys_room_and_waits_for_a_request() ->
         assert await states(host) == {"a": "unloaded", "b": "loaded"}
 
 
-async def test_a_model_that_failed_is_left_alone_for_a_while_each_time_longer() -> None:
+async def test_a_failed_model_has_a_cooldown_that_doubles() -> None:
     async with host_with(first_cooldown=3.0) as host:
         folder = host.folder("broken")
         with pytest.raises(ModelLoadFailed) as first:
@@ -279,7 +279,7 @@ async def test_a_model_that_failed_is_left_alone_for_a_while_each_time_longer() 
 
 
 @pytest.mark.parametrize("how", ["files", "options", "unload"])
-async def test_other_files_other_options_or_an_unload_let_it_be_tried_at_once(how: str) -> None:
+async def test_other_files_other_options_or_an_unload_end_the_cooldown(how: str) -> None:
     async with host_with(first_cooldown=100.0) as host:
         folder = host.folder("broken")
         with pytest.raises(ModelLoadFailed):
@@ -297,7 +297,7 @@ async def test_other_files_other_options_or_an_unload_let_it_be_tried_at_once(ho
         assert len((folder / "loads").read_text().splitlines()) == 2
 
 
-async def test_a_newer_wish_for_what_is_loaded_is_only_taken_note_of() -> None:
+async def test_a_newer_revision_of_a_loaded_model_only_updates_its_revision() -> None:
     async with host_with() as host:
         await load(host, "m")
         pid = await host.pid("m")
@@ -307,7 +307,7 @@ async def test_a_newer_wish_for_what_is_loaded_is_only_taken_note_of() -> None:
         assert (status.pid, status.revision) == (pid, 4)
 
 
-async def test_a_wish_that_an_operator_has_overtaken_changes_nothing() -> None:
+async def test_a_background_load_of_an_old_revision_changes_nothing() -> None:
     async with host_with() as host:
         await load(host, "m", options=LoadOptions(context_size=64), revision=4)
         pid = await host.pid("m")

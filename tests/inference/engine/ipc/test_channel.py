@@ -1,4 +1,4 @@
-"""What the sockets do with peers that speak another version, or nothing that we know."""
+"""The sockets' protocol: handshake, versions, invalid data and unload notices."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ async def open_channel(path: Path) -> Channel:
 
 
 async def answers(path: Path, *sent: Frame) -> list[Frame]:
-    """All that the peer says to this until it closes or has answered the last."""
+    """Send frames and return the replies, until the connection closes or the last one is answered."""
     channel = await open_channel(path)
     for frame in sent:
         channel.send(frame)
@@ -60,14 +60,14 @@ async def answers(path: Path, *sent: Frame) -> list[Frame]:
     return said
 
 
-async def test_both_ends_say_hello_and_then_a_command_is_answered(host: RunningHost) -> None:
+async def test_a_command_after_the_handshake_gets_its_reply(host: RunningHost) -> None:
     assert await answers(host.run_dir / "host.sock", Hello(PROTOCOL_VERSION), ListModels()) == [
         Hello(PROTOCOL_VERSION),
         Models(()),
     ]
 
 
-async def test_a_client_of_another_version_is_told_which_and_what_to_do(host: RunningHost) -> None:
+async def test_a_client_of_another_protocol_version_gets_an_error_with_advice(host: RunningHost) -> None:
     hello, refusal = await answers(host.run_dir / "host.sock", Hello(99))
     assert hello == Hello(PROTOCOL_VERSION)
     assert isinstance(refusal, ErrorReply)
@@ -75,7 +75,7 @@ async def test_a_client_of_another_version_is_told_which_and_what_to_do(host: Ru
     assert "restart the older" in refusal.message
 
 
-async def test_a_host_of_another_version_is_a_clear_error(tmp_path: Path) -> None:
+async def test_a_host_of_another_protocol_version_is_unavailable_with_a_reason(tmp_path: Path) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
         channel.send(Hello(99))
@@ -87,18 +87,18 @@ async def test_a_host_of_another_version_is_a_clear_error(tmp_path: Path) -> Non
             await HostClient(tmp_path).models()
 
 
-async def test_a_client_that_says_no_hello_is_refused(host: RunningHost) -> None:
+async def test_a_client_that_sends_no_hello_is_rejected(host: RunningHost) -> None:
     said = await answers(host.run_dir / "host.sock", ListModels())
     assert not any(isinstance(frame, Models) for frame in said)
 
 
-async def test_a_command_that_belongs_elsewhere_is_refused(host: RunningHost) -> None:
+async def test_an_unexpected_command_is_rejected(host: RunningHost) -> None:
     said = await answers(host.run_dir / "host.sock", Hello(PROTOCOL_VERSION), Ping())
     assert isinstance(said[1], ErrorReply)
 
 
 @pytest.mark.parametrize("sent", [NO_UNICODE, DEEP], ids=["no Unicode", "deep"])
-async def test_what_cannot_be_read_is_told(host: RunningHost, sent: bytes) -> None:
+async def test_undecodable_data_gets_an_error_reply(host: RunningHost, sent: bytes) -> None:
     reader, writer = await asyncio.open_unix_connection(host.run_dir / "host.sock")
     channel = Channel(reader, writer)
     await channel.handshake()
@@ -110,7 +110,7 @@ async def test_what_cannot_be_read_is_told(host: RunningHost, sent: bytes) -> No
 
 
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_garbage_ends_its_own_connection_and_disturbs_nobody(host: RunningHost, sent: bytes) -> None:
+async def test_invalid_data_closes_only_its_own_connection(host: RunningHost, sent: bytes) -> None:
     await host.commands.load("m", host.folder("m"))
     stream = await host.engine.generate("m", request(max_tokens=30))
     (model_socket,) = (path for path in host.run_dir.glob("*.sock") if path.name != "host.sock")
@@ -127,14 +127,14 @@ async def test_garbage_ends_its_own_connection_and_disturbs_nobody(host: Running
     assert [model.model_id for model in await host.commands.models()] == ["m"]
 
 
-async def test_a_frame_over_the_cap_is_refused_before_it_is_sent(host: RunningHost) -> None:
+async def test_a_frame_over_the_size_limit_is_rejected_before_it_is_sent(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     with pytest.raises(InvalidRequest, match="split it"):
         await host.engine.generate("m", request(prompt="x" * (MAX_FRAME_BYTES + 1)))
     assert len(await read(await host.engine.generate("m", request()))) == 5
 
 
-async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(host: RunningHost) -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_delays_no_other(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     (model_socket,) = (path for path in host.run_dir.glob("*.sock") if path.name != "host.sock")
     deaf = await open_channel(model_socket)
@@ -147,7 +147,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_delays_nobody(host: Ru
     deaf.abort()
 
 
-async def test_a_call_number_that_comes_twice_ends_its_connection_and_all_that_it_asked_for(host: RunningHost) -> None:
+async def test_a_duplicate_call_number_closes_the_connection_and_cancels_its_calls(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     client = await connect(await host.commands.find("m"))
     for number in (1, 2, 1):
@@ -161,7 +161,7 @@ async def test_a_call_number_that_comes_twice_ends_its_connection_and_all_that_i
     await client.wait_closed()
 
 
-async def test_a_model_that_is_unloaded_says_so_and_stays_until_its_clients_have_heard_it(host: RunningHost) -> None:
+async def test_an_unloaded_model_notifies_its_clients_and_waits_until_they_disconnect(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
     client = await connect(await host.commands.find("m"))
     unloading = asyncio.create_task(host.commands.unload("m"))
@@ -175,7 +175,7 @@ async def test_a_model_that_is_unloaded_says_so_and_stays_until_its_clients_have
     await unloading
 
 
-async def test_what_an_unloaded_model_has_not_begun_can_be_asked_again(tmp_path: Path) -> None:
+async def test_calls_that_an_unloaded_model_did_not_start_raise_model_not_loaded(tmp_path: Path) -> None:
     async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
         await channel.handshake()

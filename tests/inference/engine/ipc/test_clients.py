@@ -1,4 +1,4 @@
-"""The clients' end of the door: streams, other calls, and what happens when somebody leaves."""
+"""Clients: streams, other calls, cancellation and disconnection."""
 
 import asyncio
 import os
@@ -48,14 +48,14 @@ def open_files(pid: int) -> int:
 
 
 async def settled(host: RunningHost) -> Callable[[], tuple[int, ...]]:
-    """A look at what client, model process and host hold open; once a connection is made and the host is at rest."""
+    """Return a function that counts open files and tasks of client, model process and host, once they are idle."""
     pids = (os.getpid(), await host.pid("m"), host.process.pid)
     await host.engine.stats("m")
     await asyncio.sleep(0.2)
     return lambda: (*map(open_files, pids), len(asyncio.all_tasks()))
 
 
-async def test_a_stream_gives_every_output_in_order_and_one_end(host: RunningHost) -> None:
+async def test_a_stream_yields_every_output_in_order_and_ends_once(host: RunningHost) -> None:
     async with await host.engine.generate("m", request(prompt="four", max_tokens=3)) as stream:
         assert stream.prompt_tokens == 4
         outputs = await read(stream)
@@ -70,7 +70,7 @@ async def test_a_stream_gives_every_output_in_order_and_one_end(host: RunningHos
     assert await read(stream) == []
 
 
-async def test_who_reads_whole_is_given_the_same_in_few_pieces(host: RunningHost) -> None:
+async def test_bulk_reading_returns_the_same_outputs_in_few_pieces(host: RunningHost) -> None:
     streamed = await read(await host.engine.generate("m", request(max_tokens=20)))
     async with await host.engine.generate("m", request(max_tokens=20)) as stream:
         assert await stream.read() == streamed
@@ -83,13 +83,13 @@ async def test_who_reads_whole_is_given_the_same_in_few_pieces(host: RunningHost
     assert [output.index for piece in pieces for output in piece] == list(range(20))
 
 
-async def test_s1_sixteen_streams_at_once_are_each_as_alone(host: RunningHost) -> None:
+async def test_s1_sixteen_concurrent_streams_equal_a_single_one(host: RunningHost) -> None:
     alone = await read(await host.engine.generate("m", request(max_tokens=20)))
     streams = await asyncio.gather(*(host.engine.generate("m", request(max_tokens=20)) for _ in range(16)))
     assert await asyncio.gather(*map(read, streams)) == [alone] * 16
 
 
-async def test_all_choices_come_and_the_last_one_ends_the_stream(host: RunningHost) -> None:
+async def test_a_stream_ends_with_the_last_of_its_choices(host: RunningHost) -> None:
     asked = GenerationRequest(request_id="one", prompt="four", sampling=SamplingParams(max_tokens=3), n=3)
     outputs = await read(await host.engine.generate("m", asked))
     assert [(output.choice, output.index) for output in outputs] == [(c, i) for i in range(3) for c in range(3)]
@@ -98,13 +98,13 @@ async def test_all_choices_come_and_the_last_one_ends_the_stream(host: RunningHo
     assert outputs[-1].usage == Usage(4, 9, cached_tokens=2)
 
 
-async def test_r7_what_a_deadline_broke_off_says_so(host: RunningHost) -> None:
+async def test_r7_a_timeout_has_its_error_code(host: RunningHost) -> None:
     asked = GenerationRequest(request_id="one", prompt="silence", timeout=0.1)
     outputs = await read(await host.engine.generate("m", asked))
     assert [(output.finish_reason, output.error_code) for output in outputs] == [(FinishReason.ERROR, "TIMEOUT")]
 
 
-async def test_the_next_output_can_be_looked_at_before_it_is_read(host: RunningHost) -> None:
+async def test_peek_returns_the_next_output_without_consuming_it(host: RunningHost) -> None:
     stream = await host.engine.generate("m", request(max_tokens=2))
     first = await stream.peek()
     assert first == await stream.peek()
@@ -112,7 +112,7 @@ async def test_the_next_output_can_be_looked_at_before_it_is_read(host: RunningH
     assert await stream.peek() is None
 
 
-async def test_equal_request_ids_never_meet(host: RunningHost) -> None:
+async def test_equal_request_ids_of_two_clients_do_not_collide(host: RunningHost) -> None:
     other = EngineClient(host.run_dir)
     streams = [
         await host.engine.generate("m", request(max_tokens=20)),
@@ -131,7 +131,7 @@ async def test_typed_errors_cross_the_socket_with_their_details(host: RunningHos
     assert refused.value.details == {"context_size": 8, "prompt_tokens": 9, "max_tokens": 1}
 
 
-async def test_a_bug_in_the_engine_is_answered_and_the_process_lives(host: RunningHost) -> None:
+async def test_a_bug_in_the_engine_is_an_error_reply_and_the_process_survives(host: RunningHost) -> None:
     pid = await host.pid("m")
     with pytest.raises(EngineError, match="TypeError"):
         await host.engine.generate("m", request(prompt="bug"))
@@ -139,7 +139,7 @@ async def test_a_bug_in_the_engine_is_answered_and_the_process_lives(host: Runni
     assert await host.pid("m") == pid
 
 
-async def test_m6_a_panic_in_a_library_is_answered_and_the_process_lives(host: RunningHost) -> None:
+async def test_m6_a_panic_in_a_library_is_an_error_reply_and_the_process_survives(host: RunningHost) -> None:
     pid = await host.pid("m")
     async with asyncio.timeout(10):
         with pytest.raises(EngineError, match="Panic"):
@@ -148,7 +148,7 @@ async def test_m6_a_panic_in_a_library_is_answered_and_the_process_lives(host: R
     assert await host.pid("m") == pid
 
 
-async def test_text_to_ids_and_back(host: RunningHost) -> None:
+async def test_text_round_trips_through_ids(host: RunningHost) -> None:
     assert await host.engine.tokenize("m", "hé") == [0x68, 0xC3, 0xA9]
     assert await host.engine.detokenize("m", [0x68, 0xC3, 0xA9]) == "hé"
 
@@ -165,7 +165,7 @@ async def test_embeddings_come_in_order_and_only_from_an_embedding_model(host: R
         await host.engine.generate("e", request())
 
 
-async def test_r5_users_take_turns_at_being_tokenised(host: RunningHost) -> None:
+async def test_r5_users_take_turns_at_tokenizing(host: RunningHost) -> None:
     slow = msgspec.structs.replace(request(prompt="slow"), user="ann")
     asking = [asyncio.create_task(host.engine.generate("m", slow)) for _ in range(12)]
     await asyncio.sleep(0.2)
@@ -176,7 +176,7 @@ async def test_r5_users_take_turns_at_being_tokenised(host: RunningHost) -> None
         await (await one).close()
 
 
-async def test_s2_who_leaves_before_being_tokenised_is_passed_over(host: RunningHost) -> None:
+async def test_s2_requests_cancelled_before_tokenizing_are_skipped(host: RunningHost) -> None:
     asking = [asyncio.create_task(host.engine.generate("m", request(prompt="slow"))) for _ in range(12)]
     await asyncio.sleep(0.2)
     for one in asking:
@@ -187,7 +187,7 @@ async def test_s2_who_leaves_before_being_tokenised_is_passed_over(host: Running
     await eventually_idle(host.engine, "m")
 
 
-async def test_s2_embeddings_that_were_left_are_in_nobodys_way(host: RunningHost) -> None:
+async def test_s2_cancelled_embeddings_delay_no_other(host: RunningHost) -> None:
     await host.commands.load("e", host.folder("embedder"))
     for number in range(40):
         asked = EmbeddingRequest(request_id=str(number), texts=("for ever",))
@@ -222,7 +222,7 @@ async def test_s2_a_cancelled_reader_frees_its_slot(host: RunningHost) -> None:
     await eventually_idle(host.engine, "m")
 
 
-async def test_s2_leaving_before_the_engine_has_accepted_leaves_nothing_running(host: RunningHost) -> None:
+async def test_s2_cancelling_before_acceptance_leaves_nothing_running(host: RunningHost) -> None:
     await host.engine.stats("m")
     asking = [asyncio.create_task(host.engine.generate("m", request(max_tokens=ENDLESS))) for _ in range(20)]
     await asyncio.sleep(0)
@@ -253,7 +253,7 @@ async def test_s2_a_killed_client_frees_its_slots(host: RunningHost) -> None:
     await eventually_idle(host.engine, "m")
 
 
-async def test_s2_two_hundred_leavers_leak_nothing(host: RunningHost) -> None:
+async def test_s2_two_hundred_closed_streams_leak_nothing(host: RunningHost) -> None:
     async def come_and_go() -> None:
         stream = await host.engine.generate("m", request(max_tokens=ENDLESS))
         await anext(stream)
@@ -267,7 +267,7 @@ async def test_s2_two_hundred_leavers_leak_nothing(host: RunningHost) -> None:
     await eventually(lambda: held() == before)
 
 
-async def test_s2_two_hundred_clients_that_vanish_leak_nothing(host: RunningHost) -> None:
+async def test_s2_two_hundred_disconnected_clients_leak_nothing(host: RunningHost) -> None:
     held = await settled(host)
     before = held()
     for _ in range(200):
@@ -278,7 +278,7 @@ async def test_s2_two_hundred_clients_that_vanish_leak_nothing(host: RunningHost
     await eventually(lambda: held() == before)
 
 
-async def test_a_stream_that_nobody_reads_is_ended_and_blocks_no_other(host: RunningHost) -> None:
+async def test_an_unread_stream_is_ended_and_blocks_no_other(host: RunningHost) -> None:
     unread = await host.engine.generate("m", request(prompt="shout", max_tokens=ENDLESS))
     others = [await host.engine.generate("m", request(max_tokens=60)) for _ in range(3)]
     assert [len(outputs) for outputs in await asyncio.gather(*map(read, others))] == [60] * 3
@@ -291,7 +291,7 @@ async def test_a_stream_that_nobody_reads_is_ended_and_blocks_no_other(host: Run
     await eventually_idle(host.engine, "m")
 
 
-def test_one_client_serves_event_loops_that_come_and_go() -> None:
+def test_one_client_serves_successive_event_loops() -> None:
     async def use(engine: EngineClient) -> int:
         return len(await read(await engine.generate("m", request())))
 
@@ -302,7 +302,7 @@ def test_one_client_serves_event_loops_that_come_and_go() -> None:
         assert open_files(os.getpid()) == before
 
 
-async def test_two_models_are_apart(host: RunningHost) -> None:
+async def test_a_crash_of_one_model_does_not_affect_another(host: RunningHost) -> None:
     await host.commands.load("n", host.folder("n"), LoadOptions(max_sequences=3))
     kept, lost = [await host.engine.generate(model_id, request(max_tokens=60)) for model_id in ("m", "n")]
     os.kill(await host.pid("n"), signal.SIGKILL)
@@ -310,7 +310,7 @@ async def test_two_models_are_apart(host: RunningHost) -> None:
     assert (await read(kept))[-1].finish_reason is FinishReason.LENGTH
 
 
-async def test_who_asks_is_told_the_usage_once_however_a_stream_ends(host: RunningHost) -> None:
+async def test_done_callbacks_get_the_usage_once_for_every_end_of_a_stream(host: RunningHost) -> None:
     told: list[Usage] = []
     whole = await host.engine.generate("m", request(prompt="four", max_tokens=3, request_id="whole"))
     whole.add_done_callback(told.append)
@@ -335,7 +335,7 @@ async def test_who_asks_is_told_the_usage_once_however_a_stream_ends(host: Runni
     assert told[3:] == [outputs[-1].usage]
 
 
-async def test_whoever_asks_for_tokens_is_in_no_generations_way(host: RunningHost) -> None:
+async def test_tokenize_calls_delay_no_generation(host: RunningHost) -> None:
     asking = [asyncio.create_task(host.engine.tokenize("m", "slow")) for _ in range(3)]
     await asyncio.sleep(0.1)
     await read(await host.engine.generate("m", request(max_tokens=1)))

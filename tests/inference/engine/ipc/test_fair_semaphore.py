@@ -1,4 +1,4 @@
-"""FairSemaphore that users take in turn."""
+"""The fair semaphore: users take turns."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from inference.engine.ipc.fair_semaphore import FairSemaphore
 
 
 class Workers:
-    """Each writes down its name when it has a place, and leaves when it is told."""
+    """Workers that record their names once they have acquired the semaphore, and release it on request."""
 
     def __init__(self, semaphore: FairSemaphore) -> None:
         self.semaphore = semaphore
@@ -46,7 +46,7 @@ async def test_users_take_turns() -> None:
     assert workers.began == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
 
 
-async def test_batches_come_after_all_others() -> None:
+async def test_batch_waiters_come_last() -> None:
     workers = Workers(FairSemaphore(1))
     await workers.come("a1", "a2", "a3", batch=True)
     await workers.come("b1", "a4")
@@ -54,7 +54,7 @@ async def test_batches_come_after_all_others() -> None:
     assert workers.began == ["a1", "b1", "a4", "a2", "a3"]
 
 
-async def test_as_many_work_at_once_as_there_are_places_whoever_gives_up() -> None:
+async def test_the_semaphore_limits_concurrency_despite_cancelled_waiters() -> None:
     workers = Workers(FairSemaphore(2))
     await workers.come("a1", "a2", "a3", "b1", "b2")
     assert workers.began == ["a1", "a2"]
@@ -68,7 +68,7 @@ async def test_as_many_work_at_once_as_there_are_places_whoever_gives_up() -> No
     await workers.end("c1", "c2", "c3")
 
 
-async def test_a_place_that_comes_to_who_leaves_at_that_moment_goes_on_to_the_next() -> None:
+async def test_a_waiter_cancelled_as_it_acquires_passes_the_semaphore_on() -> None:
     workers = Workers(FairSemaphore(1))
     await workers.come("a1", "b1", "c1")
     workers._ends["a1"].set()
@@ -79,7 +79,7 @@ async def test_a_place_that_comes_to_who_leaves_at_that_moment_goes_on_to_the_ne
     await workers.end("c1")
 
 
-async def test_how_long_to_wait_is_what_they_took_lately() -> None:
+async def test_the_estimated_wait_follows_recent_durations() -> None:
     semaphore = FairSemaphore(2)
     assert semaphore.estimate_wait(100) == 1
     async with semaphore.acquire(user="a", batch=False):

@@ -1,4 +1,4 @@
-"""A real model in a real process with more asked of it than it can do."""
+"""A real model in a real process under overload."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def generate(engine: EngineClient, request: GenerationRequest) -> list[Gen
     return await read(await engine.generate("llama", request))
 
 
-async def test_r4_of_two_hundred_at_once_the_admitted_finish_and_the_rest_hear_when_to_come_back(
+async def test_r4_of_two_hundred_concurrent_requests_admitted_ones_finish_and_others_get_retry_after(
     host: RunningHost,
 ) -> None:
     results = await asyncio.gather(
@@ -55,7 +55,7 @@ async def test_r4_of_two_hundred_at_once_the_admitted_finish_and_the_rest_hear_w
     assert len(await generate(host.engine, asked("after", 5))) == 5
 
 
-async def test_r7_under_load_every_late_request_says_so_and_leaves_nothing(host: RunningHost) -> None:
+async def test_r7_under_load_every_late_request_times_out_and_frees_its_slots(host: RunningHost) -> None:
     late = await asyncio.gather(*(generate(host.engine, asked("a", 120, timeout=0.001, n=2)) for _ in range(4)))
     assert {outputs[-1].error_code for outputs in late} == {"TIMEOUT"}
     stats = await eventually_idle(host.engine, "llama")

@@ -1,4 +1,4 @@
-"""Steps that are recorded and replayed give what they give when they run as they are."""
+"""Recorded and replayed steps give the same logits as unrecorded ones."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
-from inference.engine.models.cuda_graphs import GraphRecorder, Record, Replays
+from inference.engine.models.cuda_graphs import GraphRecorder, RecordedSteps, RecordStep
 from inference.engine.models.decoders import read_config
 from inference.engine.models.interface import Span
 from inference.engine.models.linear import linear_maker
@@ -21,7 +21,7 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 class Recorder:
-    """Records without a GPU: a step is run again, into the same place."""
+    """A recorder without a GPU: it runs the step again, into the same output."""
 
     def __init__(self) -> None:
         self.recorded = self.replayed = 0
@@ -48,7 +48,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return path
 
 
-def opened(folder: Path, record: Record | None, *, gpu_layers: int = 0) -> LlamaDecoder:
+def opened(folder: Path, record: RecordStep | None, *, gpu_layers: int = 0) -> LlamaDecoder:
     architecture = read_architecture(read_config(folder))
     assert architecture is not None
     places = [Placement(CPU, linear_maker(torch.float32, CPU))] * (3 - gpu_layers)
@@ -59,7 +59,7 @@ def opened(folder: Path, record: Record | None, *, gpu_layers: int = 0) -> Llama
 
 
 def check_that_both_give_the_same(recorded: LlamaDecoder, plain: LlamaDecoder) -> None:
-    """Prompts of 3 requests, whose tokens go on in every order and number, past where one shape ends."""
+    """Compare prompts and decodes of 3 requests in changing order and number, across the recorded shapes."""
     prompts = [Span(4, 0, IDS[:60]), Span(0, 0, IDS[:9]), Span(5, 0, IDS[:2])]
     assert torch.allclose(recorded.run(prompts), plain.run(prompts), atol=1e-4)
     places = {4: 60, 0: 9, 5: 2}
@@ -74,7 +74,7 @@ def check_that_both_give_the_same(recorded: LlamaDecoder, plain: LlamaDecoder) -
     assert torch.allclose(recorded.run(mixed), plain.run(mixed), atol=1e-4)
 
 
-def test_replayed_steps_give_what_they_give_as_they_are(folder: Path) -> None:
+def test_replayed_steps_give_the_same_logits_as_unrecorded_ones(folder: Path) -> None:
     record = Recorder()
     check_that_both_give_the_same(opened(folder, record), opened(folder, None))
     # For 1, 2, 4 and 8 rows, and up to 64 places and up to 100.
@@ -83,7 +83,7 @@ def test_replayed_steps_give_what_they_give_as_they_are(folder: Path) -> None:
 
 @on_gpu
 @pytest.mark.parametrize("gpu_layers", [1, 3])
-def test_steps_recorded_on_the_gpu_give_what_they_give_as_they_are(folder: Path, gpu_layers: int) -> None:
+def test_cuda_graphs_give_the_same_logits_as_unrecorded_steps(folder: Path, gpu_layers: int) -> None:
     recorder, recorded = GraphRecorder(), []
 
     def record(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
@@ -94,7 +94,7 @@ def test_steps_recorded_on_the_gpu_give_what_they_give_as_they_are(folder: Path,
     assert len(recorded) == 8
 
 
-def test_a_step_that_cannot_be_recorded_runs_as_it_is(folder: Path) -> None:
+def test_a_step_that_cannot_be_recorded_runs_unrecorded(folder: Path) -> None:
     asked = []
 
     def refuse(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
@@ -105,11 +105,11 @@ def test_a_step_that_cannot_be_recorded_runs_as_it_is(folder: Path) -> None:
     assert len(asked) == 1
 
 
-def test_a_step_that_would_copy_much_is_not_recorded() -> None:
+def test_a_step_above_the_copy_limit_is_not_recorded() -> None:
     def compute(rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
         return rows + slots[:, None] + positions[:, None]
 
-    replays = Replays(compute, Recorder(), device=CPU, most_rows=4, context=4096, hidden=8, place_bytes=2**16)
+    replays = RecordedSteps(compute, Recorder(), device=CPU, max_rows=4, context=4096, hidden=8, position_bytes=2**16)
     rows = torch.ones(3, 8)
     got = replays.run(rows, [0, 1, 2], [5, 6, 255])
     assert got is not None

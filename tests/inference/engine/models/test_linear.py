@@ -1,4 +1,4 @@
-"""Matrices of torch's decoder: packed ones are exact, int8 ones near, and rows know nothing of each other."""
+"""Matrix products of the torch decoder: packed ones are exact, int8 ones close, and rows are independent."""
 
 import pytest
 import torch
@@ -36,19 +36,19 @@ def test_packed_float32_is_the_plain_product(matrix: Matrix, rows: torch.Tensor,
     assert furthest(DenseLinear(matrix, torch.float32, CPU)(rows), wanted) < 1e-6
 
 
-def test_bfloat16_and_int8_are_near(matrix: Matrix, rows: torch.Tensor) -> None:
+def test_bfloat16_and_int8_products_are_close(matrix: Matrix, rows: torch.Tensor) -> None:
     wanted = functional.linear(rows, matrix.weight, matrix.bias)
     assert 1e-6 < furthest(linear_maker(torch.bfloat16, CPU)(matrix)(rows), wanted) < 0.02
     assert 1e-6 < furthest(linear_maker(torch.float32, CPU, int8=True)(matrix)(rows), wanted) < 0.03
 
 
-def test_an_int8_row_is_the_same_alone_and_among_others(matrix: Matrix, rows: torch.Tensor) -> None:
+def test_an_int8_row_is_the_same_alone_and_in_a_batch(matrix: Matrix, rows: torch.Tensor) -> None:
     linear = Int8Linear(matrix)
     together = linear(rows)
     assert all(torch.equal(linear(rows[row : row + 1])[0], together[row]) for row in range(ROWS))
 
 
-def test_zeros_are_no_trouble_for_int8(matrix: Matrix) -> None:
+def test_int8_handles_rows_of_zeros(matrix: Matrix) -> None:
     weight = matrix.weight.clone()
     weight[5] = 0
     rows = torch.zeros(2, INPUTS)

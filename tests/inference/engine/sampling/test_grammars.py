@@ -1,4 +1,4 @@
-"""Structured output: whatever the weights say, the text has the form that was asked for."""
+"""Structured output: every text satisfies its constraint, whatever the logits are."""
 
 import json
 import re
@@ -97,7 +97,7 @@ def test_every_text_is_valid_against_its_schema(running: Running, wanted: dict[s
     jsonschema.validate(json.loads(text), wanted)
 
 
-def test_a_json_object_is_one_at_every_temperature(running: Running) -> None:
+def test_json_object_gives_an_object_at_every_temperature(running: Running) -> None:
     form = OutputConstraint(ConstraintKind.JSON_OBJECT)
     for temperature in (0.0, 0.7, 2.0):
         # A bias towards the brace, or an object of random words would not end.
@@ -112,14 +112,14 @@ def test_a_json_object_is_one_at_every_temperature(running: Running) -> None:
 @pytest.mark.parametrize(
     "pattern", ["(oak|brass) lamp", r"[0-9]{4}-[0-9]{2}", "a/b", "^[\u65e5\u672c]{2}\U0001f527$", "(a|ab)(c|bcd)", ""]
 )
-def test_every_text_matches_its_regex_in_whole(running: Running, pattern: str) -> None:
+def test_every_text_fully_matches_its_regex(running: Running, pattern: str) -> None:
     for seed in range(5):
         text, reason = written(running, f"regex {pattern} {seed}", regex(pattern), seed=seed)
         assert reason == FinishReason.STOP
         assert re.fullmatch(pattern, text)
 
 
-def test_a_grammar_is_kept_to(running: Running) -> None:
+def test_every_text_satisfies_its_grammar(running: Running) -> None:
     lark = 'start: "(" start ")" | WORD\nWORD: /[a-z]{1,4}/\n'
     for seed in range(5):
         text, reason = written(running, f"grammar {seed}", OutputConstraint(ConstraintKind.GRAMMAR, lark), seed=seed)
@@ -129,25 +129,25 @@ def test_a_grammar_is_kept_to(running: Running) -> None:
         assert re.fullmatch(r"\(*[a-z]{1,4}\)*", text)
 
 
-def test_the_end_comes_only_where_the_form_may_end(running: Running) -> None:
+def test_the_end_token_is_allowed_only_where_the_constraint_may_end(running: Running) -> None:
     # The end token is the best by far all the time.
     text, reason = written(running, "eager", regex("lamp( shade)?"), temperature=0, logit_bias={END: 100.0})
     assert (text, reason) == ("lamp", FinishReason.STOP)
 
 
-def test_a_complete_form_ends_by_itself_whatever_else_was_asked(running: Running) -> None:
+def test_a_completed_constraint_ends_the_text_despite_other_parameters(running: Running) -> None:
     for name, asked in {"more": {"min_tokens": 50}, "endless": {"ignore_eos": True}}.items():
         text, reason = written(running, name, regex("lamp"), **asked)
         assert (text, reason) == ("lamp", FinishReason.STOP)
 
 
-def test_a_text_too_short_for_its_form_ends_with_length(running: Running) -> None:
+def test_an_incomplete_constrained_text_ends_with_length(running: Running) -> None:
     text, reason = written(running, "short", schema(PERSON), max_tokens=3)
     assert reason == FinishReason.LENGTH
     assert text.startswith("{")
 
 
-def test_a_seed_gives_the_same_text_in_any_company(running: Running) -> None:
+def test_a_constrained_text_with_a_seed_is_the_same_alone_and_in_a_batch(running: Running) -> None:
     engine, collector = running
     alone, _ = written(running, "alone", schema(PERSON), seed=5)
     for place in range(6):
@@ -159,7 +159,7 @@ def test_a_seed_gives_the_same_text_in_any_company(running: Running) -> None:
     assert len(collector.outputs("free")) == 30
 
 
-def test_each_of_several_choices_keeps_to_the_form(running: Running) -> None:
+def test_each_choice_satisfies_the_constraint(running: Running) -> None:
     engine, collector = running
     one = request("several", schema(PERSON))
     engine.submit(GenerationRequest(request_id="several", prompt="the lamp", sampling=one.sampling, n=3))
@@ -170,7 +170,7 @@ def test_each_of_several_choices_keeps_to_the_form(running: Running) -> None:
     assert len(set(texts)) == 3
 
 
-def test_a_form_that_grows_too_complex_on_the_way_is_an_error_and_the_others_go_on(running: Running) -> None:
+def test_a_constraint_that_grows_too_complex_ends_only_its_own_request(running: Running) -> None:
     engine, collector = running
     engine.submit(request("beside", schema(PERSON)))
     wide = {"type": "object", "properties": {f"p{i}": {} for i in range(1500)}, "additionalProperties": False}
@@ -182,7 +182,7 @@ def test_a_form_that_grows_too_complex_on_the_way_is_an_error_and_the_others_go_
     jsonschema.validate(json.loads(collector.text("beside")), PERSON)
 
 
-def test_a_grammar_that_can_be_read_in_ever_more_ways_ends_alone_while_its_masks_are_quick(running: Running) -> None:
+def test_an_ambiguous_grammar_ends_only_its_own_request(running: Running) -> None:
     engine, collector = running
     engine.submit(request("beside the ambiguous", schema(PERSON)))
     ambiguous = OutputConstraint(ConstraintKind.GRAMMAR, "start: s\ns: s s s | /[a-z]/ | s s")
@@ -193,7 +193,7 @@ def test_a_grammar_that_can_be_read_in_ever_more_ways_ends_alone_while_its_masks
     jsonschema.validate(json.loads(collector.text("beside the ambiguous")), PERSON)
 
 
-def test_a_schema_of_many_properties_is_kept_to(running: Running) -> None:
+def test_a_schema_of_many_properties_is_satisfied(running: Running) -> None:
     properties = {f"p{i}": {"type": "boolean"} for i in range(490)}
     text, _ = written(
         running, "wide", schema({"properties": properties, "required": ["p3"], "type": "object"}), max_tokens=9
@@ -225,7 +225,7 @@ def test_a_schema_of_many_properties_is_kept_to(running: Running) -> None:
         (OutputConstraint(ConstraintKind.GRAMMAR, "start: " + "(" * 30_000), "grammar", "too deeply nested"),
     ],
 )
-def test_a_bad_form_is_refused_before_anything_runs(
+def test_an_invalid_constraint_is_rejected_at_submission(
     running: Running, constraint: OutputConstraint, parameter: str, says: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=re.escape(says)) as refused:
@@ -249,7 +249,9 @@ def test_a_bad_form_is_refused_before_anything_runs(
         ({"$defs": {str(n): {"multipleOf": 300 + n} for n in range(400)}}, "300, 301, 302"),
     ],
 )
-def test_multiples_that_would_take_too_long_are_refused(running: Running, multiples: dict[str, Any], says: str) -> None:
+def test_multiples_that_would_take_too_long_are_rejected(
+    running: Running, multiples: dict[str, Any], says: str
+) -> None:
     wanted = {"type": "number"} | multiples
     escaped = json.dumps(wanted).replace("multipleOf", "multipleO\\u0066")
     for constraint in (
@@ -261,13 +263,13 @@ def test_multiples_that_would_take_too_long_are_refused(running: Running, multip
 
 
 @pytest.mark.parametrize("value", [7, 0.01, 2.5, 86_400, 3_600_000, 100_000_000, -500])
-def test_a_multiple_that_people_use_is_kept_to(running: Running, value: float) -> None:
+def test_a_common_multiple_of_is_satisfied(running: Running, value: float) -> None:
     bounds = {"minimum": abs(value), "maximum": abs(value)}
     text, reason = written(running, "multiple", schema({"type": "number", "multipleOf": value} | bounds))
     assert (float(text), reason) == (abs(value), FinishReason.STOP)
 
 
-def test_multiples_of_several_fields_and_of_optional_ones_are_kept_to(running: Running) -> None:
+def test_multiples_of_several_and_optional_fields_are_satisfied(running: Running) -> None:
     fields: dict[str, Any] = {
         "price": {"anyOf": [{"type": "number", "multipleOf": 0.01, "minimum": 3, "maximum": 3}, {"type": "null"}]},
         "pieces": {"type": "integer", "multipleOf": 60, "minimum": 60, "maximum": 90},
@@ -291,20 +293,20 @@ def test_multiples_of_several_fields_and_of_optional_ones_are_kept_to(running: R
         OutputConstraint(ConstraintKind.GRAMMAR, '%llguidance {"no_forcing": false}\nstart: /((a{1000}){1000}){1000}/'),
     ],
 )
-def test_a_huge_form_costs_no_more_than_what_is_written(running: Running, constraint: OutputConstraint) -> None:
+def test_a_huge_constraint_costs_only_the_generated_tokens(running: Running, constraint: OutputConstraint) -> None:
     text, reason = written(running, "huge", constraint, max_tokens=20)
     assert reason in (FinishReason.LENGTH, FinishReason.STOP)
     assert text
 
 
-def test_a_form_that_the_vocabulary_cannot_write_is_refused() -> None:
+def test_a_constraint_that_the_vocabulary_cannot_satisfy_is_rejected() -> None:
     grammars = GrammarCompiler(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset({END}))
     grammars.compile(regex("lamp"))
     with pytest.raises(InvalidRequest, match="no text satisfies it"):
         grammars.compile(regex("\u65e5"))
 
 
-def test_a_dead_end_on_the_way_is_an_error() -> None:
+def test_a_constraint_without_allowed_tokens_ends_its_choice_with_an_error() -> None:
     letters = letter_tokenizer()
     with running_engine(RememberingDecoder(len(letters)), letters, context_size=1024) as (engine, collector):
         engine.submit(request("dead end", regex("lamp\u65e5")))
@@ -315,13 +317,13 @@ def test_a_dead_end_on_the_way_is_an_error() -> None:
         assert len(collector.text("beside")) == 12
 
 
-def test_a_model_without_an_end_token_says_so() -> None:
+def test_a_constraint_on_a_model_without_an_end_token_is_rejected() -> None:
     grammars = GrammarCompiler(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset())
     with pytest.raises(InvalidRequest, match="no end token"):
         grammars.compile(regex("lamp"))
 
 
-def test_special_tokens_are_no_spelling_of_text(running: Running) -> None:
+def test_constrained_text_is_not_spelled_with_special_tokens(running: Running) -> None:
     text, _ = written(running, "special", regex(r"<\|user\|>[a-z]{3}"))
     assert re.fullmatch(r"<\|user\|>[a-z]{3}", text)
     assert SPECIAL[3] == "<|user|>"

@@ -47,14 +47,14 @@ def new_sampler(*, slots: int = 1, context_size: int = 1000, eos_ids: frozenset[
 
 
 def writes(params: SamplingParams, logits: Tensor, times: int, prompt: list[int] = PROMPT, **known: Any) -> list[int]:
-    """What one request writes when the model always says `logits`, [vocabulary]."""
+    """Return the tokens of one request if the logits are always the same, [vocabulary]."""
     sampler = new_sampler(**known)
     sampler.admit(0, params, prompt)
     return [sampler.sample(logits[None].clone(), [0])[0].token for _ in range(times)]
 
 
 def reference(logits: Tensor, params: SamplingParams) -> Tensor:
-    """Probabilities of the next token as transformers computes them, [vocabulary]."""
+    """Return transformers' probabilities of the next token, [vocabulary]."""
     steps = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(params.repeat_penalty)])
     steps.append(TemperatureLogitsWarper(params.temperature))
     if params.top_k:
@@ -67,7 +67,7 @@ def reference(logits: Tensor, params: SamplingParams) -> Tensor:
 
 
 def draws(logits: Tensor, params: list[SamplingParams], rounds: int) -> Tensor:
-    """How often each token came, as a share; every row of the batch has its own parameters. [rows, vocabulary]"""
+    """Return the frequency of each token, [rows, vocabulary]. Every row of the batch has its own parameters."""
     slots = list(range(len(params)))
     sampler = new_sampler(slots=len(params), context_size=len(PROMPT) + 1)
     counts = torch.zeros(len(params), VOCABULARY)
@@ -79,7 +79,7 @@ def draws(logits: Tensor, params: list[SamplingParams], rounds: int) -> Tensor:
     return counts / rounds
 
 
-def test_shares_are_those_of_transformers_for_every_mix_of_parameters() -> None:
+def test_sampled_frequencies_match_transformers_for_every_mix_of_parameters() -> None:
     logits = torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(1)) * 3
     rounds = 1500
     shares = draws(logits, CASES, rounds)
@@ -90,7 +90,7 @@ def test_shares_are_those_of_transformers_for_every_mix_of_parameters() -> None:
         assert ((share - wanted).abs() <= 6 * (wanted * (1 - wanted) / rounds).sqrt() + 1e-3).all(), params
 
 
-def test_a_flat_distribution_is_cut_exactly() -> None:
+def test_top_p_truncates_a_flat_distribution_exactly() -> None:
     logits = torch.linspace(0.01, 0, VOCABULARY)
     drawn = set(writes(SamplingParams(top_p=0.75, seed=0), logits, 3000))
     kept = int((logits.softmax(-1).cumsum(-1) < 0.75).sum()) + 1
@@ -100,7 +100,7 @@ def test_a_flat_distribution_is_cut_exactly() -> None:
 
 @pytest.mark.parametrize("vocabulary", [1, 3, 63, 64, 65, 127, 400, 3001, 40_000])
 @pytest.mark.parametrize("top_k", [0, 1, 5, 200])
-def test_every_size_of_vocabulary_has_its_best_and_its_last_token(vocabulary: int, top_k: int) -> None:
+def test_first_and_last_tokens_of_every_vocabulary_size_can_be_sampled(vocabulary: int, top_k: int) -> None:
     for best in {0, vocabulary // 2, vocabulary - 1}:
         logits = torch.zeros(vocabulary)
         logits[best] = 30.0
@@ -109,19 +109,19 @@ def test_every_size_of_vocabulary_has_its_best_and_its_last_token(vocabulary: in
         assert writes(SamplingParams(top_k=top_k, top_p=0.5, seed=1), logits, 3) == [best] * 3
 
 
-def test_of_equal_scores_greedy_takes_the_first() -> None:
+def test_greedy_takes_the_first_of_equal_scores() -> None:
     logits = torch.zeros(1000)
     logits[[130, 131, 900]] = 1.0
     assert writes(SamplingParams(temperature=0), logits, 1) == [130]
 
 
-def test_greedy_takes_the_best_and_the_penalty_looks_at_prompt_and_output() -> None:
+def test_greedy_takes_the_best_token_and_the_penalty_covers_prompt_and_output() -> None:
     logits = torch.zeros(10)
     logits[4], logits[5], logits[6] = 3.0, 2.9, 2.8
     assert writes(SamplingParams(temperature=0, repeat_penalty=2.0), logits, 3, [5]) == [4, 6, 4]
 
 
-def test_presence_and_frequency_look_at_the_output_alone() -> None:
+def test_presence_and_frequency_penalties_cover_only_the_output() -> None:
     logits = torch.zeros(10)
     logits[4], logits[5] = 3.0, 2.5
     assert writes(SamplingParams(temperature=0, presence_penalty=1.0), logits, 4, [4, 4]) == [4, 5, 4, 4]
@@ -142,7 +142,7 @@ def test_a_negative_penalty_makes_a_token_likelier() -> None:
     assert writes(SamplingParams(temperature=0, presence_penalty=-1.0, logit_bias={3: 0.5}), logits, 2) == [3, 3]
 
 
-def test_a_bias_bans_and_forces_and_knows_no_token_beyond_the_model() -> None:
+def test_logit_bias_bans_and_forces_tokens_and_ignores_tokens_that_the_model_lacks() -> None:
     logits = torch.zeros(10)
     logits[4], logits[5] = 3.0, 2.0
     assert writes(SamplingParams(temperature=0, logit_bias={4: -100.0}), logits, 1) == [5]
@@ -157,7 +157,7 @@ def test_a_rows_bias_is_its_own() -> None:
     assert [one.token for one in sampler.sample(torch.zeros(1, 10), [0])] == [0]
 
 
-def test_no_end_token_before_min_tokens_and_none_at_all_when_it_is_ignored() -> None:
+def test_no_end_token_before_min_tokens_or_with_ignore_eos() -> None:
     logits = torch.zeros(10)
     logits[2], logits[3], logits[4] = 3.0, 2.0, 1.0
     ends = {"eos_ids": frozenset({2, 3, 70})}
@@ -183,7 +183,7 @@ def test_log_probabilities_are_those_of_the_model_itself() -> None:
     assert second.top == ()
 
 
-def test_who_asks_for_no_log_probability_gets_none() -> None:
+def test_log_probabilities_are_returned_only_on_request() -> None:
     sampler = new_sampler(slots=2)
     sampler.admit(0, SamplingParams(temperature=0), PROMPT)
     sampler.admit(1, SamplingParams(temperature=0, logprobs=1), PROMPT)
@@ -193,7 +193,7 @@ def test_who_asks_for_no_log_probability_gets_none() -> None:
     assert len(told.top) == 1
 
 
-def test_a_new_request_in_a_slot_does_not_remember_the_last_one() -> None:
+def test_a_new_sequence_in_a_slot_has_an_empty_history() -> None:
     logits = torch.zeros(1, 10)
     logits[0, 4] = 3.0
     logits[0, 6] = 2.0
@@ -219,7 +219,7 @@ def test_a_rows_draw_does_not_depend_on_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("target", [0, 1])
-def test_a_parked_request_goes_on_in_any_slot_as_if_nothing_had_been(target: int) -> None:
+def test_a_preempted_request_resumes_in_any_slot_unchanged(target: int) -> None:
     logits = torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(5))
     params = SamplingParams(seed=3, top_p=0.9, repeat_penalty=1.3, frequency_penalty=0.5, min_tokens=8)
     known = {"slots": 2, "eos_ids": frozenset({int(logits.argmax())})}
@@ -235,14 +235,14 @@ def test_a_parked_request_goes_on_in_any_slot_as_if_nothing_had_been(target: int
     assert tokens == undisturbed
 
 
-def test_a_history_as_long_as_the_context_forgets_only_what_comes_after() -> None:
+def test_a_full_history_ignores_further_tokens() -> None:
     logits = torch.linspace(1, 0.9, 10)
     wrote = writes(SamplingParams(temperature=0, repeat_penalty=2.0), logits, 4, [9, 8], context_size=4)
     assert wrote == [0, 1, 2, 2]
 
 
 @pytest.mark.parametrize("tiny", [1e-3, 1e-30, 1e-300])
-def test_the_least_temperature_and_penalty_are_still_numbers(tiny: float) -> None:
+def test_tiny_temperatures_and_penalties_stay_finite(tiny: float) -> None:
     logits = torch.randn(1, VOCABULARY, generator=torch.Generator().manual_seed(3)) * 10
     logits = logits[0]
     assert writes(SamplingParams(temperature=tiny, top_p=0.9), logits, 1) == [int(logits.argmax())]
@@ -258,7 +258,7 @@ def test_the_least_temperature_and_penalty_are_still_numbers(tiny: float) -> Non
         SamplingParams(seed=5, repeat_penalty=1.3),
     ],
 )
-def test_a_row_that_holds_no_numbers_is_told_and_its_neighbours_draw_as_ever(
+def test_a_row_that_is_not_finite_is_reported_and_its_neighbours_sample_as_before(
     broken: float, params: SamplingParams
 ) -> None:
     logits = torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(1))
@@ -309,7 +309,7 @@ def test_i4_a_parameter_out_of_range_is_named(params: SamplingParams, named: str
         check_sampling(params, vocabulary_size=VOCABULARY)
 
 
-def test_i4_parameters_at_their_bounds_are_taken() -> None:
+def test_i4_parameters_at_their_bounds_are_accepted() -> None:
     lowest = {"min_tokens": 0, "temperature": 0, "top_p": 0, "top_k": 0, "min_p": 0, "logprobs": 0, "max_tokens": 1}
     highest = {"temperature": 2, "top_p": 1, "top_k": 1000, "min_p": 1, "repeat_penalty": 2, "logprobs": 20}
     signed = {"presence_penalty": 2, "frequency_penalty": 2, "logit_bias": {0: 100, VOCABULARY - 1: -100}}

@@ -1,4 +1,4 @@
-"""Several choices of one request, echoed prompts and their log probabilities, and who makes room for whom."""
+"""Several choices of a request, echoed prompts with log probabilities, preemption and coalesced outputs."""
 
 from functools import partial
 
@@ -34,7 +34,7 @@ def texts(outputs: list[GenerationOutput]) -> list[str]:
     return ["".join(output.text for output in found[choice]) for choice in sorted(found)]
 
 
-def test_choices_share_one_prefill_and_each_has_a_text_of_its_own() -> None:
+def test_choices_share_one_prefill_and_have_different_texts() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS) as (engine, collector):
         engine.submit(asked("four", n=4))
@@ -66,7 +66,7 @@ def test_more_choices_than_slots_give_the_same_texts(slots: int) -> None:
     assert wanted[0] == wanted[1]
 
 
-def test_a_cancel_ends_all_choices_once() -> None:
+def test_a_cancellation_ends_each_choice_once() -> None:
     decoder = RememberingDecoder(len(LETTERS), pause=0.005)
     endless = SamplingParams(temperature=0)
     with running_engine(decoder, LETTERS, LoadOptions(max_sequences=2), 100_000) as (engine, collector):
@@ -83,7 +83,7 @@ def test_a_cancel_ends_all_choices_once() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_i4_fields_out_of_bounds_are_refused_by_name(place: int) -> None:
+def test_i4_fields_out_of_bounds_are_rejected_by_name(place: int) -> None:
     name, values = [("n", (0, -1, 9, 2**40)), ("priority", (-11, 11)), ("prompt_ids", ((-1,), (10**6,), (2**70,)))][
         place
     ]
@@ -95,7 +95,7 @@ def test_i4_fields_out_of_bounds_are_refused_by_name(place: int) -> None:
         assert decoder.computed == 0
 
 
-def test_a_prompt_may_be_ids() -> None:
+def test_a_prompt_may_be_token_ids() -> None:
     ids = tuple(LETTERS.encode("hello, world"))
     with running_engine(RememberingDecoder(len(LETTERS)), LETTERS) as (engine, collector):
         engine.submit(asked("text"))
@@ -114,7 +114,7 @@ def test_an_echo_begins_each_choice_with_the_prompt() -> None:
 
 
 @pytest.mark.parametrize(("size", "batch_size"), [(1, 512), (2, 512), (70, 512), (130, 512), (70, 7)])
-def test_an_echo_tells_the_prompts_log_probabilities(size: int, batch_size: int) -> None:
+def test_an_echo_has_the_prompts_log_probabilities(size: int, batch_size: int) -> None:
     prompt = "".join(chr(33 + place * 7 % 90) for place in range(size))
     ids = LETTERS.encode(prompt)
     decoder = RememberingDecoder(len(LETTERS))
@@ -138,7 +138,7 @@ def test_an_echo_tells_the_prompts_log_probabilities(size: int, batch_size: int)
             assert [other.logprob for other in one.top] == pytest.approx(best.values.tolist(), abs=1e-4)
 
 
-def test_too_many_log_probabilities_of_a_prompt_are_refused() -> None:
+def test_too_many_log_probabilities_of_a_prompt_are_rejected() -> None:
     sampling = SamplingParams(max_tokens=1, logprobs=20)
     decoder = RememberingDecoder(len(LETTERS))
     with (
@@ -167,7 +167,7 @@ def test_log_probabilities_come_with_the_text_of_their_tokens() -> None:
                 assert sum(len(output.logprobs) for output in outputs) == len(outputs) == 60
 
 
-def test_min_tokens_hold_off_end_and_stop_sequence() -> None:
+def test_min_tokens_delays_end_tokens_and_stop_sequences() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     written = LETTERS.decode(decoder.greedy(LETTERS.encode("hello, world"), 30))
     stop = written[3]
@@ -180,7 +180,7 @@ def test_min_tokens_hold_off_end_and_stop_sequence() -> None:
     assert some == (written if later < 0 else written[:later])
 
 
-def test_who_made_room_writes_what_it_would_have_written_undisturbed() -> None:
+def test_a_preempted_sequence_gives_the_same_output() -> None:
     requests = [asked(f"batch {place}", SamplingParams(seed=place, max_tokens=40), batch=True) for place in range(4)]
     requests[1] = asked("batch 1", SamplingParams(seed=1, max_tokens=40, logprobs=2, repeat_penalty=1.3), batch=True)
     with running_engine(RememberingDecoder(len(LETTERS)), LETTERS) as (engine, collector):
@@ -205,7 +205,7 @@ def test_who_made_room_writes_what_it_would_have_written_undisturbed() -> None:
         assert after[-1].finish_reason == before[-1].finish_reason
 
 
-def test_an_echo_that_has_to_make_room_is_whole_all_the_same() -> None:
+def test_a_preempted_echo_is_complete() -> None:
     sampling = SamplingParams(temperature=0, max_tokens=2, logprobs=0)
     prompt = "a long prompt in small pieces " * 10
     decoder = RememberingDecoder(len(LETTERS))
@@ -219,7 +219,7 @@ def test_an_echo_that_has_to_make_room_is_whole_all_the_same() -> None:
     assert outputs[0].text.startswith(prompt)
 
 
-def test_r5_a_second_user_waits_for_no_stream_of_the_first() -> None:
+def test_r5_a_second_user_gets_a_slot_at_the_next_step() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     steps: list[int] = []
     with running_engine(decoder, LETTERS, LoadOptions(max_sequences=4)) as (engine, collector):
@@ -237,7 +237,7 @@ def test_r5_a_second_user_waits_for_no_stream_of_the_first() -> None:
     assert first_token - came == 1
 
 
-def test_a_request_that_has_its_tokens_gathered_gets_the_same_in_few_outputs() -> None:
+def test_coalesced_outputs_join_to_the_same_content() -> None:
     sampling = SamplingParams(seed=5, max_tokens=150, temperature=1.5, logprobs=2)
     with running_engine(RememberingDecoder(len(LETTERS)), LETTERS) as (engine, collector):
         engine.submit(asked("single", sampling, n=2, echo=True))
@@ -256,7 +256,7 @@ def test_a_request_that_has_its_tokens_gathered_gets_the_same_in_few_outputs() -
     assert [(usage.prompt_tokens, usage.completion_tokens) for usage in usages] == [(12, 300)]
 
 
-def test_what_was_gathered_is_counted_when_the_request_is_cancelled() -> None:
+def test_coalesced_tokens_of_a_cancelled_request_count_in_usage() -> None:
     sampling = SamplingParams(max_tokens=100_000)
     with running_engine(RememberingDecoder(len(LETTERS)), LETTERS, context_size=200_000) as (engine, collector):
         engine.submit(asked("long", sampling, coalesce_outputs=True))

@@ -1,4 +1,4 @@
-"""A request that is late ends, wherever it is."""
+"""Timeouts of waiting and running requests."""
 
 import math
 import time
@@ -21,7 +21,7 @@ def asked(name: str, timeout: float | None, prompt: str = "hello", n: int = 1) -
     return GenerationRequest(request_id=name, prompt=prompt, sampling=sampling, timeout=timeout, n=n)
 
 
-def test_r7_one_that_writes_gets_at_most_one_token_after_its_deadline() -> None:
+def test_r7_a_running_request_gets_at_most_one_token_after_its_deadline() -> None:
     decoder = RememberingDecoder(len(LETTERS), pause=0.01)
     with running_engine(decoder, LETTERS) as (engine, collector):
         engine.submit(asked("late", 0.3))
@@ -38,7 +38,7 @@ def test_r7_one_that_writes_gets_at_most_one_token_after_its_deadline() -> None:
     assert (stats.running, stats.waiting) == (0, 0)
 
 
-def test_r7_one_that_waits_is_ended_too_and_the_others_go_on() -> None:
+def test_r7_a_waiting_request_times_out_and_others_continue() -> None:
     decoder = RememberingDecoder(len(LETTERS), pause=0.005)
     with running_engine(decoder, LETTERS, LoadOptions(max_sequences=1), 100_000) as (engine, collector):
         engine.submit(asked("runs", None))
@@ -51,7 +51,7 @@ def test_r7_one_that_waits_is_ended_too_and_the_others_go_on() -> None:
         assert collector.outputs("runs")[-1].finish_reason is FinishReason.CANCELLED
 
 
-def test_r7_the_time_counts_from_when_a_request_came_and_not_from_when_it_was_tokenised() -> None:
+def test_r7_the_timeout_counts_from_arrival_and_not_from_tokenizing() -> None:
     with running_engine(RememberingDecoder(len(LETTERS), pause=0.01), LETTERS) as (engine, collector):
         engine.submit(asked("late", 60), arrived_at=time.monotonic() - 61)
         (last,) = collector.outputs("late")
@@ -68,7 +68,7 @@ def test_r7_all_choices_of_a_late_request_end() -> None:
     assert [output.usage is None for output in ends] == [True, True, False]
 
 
-def test_one_that_ends_in_time_knows_no_deadline() -> None:
+def test_a_request_that_ends_in_time_has_no_timeout_error() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS, context_size=16) as (engine, collector):
         engine.submit(asked("quick", 600.0))
@@ -76,7 +76,7 @@ def test_one_that_ends_in_time_knows_no_deadline() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 600.5, math.nan, math.inf])
-def test_i4_a_time_limit_out_of_bounds_is_refused(timeout: float) -> None:
+def test_i4_a_timeout_out_of_bounds_is_rejected(timeout: float) -> None:
     decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS) as (engine, _), pytest.raises(InvalidRequest) as refused:
         engine.submit(asked("one", timeout))

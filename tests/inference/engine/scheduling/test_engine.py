@@ -1,4 +1,4 @@
-"""The loop seen from its door: joining, leaving, stopping, failing. The model is a script."""
+"""The engine loop: submission, cancellation, stopping and failures, with a scripted decoder."""
 
 import re
 import threading
@@ -71,7 +71,7 @@ def test_without_max_tokens_the_context_is_filled() -> None:
         (("warm!",), "a brass lamp, warm"),
     ],
 )
-def test_a_stop_sequence_never_comes_out_in_part_or_whole(stop: tuple[str, ...], expected: str) -> None:
+def test_no_part_of_a_stop_sequence_is_returned(stop: tuple[str, ...], expected: str) -> None:
     with running_engine(scripted("a brass lamp, warm"), BYTES) as (engine, collector):
         engine.submit(ask("one", "hello", stopping_at(*stop)))
         outputs = collector.outputs("one")
@@ -80,7 +80,7 @@ def test_a_stop_sequence_never_comes_out_in_part_or_whole(stop: tuple[str, ...],
     assert [output.index for output in outputs] == list(range(len(outputs)))
 
 
-def test_what_was_held_back_for_a_stop_sequence_comes_out_at_the_end() -> None:
+def test_held_back_text_is_returned_at_the_end() -> None:
     with running_engine(scripted("the lam", end=False), BYTES) as (engine, collector):
         count = len(BYTES.encode("the lam"))
         engine.submit(ask("one", "hello", SamplingParams(temperature=0, max_tokens=count, stop=("lamp",))))
@@ -89,7 +89,7 @@ def test_what_was_held_back_for_a_stop_sequence_comes_out_at_the_end() -> None:
     assert outputs[-1].text == "lam"
 
 
-def test_characters_of_several_tokens_come_out_whole() -> None:
+def test_characters_of_several_tokens_are_returned_whole() -> None:
     text = "naïve 日本 👩‍🔧 ok"
     with running_engine(scripted(text), BYTES) as (engine, collector):
         engine.submit(ask("one", "hello"))
@@ -99,7 +99,7 @@ def test_characters_of_several_tokens_come_out_whole() -> None:
     assert sum(output.text == "" for output in outputs) > 5
 
 
-def test_half_a_character_at_the_end_is_dropped() -> None:
+def test_an_incomplete_character_at_the_end_is_dropped() -> None:
     tokens = len(BYTES.encode("ok 日")) - 1
     with running_engine(scripted("ok 日"), BYTES) as (engine, collector):
         engine.submit(ask("one", "hello", SamplingParams(temperature=0, max_tokens=tokens)))
@@ -125,7 +125,7 @@ def test_a_cancelled_request_ends_once_and_frees_its_slot() -> None:
     assert (stats.running, stats.waiting, stats.slots) == (0, 0, 1)
 
 
-def test_a_waiting_request_can_be_cancelled_too() -> None:
+def test_a_waiting_request_can_be_cancelled() -> None:
     options = LoadOptions(max_sequences=1)
     with running_engine(scripted("on and on ", end=False, pause=0.002), BYTES, options) as (engine, collector):
         engine.submit(ask("first", "hello", ENDLESS))
@@ -136,7 +136,7 @@ def test_a_waiting_request_can_be_cancelled_too() -> None:
         assert outputs[0].finish_reason == FinishReason.CANCELLED
 
 
-def test_stopping_cancels_everyone_and_takes_nobody_more() -> None:
+def test_stopping_cancels_all_requests_and_rejects_new_ones() -> None:
     with running_engine(scripted("on and on ", end=False, pause=0.002), BYTES) as (engine, collector):
         for name in ("first", "second"):
             engine.submit(ask(name, "hello", ENDLESS))
@@ -148,7 +148,7 @@ def test_stopping_cancels_everyone_and_takes_nobody_more() -> None:
     assert refused.value.details["reason"] == "stopping"
 
 
-def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
+def test_a_full_queue_rejects_requests_with_retry_after() -> None:
     options = LoadOptions(max_sequences=1, max_queue=2)
     with running_engine(scripted("on and on ", end=False, pause=0.002), BYTES, options) as (engine, collector):
         engine.submit(ask("runs", "hello", ENDLESS))
@@ -162,7 +162,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     assert 1 <= refused.value.details["retry_after"] <= 120
 
 
-def test_a_failing_step_ends_the_running_with_an_error_and_the_loop_goes_on() -> None:
+def test_a_failed_step_ends_running_requests_with_an_error_and_the_loop_continues() -> None:
     decoder = scripted("on and on ", end=False, pause=0.002)
     with running_engine(decoder, BYTES) as (engine, collector):
         decoder.fails_at = 12
@@ -177,7 +177,7 @@ def test_a_failing_step_ends_the_running_with_an_error_and_the_loop_goes_on() ->
         assert collector.text("third") == BYTES.decode(BYTES.encode("on and on ")[:4])
 
 
-def test_a_text_for_which_the_model_has_no_numbers_ends_alone_and_leaves_nothing_in_its_slot() -> None:
+def test_a_text_with_logits_that_are_not_finite_ends_only_its_own_request() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     (decoder.breaks_on,) = LETTERS.encode("~")
     few = SamplingParams(temperature=0, max_tokens=20, logit_bias={decoder.breaks_on: -100})
@@ -198,7 +198,7 @@ def test_a_text_for_which_the_model_has_no_numbers_ends_alone_and_leaves_nothing
             assert collector.text(name) == text
 
 
-def test_one_hand_over_a_step_holds_a_token_of_each_request() -> None:
+def test_each_step_emits_one_token_of_each_request_at_once() -> None:
     with running_engine(scripted("on and on ", end=False, pause=0.002), BYTES) as (engine, collector):
         for name in "abcd":
             engine.submit(ask(name, "hello", SamplingParams(temperature=0, max_tokens=40)))
@@ -208,7 +208,7 @@ def test_one_hand_over_a_step_holds_a_token_of_each_request() -> None:
     assert all(len({output.request_id for output in step}) == len(step) for step in collector.steps)
 
 
-def test_long_prompts_come_in_chunks_beside_those_who_write() -> None:
+def test_long_prompts_run_in_chunks_beside_decodes() -> None:
     decoder = scripted("on and on ", end=False, pause=0.002)
     with running_engine(decoder, LETTERS, LoadOptions(batch_size=8)) as (engine, collector):
         engine.submit(ask("writes", "x", ENDLESS))
@@ -221,7 +221,7 @@ def test_long_prompts_come_in_chunks_beside_those_who_write() -> None:
 
 
 @pytest.mark.parametrize(("prompt_tokens", "max_tokens"), [(40, None), (41, None), (30, 11), (1, 10**9)])
-def test_what_does_not_fit_the_context_is_refused_with_the_numbers(prompt_tokens: int, max_tokens: int | None) -> None:
+def test_a_prompt_over_the_context_is_rejected_with_the_numbers(prompt_tokens: int, max_tokens: int | None) -> None:
     with running_engine(scripted("x"), LETTERS, context_size=40) as (engine, _):
         sampling = SamplingParams(temperature=0, max_tokens=max_tokens)
         with pytest.raises(ContextLengthExceeded) as refused:
@@ -230,7 +230,7 @@ def test_what_does_not_fit_the_context_is_refused_with_the_numbers(prompt_tokens
 
 
 @pytest.mark.parametrize("form", ["prompt", "messages", "ids"])
-def test_m8_a_prompt_far_too_long_is_refused_without_being_counted(form: str) -> None:
+def test_m8_a_prompt_far_too_long_is_rejected_without_tokenizing(form: str) -> None:
     text = "x" * (9 * 2**20)
     more: dict[str, Any] = {
         "prompt": {"prompt": text},
@@ -246,7 +246,7 @@ def test_m8_a_prompt_far_too_long_is_refused_without_being_counted(form: str) ->
     assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}
 
 
-def test_a_prompt_of_long_added_tokens_is_not_far_too_long() -> None:
+def test_a_prompt_of_long_added_tokens_is_accepted() -> None:
     source = byte_tokenizer()
     source.add_tokens(" " * 24)
     with running_engine(scripted("brass lamp"), source, vocabulary=len(source), context_size=64) as (engine, collector):
@@ -254,7 +254,7 @@ def test_a_prompt_of_long_added_tokens_is_not_far_too_long() -> None:
         collector.outputs("one")
 
 
-def test_what_just_fits_the_context_runs() -> None:
+def test_a_prompt_that_fills_the_context_runs() -> None:
     with running_engine(scripted("on and on", end=False), LETTERS, context_size=40) as (engine, collector):
         engine.submit(ask("one", "x" * 30, SamplingParams(temperature=0, max_tokens=10)))
         assert len(collector.outputs("one")) == 10
@@ -272,14 +272,14 @@ def test_what_just_fits_the_context_runs() -> None:
         GenerationRequest(request_id="one", prompt="x", sampling=SamplingParams(top_k=-1)),
     ],
 )
-def test_a_request_that_cannot_work_is_refused_at_once(request_: GenerationRequest) -> None:
+def test_an_invalid_request_is_rejected_at_submission(request_: GenerationRequest) -> None:
     with running_engine(scripted("x"), BYTES) as (engine, _):
         with pytest.raises(InvalidRequest):
             engine.submit(request_)
         assert engine.stats().waiting == engine.stats().running == 0
 
 
-def test_an_id_that_is_in_use_is_refused() -> None:
+def test_a_request_id_in_use_is_rejected() -> None:
     with running_engine(scripted("on and on ", end=False, pause=0.002), BYTES) as (engine, _):
         engine.submit(ask("one", "hello", ENDLESS))
         with pytest.raises(InvalidRequest, match="'one' is running"):
@@ -308,12 +308,12 @@ def test_many_threads_may_submit_and_cancel_at_once() -> None:
     assert finished == [FinishReason.STOP] * 24
 
 
-def test_another_decoder_is_taken_up_between_two_steps_and_who_runs_goes_on() -> None:
+def test_a_decoder_is_replaced_between_two_steps_and_running_requests_continue() -> None:
     before, after = scripted("a" * 40, pause=0.02), scripted("b" * 40)
 
     def go_on(held: Mapping[int, int]) -> ScriptedDecoder:
         for slot in held:
-            after.hold(slot, before)
+            after.copy_slot_from(slot, before)
         return after
 
     with running_engine(before, BYTES) as (engine, collector):
@@ -334,7 +334,7 @@ def test_another_decoder_is_taken_up_between_two_steps_and_who_runs_goes_on() ->
     assert [usage.cached_tokens > 0 for usage in cached if usage] == [False, True, False, True]
 
 
-def test_what_was_computed_for_who_cancelled_last_is_not_lost() -> None:
+def test_the_prefix_of_a_cancelled_request_is_reused() -> None:
     with running_engine(scripted("brass lamp", end=False, pause=0.01), BYTES) as (engine, collector):
         for name in ("first", "again"):
             engine.submit(ask(name, "hello, who is there?", ENDLESS))
@@ -346,7 +346,7 @@ def test_what_was_computed_for_who_cancelled_last_is_not_lost() -> None:
     assert usage.cached_tokens > 10
 
 
-def test_a_decoder_that_cannot_be_made_changes_nothing() -> None:
+def test_a_failed_decoder_replacement_keeps_the_current_decoder() -> None:
     def fail(held: Mapping[int, int]) -> ScriptedDecoder:
         raise RuntimeError("not enough memory: you tried to allocate 48 bytes")
 
@@ -360,7 +360,7 @@ def test_a_decoder_that_cannot_be_made_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("form", ["ids", "messages"])
-def test_a_token_that_the_tokenizer_has_and_the_model_has_not_is_refused_and_ends_nobody_else(form: str) -> None:
+def test_a_token_that_the_model_lacks_is_rejected_and_affects_no_other_request(form: str) -> None:
     source = byte_tokenizer()
     source.add_special_tokens({"additional_special_tokens": ["<|new|>"]})
     source.chat_template = "<|new|>{{ messages[0].content }}"
@@ -377,7 +377,7 @@ def test_a_token_that_the_tokenizer_has_and_the_model_has_not_is_refused_and_end
         assert collector.text("other") == "brass lamp"
 
 
-def test_i4_the_scores_of_an_echoed_prompt_are_counted_for_every_choice() -> None:
+def test_i4_the_limit_of_prompt_log_probabilities_counts_every_choice() -> None:
     sampling = SamplingParams(temperature=0, max_tokens=1, logprobs=20)
     prompt_ids = (5,) * 4000
     with running_engine(scripted("x"), LETTERS, context_size=4096) as (engine, _):
@@ -386,7 +386,7 @@ def test_i4_the_scores_of_an_echoed_prompt_are_counted_for_every_choice() -> Non
         engine.submit(GenerationRequest(request_id="1", prompt_ids=prompt_ids, echo=True, n=1, sampling=sampling))
 
 
-def test_m8_tools_far_too_long_are_refused_without_being_counted() -> None:
+def test_m8_tools_far_too_long_are_rejected_without_tokenizing() -> None:
     text = "x" * (9 * 2**20)
     message = Message("user", "a")
     request = GenerationRequest(
@@ -399,7 +399,7 @@ def test_m8_tools_far_too_long_are_refused_without_being_counted() -> None:
 
 
 @pytest.mark.parametrize("place", ["name", "id", "answer", "messages"])
-def test_m8_a_conversation_far_too_long_outside_its_contents_is_refused_without_being_counted(place: str) -> None:
+def test_m8_a_conversation_far_too_long_outside_its_contents_is_rejected_without_tokenizing(place: str) -> None:
     text = "x" * (9 * 2**20)
     messages = {
         "name": (Message("assistant", "", tool_calls=(ToolCall("c", text, ""),)),),
@@ -413,7 +413,7 @@ def test_m8_a_conversation_far_too_long_outside_its_contents_is_refused_without_
     assert refused.value.details == {"context_size": 512, "prompt_tokens": least, "max_tokens": None}
 
 
-def test_m8_the_parameters_of_tools_count_whichever_is_to_be_called() -> None:
+def test_m8_the_parameters_of_all_tools_count() -> None:
     parameters = {"description": "x" * 200_000}
     tools = (Tool("look"), Tool("see", parameters=parameters))
     request = GenerationRequest(

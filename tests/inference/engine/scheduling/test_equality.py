@@ -1,4 +1,4 @@
-"""What the engine writes is what transformers' `generate` writes, token for token."""
+"""Outputs of the engine equal transformers' `generate`, token for token."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,7 +102,7 @@ def test_greedy_alone_equals_generate(causal_folders: dict[str, Path], family: s
 @on_each_device
 @pytest.mark.parametrize("batch_size", [512, 7], ids=["whole prompts", "prompts in chunks of 7"])
 @pytest.mark.parametrize("family", CAUSAL)
-def test_greedy_among_others_that_come_and_go_equals_generate(
+def test_greedy_in_a_changing_batch_equals_generate(
     causal_folders: dict[str, Path], family: str, batch_size: int, options: LoadOptions
 ) -> None:
     folder = causal_folders[family]
@@ -122,7 +122,7 @@ def test_greedy_among_others_that_come_and_go_equals_generate(
 
 
 @pytest.mark.parametrize("family", [MistralConfig, Gemma2Config, Phi3Config, GPTNeoXConfig])
-def test_other_families_equal_generate_too(tmp_path: Path, family: Callable[..., PreTrainedConfig]) -> None:
+def test_other_families_equal_generate(tmp_path: Path, family: Callable[..., PreTrainedConfig]) -> None:
     tokenizer = letter_tokenizer()
     sizes: dict[str, Any] = {
         "hidden_size": 32,
@@ -160,7 +160,7 @@ def test_greedy_with_a_repetition_penalty_equals_generate(causal_folders: dict[s
             assert collector.text(str(place)) == wanted
 
 
-def test_a_seed_gives_the_same_text_alone_and_among_others(causal_folders: dict[str, Path]) -> None:
+def test_a_seed_gives_the_same_text_alone_and_in_a_batch(causal_folders: dict[str, Path]) -> None:
     prompt = prompts(1)[0]
     variants = [
         SamplingParams(max_tokens=MAX_TOKENS, seed=5),

@@ -1,11 +1,11 @@
-"""Users share the slots evenly, whoever came first and however much they ask for."""
+"""Fair sharing of slots between users, independent of arrival and number of requests."""
 
 from collections import Counter
 
 from tests.inference.engine.sequences import end, generation, names, scheduler, step
 
 
-def test_a_user_with_many_requests_and_one_with_one_take_turns() -> None:
+def test_users_with_many_requests_and_with_one_take_turns() -> None:
     one = scheduler(slots=1)
     for place in range(5):
         one.add(generation(f"many {place}", user="many"))
@@ -20,7 +20,7 @@ def test_a_user_with_many_requests_and_one_with_one_take_turns() -> None:
     assert order == ["many 0", "one", "many 1", "many 2", "many 3", "many 4"]
 
 
-def test_r5_who_comes_late_gets_a_slot_at_once_from_who_has_many() -> None:
+def test_r5_a_late_user_preempts_a_user_with_many_slots() -> None:
     one = scheduler(slots=4)
     for place in range(100):
         one.add(generation(f"many {place}", user="many"))
@@ -31,7 +31,7 @@ def test_r5_who_comes_late_gets_a_slot_at_once_from_who_has_many() -> None:
     assert [sequence.generation.request_id for sequence, _ in plan.preempted] == ["many 0"]
 
 
-def test_slots_are_shared_evenly_and_nobody_is_moved_when_they_are() -> None:
+def test_slots_are_shared_evenly_and_then_nothing_is_preempted() -> None:
     one = scheduler(slots=8)
     for place in range(20):
         one.add(generation(f"first {place}", user="first"))
@@ -49,7 +49,7 @@ def test_slots_are_shared_evenly_and_nobody_is_moved_when_they_are() -> None:
     assert moved == 4
 
 
-def test_slots_that_come_free_keep_the_shares_even() -> None:
+def test_freed_slots_keep_the_shares_even() -> None:
     one = scheduler(slots=8)
     for place in range(40):
         for user in ("first", "second"):
@@ -63,7 +63,7 @@ def test_slots_that_come_free_keep_the_shares_even() -> None:
             end(one, plan.decodes[0].generation)
 
 
-def test_among_users_with_as_many_slots_the_least_served_is_next() -> None:
+def test_among_users_with_equal_slots_the_least_served_is_next() -> None:
     one = scheduler(slots=2, batch_size=1000)
     for user, size in [("much", 500), ("little", 10)]:
         one.add(generation(f"{user} 0", size, user=user))
@@ -76,7 +76,7 @@ def test_among_users_with_as_many_slots_the_least_served_is_next() -> None:
     assert names(step(one).admitted) == ["little 1", "much 1"]
 
 
-def test_a_rest_saves_up_no_claim() -> None:
+def test_absence_earns_no_credit() -> None:
     one = scheduler(slots=1, batch_size=1000)
     works = generation("works", 900, user="works")
     one.add(works)
@@ -93,7 +93,7 @@ def test_a_rest_saves_up_no_claim() -> None:
     assert order == ["works 0", "rested 0", "works 1", "rested 1"]
 
 
-def test_one_users_batch_work_takes_turns_with_anothers() -> None:
+def test_batch_work_of_users_takes_turns() -> None:
     one = scheduler(slots=4)
     for place in range(10):
         one.add(generation(f"first {place}", user="first", batch=True))

@@ -1,4 +1,4 @@
-"""What is no Exception in a step: a library that panics, and a loop that cannot go on."""
+"""Failures beyond Exception: a library that panics in a step, and a loop that cannot continue."""
 
 import os
 import threading
@@ -10,20 +10,26 @@ from transformers import PreTrainedTokenizerFast
 from inference.engine.outputs import FinishReason
 from inference.engine.sampling import SamplingParams
 from inference.engine.scheduling.engine import LOOP_FAILED_STATUS
-from tests.inference.engine.engine_runner import PATIENCE, RememberingDecoder, ScriptedDecoder, ask, running_engine
+from tests.inference.engine.engine_runner import (
+    TIMEOUT_SECONDS,
+    RememberingDecoder,
+    ScriptedDecoder,
+    ask,
+    running_engine,
+)
 from tests.inference.engine.tiny_models import END, USER, letter_tokenizer
 
 LETTERS = letter_tokenizer()
 
 
 def panicking_tokenizer() -> PreTrainedTokenizerFast:
-    """Its decoder strips a letter that is not there from what has no text, and ends that with a panic."""
+    """Return a tokenizer that panics when it decodes a token without text."""
     tokenizer = letter_tokenizer()
     tokenizer.backend_tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip("x", 0, 1)])
     return tokenizer
 
 
-def test_m6_a_panic_in_a_step_ends_those_who_run_and_the_loop_goes_on() -> None:
+def test_m6_a_panic_in_a_step_ends_running_requests_and_the_loop_continues() -> None:
     tokenizer = panicking_tokenizer()
     with running_engine(ScriptedDecoder([20, USER, END], len(tokenizer)), tokenizer) as (engine, collector):
         engine.submit(ask("panics", "hello"))
@@ -33,8 +39,8 @@ def test_m6_a_panic_in_a_step_ends_those_who_run_and_the_loop_goes_on() -> None:
     assert (last.finish_reason, last.index) == (FinishReason.ERROR, 2)
 
 
-def test_m6_without_the_loop_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host starts another; nobody would hear of a thread that is gone."""
+def test_m6_a_failed_loop_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead thread would answer no request; the host restarts a dead process."""
     ended = threading.Event()
     statuses: list[int] = []
 
@@ -51,5 +57,5 @@ def test_m6_without_the_loop_the_process_ends(monkeypatch: pytest.MonkeyPatch) -
     decoder.at_step[1] = lambda: 1 / 0
     with running_engine(decoder, LETTERS) as (engine, _):
         engine.submit(ask("one", "hello"))
-        assert ended.wait(PATIENCE)
+        assert ended.wait(TIMEOUT_SECONDS)
     assert statuses == [LOOP_FAILED_STATUS]

@@ -1,4 +1,4 @@
-"""What a slot holds already is not computed again, and changes nothing that comes out."""
+"""The prefix cache: prefixes are reused within a user, and outputs do not change."""
 
 import shutil
 from functools import partial
@@ -34,7 +34,7 @@ def cached_tokens(outputs: list[GenerationOutput]) -> int:
 
 
 def written(decoder: RememberingDecoder, prompt: str, tokens: int) -> str:
-    """What the decoder's model writes behind a prompt."""
+    """Return the decoder's greedy continuation of a prompt."""
     text: str = LETTERS.decode(decoder.greedy(LETTERS.encode(prompt), tokens))
     return text
 
@@ -54,7 +54,7 @@ def test_the_common_prefix(some: list[int], others: list[int], most: int, shared
     assert common_prefix(some, others, most) == shared
 
 
-def test_what_the_last_request_left_is_not_computed_again() -> None:
+def test_the_prefix_of_a_finished_request_is_reused() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS) as (engine, collector):
         engine.submit(asked("first", START))
@@ -80,7 +80,7 @@ def test_the_same_prompt_computes_its_last_token_only() -> None:
     assert (stats.prefix_cache_queries, stats.prefix_cache_hits) == (120, 59)
 
 
-def test_the_prefix_of_one_that_still_writes_is_copied() -> None:
+def test_the_prefix_of_a_running_sequence_is_copied() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS) as (engine, collector):
         collector.at_token["writes", 2] = partial(engine.submit, asked("joins", START[:40] + "else"))
@@ -91,7 +91,7 @@ def test_the_prefix_of_one_that_still_writes_is_copied() -> None:
     assert decoder.copies == [(0, 1, 40)]
 
 
-def test_another_users_prefix_is_never_found() -> None:
+def test_another_users_prefix_is_never_reused() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS, LoadOptions(max_sequences=1)) as (engine, collector):
         for name, user in [("first", "ann"), ("second", "bob"), ("third", "ann"), ("fourth", "ann")]:
@@ -101,7 +101,7 @@ def test_another_users_prefix_is_never_found() -> None:
     assert found == [0, 0, 0, 59]
 
 
-def test_a_useful_prefix_outlives_others_that_come_once() -> None:
+def test_a_reused_prefix_outlives_prefixes_used_once() -> None:
     decoder = RememberingDecoder(len(LETTERS))
     with running_engine(decoder, LETTERS, LoadOptions(max_sequences=3)) as (engine, collector):
         for turn in range(6):
@@ -113,7 +113,7 @@ def test_a_useful_prefix_outlives_others_that_come_once() -> None:
     assert found == [0, 59, 59, 59, 59, 59]
 
 
-def test_a_short_shared_start_does_not_cost_a_long_conversation_its_slot() -> None:
+def test_a_short_common_prefix_is_copied_and_the_long_one_kept() -> None:
     one = scheduler(slots=3)
     long = generation("long", list(range(200)))
     one.add(long)
@@ -128,7 +128,7 @@ def test_a_short_shared_start_does_not_cost_a_long_conversation_its_slot() -> No
     assert again.cached_tokens == 200
 
 
-def test_after_a_failed_step_nothing_is_taken_from_the_cache() -> None:
+def test_invalidated_prefixes_are_not_reused() -> None:
     one = scheduler(slots=2)
     first = generation("first", list(range(50)))
     one.add(first)
@@ -142,7 +142,7 @@ def test_after_a_failed_step_nothing_is_taken_from_the_cache() -> None:
 
 
 def left_in_a_prompt(user: str) -> Scheduler:
-    """Of the one slot; sixteen of its hundred tokens are computed, and no token of its own told what they are."""
+    """Return a scheduler with one slot, released after 16 of 100 prompt tokens and before any sampled token."""
     one = scheduler(slots=1, batch_size=16)
     left = generation("left", list(range(100)), user=user)
     one.add(left)
@@ -151,7 +151,7 @@ def left_in_a_prompt(user: str) -> Scheduler:
     return one
 
 
-def test_what_was_left_in_the_midst_of_a_prompt_is_forgotten_for_who_shares_nothing_with_it() -> None:
+def test_a_slot_released_in_the_middle_of_a_prompt_is_cleared_for_the_next_sequence() -> None:
     one = left_in_a_prompt("ann")
     for name, cleared in (("next", [(0, 0)]), ("last", [])):
         other = generation(name, [*range(20)], user="bob" if name == "next" else "ann")
@@ -161,7 +161,7 @@ def test_what_was_left_in_the_midst_of_a_prompt_is_forgotten_for_who_shares_noth
         end(one, other)
 
 
-def test_who_comes_again_goes_on_where_a_prompt_was_left() -> None:
+def test_the_same_prompt_continues_from_the_computed_part() -> None:
     one = left_in_a_prompt("ann")
     again = generation("again", list(range(100)), user="ann")
     one.add(again)
@@ -169,7 +169,7 @@ def test_who_comes_again_goes_on_where_a_prompt_was_left() -> None:
     assert again.cached_tokens == 16
 
 
-def test_a_prompt_that_is_no_numbers_and_is_left_half_way_harms_nobody(
+def test_a_prompt_with_nan_that_is_cancelled_half_way_affects_no_other(
     causal_folders: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = shutil.copytree(causal_folders["llama"], tmp_path / "llama")
@@ -187,7 +187,7 @@ def test_a_prompt_that_is_no_numbers_and_is_left_half_way_harms_nobody(
 
 
 @pytest.mark.parametrize("family", CAUSAL)
-def test_cached_output_of_real_models_equals_the_uncached(causal_folders: dict[str, Path], family: str) -> None:
+def test_cached_output_of_real_models_equals_generate(causal_folders: dict[str, Path], family: str) -> None:
     folder = causal_folders[family]
     prompts = [START[:30], START[:50], START[:50] + "!", START[:30] + "?", "?" + START[:30]]
     with loaded(folder, LoadOptions(max_sequences=2, batch_size=16)) as (engine, collector):
@@ -202,9 +202,7 @@ def test_cached_output_of_real_models_equals_the_uncached(causal_folders: dict[s
 
 
 @pytest.mark.parametrize("family", CAUSAL)
-def test_a_real_model_that_made_room_goes_on_as_transformers_would(
-    causal_folders: dict[str, Path], family: str
-) -> None:
+def test_a_preempted_sequence_of_a_real_model_equals_generate(causal_folders: dict[str, Path], family: str) -> None:
     folder = causal_folders[family]
     with loaded(folder, LoadOptions(max_sequences=1, batch_size=16)) as (engine, collector):
         for token in (0, 5, 6):

@@ -1,4 +1,4 @@
-"""Who runs, who waits, and what a step computes; no model and no thread."""
+"""The scheduler: admission, queue limits, chunks, preemption and deadlines, without a model."""
 
 from math import inf
 
@@ -17,7 +17,7 @@ def test_free_slots_are_filled_in_order_of_arrival() -> None:
     assert (one.running, one.waiting) == (2, 1)
 
 
-def test_a_slot_is_given_on_at_the_next_step() -> None:
+def test_a_freed_slot_is_assigned_at_the_next_step() -> None:
     one = scheduler(slots=1)
     first, second = generation("first"), generation("second")
     one.add(first)
@@ -28,7 +28,7 @@ def test_a_slot_is_given_on_at_the_next_step() -> None:
     assert one.find("first") is None
 
 
-def test_who_writes_gets_a_token_a_step_and_prompts_share_the_rest() -> None:
+def test_each_decode_gets_a_token_per_step_and_prompts_share_the_rest() -> None:
     one = scheduler(batch_size=8)
     one.add(generation("writes", 1))
     step(one)
@@ -46,7 +46,7 @@ def test_who_writes_gets_a_token_a_step_and_prompts_share_the_rest() -> None:
     ]
 
 
-def test_decodes_stand_in_the_order_of_their_slots() -> None:
+def test_decodes_are_in_the_order_of_their_slots() -> None:
     one = scheduler(slots=3)
     first, second = generation("first", 1), generation("second", 1)
     one.add(first)
@@ -59,7 +59,7 @@ def test_decodes_stand_in_the_order_of_their_slots() -> None:
     assert sorted(names(plan.decodes)) == ["second", "third"]
 
 
-def test_r4_a_queue_full_of_requests_refuses() -> None:
+def test_r4_a_queue_full_of_requests_rejects_requests() -> None:
     one = scheduler(slots=2, max_queue=3)
     for place in range(5):
         one.add(generation(str(place)))
@@ -72,7 +72,7 @@ def test_r4_a_queue_full_of_requests_refuses() -> None:
         one.add(generation("still one too many"))
 
 
-def test_a_queue_full_of_tokens_refuses_but_a_first_one_always_fits() -> None:
+def test_a_queue_full_of_tokens_rejects_requests_but_always_takes_one() -> None:
     one = scheduler(slots=1, max_queue_tokens=100)
     for name, size in [("runs", 90), ("waits", 90)]:
         one.add(generation(name, size))
@@ -82,7 +82,7 @@ def test_a_queue_full_of_tokens_refuses_but_a_first_one_always_fits() -> None:
     assert one.waiting == 3
 
 
-def test_r4_when_to_come_back_follows_from_how_long_requests_take() -> None:
+def test_r4_retry_after_follows_the_duration_of_requests() -> None:
     one = scheduler(slots=2, max_queue=100)
     for turn in range(60):
         quick = generation(f"quick {turn}")
@@ -97,7 +97,7 @@ def test_r4_when_to_come_back_follows_from_how_long_requests_take() -> None:
     assert one.retry_after(600.0) == 120
 
 
-def test_r4_the_refused_are_told_to_come_one_after_the_other() -> None:
+def test_r4_rejected_clients_get_staggered_retry_times() -> None:
     one = scheduler(slots=2, max_queue=0)
     first, second = generation("first"), generation("second")
     for running in (first, second):
@@ -112,7 +112,7 @@ def test_r4_the_refused_are_told_to_come_one_after_the_other() -> None:
     assert one.retry_after(2.5) == 2  # of the six, two are still to come
 
 
-def test_batch_work_fills_no_interactive_places() -> None:
+def test_batch_work_takes_no_queue_places_of_interactive_work() -> None:
     one = scheduler(slots=2, max_queue=2)
     for place in range(4):
         one.add(generation(f"batch {place}", batch=True))
@@ -124,7 +124,7 @@ def test_batch_work_fills_no_interactive_places() -> None:
         one.add(generation("interactive too many"))
 
 
-def test_interactive_goes_before_batch_and_higher_priority_first() -> None:
+def test_interactive_work_precedes_batch_work_and_higher_priority_comes_first() -> None:
     one = scheduler(slots=1)
     wanted = [("urgent", 5), ("early", 0), ("late", 0), ("patient", -3)]
     one.add(generation("batch", batch=True, priority=10))
@@ -138,7 +138,7 @@ def test_interactive_goes_before_batch_and_higher_priority_first() -> None:
     assert order == ["urgent", "early", "late", "patient", "batch"]
 
 
-def test_interactive_prompts_come_first_and_batch_prompts_take_a_quarter() -> None:
+def test_interactive_prompts_come_first_and_batch_prompts_get_a_quarter_of_a_step() -> None:
     one = scheduler(slots=4, batch_size=64)
     one.add(generation("batch", 100, batch=True))
     assert [chunk.end - chunk.start for chunk in step(one).chunks] == [16]
@@ -148,7 +148,7 @@ def test_interactive_prompts_come_first_and_batch_prompts_take_a_quarter() -> No
     assert sizes == [("interactive", 60), ("batch", 4)]
 
 
-def test_a_batch_sequence_makes_room_for_an_interactive_one_and_keeps_what_it_wrote() -> None:
+def test_an_interactive_sequence_preempts_a_batch_sequence_which_keeps_its_tokens() -> None:
     one = scheduler(slots=2)
     for name in ("long", "short"):
         one.add(generation(name, 20 if name == "long" else 5, batch=True))
@@ -166,7 +166,7 @@ def test_a_batch_sequence_makes_room_for_an_interactive_one_and_keeps_what_it_wr
     assert one.counts.preemptions == 1
 
 
-def test_batch_work_makes_no_room_for_batch_work() -> None:
+def test_batch_work_does_not_preempt_batch_work() -> None:
     one = scheduler(slots=1)
     one.add(generation("first", batch=True))
     step(one)
@@ -174,7 +174,7 @@ def test_batch_work_makes_no_room_for_batch_work() -> None:
     assert step(one).preempted == []
 
 
-def test_choices_wait_for_the_first_ones_prompt_and_take_it_over() -> None:
+def test_choices_wait_for_the_prefill_of_the_first_and_copy_it() -> None:
     one = scheduler(slots=4, batch_size=20)
     one.add(generation("three", 30, n=3))
     first, second, third = (step(one) for _ in range(3))
@@ -184,7 +184,7 @@ def test_choices_wait_for_the_first_ones_prompt_and_take_it_over() -> None:
     assert len(third.decodes) == 3
 
 
-def test_more_choices_than_slots_come_one_by_one() -> None:
+def test_more_choices_than_slots_run_one_after_another() -> None:
     one = scheduler(slots=2)
     many = generation("many", 10, n=8)
     one.add(many)
@@ -198,7 +198,7 @@ def test_more_choices_than_slots_come_one_by_one() -> None:
     assert (one.running, one.waiting, one.find("many")) == (0, 0, None)
 
 
-def test_late_ones_are_found_whether_they_wait_or_run() -> None:
+def test_waiting_and_running_requests_expire() -> None:
     one = scheduler(slots=1)
     one.add(generation("runs", deadline=5.0))
     one.add(generation("waits", deadline=3.0))
@@ -211,7 +211,7 @@ def test_late_ones_are_found_whether_they_wait_or_run() -> None:
     assert [late.request_id for late in one.expired(100.0)] == ["runs", "has time"]
 
 
-def test_waits_for_the_first_slot_are_counted_once_a_request() -> None:
+def test_queue_times_are_counted_once_per_request() -> None:
     one = scheduler(slots=1)
     for name, arrived_at, choices in [("first", 0.0, 2), ("second", 1.0, 1)]:
         made = generation(name, n=choices)

@@ -1,4 +1,4 @@
-"""Random walks: whatever comes and goes, slots hold what they are said to hold, and everybody gets to the end."""
+"""Random walks of the scheduler: slots hold the planned tokens, and every request finishes."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ BATCH_SIZE = 24
 
 
 class Slots:
-    """What a model would have in its slots, written as it is told."""
+    """The tokens in each slot of a model, updated by plans."""
 
     def __init__(self) -> None:
         self.held: dict[int, list[int]] = {}
@@ -40,7 +40,7 @@ class Slots:
 
 
 def newcomer(draw: Random, name: str) -> Generation:
-    """Prompts share beginnings, so that much is found in the cache."""
+    """Return a random generation. Prompts have common prefixes."""
     prompt = [draw.randrange(2) for _ in range(draw.randrange(3))] + [5] * draw.randrange(1, 70)
     return generation(
         name,
@@ -70,7 +70,7 @@ def check(one: Scheduler, plan: StepPlan, slots: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_slots_hold_what_they_are_said_to_hold_and_everybody_gets_to_the_end(seed: int) -> None:
+def test_slots_hold_the_planned_tokens_and_every_request_finishes(seed: int) -> None:
     draw = Random(seed)
     slots = draw.randrange(1, 7)
     one, model = scheduler(slots=slots, batch_size=BATCH_SIZE, max_queue=12), Slots()

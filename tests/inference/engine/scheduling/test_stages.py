@@ -1,4 +1,4 @@
-"""When a traced request came to each of its stages; of one that is not traced nothing is told."""
+"""Stage times of traced requests."""
 
 import time
 
@@ -27,7 +27,7 @@ def stages(collector: Collector, name: str) -> RequestTimings | None:
 
 
 @pytest.mark.parametrize("prompt", ["x", "x" * 40])
-def test_a_traced_request_tells_when_it_waited_read_and_wrote(prompt: str) -> None:
+def test_a_traced_request_has_the_times_of_its_stages(prompt: str) -> None:
     began = time.monotonic()
     with running_engine(scripted(pause=0.01), LETTERS, LoadOptions(batch_size=16)) as (engine, collector):
         engine.submit(replace(ask("one", prompt, THREE), traceparent=TRACE))
@@ -38,7 +38,7 @@ def test_a_traced_request_tells_when_it_waited_read_and_wrote(prompt: str) -> No
     assert began <= told.arrived_at <= told.scheduled_at < told.prefilled_at <= told.finished_at <= time.monotonic()
 
 
-def test_a_cached_prompt_has_been_read_as_well() -> None:
+def test_a_cached_prompt_has_a_prefill_time() -> None:
     with running_engine(scripted(), LETTERS) as (engine, collector):
         for name in ("one", "again"):
             engine.submit(replace(ask(name, "x" * 40, THREE), traceparent=TRACE))
@@ -48,7 +48,7 @@ def test_a_cached_prompt_has_been_read_as_well() -> None:
     assert told.prefilled_at is not None
 
 
-def test_who_is_cancelled_in_the_queue_never_started() -> None:
+def test_a_request_cancelled_in_the_queue_has_no_start_time() -> None:
     with running_engine(scripted(pause=0.05), LETTERS, LoadOptions(max_sequences=1)) as (engine, collector):
         engine.submit(ask("first", "x" * 8, SamplingParams(temperature=0, ignore_eos=True)))
         collector.wait_for_tokens("first", 1)
@@ -60,7 +60,7 @@ def test_who_is_cancelled_in_the_queue_never_started() -> None:
     assert (told.scheduled_at, told.prefilled_at) == (None, None)
 
 
-def test_of_a_request_that_is_not_traced_nothing_is_told() -> None:
+def test_an_untraced_request_has_no_timings() -> None:
     with running_engine(scripted(), LETTERS) as (engine, collector):
         engine.submit(ask("one", "x", THREE))
         assert stages(collector, "one") is None

@@ -1,4 +1,4 @@
-"""Chat templates are programs from outside: they run in a sandbox, and at load within limits."""
+"""Chat templates: the sandbox, and the limits at load."""
 
 import resource
 from contextlib import suppress
@@ -50,7 +50,7 @@ def with_template(template: str) -> Tokenizer:
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
-def test_m3_a_template_bomb_is_refused_and_costs_the_parent_nothing(bomb: str) -> None:
+def test_m3_a_template_bomb_is_rejected_and_costs_the_parent_no_memory(bomb: str) -> None:
     tokenizer = with_template(bomb)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ModelLoadFailed, match="chat template exceeds its limits"):
@@ -59,7 +59,7 @@ def test_m3_a_template_bomb_is_refused_and_costs_the_parent_nothing(bomb: str) -
 
 
 @pytest.mark.parametrize("template", [TEMPLATE, "{{ raise_exception('not so') }}", "{{ 1 / 0 }}", "{% if %}", ""])
-def test_a_template_that_refuses_or_breaks_is_within_its_limits(template: str) -> None:
+def test_a_template_that_raises_passes_the_check_of_limits(template: str) -> None:
     with_template(template).check_template()
 
 
@@ -71,7 +71,7 @@ def test_m3_a_folder_with_a_bomb_is_not_loaded(tmp_path: Path) -> None:
         load_model("bomb", folder, LoadOptions(), lambda outputs: None)
 
 
-def test_m3_a_template_that_takes_for_ever_with_a_certain_message_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m3_a_template_that_hangs_on_a_certain_message_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inference.engine.text.chat_templates.MAX_RENDER_SECONDS", 0.2)
     tokenizer = with_template("{% if 'slow' in messages[0].content %}" + BOMBS["nested loops"] + "{% endif %}Said")
     tokenizer.check_template()
@@ -83,7 +83,7 @@ def test_m3_a_template_that_takes_for_ever_with_a_certain_message_is_stopped(mon
 
 
 @pytest.mark.parametrize("template", ESCAPES)
-def test_m2_a_template_does_not_get_out_of_its_sandbox(template: str) -> None:
+def test_m2_a_template_does_not_escape_its_sandbox(template: str) -> None:
     tokenizer = with_template(template)
     seen = ""
     with suppress(InvalidRequest):

@@ -1,4 +1,4 @@
-"""Text as it comes joins to the text as a whole."""
+"""The streaming detokenizer: pieces join to the whole text."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ def pieces(ids: list[int], *stop: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_tokens_join_to_the_whole_text_without_its_broken_end(seed: int) -> None:
+def test_pieces_of_any_tokens_join_to_the_text_without_an_incomplete_end(seed: int) -> None:
     draw = Random(seed)
     ids = [draw.randrange(BYTES.get_vocab_size()) for _ in range(draw.randrange(1, 80))]
     assert "".join(pieces(ids)) == decode(ids).rstrip("\ufffd")
@@ -39,7 +39,7 @@ runs = st.lists(
 
 
 @given(runs)
-def test_runs_of_a_token_join_to_the_whole_text_too(runs: list[tuple[int, int]]) -> None:
+def test_pieces_of_repeated_tokens_join_to_the_text(runs: list[tuple[int, int]]) -> None:
     ids = [token for token, times in runs for _ in range(times)]
     assert "".join(pieces(ids)) == decode(ids).rstrip("\ufffd")
 
@@ -60,7 +60,7 @@ def test_tokens_without_text_are_decoded_a_bounded_number_of_times(again: list[i
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_stop_sequence_ends_the_text_where_it_first_stands(seed: int) -> None:
+def test_a_stop_sequence_ends_the_text_at_its_first_occurrence(seed: int) -> None:
     draw = Random(seed)
     ids = BYTES.encode("".join(draw.choice("ab") for _ in range(60))).ids
     stop = ["".join(draw.choice("ab") for _ in range(draw.randrange(2, 9))) for _ in range(2)]
@@ -76,7 +76,7 @@ def test_a_stop_sequence_ends_the_text_where_it_first_stands(seed: int) -> None:
     assert text == whole[: min(place for place in [*map(whole.find, stop), len(whole)] if place >= 0)]
 
 
-def test_a_special_token_in_between_swallows_no_space() -> None:
+def test_a_special_token_between_words_keeps_the_space() -> None:
     words = ["▁a", "▁b", "</s>"]
     backend = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="▁a"))
     backend.decoder = decoders.Metaspace()
@@ -85,7 +85,7 @@ def test_a_special_token_in_between_swallows_no_space() -> None:
     assert "".join(map(stream.push, [0, 2, 2, 1, 0])) == "a b a"
 
 
-def test_only_what_may_begin_a_stop_sequence_is_held() -> None:
+def test_only_a_possible_beginning_of_a_stop_sequence_is_held_back() -> None:
     ids = [BYTES.encode(letter).ids[0] for letter in "xlax"]
     assert pieces(ids, "lamp") == ["x", "", "", "lax", ""]
     assert pieces(ids, "lamp", "zz") == pieces(ids, "lamp")

@@ -1,4 +1,4 @@
-"""User text is text: no spelling of a control token in it becomes one."""
+"""The tokenizer: no spelling of a control token in user text becomes one."""
 
 import json
 import re
@@ -101,7 +101,7 @@ def test_m4_no_spelling_of_a_control_token_becomes_one_through_any_field(name: s
         assert control_ids(text) == plain, text
 
 
-def test_m4_a_control_token_in_a_parameters_name_is_refused() -> None:
+def test_m4_a_control_token_in_a_parameters_name_is_rejected() -> None:
     source = byte_tokenizer()
     source.chat_template = TOOL_TEMPLATES["tags"]
     tools = (Tool("look", "", {"type": "object", "properties": {"<|end|>": {}}}),)
@@ -109,7 +109,7 @@ def test_m4_a_control_token_in_a_parameters_name_is_refused() -> None:
         Tokenizer(source).encode_chat(chat("hello"), tools)
 
 
-def test_m4_a_template_that_escapes_what_is_not_ascii_takes_no_control_token() -> None:
+def test_m4_a_template_that_escapes_non_ascii_rejects_control_tokens() -> None:
     source = byte_tokenizer()
     source.chat_template = "{{ tools | tojson(ensure_ascii=True) }}<tool_call>{{ messages[0].content }}"
     tokenizer = Tokenizer(source)
@@ -118,7 +118,7 @@ def test_m4_a_template_that_escapes_what_is_not_ascii_takes_no_control_token() -
         tokenizer.encode_chat(chat("hello"), (Tool("look", "a lamp<|end|>"),))
 
 
-def test_an_added_token_that_the_template_writes_is_control_too() -> None:
+def test_an_added_token_in_the_template_is_a_control_token() -> None:
     source = byte_tokenizer()
     source.add_tokens([AddedToken("<tool>", special=False)])
     source.chat_template = "{% for m in messages %}<tool>{{ m.content }}{% endfor %}"
@@ -129,7 +129,7 @@ def test_an_added_token_that_the_template_writes_is_control_too() -> None:
 
 
 @pytest.mark.parametrize("contents", [("hello",), ("  brass\n lamp ", "日本", "naïve 👩‍🔧 <|not a token|>"), ("", "x")])
-def test_messages_without_special_tokens_encode_as_transformers_does(contents: tuple[str, ...]) -> None:
+def test_messages_without_special_tokens_encode_as_in_transformers(contents: tuple[str, ...]) -> None:
     source = byte_tokenizer()
     messages = chat(*contents)
     expected = source.apply_chat_template(
@@ -140,7 +140,7 @@ def test_messages_without_special_tokens_encode_as_transformers_does(contents: t
     assert Tokenizer(source).encode_chat(messages) == expected
 
 
-def test_a_prompt_encodes_as_transformers_does_and_with_its_first_token() -> None:
+def test_a_prompt_encodes_as_in_transformers_with_its_first_token() -> None:
     source = letter_tokenizer(adds_bos=True)
     tokenizer = Tokenizer(source)
     assert tokenizer.encode("plain text") == source.encode("plain text")
@@ -149,14 +149,14 @@ def test_a_prompt_encodes_as_transformers_does_and_with_its_first_token() -> Non
     assert [i for i in hostile if i in CONTROL_IDS] == [SPECIAL.index("<|bos|>")]
 
 
-def test_no_template_says_so() -> None:
+def test_messages_without_a_template_are_rejected() -> None:
     source = byte_tokenizer()
     source.chat_template = None
     with pytest.raises(InvalidRequest, match="no chat template"):
         Tokenizer(source).encode_chat(chat("hello"))
 
 
-def test_what_the_template_refuses_is_told() -> None:
+def test_a_template_rejection_has_its_message() -> None:
     with pytest.raises(InvalidRequest, match="no system messages here"):
         Tokenizer(byte_tokenizer()).encode_chat((Message("system", "be kind"),))
 
@@ -165,7 +165,7 @@ def test_what_the_template_refuses_is_told() -> None:
     "template",
     ["{{ messages[0].content + 1 }}", "{{ 1 / 0 }}", "{% if %}", "{{ ''.__class__.__mro__ }}", "{{ nothing.at.all }}"],
 )
-def test_a_template_that_breaks_is_an_invalid_request(template: str) -> None:
+def test_a_template_error_is_an_invalid_request(template: str) -> None:
     source = byte_tokenizer()
     source.chat_template = template
     with pytest.raises(InvalidRequest, match="chat template"):
@@ -173,7 +173,7 @@ def test_a_template_that_breaks_is_an_invalid_request(template: str) -> None:
 
 
 def metaspace_tokenizer() -> PreTrainedTokenizerFast:
-    """As sentencepiece makes them: spaces as U+2581, bytes that have no token by name."""
+    """Return a tokenizer as sentencepiece makes them: spaces as U+2581, and byte fallback."""
     pieces = ["<unk>", "\u2581", "\u2581la", "mp", "<0xE6>", "<0x97>", "<0xA5>"]
     vocabulary = {piece: place for place, piece in enumerate(pieces)}
     backend = Backend(models.BPE(vocabulary, [], byte_fallback=True, unk_token="<unk>"))
@@ -199,7 +199,7 @@ def test_the_bytes_of_metaspace_tokens_join_to_the_text() -> None:
     assert (tokenizer.vocabulary, tokenizer.longest_token) == (8, 3)
 
 
-def test_the_bytes_of_word_pieces_lack_the_prefix() -> None:
+def test_the_bytes_of_word_pieces_are_without_the_prefix() -> None:
     backend = Backend(models.WordPiece({"[UNK]": 0, "lamp": 1, "##shade": 2}, unk_token="[UNK]"))
     backend.decoder = decoders.WordPiece()
     tokenizer = Tokenizer(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"))

@@ -1,4 +1,4 @@
-"""Tool calls: written in the model's own form, valid against the tool's schema, parted from the text in any pieces."""
+"""Tool calls: the model's syntax, valid arguments, and streaming separation from text."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def ask(name: str, choice: str, tools: tuple[Tool, ...] = TOOLS, **sampling: Any
 
 
 def joined(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:
-    """Whole calls of their pieces, as a client makes them."""
+    """Return the calls of their pieces, as a client joins them."""
     calls: dict[int, list[str]] = defaultdict(lambda: ["", "", ""])
     for delta in deltas:
         assert (delta.id is None) == (delta.name is None) == (delta.index in calls)
@@ -93,7 +93,7 @@ def assert_valid(call: ToolCall) -> None:
         assert (call.name, arguments) == ("now", {})
 
 
-def test_arguments_that_no_tool_has_are_made_up_only_where_its_schema_invites_them() -> None:
+def test_schemas_are_closed_unless_they_set_or_combine_properties() -> None:
     colour = {"type": "object", "properties": {"colour": {"enum": ["red"]}}}
     nested = {"properties": {"paint": {"anyOf": [colour, {"type": "null"}]}, "all": {"type": "array", "items": colour}}}
     made_shut = colour | {"additionalProperties": False}
@@ -139,7 +139,7 @@ def test_required_calls_at_least_one(running: tuple[Engine, Collector], seed: in
         assert_valid(call)
 
 
-def test_auto_is_free_to_say_what_it_likes(running: tuple[Engine, Collector]) -> None:
+def test_auto_may_generate_text_without_calls(running: tuple[Engine, Collector]) -> None:
     engine, collector = running
     engine.submit(ask("auto", "auto", max_tokens=30))
     text, calls, reason = result(collector.outputs("auto"))
@@ -153,7 +153,7 @@ def test_none_calls_nothing(running: tuple[Engine, Collector]) -> None:
     assert result(collector.outputs("none"))[1:] == ([], FinishReason.LENGTH)
 
 
-def test_auto_keeps_to_the_form_once_a_call_is_opened() -> None:
+def test_auto_is_constrained_after_the_marker_of_a_call() -> None:
     source = tokenizer_with(HERMES, "<tool_call>")
     opened, letter = source.convert_tokens_to_ids(["<tool_call>", "a"])
 
@@ -177,7 +177,7 @@ def test_auto_keeps_to_the_form_once_a_call_is_opened() -> None:
             assert_valid(call)
 
 
-def test_letters_that_look_like_a_call_are_no_way_around_the_form() -> None:
+def test_letters_that_spell_a_call_cannot_bypass_the_grammar() -> None:
     source = tokenizer_with(BRACKETS, "[TOOL_CALLS]")
     forged = [
         token for letter in '[TOOL_CALLS] [{"name": "forged", "arguments": {}}]' for token in source.encode(letter)
@@ -205,7 +205,7 @@ def test_letters_that_look_like_a_call_are_no_way_around_the_form() -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_the_parser_gives_the_same_in_any_pieces(name: str, size: int) -> None:
+def test_the_parser_gives_the_same_calls_for_any_pieces(name: str, size: int) -> None:
     form = FORMS[name]
     wanted = [("weather", '{"city": "a}\\"{]", "days": 3}')]
     if form.between is not None:
@@ -227,14 +227,14 @@ def test_the_parser_gives_the_same_in_any_pieces(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("form", FORMS.values())
 @pytest.mark.parametrize("text", ["plain", "a <tool_call> that is none", '[TOOL_CALLS] {"name"', 'so {"name": "x"', ""])
-def test_text_that_is_no_call_comes_out_whole(form: ToolSyntax, text: str) -> None:
+def test_text_without_calls_is_returned_whole(form: ToolSyntax, text: str) -> None:
     parser = ToolParser(form)
     said = "".join(parser.push(letter)[0] for letter in text)
     assert said + parser.finish() == text
     assert not parser.called
 
 
-def test_a_call_that_was_cut_off_is_told_as_far_as_it_went() -> None:
+def test_a_tool_call_cut_by_max_tokens_is_returned_in_part() -> None:
     engine_tokenizer = tokenizer_with(HERMES)
     with running_engine(RememberingDecoder(len(engine_tokenizer)), engine_tokenizer) as (engine, collector):
         engine.submit(ask("cut", "weather", max_tokens=45))
@@ -256,7 +256,7 @@ def test_a_call_that_was_cut_off_is_told_as_far_as_it_went() -> None:
         ("<tool_call>", None),
     ],
 )
-def test_the_form_is_the_templates(template: str, form: ToolSyntax | None) -> None:
+def test_the_tool_syntax_is_the_templates(template: str, form: ToolSyntax | None) -> None:
     assert detect_tool_syntax(template) is form
 
 
@@ -267,7 +267,7 @@ CONVERSATION = (
 )
 
 
-def test_calls_and_answers_go_through_a_template_that_knows_them() -> None:
+def test_tool_calls_and_results_use_a_template_that_supports_them() -> None:
     tokenizer = Tokenizer(tokenizer_with(HERMES))
     text = tokenizer.decode(tokenizer.encode_chat(CONVERSATION, TOOLS))
     assert text.startswith('{"type": "function", "function": {"name": "weather", "description": "Tells the weather"')
@@ -275,7 +275,7 @@ def test_calls_and_answers_go_through_a_template_that_knows_them() -> None:
 
 
 @pytest.mark.parametrize("template", [TEMPLATE, SYSTEM])
-def test_a_template_without_tools_gets_them_in_words(template: str) -> None:
+def test_a_template_without_tools_gets_them_as_text(template: str) -> None:
     tokenizer = Tokenizer(tokenizer_with(template))
     ids = tokenizer.encode_chat(CONVERSATION, TOOLS)
     text = tokenizer.decode(ids)
@@ -287,7 +287,7 @@ def test_a_template_without_tools_gets_them_in_words(template: str) -> None:
     assert "what is it like?" in tokenizer.decode(tokenizer.encode_chat(spoken, TOOLS))
 
 
-def test_arguments_that_are_no_json_object_are_refused() -> None:
+def test_tool_arguments_that_are_no_json_object_are_rejected() -> None:
     for arguments in ("[1]", "{", "[" * 100_000):
         message = Message("assistant", "", tool_calls=(ToolCall("c1", "now", arguments),))
         with pytest.raises(InvalidRequest, match="JSON object"):
@@ -309,7 +309,7 @@ def test_arguments_that_are_no_json_object_are_refused() -> None:
         ((), "required", "tool_choice"),
     ],
 )
-def test_i4_bad_tools_are_refused(tools: tuple[Tool, ...], choice: str, named: str) -> None:
+def test_i4_invalid_tools_are_rejected(tools: tuple[Tool, ...], choice: str, named: str) -> None:
     source = tokenizer_with(TEMPLATE)
     with (
         running_engine(RememberingDecoder(len(source)), source, context_size=1024) as (engine, _),
@@ -319,7 +319,7 @@ def test_i4_bad_tools_are_refused(tools: tuple[Tool, ...], choice: str, named: s
     assert refused.value.details["parameter"] == named
 
 
-def test_tools_need_a_conversation_and_no_other_form() -> None:
+def test_tools_need_a_conversation_and_no_other_constraint() -> None:
     source = tokenizer_with(TEMPLATE)
     with running_engine(RememberingDecoder(len(source)), source) as (engine, _):
         with pytest.raises(InvalidRequest, match="send `messages`"):
