@@ -107,7 +107,7 @@ def test_the_digests_of_a_folder_are_checked(tmp_path: Path) -> None:
         (tmp_path / "SHA256SUMS").write_text(line)
         check_digests(tmp_path)
     for line, reason in (
-        (f"{'0' * 64}  a", "not what"),
+        (f"{'0' * 64}  a", "does not match its digest"),
         (f"{digest}  ../a", "names files"),
         ("nonsense", "names files"),
     ):
