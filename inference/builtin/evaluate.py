@@ -1,4 +1,4 @@
-"""Measures the built-in models on products never seen in training: ``python -m inference.builtin.evaluate``.
+"""Evaluation of the built-in models on products never seen in training: ``python -m inference.builtin.evaluate``.
 
 Every figure is the model's own, from its first draw. A case has a name that training never had, and one to five
 keywords whose combination it never had; half of the keywords are words or phrases that it never had at all.
@@ -23,14 +23,14 @@ from inference.builtin.corpus.examples import Case, draw_case, draw_pair
 from inference.builtin.corpus.keywords import is_unseen
 from inference.builtin.corpus.text import repeated_five_grams
 
-LONGEST = 160
-TOGETHER = 50
+MAX_NEW_TOKENS = 160
+BATCH_SIZE = 50
 SEEDS = 5
 
 
 @dataclass(frozen=True)
-class Written:
-    """What the model wrote for a case, and whether it ended by itself."""
+class GeneratedDescription:
+    """A description that the model generated for a case. `ended`: it stopped by itself."""
 
     case: Case
     text: str
@@ -61,56 +61,58 @@ class Describer:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left")
         self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
-    def write(self, cases: Sequence[Case], *, temperature: float, seed: int) -> Iterator[Written]:
-        """One text a case; temperature 0 is greedy, any other also keeps to the likeliest 90 %."""
+    def write(self, cases: Sequence[Case], *, temperature: float, seed: int) -> Iterator[GeneratedDescription]:
+        """Yield one text a case; temperature 0 is greedy, any other also keeps to the likeliest 90 %."""
         torch.manual_seed(seed)
         drawing = (
             {"do_sample": True, "temperature": temperature, "top_p": 0.9, "top_k": 0}
             if temperature
             else {"do_sample": False}
         )
-        for start in range(0, len(cases), TOGETHER):
-            some = cases[start : start + TOGETHER]
+        for start in range(0, len(cases), BATCH_SIZE):
+            some = cases[start : start + BATCH_SIZE]
             chats = [[{"role": "user", "content": case.prompt}] for case in some]
             texts = self.tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
             inputs = self.tokenizer(texts, return_tensors="pt", padding=True, return_token_type_ids=False)
-            rows = self.model.generate(**inputs, **drawing, max_new_tokens=LONGEST)[:, inputs["input_ids"].shape[1] :]
+            rows = self.model.generate(**inputs, **drawing, max_new_tokens=MAX_NEW_TOKENS)[
+                :, inputs["input_ids"].shape[1] :
+            ]
             for case, row in zip(some, rows, strict=True):
                 ended = bool((row == self.tokenizer.eos_token_id).any())
-                yield Written(case, self.tokenizer.decode(row, skip_special_tokens=True), ended)
+                yield GeneratedDescription(case, self.tokenizer.decode(row, skip_special_tokens=True), ended)
 
 
 def share(flags: Sequence[bool]) -> float:
-    """The share of true ones; 1 for none at all."""
+    """Return the share of true ones; 1 for none at all."""
     return sum(flags) / len(flags) if flags else 1.0
 
 
-def describer_figures(written: Sequence[Written]) -> dict[str, float]:
-    """The published shares over what was written."""
+def describer_figures(written: Sequence[GeneratedDescription]) -> dict[str, float]:
+    """Return the published shares over what was written."""
     single = [(k.text, k.text in w.missing) for w in written for k in w.case.product.keywords]
     return {
         "names the product": share([w.names for w in written]),
         "uses every keyword": share([not w.missing for w in written]),
         "a keyword is used": share([not missed for _, missed in single]),
         "a keyword never seen in training is used": share([not missed for text, missed in single if is_unseen(text)]),
-        f"ends by itself within {LONGEST} tokens": share([w.ended for w in written]),
+        f"ends by itself within {MAX_NEW_TOKENS} tokens": share([w.ended for w in written]),
         "repeats no 5-gram": share([not w.repeats for w in written]),
     }
 
 
 def distinct_share(describer: Describer, cases: Sequence[Case], temperature: float) -> float:
-    """The share of distinct texts among those of several seeds for each case."""
+    """Return the share of distinct texts among those of several seeds for each case."""
     drawn = [[w.text for w in describer.write(cases, temperature=temperature, seed=seed)] for seed in range(SEEDS)]
     return sum(len(set(texts)) for texts in zip(*drawn, strict=True)) / (SEEDS * len(cases))
 
 
 def sentence_vectors(folder: Path, texts: Sequence[str]) -> torch.Tensor:
-    """The normalised vectors of the texts, [texts, hidden]."""
+    """Return the normalised vectors of the texts, [texts, hidden]."""
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="right")
     model = AutoModel.from_pretrained(folder, dtype=torch.float32)
     found = []
-    for start in range(0, len(texts), TOGETHER):
-        some = list(texts[start : start + TOGETHER])
+    for start in range(0, len(texts), BATCH_SIZE):
+        some = list(texts[start : start + BATCH_SIZE])
         inputs = tokenizer(some, return_tensors="pt", padding=True, return_token_type_ids=False)
         with torch.inference_mode():
             states = model(**inputs).last_hidden_state
@@ -120,7 +122,7 @@ def sentence_vectors(folder: Path, texts: Sequence[str]) -> torch.Tensor:
 
 
 def nearest_share(folder: Path, count: int, seed: int) -> float:
-    """The share of held-out descriptions whose own product is the nearest of all."""
+    """Return the share of held-out descriptions whose own product is the nearest of all."""
     random = Random(f"evaluate:{seed}")
     pairs = [draw_pair(random, held_out=True) for _ in range(count)]
     products, texts = (sentence_vectors(folder, side) for side in zip(*pairs, strict=True))
@@ -128,7 +130,7 @@ def nearest_share(folder: Path, count: int, seed: int) -> float:
 
 
 def main() -> None:
-    """Prints the figures of both models as a table."""
+    """Print the figures of both models as a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from inference.builtin.network import Llama
 from inference.builtin.tokenizer import CHAT_TEMPLATE, END, PAD, SPECIALS
 
-MOST_NEW_TOKENS = 200
+MAX_NEW_TOKENS = 200
 
 
 def _save_weights(path: Path, weights: dict[str, Tensor]) -> None:
@@ -65,7 +65,7 @@ def save_describer(folder: Path, model: Llama, tokenizer: Tokenizer) -> None:
     config = _config(model, "LlamaForCausalLM", tokenizer)
     _write_json(folder / "config.json", config)
     ids = {name: config[name] for name in ("eos_token_id", "pad_token_id")}
-    _write_json(folder / "generation_config.json", {**ids, "max_new_tokens": MOST_NEW_TOKENS})
+    _write_json(folder / "generation_config.json", {**ids, "max_new_tokens": MAX_NEW_TOKENS})
     _save_tokenizer(folder, tokenizer, longest=model.shape.max_position_embeddings, chat_template=CHAT_TEMPLATE)
 
 

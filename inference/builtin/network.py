@@ -85,7 +85,7 @@ class Layer(nn.Module):
         return after
 
     def named(self) -> dict[str, Tensor]:
-        """The layer's weights under transformers' names, as views."""
+        """Return the layer's weights under transformers' names, as views."""
         shape = self.shape
         wide, narrow = (n * shape.head_dim for n in (shape.num_attention_heads, shape.num_key_value_heads))
         query, key, value = torch.split(self.qkv.weight, [wide, narrow, narrow])
@@ -137,7 +137,7 @@ class Llama(nn.Module):
         return weights
 
     def exported(self) -> dict[str, Tensor]:
-        """The weights in bfloat16 under transformers' names, without the ``model.`` in front."""
+        """Return the weights in bfloat16 under transformers' names, without the ``model.`` in front."""
         return {name: weight.detach().bfloat16().contiguous() for name, weight in self._named().items()}
 
     @torch.no_grad()

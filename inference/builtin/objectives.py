@@ -1,4 +1,4 @@
-"""What each model learns: the batches it sees, drawn from the corpus, and the loss of a batch."""
+"""Training objectives of the models: the batches drawn from the corpus, and the loss of a batch."""
 
 from collections.abc import Sequence
 from random import Random
@@ -15,25 +15,25 @@ from inference.builtin.tokenizer import encode_chats
 
 CHUNK = 2400  # conversations drawn at a time, to be sorted by length
 PAIRS = 128  # descriptions told apart in one step of the encoder
-MOST_TOKENS = (64, 96)  # of a query and of a text, while the encoder learns
+MAX_TOKENS = (64, 96)  # of a query and of a text, while the encoder learns
 TEMPERATURE = 0.05
 
 Batch = tuple[Tensor, ...]
 
 
 class Recipe(Protocol):
-    """What one model learns: its batches, a chunk of the corpus at a time, and the loss of a batch."""
+    """The training objective of one model: its batches, a chunk of the corpus at a time, and the loss of a batch."""
 
     def batches(self, chunk: int, done: float) -> list[Batch]:
-        """The batches of a chunk, given the share of the run that is done."""
+        """Return the batches of a chunk, given the share of the run that is done."""
 
     @staticmethod
     def loss(model: Llama, *batch: Tensor) -> Tensor:
-        """The loss of a batch, to be made small."""
+        """Return the loss of a batch, to be made small."""
 
 
 def padded(rows: Sequence[Sequence[float]], fill: float, multiple: int = 8) -> Tensor:
-    """The rows as one tensor, filled up on the right to a common length that is a multiple of eight."""
+    """Return the rows as one tensor, filled up on the right to a common length that is a multiple of eight."""
     length = -(-max(map(len, rows)) // multiple) * multiple
     return torch.tensor([[*row, *[fill] * (length - len(row))] for row in rows])
 
@@ -63,7 +63,7 @@ class DescriberRecipe:
 
     @staticmethod
     def loss(model: Llama, *batch: Tensor) -> Tensor:
-        """The weighted mean cross entropy of the tokens that follow the given places."""
+        """Return the weighted mean cross entropy of the tokens that follow the given places."""
         ids, places, targets, weights = batch
         hidden = model(ids).flatten(0, 1)[places]
         logits = F.linear(hidden, model.embedding.to(hidden.dtype)).float()
@@ -77,11 +77,11 @@ class EncoderRecipe:
         self.tokenizer, self.seed = tokenizer, seed
 
     def batches(self, chunk: int, done: float) -> list[Batch]:
-        """One batch: ids and counted places of the queries, then of the descriptions."""
+        """Return one batch: ids and counted places of the queries, then of the descriptions."""
         random = Random(f"{self.seed}:pairs:{chunk}")
         sides = zip(*(draw_pair(random) for _ in range(PAIRS)), strict=True)
         batch: list[Tensor] = []
-        for side, most in zip(sides, MOST_TOKENS, strict=True):
+        for side, most in zip(sides, MAX_TOKENS, strict=True):
             rows = [row.ids[:most] for row in self.tokenizer.encode_batch_fast(list(side))]
             batch += (padded(rows, 0), padded([[1] * len(row) for row in rows], 0))
         return [tuple(batch)]
@@ -97,6 +97,6 @@ class EncoderRecipe:
 
 
 def mean_vectors(model: Llama, ids: Tensor, counted: Tensor) -> Tensor:
-    """The normalised mean of the final states of the counted places: [batch, hidden] in 32 bits."""
+    """Return the normalised mean of the final states of the counted places: [batch, hidden] in 32 bits."""
     weights = counted.unsqueeze(-1).float()
     return F.normalize((model(ids).float() * weights).sum(dim=1) / weights.sum(dim=1), dim=-1)

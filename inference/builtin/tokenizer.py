@@ -22,7 +22,7 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(texts: Iterator[str], vocabulary: int) -> Tokenizer:
-    """A byte-level BPE tokenizer of the given vocabulary size; the special tokens come first."""
+    """Return a byte-level BPE tokenizer of the given vocabulary size; the special tokens come first."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -39,7 +39,7 @@ def train_tokenizer(texts: Iterator[str], vocabulary: int) -> Tokenizer:
 
 
 def _weights(encoding: Encoding, text: str, copied: Sequence[str]) -> list[float]:
-    """One a token: `COPY_WEIGHT` for those of a copied name or keyword, 1 for any other."""
+    """Return one a token: `COPY_WEIGHT` for those of a copied name or keyword, 1 for any other."""
     spans = [found.span() for words in copied for found in re.finditer(re.escape(words), text)]
     return [
         COPY_WEIGHT if any(start < after and end > before for before, after in spans) else 1.0
@@ -48,7 +48,9 @@ def _weights(encoding: Encoding, text: str, copied: Sequence[str]) -> list[float
 
 
 def encode_chats(tokenizer: Tokenizer, examples: list[Example]) -> list[tuple[list[int], list[float]]]:
-    """Each conversation as token ids, as the chat template forms it, and what each weighs: 0 is not to be learned."""
+    """Return each conversation as token ids, as the chat template forms it, and what each weighs: 0 is not to be
+    learned.
+    """
     vocabulary = tokenizer.get_vocab()
     role_ids, end = {role: vocabulary[token] for role, token in ROLES.items()}, vocabulary[END]
     contents = iter(tokenizer.encode_batch([content for example in examples for _, content in example.turns]))

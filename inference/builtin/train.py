@@ -37,7 +37,7 @@ SAVE_EVERY_SECONDS = 150
 
 @dataclass
 class Position:
-    """How far a run is; saved with its state."""
+    """Progress of a run, saved with its state."""
 
     chunk: int = 0
     step: int = 0
@@ -46,7 +46,7 @@ class Position:
 
 
 def rate(done: float) -> float:
-    """The share of the full learning rate after a share of the run."""
+    """Return the share of the full learning rate after a share of the run."""
     return max(0.0, min(1.0, done / 0.02 + 0.02, (1.0 - done) / 0.35))
 
 
@@ -144,7 +144,7 @@ class Run:
 
 
 def corpus_tokenizer(path: Path, seed: int) -> Tokenizer:
-    """The tokenizer at the path, trained on the corpus if it is not there yet."""
+    """Return the tokenizer at the path, trained on the corpus if it is not there yet."""
     if not path.exists():
         random = Random(f"{seed}:tokenizer")
         texts = (content for _ in range(40_000) for _, content in draw_example(random).turns)

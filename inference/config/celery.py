@@ -10,7 +10,7 @@ from shared.serving.processes.celery_app import count_queued_messages, create_ce
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
 
-# What every worker sends, and every how many seconds.
+# Tasks that every worker sends, and their intervals in seconds.
 PERIODIC_TASKS = {
     "inference.batches.tasks.forget": 600.0,
     "inference.files.tasks.sweep": 600.0,
@@ -18,19 +18,19 @@ PERIODIC_TASKS = {
     "inference.openai_batches.tasks.sweep": 10.0,
 }
 
-# Set once this worker is told to end: its tasks then give back what they hold, and end.
+# Set at this worker's shutdown: its tasks then release their leases and end.
 ending = threading.Event()
 
 app = create_celery_app("inference", periodic_tasks=PERIODIC_TASKS)
 
 
 def send(task: str, **ids: int) -> bool:
-    """Give a task to a worker, by name. False where none can be reached: the sweeper of any worker sees to it."""
+    """Send a task to a worker, by name. Return False without a broker: a sweeper sends it later."""
     return send_task(app, task, **ids)
 
 
 def waiting() -> int:
-    """How many tasks no worker has taken yet, as far as is known."""
+    """Return the number of tasks in the queue that no worker has started."""
     return count_queued_messages(app)
 
 

@@ -25,7 +25,7 @@ from shared.api.errors import ApiError
 constants.HF_HUB_DISABLE_TELEMETRY = True  # the library would tell the hub who is asking
 
 ANSWERS_WITHIN_S = 30.0
-MOST_FILES = 10_000
+MAX_FILE_COUNT = 10_000
 TRIES = 5  # of a connection that brings nothing
 PAUSE_S = 1.0
 PARTIAL_CONTENT = 206
@@ -40,7 +40,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """What a repository holds at one commit."""
+    """The files of a repository at one commit."""
 
     id: str
     commit: str
@@ -59,7 +59,7 @@ def read_repository(repo_id: str, revision: str | None) -> Repository:
         except (ValueError, TypeError, KeyError, AttributeError) as error:  # no JSON, or other JSON than a hub's
             raise _useless(repo_id) from error
     files = [_file(sibling) for sibling in told.siblings or []]
-    if not _is(_COMMIT, told.sha) or len(files) > MOST_FILES:
+    if not _is(_COMMIT, told.sha) or len(files) > MAX_FILE_COUNT:
         raise _useless(repo_id)
     return Repository(id=repo_id, commit=str(told.sha), files=[file for file in files if file is not None])
 

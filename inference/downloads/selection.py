@@ -1,5 +1,7 @@
-"""Which files of a repository a safe load needs: weights in safetensors or GGUF, and what describes them. No pickle, no
-code, no file that is not known."""
+"""Selection of the files of a repository that a safe load needs.
+
+These are weights in safetensors or GGUF, and the files that describe them: no pickle, no code, no unknown file.
+"""
 
 import re
 from collections.abc import Sequence
@@ -37,7 +39,7 @@ _QUANTISATION = re.compile(r"(?:^|[-._])((?:IQ|Q|TQ)\d[A-Z0-9_]*|BF16|F16|F32|MX
 
 @dataclass(frozen=True, kw_only=True)
 class RepositoryFile:
-    """A file as the hub tells of it. git_blob: the SHA-1 that git gives it; sha256: of large files, instead."""
+    """A file as the hub reports it. git_blob: its SHA-1 in git; sha256: of large files, instead."""
 
     path: str
     size: int
@@ -48,7 +50,7 @@ class RepositoryFile:
 def choose_files(
     files: Sequence[RepositoryFile], *, include: Sequence[str] = (), quantize: str | None = None
 ) -> list[RepositoryFile]:
-    """What to download, small files first. ApiError says what there is instead.
+    """Return the files to download, small ones first. Raise ApiError, which names the available ones.
 
     include: patterns of the weights to take. quantize: the quantisation of the GGUF file to take.
     """
@@ -69,7 +71,7 @@ def choose_files(
 
 
 def _safetensors(by_path: dict[str, RepositoryFile]) -> list[str]:
-    """One whole set, where a repository has the same weights in several forms."""
+    """Return one whole set of weights, where a repository has the same weights in several forms."""
     if INDEX in by_path:
         return sorted(filter(_SHARD.fullmatch, by_path))
     if "model.safetensors" in by_path:
@@ -124,5 +126,5 @@ def _quantisation(path: str) -> str | None:
 
 
 def _is_plain(path: str) -> bool:
-    """A file at the top, whose name is nothing else."""
+    """Return whether a path is a file at the top of the repository."""
     return "/" not in path and "\\" not in path and not path.startswith(".")

@@ -39,14 +39,14 @@ logger = structlog.get_logger(__name__)
 
 
 class Progress(Protocol):
-    """Hears how a download goes."""
+    """A display of a download's progress."""
 
     def begin(self, model_id: str, total: int) -> None: ...
     def advance(self, count: int) -> None: ...
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a model came from."""
+    """The repository, commit and files that a model was downloaded from."""
 
     repo_id: str
     commit: str
@@ -54,8 +54,8 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Downloaded:
-    """A model that is on this machine now. `was_there`: it was already, and nothing came."""
+class DownloadResult:
+    """A model that is on this machine now. `was_there`: it was already, and nothing was downloaded."""
 
     model_id: str
     path: Path
@@ -73,11 +73,11 @@ def download_model(
     quantize: str | None = None,
     name: str | None = None,
     progress: Progress,
-) -> Downloaded:
-    """Every file is checked against the hash that the hub told. One that was cut off goes on where it ended.
+) -> DownloadResult:
+    """Download a model, and check every file against the hash that the hub reported. An interrupted download resumes.
 
-    name: the model's id; None is the repository's own. ApiError: 400, 403, 404, 409 another model has this id, 503 the
-    hub does not answer, 507 there is no room.
+    name: the model's id; None is the repository's name. Raise ApiError: 400, 403, 404, 409 if another model has this
+    id, 503 if the hub does not answer, 507 if the disk is full.
     """
     model_id = repo_id.rpartition("/")[2] if name is None else name
     if not _MODEL_ID.fullmatch(model_id):
@@ -90,13 +90,13 @@ def download_model(
     with _locked(model_id) as growing:
         was_there = _read_origin(folder) == origin
         if not was_there:
-            _refuse_another(folder, model_id)
+            _require_free_name(folder, model_id)
             progress.begin(model_id, total)
-            _grow(growing, repository, files, progress)
+            _download_files(growing, repository, files, progress)
             (growing / ORIGIN).write_bytes(msgspec.json.format(msgspec.json.encode(origin)))
-            _become(growing, folder)
+            _publish(growing, folder)
             logger.info("model_downloaded", model=model_id, repository=repository.id, commit=repository.commit)
-    return Downloaded(
+    return DownloadResult(
         model_id=model_id,
         path=folder,
         repo_id=repository.id,
@@ -121,7 +121,7 @@ async def remove_model(*, model_id: str, actor: User | None, now: datetime) -> N
 
 
 def _delete(path: Path) -> None:
-    """At once out of sight, then file by file. A link is deleted, never what it points to."""
+    """Delete a model: rename it out of sight at once, then delete its files. A link's target is never deleted."""
     if path.is_symlink() or path.is_file():
         path.unlink()
         return
@@ -142,7 +142,7 @@ def _own_folder() -> Path:
 
 @contextmanager
 def _locked(model_id: str) -> Iterator[Path]:
-    """The folder in which this model grows, ours alone for the time of the block."""
+    """Lock a model's download, and yield its folder. Raise ApiError 409 if another process downloads it."""
     hidden = _own_folder() / HIDDEN
     hidden.mkdir(exist_ok=True)
     growing = hidden / model_id
@@ -155,17 +155,17 @@ def _locked(model_id: str) -> Iterator[Path]:
         yield growing
 
 
-def _refuse_another(folder: Path, model_id: str) -> None:
+def _require_free_name(folder: Path, model_id: str) -> None:
     if os.path.lexists(folder):
         raise ApiError(
             409, f"There is another model {model_id} already: remove it with `stoa models remove`, or give a --name."
         )
 
 
-def _grow(growing: Path, repository: Repository, files: list[RepositoryFile], progress: Progress) -> None:
-    """Every file whole in the folder, and nothing else."""
+def _download_files(growing: Path, repository: Repository, files: list[RepositoryFile], progress: Progress) -> None:
+    """Download the files that are missing into the folder, and delete all others."""
     names = {file.path for file in files}
-    _forget_others(growing, names | {f"{_partial(file)}" for file in files})
+    _delete_others(growing, names | {f"{_partial(file)}" for file in files})
     missing = [file for file in files if not _is_whole(growing / file.path, file)]
     for file in files:
         if file not in missing:
@@ -175,7 +175,7 @@ def _grow(growing: Path, repository: Repository, files: list[RepositoryFile], pr
         raise ApiError(507, f"There is no room for {wanted} bytes in {growing.parent.parent}.")
     for file in missing:
         _fetch(growing, repository, file, progress)
-    _forget_others(growing, names)
+    _delete_others(growing, names)
 
 
 def _fetch(growing: Path, repository: Repository, file: RepositoryFile, progress: Progress) -> None:
@@ -196,12 +196,12 @@ def _fetch(growing: Path, repository: Repository, file: RepositoryFile, progress
 
 
 def _partial(file: RepositoryFile) -> str:
-    """A name of its own for these very bytes: what came of another version is never gone on with."""
+    """Return the name of the partial file. It has the hash: a partial file of another version is never resumed."""
     return f"{file.path}.{(file.sha256 or file.git_blob)[:16]}.part"
 
 
 def _is_whole(path: Path, file: RepositoryFile) -> bool:
-    """Whether a file on disk is the one that the hub told of, by its hash."""
+    """Return whether a file on disk has the hash that the hub reported."""
     if not path.is_file() or path.stat().st_size != file.size:
         return False
     digest = hashlib.sha256() if file.sha256 else hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
@@ -211,14 +211,14 @@ def _is_whole(path: Path, file: RepositoryFile) -> bool:
     return digest.hexdigest() == (file.sha256 or file.git_blob)
 
 
-def _forget_others(growing: Path, names: set[str]) -> None:
+def _delete_others(growing: Path, names: set[str]) -> None:
     for path in [path for path in growing.rglob("*") if not path.is_dir()]:
         if str(path.relative_to(growing)) not in names:
             path.unlink()
 
 
-def _become(growing: Path, folder: Path) -> None:
-    """The rename that makes the model: on disk whole before it has its name."""
+def _publish(growing: Path, folder: Path) -> None:
+    """Write the folder to the disk, then give it the model's name."""
     for path in [growing, *(path for path in growing.rglob("*"))]:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -39,7 +39,7 @@ class MetricSeries(msgspec.Struct):
 
 
 class CustomMetric(msgspec.Struct):
-    """One metric with its series, by their labels as they are told."""
+    """One metric with its series, by the text of their labels."""
 
     kind: MetricType
     series: dict[str, MetricSeries] = {}
@@ -61,9 +61,9 @@ def record_value(folder: Path, *, name: str, kind: MetricType, value: float, lab
         raise InvalidRequest("value is wrong: a counter only grows.", field="value")
     with _locked(folder):
         kept = _read(folder)
-        told = _take(kept, name, kind, value, labels)
+        recorded = _take(kept, name, kind, value, labels)
         _write(folder, kept)
-    return told
+    return recorded
 
 
 def render_metrics(folder: Path) -> bytes:
@@ -73,14 +73,14 @@ def render_metrics(folder: Path) -> bytes:
 
 def _take(kept: Kept, name: str, kind: MetricType, value: float, labels: Mapping[str, str]) -> float:
     custom = _find(kept, name, kind)
-    told = _told(labels)
-    if told not in custom.series:
+    label_text = _label_text(labels)
+    if label_text not in custom.series:
         count = sum(len(one.series) * one.lines_each for one in kept.values())
         if count + custom.lines_each > MAX_SERIES:
             raise InvalidRequest(f"There are {MAX_SERIES} series of custom metrics: use fewer labels.", field="labels")
         counts = [0] * (len(BUCKETS) + 1) if kind == "histogram" else None
-        custom.series[told] = MetricSeries(dict(labels), 0.0, counts)
-    series = custom.series[told]
+        custom.series[label_text] = MetricSeries(dict(labels), 0.0, counts)
+    series = custom.series[label_text]
     if not isfinite(series.value + value):
         raise InvalidRequest("value is wrong: with it the sum is too large a number.", field="value")
     if series.counts is not None:
@@ -103,7 +103,7 @@ def _find(kept: Kept, name: str, kind: MetricType) -> CustomMetric:
 
 
 def _names(name: str, kind: MetricType) -> set[str]:
-    """What its lines begin with."""
+    """Return the names of the metric's lines in Prometheus' text form."""
     return {name, *(name + suffix for suffix in _SUFFIXES)} if kind == "histogram" else {name}
 
 
@@ -134,28 +134,28 @@ def _check_labels(labels: Mapping[str, str]) -> None:
 
 def _lines(name: str, custom: CustomMetric) -> Iterator[str]:
     yield f"# TYPE {name} {custom.kind}\n"
-    for told, series in custom.series.items():
+    for label_text, series in custom.series.items():
         if series.counts is None:
-            yield f"{name}{_braced(told)} {_number(series.value)}\n"
+            yield f"{name}{_braced(label_text)} {_number(series.value)}\n"
             continue
         bounds = [*map(str, BUCKETS), "+Inf"]
         for bound, count in zip(bounds, accumulate(series.counts), strict=True):
-            with_bound = _braced(",".join(filter(None, (told, f'le="{bound}"'))))
+            with_bound = _braced(",".join(filter(None, (label_text, f'le="{bound}"'))))
             yield f"{name}_bucket{with_bound} {count}\n"
-        yield f"{name}_count{_braced(told)} {sum(series.counts)}\n"
-        yield f"{name}_sum{_braced(told)} {_number(series.value)}\n"
+        yield f"{name}_count{_braced(label_text)} {sum(series.counts)}\n"
+        yield f"{name}_sum{_braced(label_text)} {_number(series.value)}\n"
 
 
 def _number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
-def _told(labels: Mapping[str, str]) -> str:
+def _label_text(labels: Mapping[str, str]) -> str:
     return ",".join(f'{label}="{value.translate(_ESCAPED)}"' for label, value in sorted(labels.items()))
 
 
-def _braced(told: str) -> str:
-    return f"{{{told}}}" if told else ""
+def _braced(label_text: str) -> str:
+    return f"{{{label_text}}}" if label_text else ""
 
 
 def _file(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What the models of this machine do at this moment, asked of their processes: what is gone says nothing any more."""
+"""Metrics of the models that run on this machine, read from their processes. An ended process reports none."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""What waits in the database. Every server of one database tells the same: take the greatest, not the sum."""
+"""Metrics of the queues in the database.
+
+All servers of one database report the same values: take their maximum, not their sum.
+"""
 
 from datetime import datetime
 

@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 
 async def read_metrics() -> bytes:
-    """All of them in Prometheus' text form. What cannot be asked just now is not in it."""
+    """Return all metrics in Prometheus' text form. What cannot be asked just now is not in it."""
     running, queues = await asyncio.gather(read_model_metrics(), _queues())
     return await asyncio.to_thread(_render, [*running, *queues])
 

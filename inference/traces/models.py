@@ -15,11 +15,11 @@ MAX_OPERATION_NAME_LENGTH = 300  # `inference.` and a model's
 
 class SpanQuerySet(models.QuerySet["Span"]):
     def for_principal(self, principal: Principal) -> Self:
-        """Their own; who manages models sees all."""
+        """Return the user's spans, or all spans if the user manages models."""
         return self if principal.has_permission(Permission.MANAGE_MODELS) else self.filter(user=principal.user)
 
     def kept(self, now: datetime) -> Self:
-        """Those that are not to be forgotten yet, newest first."""
+        """Return the spans within their retention, newest first."""
         return self.filter(started_at__gt=now - RETENTION).order_by("-started_at", "-pk")
 
 

@@ -1,4 +1,4 @@
-"""What traces keep about a person: for a day, when they asked for something and how long it took."""
+"""Personal data in traces: the times and durations of a user's requests, for a day."""
 
 from inference.traces.models import Span
 from shared.personal_data import delete_rows

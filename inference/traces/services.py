@@ -13,7 +13,10 @@ from shared.serving.db_threads import run_in_db_thread
 
 
 async def read_traces(*, caller: Principal, asked: TracesQuery) -> TracesResponse:
-    """The caller's own, or everybody's for who manages models. A span is there about a second after its end."""
+    """Return the caller's spans, or everybody's if the caller manages models.
+
+    A span is stored about a second after its end.
+    """
     return TracesResponse(await run_in_db_thread(_read, caller, asked))
 
 
@@ -24,10 +27,10 @@ def _read(caller: Principal, asked: TracesQuery) -> list[TraceSpan]:
     for name in ("operation_name", "status", "request_id"):
         if (value := getattr(asked, name)) is not UNSET:
             spans = spans.filter(**{name: value})
-    return [_told(span) for span in spans[: asked.limit]]
+    return [_to_wire(span) for span in spans[: asked.limit]]
 
 
-def _told(span: Span) -> TraceSpan:
+def _to_wire(span: Span) -> TraceSpan:
     return TraceSpan(
         trace_id=f"{TRACE_ID_PREFIX}{span.trace_id}",
         span_id=span.span_id,

@@ -36,7 +36,7 @@ class Case:
 
 
 def _noun_in_text(random: Random, kind: Kind, noun: str) -> str:
-    """The noun that the text uses: the name's own, or the plainer one that it ends in."""
+    """Return the noun that the text uses: the name's own, or the plainer one that it ends in."""
     plainer = [other for other in kind.nouns if noun != other and noun.endswith(f" {other}")]
     return random.choice(plainer) if plainer and random.random() < 0.6 else noun
 
@@ -44,7 +44,7 @@ def _noun_in_text(random: Random, kind: Kind, noun: str) -> str:
 def draw_product(
     random: Random, held_out: bool = False, counts: tuple[int, ...] = KEYWORD_COUNTS, invented: float = 0.25
 ) -> Product:
-    """A product of any kind, with keywords of any form; a held-out one never appears in training."""
+    """Return a product of any kind, with keywords of any form; a held-out one never appears in training."""
     kind = random.choice(KINDS) if random.random() < 0.78 else ANYTHING
     noun = random.choice(kind.nouns)
     name = product_name(random, None if kind is ANYTHING else noun, held_out)
@@ -93,7 +93,7 @@ def _description(random: Random, counts: tuple[int, ...], invented: float) -> Ex
 
 
 def draw_example(random: Random, copy_share: float = 0.15) -> Example:
-    """A training conversation. `copy_share` of them are about many invented keywords, to teach copying."""
+    """Return a training conversation. `copy_share` of them are about many invented keywords, to teach copying."""
     roll = random.random()
     if roll < 0.02:
         return _chat(random)
@@ -103,7 +103,7 @@ def draw_example(random: Random, copy_share: float = 0.15) -> Example:
 
 
 def draw_case(random: Random) -> Case:
-    """A held-out product with one to five keywords, asked for as the shop asks."""
+    """Return a held-out product with one to five keywords, asked for as the shop asks."""
     product = draw_product(random, held_out=True, counts=(1, 2, 3, 4, 5))
     tone = random.choice(TONES)
     asked = _ask(random, product, tone if random.random() < 0.7 else None, None)
@@ -111,7 +111,7 @@ def draw_case(random: Random) -> Case:
 
 
 def _query(random: Random, product: Product) -> str:
-    """A short way to speak of a product: its name, its keywords, a search, or a whole request."""
+    """Return a short way to speak of a product: its name, its keywords, a search, or a whole request."""
     words = [word.text for word in product.keywords]
     roll = random.random()
     if not words or roll < 0.15:
@@ -128,7 +128,7 @@ def _query(random: Random, product: Product) -> str:
 
 
 def draw_pair(random: Random, held_out: bool = False) -> tuple[str, str]:
-    """A query and a text of the same product; the query of a held-out one is its name and keywords."""
+    """Return a query and a text of the same product; the query of a held-out one is its name and keywords."""
     product = draw_product(random, held_out)
     text = write_description(product, random.choice(TONES), random.choice(LENGTHS), random)
     if held_out:

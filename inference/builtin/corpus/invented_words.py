@@ -11,12 +11,12 @@ HELD_OUT_SHARE = 10
 
 
 def is_held_out(phrase: str) -> bool:
-    """Whether a phrase, in whatever case, is kept out of training."""
+    """Return whether a phrase, in whatever case, is kept out of training."""
     return hashlib.sha256(phrase.lower().encode()).digest()[0] % HELD_OUT_SHARE == 0
 
 
 def article(phrase: str) -> str:
-    """The indefinite article that a phrase takes: "a" or "an"."""
+    """Return the indefinite article that a phrase takes: "a" or "an"."""
     word = phrase.lower().lstrip("\"'")
     if word.startswith(("hour", "honest", "heir")):
         return "an"
@@ -81,8 +81,8 @@ def _syllables(random: Random, count: int, style: str) -> str:
     return "".join(part for part in parts if part != "-")
 
 
-def _letters(random: Random, endings: tuple[str, ...] | None = None) -> str:
-    """A lower-case invented word of four to twelve letters, now and then with an accent."""
+def _invented_word(random: Random, endings: tuple[str, ...] | None = None) -> str:
+    """Return a lower-case invented word of four to twelve letters, now and then with an accent."""
     style = random.choice(tuple(STYLES))
     while True:
         word = _syllables(random, random.choice((1, 1, 2, 2)), style) + random.choice(
@@ -97,7 +97,7 @@ def _letters(random: Random, endings: tuple[str, ...] | None = None) -> str:
 
 
 def invented(random: Random, held_out: bool, endings: tuple[str, ...] | None = None) -> str:
-    """A lower-case invented word, from the training share or from the held-out one."""
-    while is_held_out(word := _letters(random, endings)) != held_out:
+    """Return a lower-case invented word, from the training share or from the held-out one."""
+    while is_held_out(word := _invented_word(random, endings)) != held_out:
         pass
     return word

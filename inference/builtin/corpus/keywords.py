@@ -29,19 +29,19 @@ class Keyword:
 
 
 def with_article(keyword: Keyword) -> str:
-    """A noun keyword as it stands in a sentence."""
+    """Return a noun keyword as it stands in a sentence."""
     return f"{article(keyword.text)} {keyword.text}" if keyword.form == "count" else keyword.text
 
 
 def plural(noun: str) -> str:
-    """The plural of a regular noun."""
+    """Return the plural of a regular noun."""
     if noun.endswith(("s", "x", "sh", "ch")):
         return noun + "es"
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeiou" else noun + "s"
 
 
 def _composed(random: Random) -> Keyword:
-    """A part with a quality or a material: "leak-proof lid", "oak handle", "solid brass hinge"."""
+    """Return a part with a quality or a material: "leak-proof lid", "oak handle", "solid brass hinge"."""
     head = random.choice(HEADS)
     roll = random.random()
     if roll < 0.45:
@@ -82,7 +82,9 @@ def _invented_keyword(random: Random, held_out: bool) -> Keyword:
 
 
 def keyword(random: Random, held_out: bool, invented_share: float = 0.25) -> Keyword:
-    """A keyword of any form. A held-out one is an invented word or a composed phrase that training never shows."""
+    """Return a keyword of any form. A held-out one is an invented word or a composed phrase that training never
+    shows.
+    """
     if random.random() < invented_share:
         return _invented_keyword(random, held_out)
     roll = random.random()
@@ -104,6 +106,6 @@ def keyword(random: Random, held_out: bool, invented_share: float = 0.25) -> Key
 
 
 def is_unseen(text: str) -> bool:
-    """Whether a keyword is an invented word or a composed phrase that training never shows."""
+    """Return whether a keyword is an invented word or a composed phrase that training never shows."""
     closed = (ADJECTIVES, MATERIALS, MASS, PREDICATES, ACTIVITIES, ROOMS)
     return is_held_out(text) and not any(text in words for words in closed) and not any(map(str.isdigit, text))

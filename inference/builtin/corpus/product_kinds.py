@@ -1,4 +1,4 @@
-"""What the generator knows of products: groups of kinds, and the kinds themselves.
+"""Facts about products for the generator: kinds of products, and groups of kinds.
 
 Phrases are separated by semicolons. In a `does` phrase ``{s}``, ``{es}`` and ``{ies}`` mark the ending of the verb,
 which a plural product and an infinitive go without; ``{it}`` and ``{its}`` agree with the product's number.
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """The phrases of a semicolon-separated text."""
+    """Return the phrases of a semicolon-separated text."""
     return tuple(" ".join(part.split()) for part in text.split(";") if part.strip())
 
 
 @dataclass(frozen=True)
 class Group:
-    """What a family of products shares: people who like them, moments of use, and care (imperatives)."""
+    """A family of products: people who like them, moments of use, and care (imperatives)."""
 
     people: tuple[str, ...]
     moments: tuple[str, ...]
@@ -36,14 +36,14 @@ class Kind:
 
 
 def group(*, people: str, moments: str, care: str) -> Group:
-    """A group from semicolon-separated phrases."""
+    """Return a group from semicolon-separated phrases."""
     return Group(phrases(people), phrases(moments), phrases(care))
 
 
 def kind(
     group: str, *, nouns: str, parts: str, does: str, materials: str, uses: str, places: str, plural: bool = False
 ) -> Kind:
-    """A kind from semicolon-separated phrases."""
+    """Return a kind from semicolon-separated phrases."""
     return Kind(
         group=group,
         nouns=phrases(nouns),

@@ -22,7 +22,7 @@ def _model_number(random: Random) -> str:
 
 
 def _brand(random: Random, held_out: bool) -> str:
-    """One or two words that no dictionary has as a product."""
+    """Return one or two words that no dictionary has as a product."""
     roll = random.random()
     word = invented(random, held_out).capitalize()
     if roll < 0.5:
@@ -44,7 +44,7 @@ def _brand(random: Random, held_out: bool) -> str:
 
 
 def _familiar(random: Random, held_out: bool) -> str:
-    """A name of dictionary words or a model number; the combination is what may be held out."""
+    """Return a name of dictionary words or a model number; the combination is what may be held out."""
     while True:
         roll = random.random()
         first, second = (random.choice(NAME_WORDS).capitalize() for _ in range(2))
@@ -63,7 +63,7 @@ def _familiar(random: Random, held_out: bool) -> str:
 
 
 def product_name(random: Random, noun: str | None, held_out: bool) -> Name:
-    """A name; with a noun it usually ends in it, and now and then a suffix follows."""
+    """Return a name; with a noun it usually ends in it, and now and then a suffix follows."""
     text = _brand(random, held_out) if held_out or random.random() < 0.7 else _familiar(random, held_out)
     if noun is not None:
         cased = noun if random.random() < 0.5 else " ".join(word.capitalize() for word in noun.split(" "))

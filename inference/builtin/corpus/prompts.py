@@ -1,4 +1,4 @@
-"""How people ask: the many wordings of a request, from a shop's form to a free sentence."""
+"""Wordings of a request for a description, from a shop's form to a free sentence."""
 
 from collections.abc import Sequence
 from random import Random
@@ -98,7 +98,7 @@ ANOTHER = lines("""
 
 
 def _filled(form: str, values: dict[str, str]) -> str:
-    """A form with its optional parts, ``{before +slot after}``, kept where the slot has a value."""
+    """Return a form with its optional parts, ``{before +slot after}``, kept where the slot has a value."""
     text, rest = "", form
     while "{" in rest:
         before, _, rest = rest.partition("{")
@@ -118,7 +118,7 @@ def _filled(form: str, values: dict[str, str]) -> str:
 
 
 def request(random: Random, name: str, keywords: Sequence[str], tone: str | None, length: str | None) -> str:
-    """A request for a description; without keywords, tone or length it does not speak of them.
+    """Return a request for a description; without keywords, tone or length it does not speak of them.
 
     The shop's own form comes up most; a form that has no room for a given tone or length leaves it out.
     """

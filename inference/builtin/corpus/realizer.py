@@ -18,7 +18,7 @@ SENTENCE_CLASS = {
     "material": "material", "activity": "activity", "room": "room",
 }  # fmt: skip
 TAKES_KEYWORD = {"material": "material", "part": "count", "use": "activity"}
-MOST_WORDS = 92
+MAX_WORDS = 92
 
 
 class FactsUsedUpError(Exception):
@@ -31,7 +31,7 @@ class UnwritableError(Exception):
 
 @dataclass(frozen=True)
 class Product:
-    """What a description is about."""
+    """A product to describe."""
 
     name: str
     kind: Kind
@@ -157,7 +157,7 @@ class Writer:
         return re.sub(r"(^|[.!?] )([a-z])", lambda match: match[1] + match[2].upper(), text)
 
     def _attempt(self, template: str) -> str | None:
-        """The template's sentence; None, with nothing used up, where it lacks a fact or repeats a word."""
+        """Return the template's sentence; None, with nothing used up, where it lacks a fact or repeats a word."""
         saved = (
             {name: list(items) for name, items in self.facts.items()},
             list(self.pending), list(self.opening_adjectives), list(self.subjects),
@@ -174,14 +174,14 @@ class Writer:
         return None
 
     def sentence(self, templates: Sequence[str], tries: int = 8) -> str | None:
-        """A sentence from one of the templates, or None where none of those tried fits."""
+        """Return a sentence from one of the templates, or None where none of those tried fits."""
         for template in self.random.sample(templates, min(tries, len(templates))):
             if (found := self._attempt(template)) is not None:
                 return found
         return None
 
     def opening(self) -> str | None:
-        """The first sentence, which names the product and may carry up to two adjectives."""
+        """Return the first sentence, which names the product and may carry up to two adjectives."""
         adjectives = self._alike("adjective")
         templates = OPENINGS[self.tone]
         if adjectives and self.random.random() < 0.6:
@@ -193,7 +193,7 @@ class Writer:
         return self.sentence(templates)
 
     def _alike(self, sentence_class: str) -> list[Keyword]:
-        """The pending keywords up to the first that another class of sentence has to hold."""
+        """Return the pending keywords up to the first that another class of sentence has to hold."""
         return list(takewhile(lambda keyword: SENTENCE_CLASS[keyword.form] == sentence_class, self.pending))
 
     def keyword_sentences(self) -> list[str] | None:
@@ -224,7 +224,7 @@ class Writer:
         return written
 
     def description(self, length: str) -> str | None:
-        """The whole text; None where this draw did not come out well."""
+        """Return the whole text; None where this draw did not come out well."""
         wanted = self.random.randint(*SENTENCES[length])
         if (first := self.opening()) is None or self.opening_adjectives or (told := self.keyword_sentences()) is None:
             return None
@@ -232,13 +232,13 @@ class Writer:
         told += self.middles(max(0, wanted - 1 - len(told) - closes))
         last = self.sentence(CLOSINGS[self.tone]) if closes else None
         text = " ".join([first, *told, *([last] if last else [])])
-        fits = len(text.split()) <= MOST_WORDS + 4 * max(0, len(self.product.keywords) - 6)
+        fits = len(text.split()) <= MAX_WORDS + 4 * max(0, len(self.product.keywords) - 6)
         whole = self.product.name in text and all(keyword.text in text for keyword in self.product.keywords)
         return text if fits and whole and not repeated_five_grams(text) else None
 
 
 def write_description(product: Product, tone: str, length: str, random: Random) -> str:
-    """A description of the product that names it, holds every keyword and repeats nothing.
+    """Return a description of the product that names it, holds every keyword and repeats nothing.
 
     Raises `UnwritableError` where no draw of a thousand comes out well: a fault of the plans or of the product.
     """

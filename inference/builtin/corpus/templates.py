@@ -15,7 +15,7 @@ TONES = ("plain", "friendly", "formal", "playful", "luxurious")
 
 
 def lines(text: str) -> tuple[str, ...]:
-    """The non-empty lines of a text."""
+    """Return the non-empty lines of a text."""
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
