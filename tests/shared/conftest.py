@@ -1,5 +1,4 @@
-"""What the tests of the shared rooms need. They run under the settings of both projects, and speak a wire form of
-their own, so that they say the same under both."""
+"""Fixtures of the tests of shared, which run under the settings of both projects with one error body."""
 
 import pytest
 from pytest_django import Settings

@@ -1,6 +1,7 @@
-"""Row I6: texts on which a regular expression that goes back over its text would need minutes.
+"""Texts for row I6, on which a backtracking regular expression would need minutes.
 
-Of a package those that it has by name, those of its types, and those that stand in calls like `re.sub(r"...", ...)`.
+It finds the expressions of a package: constants, those in annotated types, and those in calls like `re.sub(r"...",
+...)`.
 """
 
 import ast
@@ -15,10 +16,12 @@ from types import ModuleType
 from typing import Annotated, Any, NamedTuple, get_origin
 
 LENGTH = 100_000
-ANYWHERE = ["a", "0", " ", "\t", "\n", "\x00"]
-LONGEST_S = 0.5  # a tenth of it is allowed; the rest is for slow machines. What is not linear takes many seconds
-PROGRAMS = ("__main__", "fork_server")  # they run when they are imported
-FROM_THE_START = {"match", "fullmatch"}
+COMMON_CHARACTERS = ["a", "0", " ", "\t", "\n", "\x00"]
+MAX_MATCH_SECONDS = (
+    0.5  # ten times the allowed time, for slow machines; expressions that are not linear take many seconds
+)
+PROGRAM_MODULES = ("__main__", "fork_server")  # importing them runs them
+ANCHORED_METHODS = {"match", "fullmatch"}
 
 
 class Expression(NamedTuple):
@@ -32,7 +35,7 @@ def expressions_of(*packages: ModuleType) -> dict[str, Expression]:
 
 def modules(package: ModuleType) -> Iterator[ModuleType]:
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not any(part in found.name for part in (".migrations", ".settings", *PROGRAMS)):
+        if not any(part in found.name for part in (".migrations", ".settings", *PROGRAM_MODULES)):
             yield import_module(found.name)
 
 
@@ -53,27 +56,27 @@ def expressions(module: ModuleType) -> Iterator[tuple[str, Expression]]:
 
 
 def hostile_texts(expression: str) -> Iterator[str]:
-    """One of its characters, or two in turn, again and again; at the end, what cannot match."""
-    marks = sorted(set(re.sub(r"\w", "", expression)))
-    for one in [*marks, *ANYWHERE]:
+    """Yield long repetitions of one or two characters of the expression, with an end that cannot match."""
+    characters = sorted(set(re.sub(r"\w", "", expression)))
+    for one in [*characters, *COMMON_CHARACTERS]:
         yield one * LENGTH + "\x01"
-    for one, other in product(marks, [*marks, "a"]):
+    for one, other in product(characters, [*characters, "a"]):
         yield (one + other) * (LENGTH // 2) + "\x01"
 
 
-def longest_reading(expression: Expression) -> float:
-    """How long the worst of the hostile texts takes, in seconds of this thread."""
+def max_match_seconds(expression: Expression) -> float:
+    """Return the time that the worst of the hostile texts takes, in seconds of CPU time."""
     pattern, methods = expression
     longest = 0.0
     for text in hostile_texts(str(pattern.pattern)):
         for start in ("", "a"):
-            whole = start + text if isinstance(pattern.pattern, str) else (start + text).encode()
+            subject = start + text if isinstance(pattern.pattern, str) else (start + text).encode()
             began = time.thread_time()
-            if methods and methods <= FROM_THE_START:
-                pattern.match(whole)
-                pattern.fullmatch(whole)
+            if methods and methods <= ANCHORED_METHODS:
+                pattern.match(subject)
+                pattern.fullmatch(subject)
             else:
-                for _ in pattern.finditer(whole):
+                for _ in pattern.finditer(subject):
                     pass
             longest = max(longest, time.thread_time() - began)
     return longest

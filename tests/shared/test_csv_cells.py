@@ -1,4 +1,4 @@
-"""Cells of CSV files that people wrote."""
+"""Escaping of CSV cells."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a production environment must give before anything starts, and what Django says of one that is right."""
+"""Requirements of production settings, and Django's deployment checks of a safe environment."""
 
 import os
 import secrets
@@ -24,7 +24,7 @@ SOUND = {
 
 
 def check(home: Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
-    """`check --deploy` with the sound environment, changed; None takes a name out of it."""
+    """Run `check --deploy` with the safe environment and these changes; None removes a variable."""
     environment = os.environ | SOUND | {"STOA_HOME": str(home)} | changes
     environment["DJANGO_SETTINGS_MODULE"] = f"{configured.PROJECT}.config.settings.production"
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""A machine's own secrets: made once, whole, and for its owner's eyes."""
+"""Generated secrets: created once, atomically, and readable by their owner only."""
 
 import stat
 import threading

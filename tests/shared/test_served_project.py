@@ -1,4 +1,4 @@
-"""The project whose settings this run uses, served by its own command as a client meets it."""
+"""The project of this run's settings, served by its own command as clients meet it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the settings make of the environment."""
+"""Database settings."""
 
 import pytest
 from django.db import connection

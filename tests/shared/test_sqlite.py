@@ -1,4 +1,4 @@
-"""How a transaction of ours waits for another's, on SQLite."""
+"""Waiting of transactions for each other on SQLite."""
 
 import contextlib
 import sqlite3

@@ -107,7 +107,7 @@ def test_a_former_name_is_not_the_name_of_another_variable() -> None:
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("STOA_TRUSTED_PROXY_COUNT", "-1"),  # the client's own entry of X-Forwarded-For would be believed
+        ("STOA_TRUSTED_PROXY_COUNT", "-1"),  # a client's own entry of X-Forwarded-For would be trusted
         ("STOA_REQUESTS_PER_MINUTE", "-5"),
         ("STOA_REQUESTS_PER_MINUTE", ""),
         ("STOA_BATCH_RETENTION_DAYS", "nan"),

@@ -1,4 +1,4 @@
-"""The model server's settings, complete and safe for one machine on loopback."""
+"""Settings of the model server, complete and safe for one machine on the loopback interface."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -41,12 +41,12 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [*MIDDLEWARE, "inference.access.versioning.ApiVersionMiddleware"]
 
-# Cookies ignore ports: names of our own, so that the two projects' admins do not sign each other out.
+# Cookies ignore ports: with the same names, the two projects' admins would sign each other out.
 SESSION_COOKIE_NAME = "stoa_inference_session"
 CSRF_COOKIE_NAME = "stoa_inference_csrf"
 
 API_ERROR_BODY = "inference.config.errors.error_body"
-API_HEADERS = {"API-Version": "1.0"}  # of answers from below the application; the others get it there
+API_HEADERS = {"API-Version": "1.0"}  # of responses that never reach the application, which sets it itself
 API_VALIDATION_STATUS = 400
 STATIC_ROOT = VAR_DIR / "inference-static"
 
@@ -57,18 +57,18 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "POSTPROCESSING_HOOKS": ["inference.config.openapi.operations.add_operations"],
 }
 
-# Folders of models (downloads go into the first); what is loaded at first; where the model host's sockets are.
+# Folders of models (downloads go into the first), models of the first start, and folder of the model host's sockets.
 BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
 MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR") or [str(VAR_DIR / "models")]]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD")
-# Models of other servers: a JSON array. It holds keys, so that nothing prints it.
+# Models of other servers. They hold API keys, so nothing prints them.
 REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS"))
 RUN_DIR = Path(env.str("STOA_RUN_DIR") or VAR_DIR / "run")
 COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR") or VAR_DIR / "compiled")  # private to this user
-# Whether servers and workers start a model host where none runs; where it runs apart from them, they wait for it.
+# Whether servers and workers start a model host if none runs; otherwise they wait for one that runs apart.
 START_HOST = env.bool("STOA_START_HOST")
 
-# How a model host shares this machine among models.
+# Options of the model host.
 MODEL_POLICY = HostOptions(
     memory_budget=env.bytes("STOA_MEMORY_BUDGET") or None,
     max_loaded=env.int("STOA_MAX_LOADED_MODELS") or None,
@@ -83,48 +83,46 @@ if not START_HOST and HostOptions() != MODEL_POLICY:
         "as --memory-budget 24000000000 --evict."
     )
 
-# Batches, their results and their files, after the end; a file that no batch was made of, after its upload.
+# Retention of batches with their results and files, from their end; of unused files, from their upload.
 BATCH_RETENTION = timedelta(days=env.float("STOA_BATCH_RETENTION_DAYS"))
 
-# Files of batches: in a folder of this machine, or in an S3 bucket that is nobody else's to read. Only the body of an
-# upload may be larger than MAX_BODY_BYTES.
+# Files of batches: in a folder or in a private S3 bucket. Only the body of an upload may exceed MAX_BODY_BYTES.
 MAX_FILE_BYTES = env.bytes("STOA_MAX_FILE_BYTES")
 MAX_FILE_BYTES_PER_USER = env.bytes("STOA_MAX_FILE_BYTES_PER_USER")
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 1024 * 1024
 MEDIA_ROOT = env.str("STOA_FILES_DIR") or VAR_DIR / "files"
 if FILES_BUCKET := env.str("STOA_FILES_BUCKET"):
-    # What is read waits on the disk: the library's own default is memory.
+    # Files that are read are spooled to disk; the library's default is memory.
     s3 = s3_options(env, FILES_BUCKET) | {"max_memory_size": 1024 * 1024}
     STORAGES = STORAGES | {"default": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": s3}}
-FILE_UPLOAD_HANDLERS = ["shared.serving.files.upload_handler.UnnamedFileUploadHandler"]  # never in memory
+FILE_UPLOAD_HANDLERS = ["shared.serving.files.upload_handler.UnnamedFileUploadHandler"]  # never buffers files in memory
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 
-# Receivers of webhooks, as host:port, that may be anywhere. All others are on the public internet.
+# Webhook receivers, as host:port, that may have private addresses. All others must be public.
 WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
 
-# WebSockets open at once in one process: of all users together, and of one.
+# Open WebSockets per process, of all users and of one.
 MAX_WEBSOCKETS = env.int("STOA_MAX_WEBSOCKETS")
 MAX_WEBSOCKETS_PER_USER = env.int("STOA_MAX_WEBSOCKETS_PER_USER")
 
-# How large a batch may be. Its body may be larger than MAX_BODY_BYTES, from who is signed in.
+# Limits of batches. The body that creates one may exceed MAX_BODY_BYTES for users who are signed in.
 MAX_BATCH_REQUESTS = env.int("STOA_MAX_BATCH_REQUESTS")
 MAX_BATCH_BYTES_PER_USER = env.bytes("STOA_MAX_BATCH_BYTES_PER_USER")
 MAX_QUEUED_BATCH_TOKENS_PER_USER = env.int("STOA_MAX_QUEUED_BATCH_TOKENS_PER_USER")
 MAX_BATCH_BYTES = env.bytes("STOA_MAX_BATCH_BYTES")
 
-# Where spans are kept for GET /traces, and at most how many; each for a day.
+# Storage of spans for GET /traces, each for one day.
 TRACE_STORE = "inference.traces.span_exporter.DatabaseSpanExporter"
 MAX_TRACE_SPANS = env.int("STOA_MAX_TRACE_SPANS")
 
-# Celery, on the server of STOA_BROKER_URL or REDIS_URL; without one batches are accepted, and wait for a worker that
-# has one. A worker's tasks wait for models and databases most of the time: they are threads, and tell SIGTERM from
-# their process.
+# Celery on the broker of STOA_BROKER_URL or REDIS_URL. Without one, accepted batches wait for a worker with a broker.
+# Tasks mostly wait for models and databases, so workers run them in threads, which learn of SIGTERM from their process.
 CELERY_BROKER_URL = broker_url(REDIS_URL, env.str("STOA_BROKER_URL"))
 CELERY_TASK_DEFAULT_QUEUE = "inference"
 CELERY_TASK_DEFAULT_QUEUE_TYPE = queue_type(CELERY_BROKER_URL)
 CELERY_TASK_ROUTES = lowest_priority_routes(
     CELERY_BROKER_URL, "inference.batches.tasks.run"
-)  # a minute; the others: moments
+)  # it takes a minute, the others moments
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_POOL = "threads"
@@ -133,17 +131,17 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 10  # seconds: nobody waits for ever for a connection that others have
+CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 10  # seconds: no caller waits forever for a connection
 CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-inference:", max_seconds=5)
-# A minute: what one API key may do, what all that speaks for one user may do together, and what comes from one address
-# without a credential. Tokens are those of prompts and outputs. At once: requests that something is generated for.
+# Limits per minute of an API key, of all credentials of a user, and of an IP address without a credential. Tokens count
+# prompts and outputs. The concurrency limits count requests that generate.
 KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUESTS_PER_MINUTE")
 KEY_TOKEN_LIMIT = env.int("STOA_KEY_TOKENS_PER_MINUTE")
 KEY_CONCURRENCY_LIMIT = env.int("STOA_KEY_CONCURRENCY_LIMIT")
 USER_REQUEST_LIMIT = env.int("STOA_USER_REQUESTS_PER_MINUTE")
 USER_TOKEN_LIMIT = env.int("STOA_USER_TOKENS_PER_MINUTE")
 USER_CONCURRENCY_LIMIT = env.int("STOA_USER_CONCURRENCY_LIMIT")
-# Tokens a month of UTC, by the ledger of usage: of one key, and of all that speaks for a user; 0: any number.
+# Tokens per UTC month by the usage ledger, of an API key and of all credentials of a user; 0: no limit.
 KEY_MONTHLY_TOKEN_LIMIT = env.int("STOA_KEY_MONTHLY_TOKEN_LIMIT")
 USER_MONTHLY_TOKEN_LIMIT = env.int("STOA_USER_MONTHLY_TOKEN_LIMIT")
 ADDRESS_REQUEST_LIMIT = env.int("STOA_ADDRESS_REQUESTS_PER_MINUTE")

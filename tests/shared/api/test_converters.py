@@ -1,4 +1,4 @@
-"""Ids in paths."""
+"""The path converter for ids."""
 
 import pytest
 from django.urls import URLPattern, path

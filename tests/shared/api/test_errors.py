@@ -1,4 +1,4 @@
-"""Every error inside Django is JSON, says nothing it should not, and carries the request's id."""
+"""Errors inside Django: JSON without internal details, and with the request id."""
 
 import logging
 

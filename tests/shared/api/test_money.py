@@ -1,4 +1,4 @@
-"""Money between the database and the wire."""
+"""Amounts of money between the database and JSON."""
 
 from decimal import Decimal
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What is refused as JSON, and that the rest is read as it is."""
+"""Refused and accepted JSON bodies."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A wire form of errors that hides nothing, and a small site that fails in every way."""
+"""Error body that shows every part of a Problem, and a small site whose views fail in every way."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What /metrics tells, for tests to look things up in."""
+"""Parser of /metrics responses."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Scrape:
-    """Every series of one answer, by name and labels."""
+    """All series of one response, by name and labels."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -22,7 +22,7 @@ class Scrape:
                 self.series[key] = sample.value
 
     def value(self, name: str, **labels: str) -> float:
-        """0 for a series that is not there, as Prometheus' increase() has it."""
+        """Return the value of a series; 0 if it is missing, as Prometheus' increase() has it."""
         return self.series.get((name, tuple(sorted(labels.items()))), 0.0)
 
     def named(self, name: str) -> dict[Labels, float]:
@@ -33,5 +33,5 @@ class Scrape:
 
 
 def grown(after: Scrape, before: Scrape, names: Iterable[str], **labels: str) -> list[float]:
-    """By how much each of these has grown."""
+    """Return the increase of each of these metrics."""
     return [after.value(name, **labels) - before.value(name, **labels) for name in names]

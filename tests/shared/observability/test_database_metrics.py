@@ -1,4 +1,4 @@
-"""What the database tells of itself."""
+"""Metrics of the database."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""Liveness and readiness, asked as a load balancer asks."""
+"""Liveness and readiness, as load balancers request them."""
 
 import asyncio
 import json

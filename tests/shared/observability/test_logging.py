@@ -24,15 +24,15 @@ HOSTILE = 'a\r\n{"event": "forged"}\x1b[31m\x85b\u2028c\x00'
 
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
-    """The root logger. What is configured goes with the test."""
+    """Return the root logger, and restore its configuration afterwards."""
     logger = logging.getLogger()
     handlers, level, hook = logger.handlers[:], logger.level, threading.excepthook
     yield logger
     logger.handlers[:], logger.level, threading.excepthook = handlers, level, hook
 
 
-def logged(root: logging.Logger, form: str, level: str = "INFO") -> io.StringIO:
-    """Configures logging as settings do; what is logged from then on is in the returned file."""
+def log_stream(root: logging.Logger, form: str, level: str = "INFO") -> io.StringIO:
+    """Configure logging as the settings do, and return the stream that receives the lines."""
     configure_logging(logging_config(level=level, form=form))
     written = io.StringIO()
     (handler,) = root.handlers
@@ -42,7 +42,7 @@ def logged(root: logging.Logger, form: str, level: str = "INFO") -> io.StringIO:
 
 
 def test_a_line_is_one_json_object_with_the_request_id(root: logging.Logger):
-    written = logged(root, "json")
+    written = log_stream(root, "json")
     with bind_request_id("mine"):
         structlog.get_logger("stoa.test").info("thing_done", count=3)
     line = json.loads(written.getvalue())
@@ -52,17 +52,17 @@ def test_a_line_is_one_json_object_with_the_request_id(root: logging.Logger):
 
 
 def test_lines_of_libraries_have_the_same_format(root: logging.Logger):
-    written = logged(root, "json")
+    written = log_stream(root, "json")
     logging.getLogger("some.package").warning("it said %s", "this")
     line = json.loads(written.getvalue())
     assert (line["event"], line["level"], line["logger"]) == ("it said this", "warning", "some.package")
 
 
 def test_a_python_warning_is_a_line_too(root: logging.Logger):
-    logging.captureWarnings(False)  # pytest has taken them for itself
-    written = logged(root, "json")
+    logging.captureWarnings(False)  # pytest captures warnings
+    written = log_stream(root, "json")
     with warnings.catch_warnings():
-        warnings.simplefilter("default")  # in tests they are errors
+        warnings.simplefilter("default")  # tests turn them into errors
         warnings.warn("this is old", FutureWarning, stacklevel=1)
     line = json.loads(written.getvalue())
     assert "FutureWarning: this is old" in line["event"]
@@ -71,7 +71,7 @@ def test_a_python_warning_is_a_line_too(root: logging.Logger):
 
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_o4_hostile_text_stays_within_its_line(root: logging.Logger, form: str):
-    written = logged(root, form)
+    written = log_stream(root, form)
     structlog.get_logger("stoa.test").info("thing_done", path=HOSTILE)
     logging.getLogger("some.package").warning("it said %s", HOSTILE)
     lines = written.getvalue().splitlines()
@@ -82,7 +82,7 @@ def test_o4_hostile_text_stays_within_its_line(root: logging.Logger, form: str):
 
 
 def test_o3_a_traceback_is_a_field_without_exception_messages(root: logging.Logger):
-    written = logged(root, "json")
+    written = log_stream(root, "json")
     fail_twice()
     assert "canary" not in written.getvalue()
     line = json.loads(written.getvalue())
@@ -94,7 +94,7 @@ def test_o3_a_traceback_is_a_field_without_exception_messages(root: logging.Logg
 
 def test_o3_a_failed_task_is_logged_without_its_exception_message(root: logging.Logger):
     task = Celery("of-a-test", set_as_current=False).task(name="quote", lazy=False)(quote_what_was_said)
-    written = logged(root, "json")
+    written = log_stream(root, "json")
     assert task.apply().failed()
     assert CANARY not in written.getvalue()
     (line,) = map(json.loads, written.getvalue().splitlines())
@@ -103,7 +103,7 @@ def test_o3_a_failed_task_is_logged_without_its_exception_message(root: logging.
 
 
 def test_o3_an_unawaited_coroutine_is_logged_without_its_exception_message(root: logging.Logger):
-    written = logged(root, "json")
+    written = log_stream(root, "json")
     asyncio.run(forget_what_fails())
     assert CANARY not in written.getvalue()
     (line,) = map(json.loads, written.getvalue().splitlines())
@@ -114,7 +114,7 @@ def test_o3_an_unawaited_coroutine_is_logged_without_its_exception_message(root:
 def test_o3_o4_a_failed_thread_is_a_line_without_its_exception_message(
     root: logging.Logger, capfd: pytest.CaptureFixture[str]
 ):
-    written = logged(root, "json")
+    written = log_stream(root, "json")
     thread = threading.Thread(target=quote_what_was_said, name="of-a-test")
     thread.start()
     thread.join()
@@ -126,7 +126,7 @@ def test_o3_o4_a_failed_thread_is_a_line_without_its_exception_message(
 
 
 def quote_what_was_said() -> None:
-    said = CANARY  # not in this line: tracebacks show the code
+    said = CANARY  # built in another line: tracebacks show the code
     raise ValueError(f"{said} is no number")
 
 
@@ -141,7 +141,7 @@ async def forget_what_fails() -> None:
 
 
 def test_messages_of_disk_errors_are_logged(root: logging.Logger):
-    written = logged(root, "json")
+    written = log_stream(root, "json")
     try:
         raise OSError(28, "No space left on device")
     except OSError:
@@ -150,7 +150,7 @@ def test_messages_of_disk_errors_are_logged(root: logging.Logger):
 
 
 def test_at_debug_level_tracebacks_keep_all_messages(root: logging.Logger):
-    written = logged(root, "json", level="DEBUG")
+    written = log_stream(root, "json", level="DEBUG")
     fail_twice()
     assert json.loads(written.getvalue())["exception"].endswith("ValueError: the canary is no number")
 
@@ -166,7 +166,7 @@ def fail_twice() -> None:
 
 
 def test_events_below_the_level_are_not_logged(root: logging.Logger):
-    written = logged(root, "json", level="WARNING")
+    written = log_stream(root, "json", level="WARNING")
     structlog.get_logger("stoa.test").info("thing_done")
     assert written.getvalue() == ""
 

@@ -1,4 +1,4 @@
-"""Several processes count, and each of them can tell what all have counted."""
+"""Metrics of several processes, each of which reads the sums of all."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from shared.observability import metrics_store
 from shared.observability.metrics import Counter, Gauge, Histogram, render
 from shared.observability.metrics_store import MetricsStore
 
-# A process that counts what it is told to, and answers with what it reads.
+# Process that counts as it is told on stdin, and prints what it reads.
 COUNTING = """
 import json, os, sys
 from pathlib import Path
@@ -34,8 +34,8 @@ for line in sys.stdin:
 """
 
 
-class Counting:
-    """One such process."""
+class CountingProcess:
+    """A running counting process."""
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
@@ -55,12 +55,12 @@ class Counting:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[], Counting]]:
-    started: list[Counting] = []
+def start(tmp_path: Path) -> Iterator[Callable[[], CountingProcess]]:
+    started: list[CountingProcess] = []
 
-    def begin() -> Counting:
-        started.append(Counting(tmp_path))
-        started[-1].add()  # so that it has its place before the next one begins
+    def begin() -> CountingProcess:
+        started.append(CountingProcess(tmp_path))
+        started[-1].add()  # it has its file before the next process starts
         return started[-1]
 
     yield begin
@@ -68,14 +68,16 @@ def start(tmp_path: Path) -> Iterator[Callable[[], Counting]]:
         one.kill()
 
 
-def test_every_process_reads_the_sums_of_all(start: Callable[[], Counting]) -> None:
+def test_every_process_reads_the_sums_of_all(start: Callable[[], CountingProcess]) -> None:
     first, second = start(), start()
     first.add('{"a": 2, "live:open": 3}')
     assert second.add('{"a": 5, "b": 0.5, "live:open": 4}') == {"a": 7, "b": 0.5, "live:open": 7}
     assert first.add() == {"a": 7, "b": 0.5, "live:open": 7}
 
 
-def test_a_killed_process_leaves_its_counters_but_not_its_gauges(start: Callable[[], Counting], tmp_path: Path) -> None:
+def test_a_killed_process_leaves_its_counters_but_not_its_gauges(
+    start: Callable[[], CountingProcess], tmp_path: Path
+) -> None:
     first, second = start(), start()
     first.add('{"a": 1}')
     second.add('{"a": 10, "live:open": 4}')
@@ -87,20 +89,20 @@ def test_a_killed_process_leaves_its_counters_but_not_its_gauges(start: Callable
     assert sorted(path.name for path in tmp_path.glob("*.values")) == ["0.values", "1.values"]
 
 
-def test_the_first_process_starts_from_zero(start: Callable[[], Counting]) -> None:
+def test_the_first_process_starts_from_zero(start: Callable[[], CountingProcess]) -> None:
     for _ in range(2):
         alone = start()
         assert alone.add('{"a": 1}') == {"a": 1}
         alone.kill()
 
 
-def test_a_forked_process_counts_for_itself(start: Callable[[], Counting]) -> None:
+def test_a_forked_process_counts_for_itself(start: Callable[[], CountingProcess]) -> None:
     parent = start()
     parent.add('{"seen": 1, "live:open": 1}')
     assert parent.add("fork") == {"seen": 2, "live:open": 1}
 
 
-def test_numbers_counted_before_sharing_are_shared_too(start: Callable[[], Counting], tmp_path: Path) -> None:
+def test_numbers_counted_before_sharing_are_shared_too(start: Callable[[], CountingProcess], tmp_path: Path) -> None:
     other, store = start(), MetricsStore()
     other.add('{"a": 1}')
     store.add(("a", 2.0))
@@ -118,7 +120,7 @@ def test_with_an_unwritable_folder_the_process_counts_for_itself(tmp_path: Path)
     assert store.read() == {"a": 1}
 
 
-def test_a_damaged_file_of_another_process_is_skipped(start: Callable[[], Counting], tmp_path: Path) -> None:
+def test_a_damaged_file_of_another_process_is_skipped(start: Callable[[], CountingProcess], tmp_path: Path) -> None:
     first, second = start(), start()
     second.add('{"a": 1}')
     (tmp_path / "1.values").write_bytes(b"\xff\x00\x00\x00" + os.urandom(16))

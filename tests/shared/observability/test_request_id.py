@@ -24,7 +24,7 @@ async def async_view(request: HttpRequest) -> HttpResponse:
 
 @pytest.fixture(params=["sync", "async"])
 def answer(request: pytest.FixtureRequest):
-    """Answers a request through the middleware, with a view of each kind."""
+    """Return the response of a synchronous or asynchronous view behind the middleware."""
     if request.param == "sync":
         return RequestIdMiddleware(sync_view)
     return async_to_sync(RequestIdMiddleware(async_view))

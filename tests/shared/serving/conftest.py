@@ -1,4 +1,4 @@
-"""Real servers on free ports, each a process of its own."""
+"""Real servers on free ports, each in a process of its own."""
 
 import json
 import os
@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 @dataclass
 class Served:
-    """A running server: its process, where it listens, and what it logs."""
+    """A running server: its process, address and log lines."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -32,10 +32,10 @@ class Served:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def wait_for_line(self, event: str, **fields: Any) -> dict[str, Any]:
-        """The first log line of this event with these fields; waits for it."""
+        """Wait for the first log line of this event with these fields, and return it."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            with suppress(json.JSONDecodeError):  # half a line, just being written
+            with suppress(json.JSONDecodeError):  # an incomplete line
                 for line in self.lines():
                     if line["event"] == event and all(line.get(name) == value for name, value in fields.items()):
                         return line
@@ -52,7 +52,7 @@ StartServer = Callable[..., Served]
 
 @pytest.fixture
 def start_server(tmp_path: Path) -> Iterator[StartServer]:
-    """Start `tests.shared.serving.served`, which says what it can be given."""
+    """Return a function that starts `tests.shared.serving.served` with its options."""
     started: list[Served] = []
 
     def start(**given: Any) -> Served:

@@ -1,7 +1,7 @@
-"""A small application behind the door, for tests to run as a server: `SERVED='{...}' python -m ...`.
+"""A small ASGI application behind the wrapper that tests run as a server: `SERVED='{...}' python -m ...`.
 
-SERVED has `settings`, the arguments of `serve`, and `head_timeout_s`, `body_timeout_s`, `not_reading_s`,
-`ping_every_s`, `most_sockets` and `max_connections`.
+SERVED has `settings`, the arguments of `serve`, and `head_timeout_s`, `body_timeout_s`, `write_stall_s`,
+`ping_interval_s`, `max_sockets` and `max_connections`.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def stream(scope: Any, receive: Any, send: Any) -> None:
-    """Ten events in a second; the query says how many."""
+    """Send an event every tenth of a second; the query is their number (default: 10)."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
     for number in range(int(scope["query_string"] or 10)):
         await send({"type": "http.response.body", "body": b"data: %d\n\n" % number, "more_body": True})
@@ -61,7 +61,7 @@ async def stream(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def endless(scope: Any, receive: Any, send: Any) -> None:
-    """Answers nothing until its client leaves."""
+    """Wait until the client leaves, without a response."""
     await read_all(receive)
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -69,7 +69,7 @@ async def endless(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def flood(scope: Any, receive: Any, send: Any) -> None:
-    """Sends as fast as it is let; the query says how many MiB, endlessly without. Notes when its client has left."""
+    """Send as fast as possible; the query is the number of MiB (default: endless). Note when the client has left."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     writing = asyncio.create_task(_pour(send, int(scope["query_string"] or 0) * 16))
     leaving = asyncio.create_task(_until_left(receive))
@@ -84,7 +84,7 @@ async def _pour(send: Any, pieces: int) -> None:
     while not pieces or sent < pieces:
         await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
         sent += 1
-        await asyncio.sleep(0)  # to a client that has left, sending never waits
+        await asyncio.sleep(0)  # sending to a client that has left never waits
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -94,7 +94,7 @@ async def _until_left(receive: Any) -> None:
 
 
 async def stuck(scope: Any, receive: Any, send: Any) -> None:
-    """Holds a thread that nobody can end."""
+    """Block a thread that nothing can end."""
     await asyncio.to_thread(time.sleep, 600)
 
 
@@ -117,8 +117,7 @@ async def livez(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def socket(scope: Any, receive: Any, send: Any) -> None:
-    """Says back what it hears; after `flood`, megabytes; after `slow`, it reads nothing for a second; after `break`,
-    it breaks."""
+    """Echo messages; `flood` sends megabytes, `slow` pauses reading for a second, `break` raises an error."""
     await receive()
     await send({"type": "websocket.accept"})
     try:
@@ -143,7 +142,7 @@ async def project(scope: Any, receive: Any, send: Any) -> None:
 
 
 def configure(given: dict[str, Any]) -> None:
-    """What a project's settings do, and shorter times where a test waits for them to pass."""
+    """Configure Django as a project's settings do, with shorter timeouts where tests wait for them."""
     if settings.configured:
         return
     settings.configure(
@@ -165,10 +164,10 @@ def configure(given: dict[str, Any]) -> None:
     )
     http_protocol.HEAD_TIMEOUT_SECONDS = given.get("head_timeout_s", http_protocol.HEAD_TIMEOUT_SECONDS)
     http_protocol.MAX_CONNECTIONS = given.get("max_connections", http_protocol.MAX_CONNECTIONS)
-    http_protocol.WRITE_STALL_SECONDS = given.get("not_reading_s", http_protocol.WRITE_STALL_SECONDS)
+    http_protocol.WRITE_STALL_SECONDS = given.get("write_stall_s", http_protocol.WRITE_STALL_SECONDS)
     bodies.READ_TIMEOUT_SECONDS = given.get("body_timeout_s", bodies.READ_TIMEOUT_SECONDS)
-    websocket_protocol.WRITE_STALL_SECONDS = given.get("not_reading_s", websocket_protocol.WRITE_STALL_SECONDS)
-    websocket_protocol.PING_INTERVAL_SECONDS = given.get("ping_every_s", websocket_protocol.PING_INTERVAL_SECONDS)
+    websocket_protocol.WRITE_STALL_SECONDS = given.get("write_stall_s", websocket_protocol.WRITE_STALL_SECONDS)
+    websocket_protocol.PING_INTERVAL_SECONDS = given.get("ping_interval_s", websocket_protocol.PING_INTERVAL_SECONDS)
     configure_logging(logging_config(level="DEBUG", form="json"))
 
 

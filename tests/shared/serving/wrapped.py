@@ -18,4 +18,4 @@ async def router(scope, receive, send):
         await project(scope, receive, send)
 
 
-application = wrap(router, max_websockets=given.get("most_sockets", 50))
+application = wrap(router, max_websockets=given.get("max_sockets", 50))

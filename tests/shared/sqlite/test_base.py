@@ -1,4 +1,4 @@
-"""How a transaction begins on SQLite while somebody else writes."""
+"""Start of transactions on SQLite while another one writes."""
 
 import contextlib
 import gc
@@ -25,7 +25,7 @@ def on_sqlite() -> None:
 
 @pytest.fixture
 def held_lock() -> Iterator[threading.Event]:
-    """Somebody else holds the right to write until the event is set."""
+    """Hold the write lock in another connection until the event is set."""
     holding, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -46,7 +46,7 @@ def held_lock() -> Iterator[threading.Event]:
 def test_d1_a_waiting_writer_leaves_no_cursor_for_the_garbage_collector(
     held_lock: threading.Event,
 ) -> None:
-    """A cursor of a waiting connection, collected by the thread that writes, would have each wait for the other."""
+    """If the writing thread collected a cursor of a waiting connection, each would wait for the other."""
     connection.ensure_connection()
     gc.collect()
     gc.disable()
@@ -80,7 +80,7 @@ def test_d2_a_writer_that_must_not_wait_gets_an_error_at_once(
         pass
     assert time.monotonic() - started < 30
     threading.Timer(0.3, held_lock.set).start()
-    with transaction.atomic():  # which waits again
+    with transaction.atomic():  # it waits again
         assert held_lock.is_set()
 
 
@@ -93,7 +93,7 @@ def test_d2_waiting_writers_are_served_in_order(held_lock: threading.Event) -> N
         asks.release()
         with transaction.atomic():
             wrote.append(number)
-            time.sleep(0.02)  # so long that all the others ask meanwhile
+            time.sleep(0.02)  # long enough for all others to ask meanwhile
         connection.close()
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]

@@ -1,4 +1,4 @@
-"""What a server holds open."""
+"""Connections that a server keeps open."""
 
 import sqlite3
 from contextlib import closing

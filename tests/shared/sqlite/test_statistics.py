@@ -1,4 +1,4 @@
-"""What SQLite's planner knows."""
+"""Statistics of SQLite's query planner."""
 
 import sqlite3
 from contextlib import closing
@@ -10,7 +10,7 @@ from django.db import connection
 from shared.sqlite import persistent_connections, statistics
 from shared.sqlite.tasks import refresh_statistics
 
-# Who has not looked takes two columns of an index for better than a part of one.
+# Without statistics the planner prefers two columns of an index to a part of one.
 TABLE = """
     CREATE TABLE goods (id INTEGER PRIMARY KEY, code INTEGER, language TEXT, status TEXT);
     CREATE INDEX by_code ON goods (code);
@@ -77,6 +77,6 @@ def test_a_worker_refreshes_statistics_of_sqlite_only():
             cursor.execute("SELECT name FROM sqlite_master WHERE name LIKE 'sqlite_stat%'")
             assert {name for (name,) in cursor.fetchall()} >= {"sqlite_stat1"}
             cursor.execute("SELECT COUNT(*) FROM pragma_table_list WHERE name = 'sqlite_stat4'")
-            if cursor.fetchone()[0]:  # a SQLite that can keep values
+            if cursor.fetchone()[0]:  # only SQLite builds with STAT4 store values
                 cursor.execute("SELECT COUNT(*) FROM sqlite_stat4")
                 assert cursor.fetchone()[0] == 0

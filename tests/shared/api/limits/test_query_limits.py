@@ -1,4 +1,4 @@
-"""What happens to a list that takes too long to read."""
+"""Time and concurrency limits of list queries."""
 
 from contextlib import ExitStack
 from typing import Any

@@ -1,4 +1,4 @@
-"""Limits are exact, over threads and processes, and hold when the store is down."""
+"""Rate limits: exact over threads and processes, and effective while Redis is down."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.no_database
 
 WINDOWS = ["redis", "local"]
 
-# One process of several: so many hits at once, then how many were let through.
+# Run by several processes: make this many hits at once, and print how many were allowed.
 HITTER = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -161,7 +161,7 @@ def test_refusals_and_redis_failures_are_counted_in_metrics(settings: Settings) 
     after = Scrape(render().decode())
 
     assert grown(after, before, ["stoa_limit_refusals_total"], limit="told") == [1]
-    assert grown(after, before, ["stoa_limit_store_failures_total"]) == [1]  # it was left alone after that
+    assert grown(after, before, ["stoa_limit_store_failures_total"]) == [1]  # Redis was not asked again
 
 
 def test_without_redis_url_this_process_counts(settings: Settings) -> None:

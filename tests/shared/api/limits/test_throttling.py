@@ -1,4 +1,4 @@
-"""Limits of single routes: whom they count, what they count, and what they say."""
+"""Rate limits of single routes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lists of users and their keys, asked in every way that lists understand."""
+"""Lists of users and their keys with all features of lists."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from shared.api.lists.filters import IntegerFilter, LanguageFilter, ListFilterBa
 from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.lists.relations import RelationsSerializer
 
-# As far as a number: what takes the database as long as one likes.
+# Count up to a number: a query of any duration.
 COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT max(i) FROM n"
 
 
@@ -80,7 +80,7 @@ class UserPages(UserArray):
 
 
 class EndlessPages(UserPages):
-    """Whoever reads this never comes to its first row."""
+    """List whose first row takes the database forever."""
 
     queryset = UserPages.queryset.annotate(last=RawSQL(f"({COUNTING % 10**10})", [])).filter(last__gt=0)  # noqa: S611
 

@@ -1,4 +1,4 @@
-"""What lists understand: search, order, relations, language, filters of their own."""
+"""Search, ordering, relations, language and filters of lists."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Pages and bare arrays."""
+"""Pages and JSON arrays."""
 
 from typing import Any
 

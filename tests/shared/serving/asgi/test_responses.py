@@ -1,4 +1,4 @@
-"""Answers that never reach Django, as the pages of other hosts may read them."""
+"""CORS headers of errors that never reach Django."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The threads in which requests do their blocking work."""
+"""Threads of the blocking work of requests."""
 
 import asyncio
 import threading
@@ -13,8 +13,8 @@ from shared.serving.asgi.types import Receive, Scope, Send
 HTTP: Scope = {"type": "http"}
 
 
-class Blocking:
-    """Answers from the thread that it is given; `hold` keeps it there."""
+class BlockingApplication:
+    """Application that answers from the thread it is given; `hold` keeps it busy."""
 
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []
@@ -36,7 +36,7 @@ async def ask(application: Any) -> None:
 
 
 async def test_consecutive_requests_share_a_thread():
-    view = Blocking()
+    view = BlockingApplication()
     application = ThreadReuseMiddleware(view)
     for _ in range(5):
         await ask(application)
@@ -47,7 +47,7 @@ async def test_consecutive_requests_share_a_thread():
 
 
 async def test_concurrent_requests_have_separate_threads():
-    view = Blocking()
+    view = BlockingApplication()
     view.hold.clear()
     application = ThreadReuseMiddleware(view)
     running = [asyncio.create_task(ask(application)) for _ in range(4)]
@@ -60,7 +60,7 @@ async def test_concurrent_requests_have_separate_threads():
 
 
 async def test_the_next_request_does_not_wait_for_work_of_a_cancelled_one():
-    view = Blocking()
+    view = BlockingApplication()
     view.hold.clear()
     application = ThreadReuseMiddleware(view)
     cut_off = asyncio.create_task(ask(application))
@@ -76,7 +76,7 @@ async def test_the_next_request_does_not_wait_for_work_of_a_cancelled_one():
 
 
 async def test_streams_that_released_their_thread_share_one_for_blocking_work():
-    view, over = Blocking(), asyncio.Event()
+    view, over = BlockingApplication(), asyncio.Event()
 
     async def wait_in_the_middle(scope: Scope, receive: Receive, send: Send) -> None:
         await view(scope, receive, send)
@@ -97,7 +97,7 @@ async def test_streams_that_released_their_thread_share_one_for_blocking_work():
 
 async def test_few_idle_threads_are_kept(monkeypatch: Any):
     monkeypatch.setattr(threads, "MAX_IDLE_THREADS", 2)
-    view = Blocking()
+    view = BlockingApplication()
     view.hold.clear()
     application = ThreadReuseMiddleware(view)
     running = [asyncio.create_task(ask(application)) for _ in range(5)]

@@ -1,4 +1,4 @@
-"""What a server tells of its requests to a collector of traces, and what it costs when that is dead."""
+"""Traces that a server exports, and its independence of a collector that is down."""
 
 import json
 import signal
@@ -82,7 +82,7 @@ def test_remaining_spans_are_sent_at_the_end(
 def test_a_collector_that_refuses_loses_traces_and_nothing_else(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ):
-    with socket.socket() as nobody:  # bound, and never listening
+    with socket.socket() as nobody:  # bound, but never listening
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)

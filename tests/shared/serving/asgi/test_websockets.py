@@ -1,4 +1,4 @@
-"""What a WebSocket's client sees of the server and of the door in front of the application."""
+"""The WebSocket server and its ASGI wrapper, as clients see them."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def url(served: Served, path: str = "/socket") -> str:
 
 
 def frame(opcode: int, payload: bytes = b"", *, fin: bool = True, masked: bool = True, reserved: int = 0) -> bytes:
-    """A client's frame; its mask is all zeros."""
+    """Return a client's frame with a mask of zeros."""
     first = (0x80 if fin else 0) | (reserved << 4) | opcode
     mark = 0x80 if masked else 0
     if len(payload) < 126:
@@ -42,8 +42,8 @@ def frame(opcode: int, payload: bytes = b"", *, fin: bool = True, masked: bool =
     return head + (b"\0\0\0\0" if masked else b"") + payload
 
 
-def opened(served: Served, *, receive_buffer: int | None = None) -> socket.socket:
-    """A socket of the operating system, past the handshake."""
+def open_socket(served: Served, *, receive_buffer: int | None = None) -> socket.socket:
+    """Return a connected socket after the handshake."""
     connection = socket.socket()
     if receive_buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -58,7 +58,7 @@ def opened(served: Served, *, receive_buffer: int | None = None) -> socket.socke
 
 
 def close_code(connection: socket.socket) -> int | None:
-    """The code of the close frame that comes before the end; None when the connection is cut without."""
+    """Return the code of the server's close frame; None if the connection is cut without one."""
     said = b""
     try:
         while piece := connection.recv(65536):
@@ -102,7 +102,7 @@ async def test_messages_are_uncompressed_and_the_connection_has_a_request_id(ser
         (None, 101),
         ("http://127.0.0.1:{port}", 101),
         ("HTTP://127.0.0.1:{port}", 101),
-        ("https://127.0.0.1:{port}", 101),  # TLS may end before us
+        ("https://127.0.0.1:{port}", 101),  # the server may close first
         ("https://shop.example", 101),
         ("http://shop.example", 403),
         ("https://shop.example:444", 403),
@@ -172,13 +172,13 @@ def test_o5_i8_a_failed_handshake_is_answered_as_json(served: Served, changed: b
         (frame(1, b"", fin=False) + frame(0, b"", fin=False) * 5000, 1009),
         (frame(1, b"\xff\xfe"), 1007),
         (frame(1, b"x", masked=False), 1002),
-        (frame(1, b"x", reserved=4), 1002),  # compressed, which nobody agreed on
+        (frame(1, b"x", reserved=4), 1002),  # compressed, without negotiation
         (frame(9, b"x" * 126), 1002),
         (frame(9, b"x", fin=False), 1002),
         (frame(0, b"x"), 1002),
         (frame(1, b"x", fin=False) + frame(1, b"y"), 1002),
         *[(frame(unknown, b"x"), 1002) for unknown in (3, 4, 5, 6, 7, 11, 12, 13, 14, 15)],
-        *[(frame(1, b"x", reserved=bits), 1002) for bits in (1, 2, 3, 5, 6, 7)],  # as `reserved=4` above
+        *[(frame(1, b"x", reserved=bits), 1002) for bits in (1, 2, 3, 5, 6, 7)],  # same as `reserved=4` above
         *[(frame(8, struct.pack("!H", never)), 1002) for never in (0, 1004, 1006, 1015)],
         *[(frame(1, broken), 1007) for broken in (b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82")],
         (frame(8, b"\x00"), 1002),
@@ -190,8 +190,8 @@ def test_o5_i8_a_failed_handshake_is_answered_as_json(served: Served, changed: b
     ],
 )
 def test_s13_a_malformed_frame_ends_its_connection_alone(served: Served, sent: bytes, code: int):
-    other = opened(served)
-    with opened(served) as connection:
+    other = open_socket(served)
+    with open_socket(served) as connection:
         connection.sendall(sent)
         said = close_code(connection)
         assert said == (None if code == 1005 else code) or (code == 1005 and said is not None)
@@ -210,14 +210,14 @@ async def test_s13_an_application_that_breaks_closes_with_1011_and_one_traceback
 
 
 def test_s4_a_peer_that_does_not_read_costs_little_and_is_closed_with_1013(start_server: StartServer):
-    served = start_server(not_reading_s=2)
+    served = start_server(write_stall_s=2)
     process = psutil.Process(served.process.pid)
-    opened(served).close()
+    open_socket(served).close()
     before = process.memory_info().rss
-    connection = opened(served, receive_buffer=4096)
+    connection = open_socket(served, receive_buffer=4096)
     connection.sendall(frame(1, b"flood"))
 
-    eventually_left(served, 2)  # one of them is the socket before
+    eventually_left(served, 2)  # one of them is the previous connection
     assert process.memory_info().rss - before < 16 * MIB
     deadline = time.monotonic() + 60
     while [held for held in process.net_connections("tcp") if held.status == "ESTABLISHED"]:
@@ -227,8 +227,8 @@ def test_s4_a_peer_that_does_not_read_costs_little_and_is_closed_with_1013(start
 
 
 def test_s4_a_peer_that_resumes_reading_in_time_misses_nothing(start_server: StartServer):
-    served = start_server(not_reading_s=30)
-    with opened(served, receive_buffer=4096) as connection:
+    served = start_server(write_stall_s=30)
+    with open_socket(served, receive_buffer=4096) as connection:
         connection.sendall(frame(1, b"flood"))
         time.sleep(1)
         got = 0
@@ -240,7 +240,7 @@ def test_s4_a_peer_that_resumes_reading_in_time_misses_nothing(start_server: Sta
 
 def test_s5_a_peer_that_sends_too_fast_is_slowed_down(served: Served):
     process = psutil.Process(served.process.pid)
-    with opened(served) as connection:
+    with open_socket(served) as connection:
         before = process.memory_info().rss
         connection.sendall(frame(1, b"slow"))
         connection.settimeout(0.5)
@@ -250,9 +250,9 @@ def test_s5_a_peer_that_sends_too_fast_is_slowed_down(served: Served):
 
 
 def test_s5_pings_are_not_read_while_their_pongs_are_not(start_server: StartServer):
-    served = start_server(not_reading_s=2)
+    served = start_server(write_stall_s=2)
     process = psutil.Process(served.process.pid)
-    connection = opened(served, receive_buffer=4096)
+    connection = open_socket(served, receive_buffer=4096)
     before = process.memory_info().rss
     connection.settimeout(1)
     with pytest.raises((TimeoutError, ConnectionError)):
@@ -263,18 +263,18 @@ def test_s5_pings_are_not_read_while_their_pongs_are_not(start_server: StartServ
 
 
 async def test_s14_a_silent_peer_is_pinged_and_closed_if_it_does_not_answer(start_server: StartServer):
-    served = start_server(ping_every_s=0.2, not_reading_s=1)
-    with opened(served) as silent:
+    served = start_server(ping_interval_s=0.2, write_stall_s=1)
+    with open_socket(served) as silent:
         assert silent.recv(2) == b"\x89\x04"  # a ping with four bytes
         assert close_code(silent) == 1013
     async with connect(url(served)) as client:
-        await asyncio.sleep(2)  # pongs go by themselves
+        await asyncio.sleep(2)  # the client library answers pings itself
         await client.send("hello")
         assert await client.recv() == "hello"
 
 
 async def test_s8_a_connection_over_the_limit_is_closed_with_1013_and_the_others_stay(start_server: StartServer):
-    served = start_server(most_sockets=3)
+    served = start_server(max_sockets=3)
     held = [await connect(url(served)) for _ in range(3)]
     async with connect(url(served)) as surplus:
         assert await closed_with(surplus) == 1013

@@ -1,4 +1,4 @@
-"""What a client sees of the door in front of Django, through a real server."""
+"""The ASGI wrapper around Django, as clients of a real server see it."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ def chunked(size: int, piece: int = 65536):
 
 
 def raw(served: Served, request: bytes, timeout: float = 10) -> bytes:
-    """All that the server says to these bytes until it closes the connection."""
+    """Send bytes, and return everything the server sends until it closes the connection."""
     with socket.create_connection(("127.0.0.1", served.port), timeout=timeout) as connection:
         connection.sendall(request)
         said = b""
@@ -105,7 +105,7 @@ def test_u4_a_chunked_body_is_refused_once_it_exceeds_the_limit_and_not_stored(s
     with httpx2.Client(timeout=60) as client:
         try:
             answer = client.post(f"{served.url}/nowhere", content=chunked(300 * MIB))
-        except httpx2.WriteError:  # the server closed while we were still sending: as it should
+        except httpx2.WriteError:  # expected: the server closed while the client was sending
             answer = None
     if answer is not None:
         assert answer.status_code == 413
@@ -175,7 +175,7 @@ def test_the_client_is_the_entry_of_the_outermost_trusted_proxy(start_server: St
 
     assert client("6.6.6.6, 203.0.113.7, 10.0.0.1") == "203.0.113.7"
     assert client("2001:db8::1, 10.0.0.1") == "2001:db8::1"
-    assert client("10.0.0.1") == "127.0.0.1"  # did not come through both
+    assert client("10.0.0.1") == "127.0.0.1"  # did not pass through both proxies
     assert client("nonsense, 10.0.0.1") == "127.0.0.1"
     assert served.get("/echo", headers={"X-Forwarded-Proto": "https"}).json()["scheme"] == "https"
 
@@ -283,7 +283,7 @@ def flooded(served: Served, query: str = "") -> socket.socket:
 
 
 def test_s3_a_client_that_does_not_read_costs_little_and_is_disconnected(start_server: StartServer):
-    served = start_server(not_reading_s=2)
+    served = start_server(write_stall_s=2)
     process = psutil.Process(served.process.pid)
     served.get("/livez")
     before = process.memory_info().rss
@@ -298,7 +298,7 @@ def test_s3_a_client_that_does_not_read_costs_little_and_is_disconnected(start_s
 
 
 def test_s3_a_client_that_resumes_reading_in_time_misses_nothing(start_server: StartServer):
-    served = start_server(not_reading_s=30)
+    served = start_server(write_stall_s=30)
     with flooded(served, "?8") as connection:
         time.sleep(1)
         got = 0

@@ -1,4 +1,4 @@
-"""Static files in a project that nobody has run `collectstatic` for, and in one where it was run."""
+"""Static files before and after `collectstatic`."""
 
 import re
 import warnings
@@ -23,8 +23,8 @@ STYLE = Path(django.__file__).parent / "contrib/admin/static/admin/css/base.css"
 
 
 @pytest.fixture
-def as_installed(settings: Settings, tmp_path: Path) -> Path:
-    """The settings of a server, with nothing collected yet."""
+def uncollected_static_root(settings: Settings, tmp_path: Path) -> Path:
+    """Use the settings of a server with nothing collected yet."""
     settings.STORAGES = STORAGES
     settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = False
     settings.STATIC_ROOT = tmp_path / "static"
@@ -38,7 +38,7 @@ def assets_of(page: str) -> list[str]:
 
 
 @pytest.mark.django_db
-def test_uncollected_static_files_are_served(as_installed: Path):
+def test_uncollected_static_files_are_served(uncollected_static_root: Path):
     client = Client()
     page = client.get(PAGE)
 
@@ -47,11 +47,11 @@ def test_uncollected_static_files_are_served(as_installed: Path):
         answer = client.get(asset)
         assert answer.status_code == 200, asset
         answer.close()
-    assert not as_installed.exists()
+    assert not uncollected_static_root.exists()
 
 
 @pytest.mark.django_db
-def test_collected_files_have_hashed_names_and_are_cached_forever(as_installed: Path):
+def test_collected_files_have_hashed_names_and_are_cached_forever(uncollected_static_root: Path):
     call_command("collectstatic", "--noinput", verbosity=0)
     client = Client()
     style = next(asset for asset in assets_of(client.get(PAGE).content.decode()) if asset.endswith(".css"))
@@ -75,7 +75,7 @@ def request_for(path: str, method: str = "GET", **headers: str) -> HttpRequest:
 
 
 @pytest.mark.parametrize("path", ["/static/admin/css/base.css", "/elsewhere"])
-async def test_under_asgi_other_requests_use_no_thread(as_installed: Path, path: str):
+async def test_under_asgi_other_requests_use_no_thread(uncollected_static_root: Path, path: str):
     middleware = StaticFilesMiddleware(view)
     answer = await middleware(request_for(path))
 
@@ -93,10 +93,10 @@ async def test_under_asgi_other_requests_use_no_thread(as_installed: Path, path:
     ],
     ids=["whole", "a range of it", "its headers alone"],
 )
-async def test_under_asgi_a_file_is_sent_in_chunks(as_installed: Path, request_: HttpRequest, length: int):
+async def test_under_asgi_a_file_is_sent_in_chunks(uncollected_static_root: Path, request_: HttpRequest, length: int):
     answer = await StaticFilesMiddleware(view)(request_)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of Django, for what it would have to read whole before the first byte
+        warnings.simplefilter("error")  # Django warns if it reads a file in full before the first byte
         pieces = [piece async for piece in answer]
 
     assert sum(map(len, pieces)) == length

@@ -1,4 +1,4 @@
-"""What waits on the disk while a form is read."""
+"""Temporary files of uploads."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from shared.serving.files.upload_handler import UnnamedFileUploadHandler
 
 pytestmark = pytest.mark.no_database
 
-FULL = Path("/dev/full")  # where no write finds room
+FULL = Path("/dev/full")  # every write fails for lack of space
 
 
 def begun(settings: Settings, folder: Path) -> UnnamedFileUploadHandler:

@@ -1,4 +1,4 @@
-"""Which broker Celery has, by what the environment names."""
+"""Celery's broker settings by environment variables."""
 
 import pytest
 

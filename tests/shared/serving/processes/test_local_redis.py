@@ -1,4 +1,4 @@
-"""The Redis-protocol child: a real server, that ends with its parent."""
+"""The local Redis server as a child process."""
 
 import os
 import signal

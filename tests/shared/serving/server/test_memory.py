@@ -1,4 +1,4 @@
-"""Memory that is given back, in a process of its own."""
+"""Memory that a process returns to the system."""
 
 import ctypes
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# Prints by how many MiB the process has grown once eight threads have hashed a password, as they wait for more.
+# Print by how many MiB the process has grown after eight idle threads have hashed a password.
 HASHES = """
 import threading
 import django

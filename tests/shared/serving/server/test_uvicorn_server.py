@@ -1,4 +1,4 @@
-"""The server's life: where it listens, how it drains, how it ends."""
+"""Life cycle of the server: listening, draining and ending."""
 
 import os
 import resource
@@ -21,7 +21,7 @@ from tests.shared.serving.conftest import Served, StartServer
 
 @contextmanager
 def running_streams(served: Served, count: int) -> Iterator[list[socket.socket]]:
-    """Connections on which a stream of ten seconds has begun."""
+    """Open connections on which a stream of ten seconds has started."""
     with ExitStack() as stack:
         streams = [
             stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60)) for _ in range(count)
@@ -41,7 +41,7 @@ def rest_of(stream: socket.socket) -> bytes:
 
 
 def wait_until_running(served: Served, count: int) -> None:
-    """The server has this many requests in hand: each is a connection of our own to it."""
+    """Wait until the server runs this many requests, by its connections."""
     deadline = time.monotonic() + 60
     while len([c for c in connections(served.process.pid) if c == "ESTABLISHED"]) < count:
         assert time.monotonic() < deadline
@@ -145,7 +145,7 @@ def test_a_slow_head_is_cut_while_others_are_served(start_server: StartServer):
 @pytest.mark.timeout(600)
 def test_r6_slow_clients_are_cut_and_delay_nobody_else(start_server: StartServer, whole: bool):
     heads, bodies, readers = (500, 200, 200) if whole else (50, 20, 20)
-    served = start_server(head_timeout_s=4, body_timeout_s=4, not_reading_s=4)
+    served = start_server(head_timeout_s=4, body_timeout_s=4, write_stall_s=4)
     begun = [
         *[b"GET /echo HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] * heads,
         *[b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf"] * bodies,
@@ -204,7 +204,7 @@ def test_with_reload_a_changed_file_restarts_the_server(start_server: StartServe
         assert time.monotonic() < deadline
         if not any(
             line["event"] == "draining" for line in served.lines()
-        ):  # the watcher may still be looking at the files for the first time
+        ):  # the watcher may still read the files for the first time
             os.utime(Path(__file__).parents[1] / "wrapped.py")
         time.sleep(1)
     assert served.get("/echo").status_code == 200
