@@ -14,7 +14,7 @@ from commerce.catalog.admin_money import money_column
 from commerce.orders import services
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.statuses import TRANSITIONS
-from shared.api.admin_base import LargeTableAdmin
+from shared.api.admin_base import LargeTableAdmin, ReadOnlyAdminMixin
 from shared.api.errors import ApiError
 
 SETTABLE_STATUSES = [
@@ -22,19 +22,6 @@ SETTABLE_STATUSES = [
 ]
 MONEY_FIELDS = ["amount", "sales_tax", "delivery_fee", "discount", "total", "paid_total", "refunded_total"]
 MONEY_COLUMNS = [money_column(name) for name in MONEY_FIELDS]
-
-
-class ReadOnlyAdminMixin:
-    """An admin without forms for models that only services write."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 class OrderLineInline(ReadOnlyAdminMixin, TabularInline):

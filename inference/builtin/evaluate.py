@@ -19,7 +19,7 @@ from rich.table import Table
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from inference.builtin import DESCRIBER, ENCODER
-from inference.builtin.corpus.examples import Case, draw_case, draw_pair
+from inference.builtin.corpus.examples import DescriptionCase, draw_case, draw_pair
 from inference.builtin.corpus.keywords import is_unseen
 from inference.builtin.corpus.text import repeated_five_grams
 
@@ -32,7 +32,7 @@ SEEDS = 5
 class GeneratedDescription:
     """A description that the model generated for a case. `ended`: it stopped by itself."""
 
-    case: Case
+    case: DescriptionCase
     text: str
     ended: bool
 
@@ -61,7 +61,9 @@ class Describer:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left")
         self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
-    def write(self, cases: Sequence[Case], *, temperature: float, seed: int) -> Iterator[GeneratedDescription]:
+    def write(
+        self, cases: Sequence[DescriptionCase], *, temperature: float, seed: int
+    ) -> Iterator[GeneratedDescription]:
         """Yield one text a case; temperature 0 is greedy, any other also keeps to the likeliest 90 %."""
         torch.manual_seed(seed)
         drawing = (
@@ -100,7 +102,7 @@ def describer_figures(written: Sequence[GeneratedDescription]) -> dict[str, floa
     }
 
 
-def distinct_share(describer: Describer, cases: Sequence[Case], temperature: float) -> float:
+def distinct_share(describer: Describer, cases: Sequence[DescriptionCase], temperature: float) -> float:
     """Return the share of distinct texts among those of several seeds for each case."""
     drawn = [[w.text for w in describer.write(cases, temperature=temperature, seed=seed)] for seed in range(SEEDS)]
     return sum(len(set(texts)) for texts in zip(*drawn, strict=True)) / (SEEDS * len(cases))

@@ -24,7 +24,7 @@ class Shape:
     max_position_embeddings: int = 1024
 
 
-class Matrix(nn.Module):
+class BiaslessLinear(nn.Module):
     """A linear map without bias whose 32-bit weights work in the input's type."""
 
     def __init__(self, inputs: int, outputs: int, scale: float) -> None:
@@ -63,10 +63,10 @@ class Layer(nn.Module):
         wide = shape.num_attention_heads * shape.head_dim
         both = 2 * shape.num_key_value_heads * shape.head_dim
         self.norm_attention, self.norm_mlp = Norm(shape), Norm(shape)
-        self.qkv = Matrix(shape.hidden_size, wide + both, 0.6)
-        self.out = Matrix(wide, shape.hidden_size, 0.0)
-        self.gate_up = Matrix(shape.hidden_size, 2 * shape.intermediate_size, 0.6)
-        self.down = Matrix(shape.intermediate_size, shape.hidden_size, 0.0)
+        self.qkv = BiaslessLinear(shape.hidden_size, wide + both, 0.6)
+        self.out = BiaslessLinear(wide, shape.hidden_size, 0.0)
+        self.gate_up = BiaslessLinear(shape.hidden_size, 2 * shape.intermediate_size, 0.6)
+        self.down = BiaslessLinear(shape.intermediate_size, shape.hidden_size, 0.0)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """x is [batch, length, hidden]; cos and sin are [length, 1, head_dim / 2]."""

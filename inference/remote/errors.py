@@ -27,7 +27,7 @@ class RemoteUnavailable(EngineError):
         super().__init__(message, reason="remote_unavailable", retry_after=UNAVAILABLE_RETRY_AFTER_SECONDS)
 
 
-class ErrorDetail(msgspec.Struct):
+class RemoteErrorDetail(msgspec.Struct):
     """The error of a response, empty where it has none that we know."""
 
     message: str = ""
@@ -36,7 +36,7 @@ class ErrorDetail(msgspec.Struct):
 
 
 class _ErrorBody(msgspec.Struct):
-    error: ErrorDetail | str = ""
+    error: RemoteErrorDetail | str = ""
     message: str = ""
     detail: Any = None  # FastAPI's own errors: a text, or a list of validation errors
 
@@ -73,16 +73,16 @@ def unavailable_reason(status: int) -> str:
     return f"The remote server returned status {status}."
 
 
-def parse_error(body: bytes) -> ErrorDetail:
+def parse_error(body: bytes) -> RemoteErrorDetail:
     """Return the error of a body in OpenAI's or FastAPI's form."""
     try:
         parsed = msgspec.json.decode(body, type=_ErrorBody)
     except msgspec.DecodeError:
-        return ErrorDetail()
-    error = parsed.error if isinstance(parsed.error, ErrorDetail) else ErrorDetail(parsed.error)
+        return RemoteErrorDetail()
+    error = parsed.error if isinstance(parsed.error, RemoteErrorDetail) else RemoteErrorDetail(parsed.error)
     detail = parsed.detail if isinstance(parsed.detail, str) else ""
     message = (error.message or parsed.message or detail)[:MAX_MESSAGE_LENGTH]
-    return ErrorDetail(message, error.code, error.param)
+    return RemoteErrorDetail(message, error.code, error.param)
 
 
 def _retry_after_seconds(header: str | None) -> float:

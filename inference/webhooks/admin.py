@@ -12,6 +12,7 @@ from unfold.decorators import display
 from inference.webhooks import services
 from inference.webhooks.deliveries import redeliver_all
 from inference.webhooks.models import Attempt, Delivery, DeliveryQuerySet, DeliveryState, Endpoint
+from shared.api.admin_base import ReadOnlyAdminMixin
 
 MAX_ACTION_ROWS = 10_000  # takes less than the request timeout
 STATE_COLORS = {
@@ -20,19 +21,6 @@ STATE_COLORS = {
     DeliveryState.DELIVERED.label: "success",
     DeliveryState.FAILED.label: "danger",
 }
-
-
-class ReadOnlyAdminMixin:
-    """Refuses to add, change and delete rows: only actions change them."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Endpoint)

@@ -91,6 +91,16 @@ class NoDeleteMixin:
         return False
 
 
+class ReadOnlyAdminMixin(NoDeleteMixin):
+    """Admin pages and inlines without forms, for models that only services write."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
 class LargeTableAdmin(ModelAdmin):
     """Base class of admin pages for large tables.
 

@@ -16,7 +16,7 @@ from unfold.admin import ModelAdmin
 from commerce.moderation.admin import decision_views, queue_views, statistics_views
 from commerce.moderation.admin.presenters import DecisionLine
 from commerce.moderation.models import Case, Decision
-from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin
+from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin, ReadOnlyAdminMixin
 
 MAX_TEXT_LENGTH = 100
 View = Callable[..., HttpResponse]
@@ -32,17 +32,6 @@ def moderators_only(view: View) -> View:
         return guarded(request, **path_parts)
 
     return answer
-
-
-class ReadOnlyAdminMixin:
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Case)

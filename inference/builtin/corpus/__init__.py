@@ -4,6 +4,6 @@ It is generated on demand and never stored: example number n of a seed is the sa
 `draw_example` and `draw_pair` for training, `draw_case` for evaluation.
 """
 
-from inference.builtin.corpus.examples import Case, Example, draw_case, draw_example, draw_pair
+from inference.builtin.corpus.examples import DescriptionCase, Example, draw_case, draw_example, draw_pair
 
-__all__ = ["Case", "Example", "draw_case", "draw_example", "draw_pair"]
+__all__ = ["DescriptionCase", "Example", "draw_case", "draw_example", "draw_pair"]

@@ -11,7 +11,7 @@ from inference.builtin.corpus.keywords import Keyword, keyword
 from inference.builtin.corpus.product_kinds import ANYTHING, KINDS, Kind
 from inference.builtin.corpus.product_names import product_name
 from inference.builtin.corpus.prompts import ANOTHER, GREETINGS, SHORTER, SYSTEMS, request
-from inference.builtin.corpus.realizer import Product, write_description
+from inference.builtin.corpus.realizer import ProductFacts, write_description
 from inference.builtin.corpus.templates import TONES
 
 LENGTHS = ("short", "medium", "long")
@@ -27,10 +27,10 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Case:
+class DescriptionCase:
     """A product never seen in training, with the request for its description."""
 
-    product: Product
+    product: ProductFacts
     prompt: str
     tone: str
 
@@ -43,7 +43,7 @@ def _noun_in_text(random: Random, kind: Kind, noun: str) -> str:
 
 def draw_product(
     random: Random, held_out: bool = False, counts: tuple[int, ...] = KEYWORD_COUNTS, invented: float = 0.25
-) -> Product:
+) -> ProductFacts:
     """Return a product of any kind, with keywords of any form; a held-out one never appears in training."""
     kind = random.choice(KINDS) if random.random() < 0.78 else ANYTHING
     noun = random.choice(kind.nouns)
@@ -57,10 +57,10 @@ def draw_product(
                 keywords[found.text.lower()] = found
         if count < 2 or is_held_out(",".join(sorted(keywords))) == held_out:
             break
-    return Product(name.text, kind, _noun_in_text(random, kind, noun), tuple(keywords.values()))
+    return ProductFacts(name.text, kind, _noun_in_text(random, kind, noun), tuple(keywords.values()))
 
 
-def _ask(random: Random, product: Product, tone: str | None, length: str | None) -> str:
+def _ask(random: Random, product: ProductFacts, tone: str | None, length: str | None) -> str:
     return request(random, product.name, [keyword.text for keyword in product.keywords], tone, length)
 
 
@@ -102,15 +102,15 @@ def draw_example(random: Random, copy_share: float = 0.15) -> Example:
     return _description(random, KEYWORD_COUNTS, 0.3)
 
 
-def draw_case(random: Random) -> Case:
+def draw_case(random: Random) -> DescriptionCase:
     """Return a held-out product with one to five keywords, asked for as the shop asks."""
     product = draw_product(random, held_out=True, counts=(1, 2, 3, 4, 5))
     tone = random.choice(TONES)
     asked = _ask(random, product, tone if random.random() < 0.7 else None, None)
-    return Case(product, asked, tone)
+    return DescriptionCase(product, asked, tone)
 
 
-def _query(random: Random, product: Product) -> str:
+def _query(random: Random, product: ProductFacts) -> str:
     """Return a short way to speak of a product: its name, its keywords, a search, or a whole request."""
     words = [word.text for word in product.keywords]
     roll = random.random()

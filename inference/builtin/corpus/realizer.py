@@ -30,7 +30,7 @@ class UnwritableError(Exception):
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductFacts:
     """A product to describe."""
 
     name: str
@@ -42,7 +42,7 @@ class Product:
 class Writer:
     """One description in the making: which facts, keywords and words are used up."""
 
-    def __init__(self, product: Product, tone: str, random: Random) -> None:
+    def __init__(self, product: ProductFacts, tone: str, random: Random) -> None:
         self.product = product
         self.tone = tone
         self.random = random
@@ -237,7 +237,7 @@ class Writer:
         return text if fits and whole and not repeated_five_grams(text) else None
 
 
-def write_description(product: Product, tone: str, length: str, random: Random) -> str:
+def write_description(product: ProductFacts, tone: str, length: str, random: Random) -> str:
     """Return a description of the product that names it, holds every keyword and repeats nothing.
 
     Raises `UnwritableError` where no draw of a thousand comes out well: a fault of the plans or of the product.

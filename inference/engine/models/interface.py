@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TokenSpan:
     """Tokens of one slot to run in a step: one token is a decode, several are a chunk of a prompt.
 
     start: position of the first of `ids`. Earlier positions of the slot are filled; later ones are overwritten.
@@ -39,7 +39,7 @@ class Span:
 class Decoder(Protocol):
     """A causal model with a KV cache in slots. Not thread-safe."""
 
-    def run(self, spans: Sequence[Span]) -> "Tensor":
+    def run(self, spans: Sequence[TokenSpan]) -> "Tensor":
         """Return logits, float32 [rows, vocabulary] on the CPU, in the order of the spans. Slots are distinct.
 
         The next `run` may overwrite them.

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, Matrix
 from inference.engine.models.cuda_graphs import RecordedSteps, RecordStep
-from inference.engine.models.interface import Span
+from inference.engine.models.interface import TokenSpan
 from inference.engine.models.linear import Linear
 
 CPU = torch.device("cpu")
@@ -82,7 +82,7 @@ class LlamaDecoder:
         return sum(layer.cache.nbytes for layer in self._layers)
 
     @torch.inference_mode()
-    def run(self, spans: Sequence[Span]) -> Tensor:
+    def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         batch = _SpanBatch(spans, self._context, self._rotations)
         rows = functional.embedding(torch.tensor(batch.ids), self._embedding).float()
         first, last = self._layers[: self._split], self._layers[self._split :]
@@ -132,7 +132,7 @@ class LlamaDecoder:
 class _SpanBatch:
     """The spans of a step as tensors: spans of one token first, in the order of their slots, then longer ones."""
 
-    def __init__(self, spans: Sequence[Span], context: int, rotations: Tensor) -> None:
+    def __init__(self, spans: Sequence[TokenSpan], context: int, rotations: Tensor) -> None:
         decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
         self._ordered = [*decodes, *(span for span in spans if len(span.ids) > 1)]
         self._decodes, self._context, self._rotations = decodes, context, rotations
@@ -154,7 +154,7 @@ class _SpanBatch:
         cache_rows = torch.tensor(self.slots) * self._context + positions
         return _LayerInputs(cache_rows, self._rotations[positions], parts, self._context)
 
-    def logit_rows(self, spans: Sequence[Span]) -> list[int]:
+    def logit_rows(self, spans: Sequence[TokenSpan]) -> list[int]:
         """Return the rows that get logits, in the order of `spans`."""
         ends, end = {}, 0
         for span in self._ordered:
@@ -233,7 +233,7 @@ class _Decodes:
     mask: Tensor
 
     @classmethod
-    def of(cls, spans: Sequence[Span]) -> "_Decodes":
+    def of(cls, spans: Sequence[TokenSpan]) -> "_Decodes":
         slots = [span.slot for span in spans]
         first, last = slots[0], slots[-1]
         ends = torch.tensor([span.end for span in spans])
@@ -274,7 +274,7 @@ class _Prefill:
     mask: Tensor
 
     @classmethod
-    def of(cls, span: Span) -> "_Prefill":
+    def of(cls, span: TokenSpan) -> "_Prefill":
         hidden = torch.arange(span.end) > torch.arange(span.start, span.end)[:, None]
         return cls(span.slot, len(span.ids), torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf))
 

@@ -15,7 +15,7 @@ from inference.engine.errors import ModelLoadFailed
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.checkpoint import Checkpoint
 from inference.engine.models.cuda_graphs import GraphRecorder
-from inference.engine.models.interface import Decoder, Span
+from inference.engine.models.interface import Decoder, TokenSpan
 from inference.engine.models.kernel_build import compiled_kernels
 from inference.engine.models.linear import linear_maker
 from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
@@ -131,7 +131,7 @@ def _mean_seconds(sample: Checkpoint, options: LoadOptions, kernels: Kernels) ->
 
 
 def _min_seconds(decoder: Decoder, rows: int) -> float:
-    spans = [Span(slot, MEASURED_CONTEXT - 1, [0]) for slot in range(rows)]
+    spans = [TokenSpan(slot, MEASURED_CONTEXT - 1, [0]) for slot in range(rows)]
     times: list[float] = []
     while len(times) < MAX_MEASUREMENT_COUNT and sum(times) < MAX_MEASURED_SECONDS:
         started_at = time.perf_counter()

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, Matrix
-from inference.engine.models.interface import Span
+from inference.engine.models.interface import TokenSpan
 
 FLOAT32, BFLOAT16, INT8 = range(3)
 KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
@@ -98,7 +98,7 @@ class NativeDecoder:
     def cache_bytes(self) -> int:
         return sum(tensor.nbytes for pair in self._cache for tensor in pair)
 
-    def run(self, spans: Sequence[Span]) -> Tensor:
+    def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         tokens, slots, positions, firsts, counts, logit_rows = (array("i") for _ in range(6))
         for span in spans:
             row, count = len(tokens), len(span.ids)

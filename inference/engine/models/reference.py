@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from inference.engine.models.checkpoint import Checkpoint
-from inference.engine.models.interface import Decoder, Span
+from inference.engine.models.interface import Decoder, TokenSpan
 
 TOKEN_COUNT = 5
 _from_config: Any = AutoModelForCausalLM.from_config
@@ -23,11 +23,15 @@ def verify(decoder: Decoder, reference: PreTrainedModel, *, slots: int, toleranc
     with torch.inference_mode():
         expected = reference(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
     last = min(slots, 2) - 1
-    steps = [[Span(last, 0, ids[:2], all_logits=True)], [Span(last, 2, ids[2:4])], [Span(last, 4, ids[4:])]]
+    steps = [
+        [TokenSpan(last, 0, ids[:2], all_logits=True)],
+        [TokenSpan(last, 2, ids[2:4])],
+        [TokenSpan(last, 4, ids[4:])],
+    ]
     step_logits = [expected[:2], expected[3:4], expected[4:]]
     if last:
-        steps[0] = [Span(0, 0, ids[:2], needs_logits=False), *steps[0]]
-        steps[2] = [Span(0, 2, ids[2:3]), *steps[2]]
+        steps[0] = [TokenSpan(0, 0, ids[:2], needs_logits=False), *steps[0]]
+        steps[2] = [TokenSpan(0, 2, ids[2:3]), *steps[2]]
         step_logits[2] = expected[[2, 4]]
     for spans, logits in zip(steps, step_logits, strict=True):
         if not _close(decoder.run(spans), logits, tolerance * float(expected.abs().max())):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from inference.engine.models.interface import Span
+from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import DecodeView, PrefillView, SlotCache
 
 
@@ -35,7 +35,7 @@ class TransformersDecoder:
         return self._cache.nbytes
 
     @torch.inference_mode()
-    def run(self, spans: Sequence[Span]) -> Tensor:
+    def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         rows: dict[int, Tensor] = {}
         decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
         if decodes:
@@ -52,14 +52,14 @@ class TransformersDecoder:
     def clear(self, slot: int | None = None, start: int = 0) -> None:
         self._cache.clear(slot, start)
 
-    def _prefill(self, span: Span) -> Tensor:
+    def _prefill(self, span: TokenSpan) -> Tensor:
         """Return logits [tokens, vocabulary], or only the last token's."""
         positions = torch.arange(span.start, span.end)
         hidden = torch.arange(span.end)[None, :] > positions[:, None]
         view = PrefillView(self._cache, span.slot, span.start)
         return self._forward([span.ids], positions[None], hidden[None], view, keep=span.rows or 1)[0]
 
-    def _decode(self, spans: list[Span]) -> Tensor:
+    def _decode(self, spans: list[TokenSpan]) -> Tensor:
         """Return logits [spans, 1, vocabulary] of one token per slot. Slots ascend."""
         starts = [span.start for span in spans]
         view = DecodeView(self._cache, [span.slot for span in spans], starts)

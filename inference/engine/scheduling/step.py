@@ -5,17 +5,17 @@ import time
 import torch
 from torch import Tensor
 
-from inference.engine.models import Span
+from inference.engine.models import TokenSpan
 from inference.engine.sampling.logprobs import log_probabilities
 from inference.engine.scheduling.output_processor import DescribeToken
 from inference.engine.scheduling.scheduler import Chunk, StepPlan
 from inference.engine.scheduling.sequence import Sequence
 
 
-def build_spans(plan: StepPlan) -> tuple[list[Sequence], list[Span]]:
+def build_spans(plan: StepPlan) -> tuple[list[Sequence], list[TokenSpan]]:
     """Return the sequences that get a token from this step, and the spans to run; both in the same order."""
     sequences = plan.decodes.copy()
-    spans = [Span(one.slot, one.computed, [one.ids[-1]]) for one in sequences]
+    spans = [TokenSpan(one.slot, one.computed, [one.ids[-1]]) for one in sequences]
     for chunk in plan.chunks:
         spans.append(_span(chunk))
         if chunk.completes:
@@ -65,8 +65,8 @@ def _add_logprobs(chunk: Chunk, logits: Tensor, describe: DescribeToken) -> None
             generation.prompt_logprobs.append(describe(token, logprob, top))
 
 
-def _span(chunk: Chunk) -> Span:
+def _span(chunk: Chunk) -> TokenSpan:
     sequence = chunk.sequence
     ids = sequence.ids[chunk.start : chunk.end]
     needs_logits = chunk.all_logits or chunk.completes
-    return Span(sequence.slot, chunk.start, ids, all_logits=chunk.all_logits, needs_logits=needs_logits)
+    return TokenSpan(sequence.slot, chunk.start, ids, all_logits=chunk.all_logits, needs_logits=needs_logits)

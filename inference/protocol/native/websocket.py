@@ -92,7 +92,7 @@ ClientMessage = AuthMessage | InferenceMessage | CancelMessage | PingMessage
 CLIENT_MESSAGES = (AuthMessage, InferenceMessage, CancelMessage, PingMessage)
 
 
-class _Named(Struct):
+class _MessageId(Struct):
     id: InferenceId
 
 
@@ -111,7 +111,7 @@ def parse_client_message(value: dict[str, Any]) -> ClientMessage:
 
 
 def _parse_inference(value: dict[str, Any]) -> InferenceMessage:
-    parse_struct(value, _Named)  # a wrong id is reported first: an error about anything else names it
+    parse_struct(value, _MessageId)  # a wrong id is reported first: an error about anything else names it
     if "prompt" in value and "messages" in value:
         raise InvalidRequest("prompt and messages exclude each other: send one of them.", field="messages")
     if "prompt" not in value and "messages" not in value:
@@ -122,7 +122,7 @@ def _parse_inference(value: dict[str, Any]) -> InferenceMessage:
 def read_inference_id(value: dict[str, Any]) -> str | None:
     """Return the id of the inference that an invalid message names, None if it names none."""
     try:
-        return parse_struct(value, _Named).id if value.get("type") in ("inference", "cancel") else None
+        return parse_struct(value, _MessageId).id if value.get("type") in ("inference", "cancel") else None
     except InvalidRequest:
         return None
 

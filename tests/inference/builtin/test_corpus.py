@@ -11,7 +11,7 @@ from inference.builtin.corpus.examples import draw_case, draw_example, draw_pair
 from inference.builtin.corpus.invented_words import article, invented, is_held_out
 from inference.builtin.corpus.keywords import Keyword, with_article
 from inference.builtin.corpus.product_kinds import KINDS
-from inference.builtin.corpus.realizer import Product, write_description
+from inference.builtin.corpus.realizer import ProductFacts, write_description
 from inference.builtin.corpus.templates import TONES
 from inference.builtin.corpus.text import join_words, repeated_five_grams
 from inference.builtin.corpus.word_lists import NAME_WORDS
@@ -46,7 +46,7 @@ def test_a_description_names_its_product_and_holds_every_keyword() -> None:
 
 def test_keywords_come_in_the_order_in_which_they_were_given() -> None:
     words = tuple(Keyword(text, "adjective") for text in ("zabric", "quenous", "tovish", "melative"))
-    text = write_description(Product("Velmo", KINDS[0], "lamp", words), "plain", "medium", Random(3))
+    text = write_description(ProductFacts("Velmo", KINDS[0], "lamp", words), "plain", "medium", Random(3))
     places = [text.index(word.text) for word in words]
     assert places == sorted(places)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.interface import Decoder, Span
+from inference.engine.models.interface import Decoder, TokenSpan
 from inference.engine.outputs import GenerationOutput
 from inference.engine.requests import GenerationRequest
 from inference.engine.sampling import SamplingParams
@@ -86,7 +86,7 @@ class ScriptedDecoder:
         self.fails_at: int | None = None
         self.calls: list[str] = []
 
-    def run(self, spans: Sequence[Span]) -> Tensor:
+    def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         assert spans, "a step of nothing"
         time.sleep(self._pause)
         decodes = [span for span in spans if self._expected.get(span.slot) == (span.start, span.ids[0])]
@@ -99,7 +99,7 @@ class ScriptedDecoder:
         rows = [self._row(span, place) for span in spans for place in range(span.end - span.rows, span.end)]
         return torch.stack(rows) if rows else torch.empty(0, self._vocabulary)
 
-    def _row(self, span: Span, place: int) -> Tensor:
+    def _row(self, span: TokenSpan, place: int) -> Tensor:
         token = self._script[(place + 1 - self._prompt_tokens[span.slot]) % len(self._script)]
         self._expected[span.slot] = (place + 1, token)
         row = torch.zeros(self._vocabulary)
@@ -138,7 +138,7 @@ class RememberingDecoder:
         self.at_step: dict[int, Callable[[], object]] = {}
         self.breaks_on: int | None = None
 
-    def run(self, spans: Sequence[Span]) -> Tensor:
+    def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         time.sleep(self._pause)
         assert len({span.slot for span in spans}) == len(spans)
         self.steps.append([(span.slot, span.start, len(span.ids)) for span in spans])
@@ -147,7 +147,7 @@ class RememberingDecoder:
         rows = [row for span in spans for row in self._run(span)]
         return torch.stack(rows) if rows else torch.empty(0, self._vocabulary)
 
-    def _run(self, span: Span) -> list[Tensor]:
+    def _run(self, span: TokenSpan) -> list[Tensor]:
         held = self._held.setdefault(span.slot, [])
         assert span.start <= len(held), "a gap in the slot"
         held[span.start :] = span.ids

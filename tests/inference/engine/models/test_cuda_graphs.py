@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
 from inference.engine.models.cuda_graphs import GraphRecorder, RecordedSteps, RecordStep
 from inference.engine.models.decoders import read_config
-from inference.engine.models.interface import Span
+from inference.engine.models.interface import TokenSpan
 from inference.engine.models.linear import linear_maker
 from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
 
@@ -60,17 +60,17 @@ def opened(folder: Path, record: RecordStep | None, *, gpu_layers: int = 0) -> L
 
 def check_that_both_give_the_same(recorded: LlamaDecoder, plain: LlamaDecoder) -> None:
     """Compare prompts and decodes of 3 requests in changing order and number, across the recorded shapes."""
-    prompts = [Span(4, 0, IDS[:60]), Span(0, 0, IDS[:9]), Span(5, 0, IDS[:2])]
+    prompts = [TokenSpan(4, 0, IDS[:60]), TokenSpan(0, 0, IDS[:9]), TokenSpan(5, 0, IDS[:2])]
     assert torch.allclose(recorded.run(prompts), plain.run(prompts), atol=1e-4)
     places = {4: 60, 0: 9, 5: 2}
     for step in range(24):
         slots = [[4], [0, 4], [5, 0, 4], [4, 5]][step % 4]
-        spans = [Span(slot, places[slot], [IDS[places[slot]]]) for slot in slots]
+        spans = [TokenSpan(slot, places[slot], [IDS[places[slot]]]) for slot in slots]
         for slot in slots:
             places[slot] += 1
         assert torch.allclose(recorded.run(spans), plain.run(spans), atol=1e-4), step
     # A prompt's piece beside a token is no such step, and what was replayed before is there for it.
-    mixed = [Span(4, places[4], [7]), Span(0, places[0], IDS[:5], all_logits=True)]
+    mixed = [TokenSpan(4, places[4], [7]), TokenSpan(0, places[0], IDS[:5], all_logits=True)]
     assert torch.allclose(recorded.run(mixed), plain.run(mixed), atol=1e-4)
 
 

@@ -21,7 +21,7 @@ from transformers import (
 
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
-from inference.engine.models.interface import Span
+from inference.engine.models.interface import TokenSpan
 from inference.engine.models.linear import DenseLinear, linear_maker
 from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
 from inference.engine.models.llama_family import FamilyDecoder, Kernels, fastest_kernels, make_decoder, placements
@@ -117,14 +117,24 @@ def test_chunks_beside_decodes_give_transformers_logits(
     decoder, wanted = opened(folders[family], library), by_transformers(folders[family], IDS)
     assert (
         decoder.run(
-            [Span(3, 0, IDS[:20], needs_logits=False), Span(9, 0, IDS[:5], all_logits=True, needs_logits=False)]
+            [
+                TokenSpan(3, 0, IDS[:20], needs_logits=False),
+                TokenSpan(9, 0, IDS[:5], all_logits=True, needs_logits=False),
+            ]
         ).numel()
         == 0
     )
-    got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30], all_logits=True)])
+    got = decoder.run([TokenSpan(3, 20, IDS[20:21]), TokenSpan(9, 5, IDS[5:30], all_logits=True)])
     assert difference(got, wanted[[20, *range(5, 30)]]) < EXACT_TOLERANCE
     # Slots in any order, some with a gap between them, of very different lengths.
-    got = decoder.run([Span(9, 30, IDS[30:31]), Span(15, 0, IDS[:2]), Span(3, 21, IDS[21:22]), Span(0, 0, IDS[:1])])
+    got = decoder.run(
+        [
+            TokenSpan(9, 30, IDS[30:31]),
+            TokenSpan(15, 0, IDS[:2]),
+            TokenSpan(3, 21, IDS[21:22]),
+            TokenSpan(0, 0, IDS[:1]),
+        ]
+    )
     assert difference(got, wanted[[30, 1, 21, 0]]) < EXACT_TOLERANCE
 
 
@@ -133,7 +143,7 @@ def test_the_logits_have_the_requested_precision(folders: dict[str, Path], libra
     alike = {
         name: float(torch.cosine_similarity(got.double(), wanted.double()).min())
         for name, options in VARIANTS.items()
-        for got in [opened(folders["llama"], library, options).run([Span(0, 0, IDS, all_logits=True)])]
+        for got in [opened(folders["llama"], library, options).run([TokenSpan(0, 0, IDS, all_logits=True)])]
     }
     assert alike["float32"] > 1 - 1e-9 > alike["bfloat16"] > 0.99
     assert 1 - 1e-9 > alike["int8"] > 0.9
@@ -145,15 +155,17 @@ def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
     folders: dict[str, Path], kernels: ctypes.CDLL, family: str, variant: str
 ) -> None:
     alone = opened(folders[family], kernels, VARIANTS[variant])
-    whole = alone.run([Span(4, 0, IDS, all_logits=True)]).clone()
+    whole = alone.run([TokenSpan(4, 0, IDS, all_logits=True)]).clone()
     crowded = opened(folders[family], kernels, VARIANTS[variant], threads=2)
     rows = []
     for start in range(0, len(IDS), 7):
-        others = [Span(slot, start, OTHERS[slot][start : start + 1 + slot % 9]) for slot in range(SLOTS) if slot != 4]
-        mine = Span(4, start, IDS[start : start + 7], all_logits=True)
+        others = [
+            TokenSpan(slot, start, OTHERS[slot][start : start + 1 + slot % 9]) for slot in range(SLOTS) if slot != 4
+        ]
+        mine = TokenSpan(4, start, IDS[start : start + 7], all_logits=True)
         rows.append(crowded.run([*others[:7], mine, *others[7:]])[7 : 7 + len(mine.ids)].clone())
     assert torch.equal(torch.cat(rows), whole)
-    assert torch.equal(alone.run([Span(4, 59, IDS[59:])])[0], whole[59])
+    assert torch.equal(alone.run([TokenSpan(4, 59, IDS[59:])])[0], whole[59])
 
 
 def test_int8_gives_the_same_tokens_alone_and_in_a_batch_of_16(
@@ -161,12 +173,12 @@ def test_int8_gives_the_same_tokens_alone_and_in_a_batch_of_16(
 ) -> None:
     def continued(decoder: FamilyDecoder, others: list[list[int]]) -> list[int]:
         prompts = [IDS[:20], *(other[:20] for other in others)]
-        spans = [Span(slot, 0, prompt) for slot, prompt in enumerate(prompts)]
+        spans = [TokenSpan(slot, 0, prompt) for slot, prompt in enumerate(prompts)]
         said: list[int] = []
         for place in range(20, 60):
             tokens = decoder.run(spans).argmax(-1).tolist()
             said.append(tokens[0])
-            spans = [Span(slot, place, [token]) for slot, token in enumerate(tokens)]
+            spans = [TokenSpan(slot, place, [token]) for slot, token in enumerate(tokens)]
         return said
 
     options = VARIANTS["int8"]
@@ -179,10 +191,10 @@ def test_a_copied_prefix_gives_the_same_logits_as_a_computed_one(
     folders: dict[str, Path], library: ctypes.CDLL | None
 ) -> None:
     decoder, wanted = opened(folders["qwen2"], library), by_transformers(folders["qwen2"], IDS)
-    decoder.run([Span(2, 0, IDS[:41]), Span(7, 0, OTHERS[0][:50])])
+    decoder.run([TokenSpan(2, 0, IDS[:41]), TokenSpan(7, 0, OTHERS[0][:50])])
     decoder.copy(2, 7, 37)
-    assert difference(decoder.run([Span(7, 37, IDS[37:])]), wanted[59:]) < EXACT_TOLERANCE
-    assert difference(decoder.run([Span(2, 41, IDS[41:])]), wanted[59:]) < EXACT_TOLERANCE
+    assert difference(decoder.run([TokenSpan(7, 37, IDS[37:])]), wanted[59:]) < EXACT_TOLERANCE
+    assert difference(decoder.run([TokenSpan(2, 41, IDS[41:])]), wanted[59:]) < EXACT_TOLERANCE
 
 
 @pytest.mark.parametrize("family", CONFIGS)
@@ -196,19 +208,19 @@ def test_the_compiled_step_continues_from_the_cache_of_the_torch_decoder(
     )
     assert isinstance(before, LlamaDecoder)
     assert isinstance(after, NativeDecoder)
-    before.run([Span(3, 0, IDS[:41]), Span(9, 0, IDS[:5])])
+    before.run([TokenSpan(3, 0, IDS[:41]), TokenSpan(9, 0, IDS[:5])])
     for slot, length in ((3, 41), (9, 5)):
         after.import_slot(slot, before.export_slot(slot, length))
     wanted = by_transformers(folders[family], IDS)[[59, 9]]
-    assert difference(after.run([Span(3, 41, IDS[41:]), Span(9, 5, IDS[5:10])]), wanted) < EXACT_TOLERANCE
+    assert difference(after.run([TokenSpan(3, 41, IDS[41:]), TokenSpan(9, 5, IDS[5:10])]), wanted) < EXACT_TOLERANCE
 
 
 def test_clear_removes_the_values_of_a_failed_step(folders: dict[str, Path], library: ctypes.CDLL | None) -> None:
     decoder = opened(folders["llama"], library)
-    decoder.run([Span(0, 0, IDS[:8])])
+    decoder.run([TokenSpan(0, 0, IDS[:8])])
     decoder.clear()
-    rows = decoder.run([Span(0, 8, IDS[8:9])]).clone()
-    assert torch.equal(rows, opened(folders["llama"], library).run([Span(0, 8, IDS[8:9])]))
+    rows = decoder.run([TokenSpan(0, 8, IDS[8:9])]).clone()
+    assert torch.equal(rows, opened(folders["llama"], library).run([TokenSpan(0, 8, IDS[8:9])]))
 
 
 @pytest.mark.parametrize("shared", [5, 16, 21])
@@ -216,14 +228,14 @@ def test_clear_removes_only_the_positions_after_the_prefix(
     folders: dict[str, Path], library: ctypes.CDLL | None, shared: int
 ) -> None:
     decoder = opened(folders["llama"], library)
-    decoder.run([Span(3, 0, IDS[:shared] + OTHERS[0][shared:]), Span(4, 0, IDS[:40])])
+    decoder.run([TokenSpan(3, 0, IDS[:shared] + OTHERS[0][shared:]), TokenSpan(4, 0, IDS[:40])])
     decoder.clear(3, shared)
     wanted = by_transformers(folders["llama"], IDS)
-    got = decoder.run([Span(3, shared, IDS[shared : shared + 1]), Span(4, 40, IDS[40:41])])
+    got = decoder.run([TokenSpan(3, shared, IDS[shared : shared + 1]), TokenSpan(4, 40, IDS[40:41])])
     assert difference(got, wanted[[shared, 40]]) < EXACT_TOLERANCE
     decoder.clear(3)
-    empty = opened(folders["llama"], library).run([Span(3, 8, IDS[8:9])]).clone()
-    assert torch.equal(decoder.run([Span(3, 8, IDS[8:9])]), empty)
+    empty = opened(folders["llama"], library).run([TokenSpan(3, 8, IDS[8:9])]).clone()
+    assert torch.equal(decoder.run([TokenSpan(3, 8, IDS[8:9])]), empty)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -237,7 +249,7 @@ def test_nan_and_infinity_stay_visible_in_every_decoder(
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     (tmp_path / "config.json").write_bytes((folders["llama"] / "config.json").read_bytes())
     decoder = opened(tmp_path, library, VARIANTS[variant])
-    broken, after, whole = decoder.run([Span(0, 0, [5, 70]), Span(1, 0, [70, 5]), Span(2, 0, [5, 6])])
+    broken, after, whole = decoder.run([TokenSpan(0, 0, [5, 70]), TokenSpan(1, 0, [70, 5]), TokenSpan(2, 0, [5, 6])])
     assert not broken.isfinite().any()
     assert not after.isfinite().any()
     assert whole.isfinite().all()
@@ -249,8 +261,8 @@ def test_a_token_that_the_model_does_not_have_is_an_error(
 ) -> None:
     decoder = opened(folders["llama"], library)
     with pytest.raises(IndexError):
-        decoder.run([Span(0, 0, [5, token])])
-    assert decoder.run([Span(0, 0, [5])]).isfinite().all()
+        decoder.run([TokenSpan(0, 0, [5, token])])
+    assert decoder.run([TokenSpan(0, 0, [5])]).isfinite().all()
 
 
 def test_bfloat16_files_are_computed_in_float32_with_half_the_memory(
@@ -265,7 +277,7 @@ def test_bfloat16_files_are_computed_in_float32_with_half_the_memory(
         (folder / "config.json").write_bytes((source / "config.json").read_bytes())
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         decoder = opened(folder, kernels)
-        logits[name] = decoder.run([Span(0, 0, IDS, all_logits=True)]).clone()
+        logits[name] = decoder.run([TokenSpan(0, 0, IDS, all_logits=True)]).clone()
         weights[name] = decoder.weight_bytes
     assert torch.equal(logits["narrow"], logits["wide"])
     assert weights["narrow"] < 0.6 * weights["wide"]
@@ -281,7 +293,7 @@ def test_layers_may_have_different_types_of_matrices(folders: dict[str, Path]) -
     on_cpu = Placement(CPU, linear_maker(torch.float32, CPU))
     elsewhere = Placement(CPU, lambda matrix: DenseLinear(matrix, torch.bfloat16, CPU))
     decoder = LlamaDecoder(checkpoint(folders["llama"]), [on_cpu, elsewhere], slots=2, context_size=CONTEXT)
-    assert difference(decoder.run([Span(1, 0, IDS)]), by_transformers(folders["llama"], IDS)[59:]) < 0.05
+    assert difference(decoder.run([TokenSpan(1, 0, IDS)]), by_transformers(folders["llama"], IDS)[59:]) < 0.05
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -291,8 +303,8 @@ def test_a_model_split_between_cpu_and_gpu_gives_transformers_logits(folders: di
     places = [Placement(cpu, linear_maker(torch.float32, cpu))] * (2 - gpu_layers)
     places += [Placement(gpu, linear_maker(torch.float32, gpu))] * gpu_layers
     decoder = LlamaDecoder(checkpoint(folders["qwen3"]), places, slots=SLOTS, context_size=CONTEXT)
-    decoder.run([Span(3, 0, IDS[:20], needs_logits=False), Span(9, 0, IDS[:5])])
-    got = decoder.run([Span(3, 20, IDS[20:21]), Span(9, 5, IDS[5:30])])
+    decoder.run([TokenSpan(3, 0, IDS[:20], needs_logits=False), TokenSpan(9, 0, IDS[:5])])
+    got = decoder.run([TokenSpan(3, 20, IDS[20:21]), TokenSpan(9, 5, IDS[5:30])])
     assert decoder.gpu_layers == gpu_layers
     assert difference(got, by_transformers(folders["qwen3"], IDS)[[20, 29]]) < 1e-3
 

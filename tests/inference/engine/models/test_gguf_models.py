@@ -11,7 +11,7 @@ from inference.engine.formats.gguf_weights import read_gguf
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.decoders import open_decoder
-from inference.engine.models.interface import Span
+from inference.engine.models.interface import TokenSpan
 from inference.engine.text.tokenizer import load_tokenizer
 from tests.inference.engine.gguf_files import KEPT_WHOLE, dequantised, save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config
@@ -31,7 +31,7 @@ def saved(folder: Path, family: str, *, tied: bool) -> Path:
 
 def logits(source: Path) -> torch.Tensor:
     model = read_gguf(source) if source.suffix == ".gguf" else source
-    return open_decoder(model, OPTIONS, 64).run([Span(0, 0, IDS, all_logits=True)])
+    return open_decoder(model, OPTIONS, 64).run([TokenSpan(0, 0, IDS, all_logits=True)])
 
 
 @pytest.mark.parametrize(("family", "tied"), [("llama", False), ("llama", True), ("qwen2", False), ("qwen2", True)])

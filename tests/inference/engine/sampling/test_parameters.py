@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from inference.engine.errors import InvalidRequest
-from inference.engine.models import Span
+from inference.engine.models import TokenSpan
 from inference.engine.requests import REQUEST_PARAMETERS, GenerationRequest
 from inference.engine.sampling import SAMPLING_PARAMETERS, SamplingParams, check_sampling
 from tests.inference.engine.engine_runner import running_engine
@@ -32,7 +32,7 @@ class ZipfDecoder:
         self._row[torch.tensor(ranked)] = -torch.arange(1.0, len(ranked) + 1).log()
         self._row[END] = END_LOGIT
 
-    def run(self, spans: Sequence[Span]) -> Tensor:
+    def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         return self._row.expand(sum(span.rows for span in spans), -1).clone()
 
     def copy(self, source: int, target: int, length: int) -> None: ...
