@@ -1,7 +1,7 @@
 """Models: what computes logits and embeddings.
 
-`Decoder` is the interface of a causal model to the engine loop: it runs `TokenSpan`s of tokens in cache slots. Importing
-this package does not import torch. The loader imports the implementations from their modules: `decoders` (open_decoder
+`Decoder` is the interface of a causal model to the engine loop: it runs `TokenSpan`s in cache slots. Importing this
+package does not import torch. The loader imports the implementations from their modules: `decoders` (open_decoder
 chooses among the Llama family's native and torch decoders and transformers' modelling code) and `embedder`.
 """
 
