@@ -8,7 +8,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.db import connection, models
 from django.utils import timezone
-from environ import Env
 
 from commerce.analytics import services, signals
 from commerce.analytics.aggregation.batches import aggregate_ledger
@@ -18,6 +17,7 @@ from commerce.analytics.ledger import entries, triggers
 from commerce.analytics.models import LedgerEntry, RollupState
 from commerce.config.settings.zones import time_zone
 from commerce.orders.models import Order
+from shared.environment import Environment
 from tests.commerce.analytics.factories import assert_analytics_correct, make_market, make_order
 
 A_PLAN: list[Any] = [("a migration", False)]
@@ -119,7 +119,7 @@ def test_unknown_and_ambiguous_time_zones_are_refused(monkeypatch: pytest.Monkey
     monkeypatch.setenv("STOA_ANALYTICS_TIME_ZONE", name)
 
     with pytest.raises(ImproperlyConfigured, match="set it to a time zone such as Europe/Dublin"):
-        time_zone(Env(), "STOA_ANALYTICS_TIME_ZONE")
+        time_zone(Environment(), "STOA_ANALYTICS_TIME_ZONE")
 
 
 @pytest.mark.django_db
