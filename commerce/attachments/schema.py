@@ -48,14 +48,14 @@ UPLOAD_FORM = {
 }
 
 describe_attachments = extend_schema_view(
-    get=extend_schema(
+    list=extend_schema(
         operation_id="list_attachments",
         tags=TAGS,
         summary="List attachments",
         description="Returns a page of all attachments, the newest first. No credentials are needed.",
         auth=[],
     ),
-    post=extend_schema(
+    create=extend_schema(
         operation_id="upload_attachments",
         tags=TAGS,
         summary="Upload files",
@@ -65,10 +65,7 @@ describe_attachments = extend_schema_view(
         responses=UploadedSerializer(many=True),
         examples=[OpenApiExample("Uploaded", value=UPLOADED, response_only=True)],
     ),
-)
-
-describe_attachment = extend_schema_view(
-    get=extend_schema(
+    retrieve=extend_schema(
         operation_id="read_attachment",
         tags=TAGS,
         summary="Get an attachment",
@@ -76,7 +73,7 @@ describe_attachment = extend_schema_view(
         auth=[],
         examples=[OpenApiExample("Attachment", value=ATTACHMENT, response_only=True)],
     ),
-    put=extend_schema(
+    update=extend_schema(
         operation_id="replace_attachment",
         tags=TAGS,
         summary="Change nothing",
@@ -87,7 +84,7 @@ describe_attachment = extend_schema_view(
         responses=OpenApiTypes.BOOL,
         examples=[OpenApiExample("Always", value=False, response_only=True)],
     ),
-    delete=extend_schema(
+    destroy=extend_schema(
         operation_id="delete_attachment",
         tags=TAGS,
         summary="Delete an attachment and its files",

@@ -2,11 +2,14 @@
 
 from django.urls import path
 
-from commerce.attachments.views import AttachmentsView, AttachmentView, FinalizeView, PresignView
+from commerce.attachments.views import AttachmentViewSet, FinalizeView, PresignView
+from shared.api.viewsets import ApiRouter
+
+router = ApiRouter()
+router.register("attachments", AttachmentViewSet)
 
 urlpatterns = [
-    path("attachments", AttachmentsView.as_view()),
+    *router.urls,
     path("attachments/presign", PresignView.as_view()),
     path("attachments/finalize", FinalizeView.as_view()),
-    path("attachments/<id:pk>", AttachmentView.as_view()),
 ]

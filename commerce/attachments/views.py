@@ -1,6 +1,7 @@
 """Views of attachments."""
 
 import errno
+from collections.abc import Sequence
 from typing import Any, cast
 
 import structlog
@@ -8,11 +9,13 @@ from django.conf import settings
 from django.core.exceptions import TooManyFilesSent
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.generics import ListAPIView, RetrieveAPIView
-from rest_framework.parsers import MultiPartParser
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.parsers import BaseParser, MultiPartParser
 from rest_framework.permissions import AllowAny, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.settings import api_settings
+from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from commerce.attachments import presigned_uploads, schema, services
@@ -34,6 +37,7 @@ from shared.api.errors import ApiError, ValidationFailed
 from shared.api.idempotency.store import IdempotencyMode
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import PagePagination
+from shared.api.viewsets import ApiViewSet
 
 UPLOADS = RateLimitThrottle.of("uploads", "UPLOAD_LIMIT")
 DELETES = RateLimitThrottle.of("deletes", "DELETE_LIMIT", methods=("DELETE",))
@@ -46,21 +50,6 @@ class UploadErrorsMixin(APIView):
 
     def handle_exception(self, exc: Exception) -> Response:
         return super().handle_exception(_unavailable_error(exc) or exc)
-
-
-class PublicReads(UploadErrorsMixin):
-    """A view whose reads and PUT need no credentials and ignore those sent, even expired ones."""
-
-    public_methods = ("GET", "HEAD", "PUT", "OPTIONS")
-
-    def get_authenticators(self) -> list[BaseAuthentication]:
-        return [] if self._is_public() else super().get_authenticators()
-
-    def get_permissions(self) -> list[BasePermission]:
-        return [AllowAny() if self._is_public() else IsSignedIn()]
-
-    def _is_public(self) -> bool:
-        return getattr(self, "request", None) is not None and self.request.method in self.public_methods
 
 
 def _unavailable_error(error: Exception) -> ApiError | None:
@@ -76,24 +65,49 @@ def _unavailable_error(error: Exception) -> ApiError | None:
 
 
 @schema.describe_attachments
-class AttachmentsView(PublicReads, ListAPIView[Attachment]):
-    """The list of attachments, and uploads."""
+class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet):
+    """Attachments: public to read, uploaded and deleted by signed-in users."""
 
     queryset = Attachment.objects.all()
     serializer_class = AttachmentSerializer
-    filterset_class = AttachmentFilters
     pagination_class = PagePagination
-    parser_classes = [MultiPartParser]
-    throttle_classes = [UPLOADS]
     idempotency = IdempotencyMode.DEFERRED  # images take long, and files are not part of a transaction
+    public_methods = ("GET", "HEAD", "PUT", "OPTIONS")  # need no credentials and ignore those sent, even expired ones
 
-    def post(self, request: Request) -> Response:
+    @property
+    def filterset_class(self) -> type[AttachmentFilters] | None:
+        return None if self.detail else AttachmentFilters
+
+    @property
+    def parser_classes(self) -> Sequence[type[BaseParser]]:  # type: ignore[override]
+        return api_settings.DEFAULT_PARSER_CLASSES if self.detail else (MultiPartParser,)
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        return [DELETES() if self.detail else UPLOADS()]
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        return [] if self._is_public() else super().get_authenticators()
+
+    def get_permissions(self) -> list[BasePermission]:
+        return [AllowAny() if self._is_public() else IsSignedIn()]
+
+    def create(self, request: Request) -> Response:
         owner = cast(User, request.user)
         attachments = services.upload_attachments(
             owner=owner, incoming_files=_incoming_files(request), now=timezone.now()
         )
         context = self.get_serializer_context()
         return Response(UploadedSerializer(cast(Any, attachments), many=True, context=context).data)
+
+    def update(self, request: Request, pk: int) -> Response:
+        return Response(False)
+
+    def destroy(self, request: Request, pk: int) -> Response:
+        services.delete_attachment(attachment_id=pk, actor=cast(User, request.user), now=timezone.now())
+        return Response(True)
+
+    def _is_public(self) -> bool:
+        return getattr(self, "request", None) is not None and self.request.method in self.public_methods
 
 
 def _incoming_files(request: Request) -> list[IncomingFile]:
@@ -102,22 +116,6 @@ def _incoming_files(request: Request) -> list[IncomingFile]:
     except TooManyFilesSent:
         raise ValidationFailed({FIELD: [f"Send at most {settings.MAX_UPLOAD_FILES} files."]}) from None
     return [IncomingFile(file=cast(Any, file.file), name=file.name or "") for file in files]
-
-
-@schema.describe_attachment
-class AttachmentView(PublicReads, RetrieveAPIView[Attachment]):
-    """One attachment."""
-
-    queryset = Attachment.objects.all()
-    serializer_class = AttachmentSerializer
-    throttle_classes = [DELETES]
-
-    def put(self, request: Request, pk: int) -> Response:
-        return Response(False)
-
-    def delete(self, request: Request, pk: int) -> Response:
-        services.delete_attachment(attachment_id=pk, actor=cast(User, request.user), now=timezone.now())
-        return Response(True)
 
 
 @schema.describe_presign
