@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.http import Http404
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
@@ -33,7 +34,7 @@ class ApiViewSet(GenericViewSet[Any]):
     """A resource with one serializer for responses and others for request bodies.
 
     `serializer_class` writes responses. The three mappings have exceptions by action: serializers of request bodies,
-    other serializers of responses, and other permissions.
+    other serializers of responses, and other permissions. An unsupported method needs the permission to write.
     """
 
     lookup_value_converter = "id"
@@ -42,8 +43,16 @@ class ApiViewSet(GenericViewSet[Any]):
     action_permission_classes: ClassVar[Mapping[str, Any]] = {}
 
     def get_permissions(self) -> list[Any]:
-        classes = self.action_permission_classes.get(self.action, self.permission_classes)
+        classes = self.action_permission_classes.get(self.action or self._write_action(), self.permission_classes)
         return [permission() for permission in classes]
+
+    def _write_action(self) -> str:
+        """Return the last action of this route that writes, or an empty string.
+
+        The last is DELETE where there is one, which authors of content may use while PUT is for others.
+        """
+        actions = [action for method, action in self.action_map.items() if method.upper() not in SAFE_METHODS]
+        return actions[-1] if actions else ""
 
     def get_serializer_class(self) -> Any:
         return self.request_serializer_classes.get(self.action) or self.get_response_serializer_class()

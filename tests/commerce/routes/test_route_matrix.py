@@ -100,6 +100,27 @@ def test_a9_other_methods_are_refused_to_everybody(world: World, route: str):
         assert statuses["super admin"] in (403, 405), (method, statuses)
 
 
+# Users who may write to a route get 405, all others 403 as for its other writes.
+UNSUPPORTED = [
+    ("PUT", "/api/abusive_reports", {"customer": 405, "super admin": 405}),
+    ("PUT", "/api/abusive_reports/{report}", {"customer": 403, "super admin": 405}),
+    ("PUT", "/api/abusive_reports/accept", {"customer": 403, "super admin": 405}),
+    ("DELETE", "/api/orders/{order}", {"customer": 403, "staff": 405}),
+    ("DELETE", "/api/refunds/{refund}", {"customer": 403, "staff": 403, "owner": 405}),
+    ("PATCH", "/api/questions/{question}", {"customer": 405, "owner": 405}),
+    ("PUT", "/api/shops", {"staff": 403, "owner": 405}),
+]
+
+
+@pytest.mark.parametrize(("method", "route", "statuses"), UNSUPPORTED)
+def test_an_unsupported_method_needs_the_permission_to_write(
+    world: World, method: str, route: str, statuses: dict[str, int]
+):
+    row = next(row for row in TABLE if row.route == route)
+    got = {identity: answer(world, identity, row, method).status_code for identity in statuses}
+    assert got == statuses
+
+
 @pytest.mark.parametrize("row", [row for row in TABLE if row.statuses[0] == 401], ids=lambda row: row.name)
 def test_a1_and_a8_no_forged_or_misplaced_token_opens_a_route(world: World, row: Row):
     admin, customer = world.pairs["super admin"], world.pairs["customer"]
