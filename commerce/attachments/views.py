@@ -14,7 +14,6 @@ from rest_framework.parsers import BaseParser, MultiPartParser
 from rest_framework.permissions import AllowAny, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
@@ -80,7 +79,7 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
 
     @property
     def parser_classes(self) -> Sequence[type[BaseParser]]:  # type: ignore[override]
-        return api_settings.DEFAULT_PARSER_CLASSES if self.detail else (MultiPartParser,)
+        return APIView.parser_classes if self.detail else [MultiPartParser]
 
     def get_throttles(self) -> list[BaseThrottle]:
         return [DELETES() if self.detail else UPLOADS()]
