@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Q, QuerySet
+from django.db.models import PositiveBigIntegerField, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.admin import TabularInline
@@ -20,7 +20,8 @@ from shared.api.errors import ApiError
 SETTABLE_STATUSES = [
     status for status in Order.Status.values if any(status in targets for targets in TRANSITIONS.values())
 ]
-MONEY_FIELDS = ["amount", "sales_tax", "delivery_fee", "discount", "total", "paid_total", "refunded_total"]
+# In minor units, which `money_column` shows in major units. The model has no other big integers.
+MONEY_FIELDS = [field.name for field in Order._meta.concrete_fields if isinstance(field, PositiveBigIntegerField)]
 MONEY_COLUMNS = [money_column(name) for name in MONEY_FIELDS]
 
 

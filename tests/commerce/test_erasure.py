@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from django.db.models import CharField, JSONField, Model, TextField
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -11,8 +12,8 @@ from pytest_django import Settings
 from commerce.addresses.models import Address
 from commerce.attachments.models import Attachment
 from commerce.catalog.models import Product
-from commerce.moderation.models import Notice
-from commerce.orders.models import Order
+from commerce.moderation.models import AbuseReport, Appeal, Notice
+from commerce.orders.models import Order, Refund
 from commerce.orders.services import request_refund
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -51,6 +52,33 @@ def bought(customer: User, lamp: Product, admin: User) -> Order:
     review(customer, lamp, 1, comment="Buy elsewhere.")
     ask(customer, lamp, "Call me?")
     return order
+
+
+# Texts that stay in rows whose other texts are erased: they are not written by the person, or do not name one.
+RETAINED_TEXTS = {
+    Order: {"tracking_number", "order_status", "currency", "payment_gateway"},
+    Refund: {"status"},
+    Review: set(),
+    Question: set(),
+    AbuseReport: {"model_type", "status", "standing"},
+    Appeal: {"status"},
+}
+ERASED_TEXTS = {
+    Order: {"customer_contact", "billing_address", "shipping_address"},
+    Refund: {"reason"},
+    Review: {"comment"},
+    Question: {"question", "answer"},
+    AbuseReport: {"message"},
+    Appeal: {"message"},
+}
+
+
+@pytest.mark.parametrize("model", ERASED_TEXTS, ids=lambda model: model.__name__)
+def test_every_text_of_a_row_that_stays_is_erased_or_listed(model: type[Model]):
+    """A new text needs a rule in the `personal_data` of its app, and a test below."""
+    types = (CharField, TextField, JSONField)
+    texts = {field.name for field in model._meta.concrete_fields if isinstance(field, types)}
+    assert texts == RETAINED_TEXTS[model] | ERASED_TEXTS[model]
 
 
 def erase(user: User) -> None:

@@ -11,7 +11,8 @@ from shared.accounts.models import User
 from shared.personal_data import personal_data_rules
 
 ROWS_PER_CHUNK = 200
-_ACCOUNT = ("id", "email", "name", "role", "is_active", "email_verified_at", "created_at", "last_login")
+_SECRET_FIELDS = ("password", "token_version")
+_ACCOUNT = tuple(field.attname for field in User._meta.concrete_fields if field.name not in _SECRET_FIELDS)
 
 
 def export_person(*, user: User) -> Iterator[str]:

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from commerce.attributes import csv_files
-from commerce.attributes.models import Attribute
+from commerce.attributes.models import Attribute, AttributeValue
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from tests.commerce.attributes.conftest import BLUE, RED, make_attribute, told
@@ -31,6 +31,13 @@ def export(shop: Shop) -> str:
     answer = Client().get(f"/api/export-attributes/{shop.pk}")
     assert answer.status_code == 200, answer.content
     return answer.content.decode()
+
+
+def test_the_longest_cells_are_those_of_the_columns():
+    columns = {name: Attribute._meta.get_field(name) for name in ("name", "slug", "language")}
+    columns |= {name: AttributeValue._meta.get_field(name) for name in ("value", "meta")}
+    assert {name: column.max_length for name, column in columns.items()} == csv_files.MAX_LENGTHS
+    assert list(columns) == csv_files.COLUMNS
 
 
 def kept(shop: Shop) -> list[Any]:

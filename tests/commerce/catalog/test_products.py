@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
+from rest_framework.serializers import Serializer
 
 from commerce.attachments.models import Attachment
+from commerce.catalog import services, variations
 from commerce.catalog.models import Category, Product, ProductType
+from commerce.catalog.serializers import NewProductSerializer, VariationWriteSerializer
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -21,6 +24,20 @@ RECORD = {
     "length", "image", "gallery", "language", "shop_id", "ratings", "total_reviews", "rating_count", "created_at",
     "updated_at",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("serializer", "columns"),
+    [
+        (
+            NewProductSerializer,
+            {*services.COLUMNS, "slug", "language", "shop_id", "image_id", "gallery_ids", "category_ids", "variations"},
+        ),
+        (VariationWriteSerializer, {*variations.COLUMNS, "id"}),
+    ],
+)
+def test_services_save_every_field_of_a_request(serializer: type[Serializer[Any]], columns: set[str]):
+    assert {field.source for field in serializer().fields.values()} == columns
 
 
 def publish(shop: Shop, slug: str = "velmo-lamp", **fields: Any) -> Product:

@@ -11,13 +11,14 @@ from commerce.catalog.models import Product
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter
 from commerce.moderation.services import delete_report
-from commerce.moderation.snapshots import NOT_RESTORED_CASE_FIELDS, state_record
+from commerce.moderation.snapshots import NOT_RESTORED_CASE_FIELDS, content_record, state_record
 from commerce.reviews.models import Question, Review
 from commerce.reviews.services import delete_review
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, rows, undo
+from tests.commerce.reviews.factories import ask
 
 pytestmark = pytest.mark.django_db
 
@@ -189,6 +190,21 @@ def test_a_field_of_a_case_is_restored_unless_it_is_listed_as_derived():
 
     assert restored == {"state", "hiding", "is_cleared", "last_decision_id"}
     assert names > NOT_RESTORED_CASE_FIELDS
+
+
+# What the case or the reports have, and times.
+NOT_RECORDED_CONTENT_FIELDS = {
+    "id", "shop_id", "order_id", "abusive_reports_count", "hidden_at", "deleted_at", "created_at", "updated_at",
+    "answered_at",
+}  # fmt: skip
+
+
+def test_every_other_field_of_reported_content_is_recorded(written: Review):
+    for content in (written, ask(written.user, written.product)):
+        fields = [*content._meta.concrete_fields, *content._meta.many_to_many]
+        recorded = {field.attname for field in fields} - NOT_RECORDED_CONTENT_FIELDS
+        assert content_record(content).keys() == recorded | {"product"}
+        assert set(content.audited_fields) == recorded - {"user_id", "product_id", "photos"}
 
 
 def test_undo_keeps_the_message_of_an_erased_reporter_empty(written: Review, admin: User):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
-from django.db.models import Count, F, Sum
+from django.db.models import Count, F, Model, Sum
 
 from commerce.catalog.models import Product, Variation
 from commerce.orders import bulk_insert
@@ -56,6 +56,18 @@ def past(customer: User, lamp: Product, tent: Product, small: Variation) -> Iter
 
 def insert(past: Iterator[BulkOrder]) -> list[int]:
     return list(insert_orders(past, random=Random(7)))
+
+
+@pytest.mark.parametrize(
+    ("model", "columns"),
+    [
+        (Order, bulk_insert.ORDER_COLUMNS),
+        (OrderLine, ("id", *bulk_insert.LINE_COLUMNS)),
+        (Refund, ("id", *bulk_insert.REFUND_COLUMNS)),
+    ],
+)
+def test_every_column_of_the_model_is_inserted(model: type[Model], columns: tuple[str, ...]):
+    assert sorted(columns) == sorted(field.column for field in model._meta.concrete_fields)
 
 
 def test_every_tree_is_whole(past: Iterator[BulkOrder], lamp: Product, tent: Product, customer: User):

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from commerce.shops import services
 from commerce.shops.models import Shop, ShopStaff
+from commerce.shops.serializers import NewShopSerializer
 from commerce.shops.services import increment_order_counts
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -22,6 +24,11 @@ def other_owner(db: None) -> User:
 
 def send(client_of: ApiClient, user: User | None, method: str, path: str, sent: Any) -> Any:
     return getattr(client_of(user), method)(path, sent, content_type="application/json")
+
+
+def test_services_save_every_field_of_a_request():
+    fields = {field.source for field in NewShopSerializer().fields.values()}
+    assert fields == {*services.COLUMNS, *services.IMAGES, "slug", "is_active"}
 
 
 def listed(client_of: ApiClient, user: User | None = None, **query: Any) -> list[str]:

@@ -10,6 +10,7 @@ from inference.batches.models import Batch, BatchRequest
 from inference.batches.services import NewRequest, create_batch
 from inference.batches.worker import leases, sweeper
 from shared.accounts.models import User
+from shared.accounts.services import create_api_key
 from shared.api.errors import ApiError
 from tests.inference.batches.conftest import NOW, MakeBatch
 from tests.inference.batches.lease_helpers import acquire, claim, counts, record, statuses
@@ -104,3 +105,25 @@ def test_failed_requests_are_retried_as_a_new_batch(make_batch: MakeBatch):
 
     assert list(BatchRequest.objects.filter(batch=again).values_list("index", "custom_id")) == [(0, "r0"), (1, "r2")]
     assert counts(batch) == ("completed", 1, 2, 3)
+
+
+# The retry is new: it has its own id, state, counts and times, and only the user's endpoints hear of its end.
+NOT_RETRIED_FIELDS = {
+    "id", "batch_id", "status", "size", "reserved_tokens", "total", "completed", "failed", "prompt_tokens",
+    "completion_tokens", "webhook_url", "created_at", "expires_at", "ended_at", "sent_at", "resume_at", "backoff_count",
+}  # fmt: skip
+
+
+def test_a_retry_copies_every_other_field_of_the_batch(make_batch: MakeBatch, user: User):
+    batch = make_batch(1)
+    key, _secret = create_api_key(user=user, name="test", now=NOW)
+    others = {"api_key": key, "kind": Batch.Kind.CHAT, "model_id": "other", "parameters": {"temperature": 0.5}}
+    Batch.objects.filter(pk=batch.pk).update(**others)
+    lease_id = acquire(batch)
+    record(batch, lease_id, *claim(batch, lease_id), error_code="TIMEOUT")
+
+    again = services.retry_failed(batch_pk=batch.pk, now=NOW)
+
+    batch.refresh_from_db()
+    assert {field.name for field in Batch._meta.concrete_fields} - NOT_RETRIED_FIELDS == {*others, "user"}
+    assert {name: getattr(again, name) for name in (*others, "user")} == {**others, "user": batch.user}

@@ -209,6 +209,14 @@ def test_entries_are_exported_as_csv_without_formulas(site: Client, admin: User)
     assert json.loads(row["details"]) == {"text": 'He said "no",\nand left.'}
 
 
+@pytest.mark.parametrize("action", ["export_csv", "export_json_lines"])
+def test_every_column_is_exported(site: Client, admin: User, action: str):
+    exported = read(site.post(LIST, {"action": action, "_selected_action": ids_of(entry(admin))}))
+
+    rows = csv.DictReader(io.StringIO(exported)) if action == "export_csv" else map(json.loads, exported.splitlines())
+    assert set(next(rows)) == {field.column for field in AuditEntry._meta.concrete_fields} | {"actor_email"}
+
+
 def test_csv_has_no_formula_for_semicolon_separated_cells(site: Client, admin: User):
     admin.email = '";=1+1;"@example.com'
     admin.save()
