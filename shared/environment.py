@@ -129,13 +129,12 @@ def _check_bounds(variable: Variable, number: float) -> None:
 
 
 def _parse_bytes(variable: Variable, text: str) -> int:
-    if not text.strip():
-        return 0
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i?)B)?", text.strip())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i?)B)?", text.strip() or "0")
     if match is None:
         raise ImproperlyConfigured(f"{variable.name} is not a size: set it as in 2000000000, 2GB or 2GiB.")
     number, unit, binary = match.groups()
     factor: int = (1024 if binary else 1000) ** ("kMGT".index(unit) + 1 if unit else 0)
+    _check_bounds(variable, float(number) * factor)
     return round(float(number) * factor)
 
 
@@ -158,13 +157,16 @@ def load_env_file() -> None:
     path = Path(os.environ.get("STOA_HOME") or os.getcwd()) / ".env"
     if not path.is_file():
         return
+    values = {}  # the last of several lines with one name counts
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = re.fullmatch(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z_0-9]*)=(.*?)\s*", line)
         if match is None:
             raise ImproperlyConfigured(f"Line {number} of {path} is not valid: write it as NAME=value.")
-        os.environ.setdefault(match[1], _unquote(match[2]))
+        values[match[1]] = _unquote(match[2])
+    for name, value in values.items():
+        os.environ.setdefault(name, value)
 
 
 def _unquote(text: str) -> str:
@@ -194,8 +196,9 @@ def database(url: str) -> dict[str, Any]:
     """Return the entry of DATABASES for the URL. Errors do not quote it: it may hold a password."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and (rest.startswith("/") or rest in ("", ":memory:")):
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(rest.removeprefix("/")) or ":memory:"}
-    if scheme in POSTGRESQL_SCHEMES and (parameters := _libpq_parameters(f"postgresql://{rest}")):
+        path = re.split("[?#]", rest, maxsplit=1)[0]  # the options of SQLite are ours
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(path.removeprefix("/")) or ":memory:"}
+    if scheme in POSTGRESQL_SCHEMES and (parameters := _libpq_parameters(f"postgresql://{_escape_at_signs(rest)}")):
         names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
         config = {key: parameters.pop(name, "") for key, name in names.items()}
         return {"ENGINE": "django.db.backends.postgresql", **config, "OPTIONS": parameters}
@@ -203,6 +206,13 @@ def database(url: str) -> dict[str, Any]:
         "DATABASE_URL is not a database URL: set it as in postgres://user:password@host/stoa or "
         "sqlite:////var/lib/stoa/stoa.sqlite3, with %2F for a / in the password."
     )
+
+
+def _escape_at_signs(rest: str) -> str:
+    """Escape each @ of the password: libpq would take what follows the first for the host, and print it in errors."""
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    return user.replace("@", "%40") + at + host + slash + path
 
 
 def _libpq_parameters(url: str) -> dict[str, Any] | None:

@@ -84,7 +84,9 @@ class Variable:
         """The allowed values in words, for error messages and the documentation; "" for any value."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        if self.type in (VariableType.INTEGER, VariableType.NUMBER):
+        if self.type in (VariableType.INTEGER, VariableType.NUMBER) or (
+            self.type is VariableType.BYTES and self.minimum
+        ):
             return f"{self.minimum} or more" if self.maximum is None else f"{self.minimum} to {self.maximum}"
         return self.format.description if self.format else ""
 
@@ -108,7 +110,7 @@ _SHARED = (
     Variable("STOA_LOGINS_PER_MINUTE", VariableType.INTEGER, 10, "Sign-in attempts per minute, from one IP address and for one account.", former_name="STOA_LOGIN_LIMIT"),
     Variable("STOA_REQUESTS_PER_MINUTE", VariableType.INTEGER, 600, "Requests per minute. In the shop, per user, or per IP address without a user; in the model server, per IP address that reads its pages.", former_name="STOA_REQUEST_LIMIT"),
     Variable("STOA_CURRENCY", VariableType.STRING, "EUR", "ISO 4217 currency of prices whose product names none.", format=_CURRENCY),
-    Variable("STOA_MAX_BODY_BYTES", VariableType.BYTES, "10MiB", "Size of one request body, except uploads and batches."),
+    Variable("STOA_MAX_BODY_BYTES", VariableType.BYTES, "10MiB", "Size of one request body, except uploads and batches.", minimum=1),
     Variable("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER", VariableType.BYTES, "256MiB", "Size of the responses stored for one day for one user's `Idempotency-Key`s. Above it the oldest are deleted, and their keys are refused.", former_name="STOA_KEPT_ANSWERS_PER_USER"),
     Variable("STOA_TRUSTED_PROXY_COUNT", VariableType.INTEGER, 0, "Number of proxies in front of the server that append to `X-Forwarded-For`. With 0 such headers are ignored.", former_name="STOA_TRUSTED_PROXIES"),
     Variable("STOA_CORS_ORIGINS", VariableType.LIST, [], "Origins whose pages may call the API.", format=_ORIGIN),

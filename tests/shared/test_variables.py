@@ -110,6 +110,9 @@ def test_a_former_name_is_not_the_name_of_another_variable() -> None:
         ("STOA_TRUSTED_PROXY_COUNT", "-1"),  # a client's own entry of X-Forwarded-For would be trusted
         ("STOA_REQUESTS_PER_MINUTE", "-5"),
         ("STOA_REQUESTS_PER_MINUTE", ""),
+        ("STOA_MAX_BODY_BYTES", "0"),
+        ("STOA_MAX_BODY_BYTES", ""),
+        ("STOA_MAX_FILE_BYTES", "9" * 400),
         ("STOA_BATCH_RETENTION_DAYS", "nan"),
         ("STOA_BATCH_RETENTION_DAYS", "1,5"),
         ("STOA_METRICS_PUBLIC", "maybe"),
@@ -203,12 +206,19 @@ SQLITE = {"ENGINE": "django.db.backends.sqlite3"}
     [
         ("sqlite:////var/lib/stoa/50%25%20a+b.sqlite3", SQLITE | {"NAME": "/var/lib/stoa/50% a+b.sqlite3"}),
         ("sqlite:///stoa.sqlite3", SQLITE | {"NAME": "stoa.sqlite3"}),
+        ("sqlite:////stoa.sqlite3?timeout=20", SQLITE | {"NAME": "/stoa.sqlite3"}),
         ("sqlite://:memory:", SQLITE | {"NAME": ":memory:"}),
         (
             "postgres://stoa:p%2Fa+ss@db.example:5433/shop?sslmode=require",
             POSTGRESQL
             | {"NAME": "shop", "USER": "stoa", "PASSWORD": "p/a+ss", "HOST": "db.example", "PORT": "5433"}
             | {"OPTIONS": {"sslmode": "require"}},
+        ),
+        (
+            "postgres://stoa@x:p@ss@db.example/shop?application_name=a@b",
+            POSTGRESQL
+            | {"NAME": "shop", "USER": "stoa@x", "PASSWORD": "p@ss", "HOST": "db.example", "PORT": ""}
+            | {"OPTIONS": {"application_name": "a@b"}},
         ),
         (
             "postgresql://one:5432,two:5433/shop",
@@ -259,6 +269,17 @@ def test_a_variable_of_the_environment_wins_over_the_env_file(tmp_path: Path, mo
     assert env.str("STOA_CURRENCY") == "USD"
     assert env.str("STOA_EMAIL_FROM") == "Stoa \\ <a@b>"
     assert env.str("STOA_S3_REGION") == 'a "b" #c'
+
+
+def test_the_last_line_with_a_name_counts_in_the_env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("STOA_CURRENCY=USD\nSTOA_CURRENCY=SEK\n")
+    monkeypatch.setenv("STOA_HOME", str(tmp_path))
+    monkeypatch.setenv("STOA_CURRENCY", "")  # restored after the test
+    monkeypatch.delenv("STOA_CURRENCY")
+
+    load_env_file()
+
+    assert env.str("STOA_CURRENCY") == "SEK"
 
 
 def test_an_invalid_line_of_the_env_file_is_refused_and_not_quoted(
