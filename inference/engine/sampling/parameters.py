@@ -119,7 +119,7 @@ class Parameter(Declaration):
 def _received(value: Any) -> str:
     if isinstance(value, bool | str | None):
         return f", not {json.dumps(value)[:MAX_QUOTED_LENGTH]}"
-    return f", not {value:g}" if isinstance(value, int | float) else ""
+    return f", not {repr(value)[:MAX_QUOTED_LENGTH]}" if isinstance(value, int | float) else ""
 
 
 def declared_parameters(struct: type[msgspec.Struct]) -> dict[str, Parameter]:

@@ -69,6 +69,8 @@ SURFACES: dict[str, Callable[[dict[str, Any]], Any]] = {
     [
         ("temperature", 3, "`temperature` must be a number from 0 to 2, not 3."),
         ("temperature", "1", '`temperature` must be a number from 0 to 2, not "1".'),
+        ("temperature", 2.0000001, "`temperature` must be a number from 0 to 2, not 2.0000001."),
+        ("seed", 10**400, f"`seed` must be an integer from {-(2**63)} to {2**63 - 1}, not 1{'0' * 39}."),
         ("top_k", True, "`top_k` must be an integer from 0 to 1000, not true."),
         ("repeat_penalty", 0, "`repeat_penalty` must be a number above 0 and at most 2, not 0."),
         ("n", 9, "`n` must be an integer from 1 to 8, not 9."),
