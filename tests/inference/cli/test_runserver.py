@@ -89,6 +89,13 @@ def test_runserver_without_tables_says_what_to_run(stoa: RunningServer, tmp_path
     assert "has no tables. Run `stoa migrate`" in ended.stderr
 
 
+def test_runserver_refuses_settings_other_than_those_of_development(stoa: RunningServer):
+    environment = stoa.environment | {"DJANGO_SETTINGS_MODULE": "inference.config.settings.base"}
+    ended = run_manage(environment, "runserver", "127.0.0.1:0")
+    assert ended.returncode == 2
+    assert "runserver does not run with inference.config.settings.base" in ended.stderr
+
+
 def test_the_asgi_application_does_not_import_daphne(stoa: RunningServer):
     code = "import sys; import inference.config.asgi; sys.exit('daphne' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=stoa.environment, check=True, timeout=100)
