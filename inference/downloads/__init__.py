@@ -1,1 +1,1 @@
-"""Models from the Hugging Face Hub onto this machine's disk, and off it again: `services`."""
+"""Downloads of models from the Hugging Face Hub, and removal of models from the disk: `services`."""

@@ -1,4 +1,4 @@
-"""The Hugging Face Hub, as HF_ENDPOINT, HF_TOKEN and the other HF_ settings say where and how: its lists and files."""
+"""Client of the Hugging Face Hub: lists of files and their content. HF_ENDPOINT, HF_TOKEN and others configure it."""
 
 import errno
 import re
@@ -22,12 +22,12 @@ from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_st
 from inference.downloads.selection import RepositoryFile
 from shared.api.errors import ApiError
 
-constants.HF_HUB_DISABLE_TELEMETRY = True  # the library would tell the hub who is asking
+constants.HF_HUB_DISABLE_TELEMETRY = True  # the library would send data about this machine
 
-ANSWERS_WITHIN_S = 30.0
+REQUEST_TIMEOUT_SECONDS = 30.0
 MAX_FILE_COUNT = 10_000
-TRIES = 5  # of a connection that brings nothing
-PAUSE_S = 1.0
+MAX_TRIES = 5  # without a new byte
+RETRY_DELAY_SECONDS = 1.0
 PARTIAL_CONTENT = 206
 
 Advance = Callable[[int], None]
@@ -48,26 +48,29 @@ class Repository:
 
 
 def read_repository(repo_id: str, revision: str | None) -> Repository:
-    """ApiError 400: no such name can be; 404: it is not there; 403: it wants a token; 503: the hub does not answer."""
+    """Return the files of a repository.
+
+    Raise ApiError: 400 for an invalid name, 403 if a token is missing, 404, or 503 if the hub does not answer.
+    """
     if not _REPOSITORY.fullmatch(repo_id) or ".." in repo_id:
-        raise ApiError(400, f"{repo_id[:100]!r} is no repository: write it as ORGANISATION/NAME.")
+        raise ApiError(400, f"{repo_id[:100]!r} is not a repository id. Write it as ORGANIZATION/NAME.")
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
-        raise ApiError(400, f"{revision[:100]!r} is no revision: give a branch, a tag or a commit.")
+        raise ApiError(400, f"{revision[:100]!r} is not a revision. Use a branch, a tag or a commit.")
     with _hub_errors(repo_id):
         try:
-            told = HfApi().model_info(repo_id, revision=revision, files_metadata=True, timeout=ANSWERS_WITHIN_S)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:  # no JSON, or other JSON than a hub's
-            raise _useless(repo_id) from error
-    files = [_file(sibling) for sibling in told.siblings or []]
-    if not _is(_COMMIT, told.sha) or len(files) > MAX_FILE_COUNT:
-        raise _useless(repo_id)
-    return Repository(id=repo_id, commit=str(told.sha), files=[file for file in files if file is not None])
+            info = HfApi().model_info(repo_id, revision=revision, files_metadata=True, timeout=REQUEST_TIMEOUT_SECONDS)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # the response is not a hub's
+            raise _invalid_response_error(repo_id) from error
+    files = [_parse_file(sibling) for sibling in info.siblings or []]
+    if not _matches(_COMMIT, info.sha) or len(files) > MAX_FILE_COUNT:
+        raise _invalid_response_error(repo_id)
+    return Repository(id=repo_id, commit=str(info.sha), files=[file for file in files if file is not None])
 
 
-def fetch(repository: Repository, file: RepositoryFile, into: BinaryIO, *, advance: Advance) -> None:
-    """Append to `into` what it lacks of a file. ApiError as above.
+def download_file(repository: Repository, file: RepositoryFile, into: BinaryIO, *, advance: Advance) -> None:
+    """Append the missing part of a file to `into`. Raise ApiError as `read_repository` does.
 
-    Where the connection breaks off it is taken up again; the token stays with the hub when that redirects to storage.
+    A broken connection is resumed. The token is not sent on when the hub redirects to storage.
     """
     tries = 0
     with _hub_errors(repository.id):
@@ -76,9 +79,9 @@ def fetch(repository: Repository, file: RepositoryFile, into: BinaryIO, *, advan
                 _append(repository, file, into, advance)
             except httpx2.TransportError:
                 tries = 1 if into.tell() > had else tries + 1
-                if tries >= TRIES:
+                if tries >= MAX_TRIES:
                     raise
-                time.sleep(PAUSE_S)
+                time.sleep(RETRY_DELAY_SECONDS)
 
 
 def _append(repository: Repository, file: RepositoryFile, into: BinaryIO, advance: Advance) -> None:
@@ -86,19 +89,19 @@ def _append(repository: Repository, file: RepositoryFile, into: BinaryIO, advanc
     headers = build_hf_headers() | {"Accept-Encoding": "identity"}
     if have := into.tell():
         headers["Range"] = f"bytes={have}-"
-    with get_session().stream("GET", url, headers=headers, timeout=ANSWERS_WITHIN_S) as answer:
-        hf_raise_for_status(answer)
-        if have and answer.status_code != PARTIAL_CONTENT:
+    with get_session().stream("GET", url, headers=headers, timeout=REQUEST_TIMEOUT_SECONDS) as response:
+        hf_raise_for_status(response)
+        if have and response.status_code != PARTIAL_CONTENT:
             into.seek(0)
             into.truncate()
             advance(-have)
-        for piece in answer.iter_bytes():
+        for piece in response.iter_bytes():
             if into.tell() + len(piece) > file.size:
-                raise ApiError(502, f"{file.path} is larger than the hub said it would be.")
+                raise ApiError(502, f"{file.path} is larger than the hub reported. Try again.")
             into.write(piece)
             advance(len(piece))
     if into.tell() < file.size:
-        raise httpx2.RemoteProtocolError("it ended early")
+        raise httpx2.RemoteProtocolError("the response ended early")
 
 
 @contextmanager
@@ -107,39 +110,45 @@ def _hub_errors(repo_id: str) -> Iterator[None]:
         yield
     except GatedRepoError:
         raise ApiError(
-            403, f"{repo_id} is for those who asked for it: set HF_TOKEN to a token that may read it."
+            403, f"{repo_id} is gated. Request access to it on the hub, and set HF_TOKEN to a token that may read it."
         ) from None
     except RevisionNotFoundError:
-        raise ApiError(404, f"{repo_id} has no such revision.") from None
+        raise ApiError(404, f"{repo_id} does not have this revision.") from None
     except RepositoryNotFoundError:
-        raise ApiError(404, f"There is no repository {repo_id}, or it is private: then set HF_TOKEN.") from None
+        raise ApiError(
+            404, f"The repository {repo_id} does not exist, or it is private. For a private one, set HF_TOKEN."
+        ) from None
     except OfflineModeIsEnabled:
-        raise ApiError(503, "HF_HUB_OFFLINE is set: nothing is downloaded.") from None
+        raise ApiError(503, "HF_HUB_OFFLINE is set. Unset it to download models.") from None
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ApiError(507, "The disk is full. What has come is kept.") from None
-        raise ApiError(503, f"The hub does not give {repo_id}: {_plain(error)}. What has come is kept.") from error
+            raise ApiError(
+                507, "The disk is full. Free some space and run the command again; it resumes the download."
+            ) from None
+        raise ApiError(
+            503, f"The hub failed to send {repo_id}: {_reason(error)}. Run the command again; it resumes."
+        ) from error
 
 
-def _plain(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, HfHubHTTPError):
         return f"status {error.response.status_code}"
     return type(error).__name__
 
 
-def _useless(repo_id: str) -> ApiError:
-    return ApiError(503, f"What the hub told of {repo_id} cannot be used: is HF_ENDPOINT the address of a hub?")
+def _invalid_response_error(repo_id: str) -> ApiError:
+    return ApiError(503, f"The hub's response about {repo_id} is invalid. Check that HF_ENDPOINT is the URL of a hub.")
 
 
-def _file(sibling: Any) -> RepositoryFile | None:
-    """None where the hub does not tell what it must. Its digests become parts of names on this disk."""
+def _parse_file(sibling: Any) -> RepositoryFile | None:
+    """Return the file, or None for an invalid entry. File names on this disk contain its digests."""
     path, size, blob = sibling.rfilename, sibling.size, sibling.blob_id
     sha256 = sibling.lfs.sha256 if sibling.lfs else None
-    is_told = isinstance(path, str) and path.isprintable() and isinstance(size, int) and size >= 0
-    if not is_told or not _is(_COMMIT, blob) or (sibling.lfs and not _is(_SHA256, sha256)):
+    is_valid = isinstance(path, str) and path.isprintable() and isinstance(size, int) and size >= 0
+    if not is_valid or not _matches(_COMMIT, blob) or (sibling.lfs and not _matches(_SHA256, sha256)):
         return None
     return RepositoryFile(path=path, size=size, git_blob=blob, sha256=sha256)
 
 
-def _is(form: re.Pattern[str], told: object) -> bool:
-    return isinstance(told, str) and form.fullmatch(told) is not None
+def _matches(pattern: re.Pattern[str], value: object) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None

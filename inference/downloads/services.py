@@ -1,6 +1,6 @@
-"""Downloading models and removing them. Both happen in the first of STOA_MODELS_DIR.
+"""Download and remove models.
 
-A download grows in a hidden folder beside the models and becomes one at its end, whole, by a rename.
+A download goes into a hidden folder of the first folder of STOA_MODELS_DIR, and becomes a model by one rename.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from inference.registry.services import find_model, unload_model
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-HIDDEN = ".downloads"
-ORIGIN = "download.json"  # in a downloaded model's folder: where it came from
-PIECE = 1024 * 1024
+DOWNLOADS_FOLDER = ".downloads"
+ORIGIN_FILE = "download.json"  # in the folder of each downloaded model
+CHUNK_BYTES = 1024 * 1024
 
 _MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -55,14 +55,14 @@ class Origin(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadResult:
-    """A model that is on this machine now. `was_there`: it was already, and nothing was downloaded."""
+    """A model that is on this machine now. `was_downloaded_before`: nothing had to be downloaded."""
 
     model_id: str
     path: Path
     repo_id: str
     commit: str
     size_bytes: int
-    was_there: bool
+    was_downloaded_before: bool
 
 
 def download_model(
@@ -81,19 +81,22 @@ def download_model(
     """
     model_id = repo_id.rpartition("/")[2] if name is None else name
     if not _MODEL_ID.fullmatch(model_id):
-        raise ApiError(400, f"{model_id[:100]!r} cannot be a model's id: letters, digits and . _ - only.")
+        raise ApiError(
+            400,
+            f"{model_id[:100]!r} is not a model id. Use up to 100 letters, digits and . _ -, a letter or digit first.",
+        )
     repository = hub.read_repository(repo_id, revision)
     files = choose_files(repository.files, include=include, quantize=quantize)
     origin = Origin(repository.id, repository.commit, [file.path for file in files])
-    folder = _own_folder() / model_id
+    folder = _download_root() / model_id
     total = sum(file.size for file in files)
     with _locked(model_id) as growing:
-        was_there = _read_origin(folder) == origin
-        if not was_there:
+        was_downloaded_before = _read_origin(folder) == origin
+        if not was_downloaded_before:
             _require_free_name(folder, model_id)
             progress.begin(model_id, total)
             _download_files(growing, repository, files, progress)
-            (growing / ORIGIN).write_bytes(msgspec.json.format(msgspec.json.encode(origin)))
+            (growing / ORIGIN_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(origin)))
             _publish(growing, folder)
             logger.info("model_downloaded", model=model_id, repository=repository.id, commit=repository.commit)
     return DownloadResult(
@@ -102,19 +105,19 @@ def download_model(
         repo_id=repository.id,
         commit=repository.commit,
         size_bytes=total,
-        was_there=was_there,
+        was_downloaded_before=was_downloaded_before,
     )
 
 
 async def remove_model(*, model_id: str, actor: User | None, now: datetime) -> None:
-    """Unload a model everywhere, once it has finished what it does, and delete its files on this machine.
+    """Unload a model on every machine after its running requests, and delete its files on this machine.
 
-    ApiError MODEL_NOT_FOUND; 403: it is not in a folder of STOA_MODELS_DIR.
+    Raise ApiError MODEL_NOT_FOUND, or 403 for a model outside the folders of STOA_MODELS_DIR.
     """
     path = (await find_model(model_id)).path
     if path is None or path.parent not in settings.MODELS_DIRS:
-        raise ApiError(403, f"{model_id} is not in a folder of STOA_MODELS_DIR: its files stay.")
-    with suppress(HostUnavailable):  # then nothing runs here
+        raise ApiError(403, f"{model_id} is not in a folder of STOA_MODELS_DIR, so its files are not deleted.")
+    with suppress(HostUnavailable):  # without a model host no model runs
         await unload_model(model_id=model_id, force=False, actor=actor, now=now)
     await asyncio.to_thread(_delete, path)
     logger.info("model_removed", model=model_id)
@@ -125,16 +128,16 @@ def _delete(path: Path) -> None:
     if path.is_symlink() or path.is_file():
         path.unlink()
         return
-    hidden = path.parent / HIDDEN
+    hidden = path.parent / DOWNLOADS_FOLDER
     hidden.mkdir(exist_ok=True)
     removed = hidden / f"{path.name}-removed-{secrets.token_hex(4)}"
     path.rename(removed)
     shutil.rmtree(removed)
 
 
-def _own_folder() -> Path:
+def _download_root() -> Path:
     if not settings.MODELS_DIRS:
-        raise ApiError(400, "There is no folder to download into: set STOA_MODELS_DIR.")
+        raise ApiError(400, "There is no folder to download into. Set STOA_MODELS_DIR.")
     folder: Path = settings.MODELS_DIRS[0]
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -143,14 +146,14 @@ def _own_folder() -> Path:
 @contextmanager
 def _locked(model_id: str) -> Iterator[Path]:
     """Lock a model's download, and yield its folder. Raise ApiError 409 if another process downloads it."""
-    hidden = _own_folder() / HIDDEN
+    hidden = _download_root() / DOWNLOADS_FOLDER
     hidden.mkdir(exist_ok=True)
     growing = hidden / model_id
     with (hidden / f"{model_id}.lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ApiError(409, f"{model_id} is being downloaded by another command.") from None
+            raise ApiError(409, f"{model_id} is being downloaded by another command. Wait for it to end.") from None
         growing.mkdir(exist_ok=True)
         yield growing
 
@@ -158,7 +161,7 @@ def _locked(model_id: str) -> Iterator[Path]:
 def _require_free_name(folder: Path, model_id: str) -> None:
     if os.path.lexists(folder):
         raise ApiError(
-            409, f"There is another model {model_id} already: remove it with `stoa models remove`, or give a --name."
+            409, f"Another model {model_id} exists. Remove it with `stoa models remove`, or choose a --name."
         )
 
 
@@ -166,33 +169,35 @@ def _download_files(growing: Path, repository: Repository, files: list[Repositor
     """Download the files that are missing into the folder, and delete all others."""
     names = {file.path for file in files}
     _delete_others(growing, names | {f"{_partial(file)}" for file in files})
-    missing = [file for file in files if not _is_whole(growing / file.path, file)]
+    missing = [file for file in files if not _is_complete(growing / file.path, file)]
     for file in files:
         if file not in missing:
             progress.advance(file.size)
-    wanted = sum(file.size for file in missing)
-    if wanted > shutil.disk_usage(growing).free:
-        raise ApiError(507, f"There is no room for {wanted} bytes in {growing.parent.parent}.")
+    missing_bytes = sum(file.size for file in missing)
+    if missing_bytes > shutil.disk_usage(growing).free:
+        raise ApiError(
+            507, f"{growing.parent.parent} has no space for {missing_bytes} bytes. Free some space and try again."
+        )
     for file in missing:
-        _fetch(growing, repository, file, progress)
+        _download_file(growing, repository, file, progress)
     _delete_others(growing, names)
 
 
-def _fetch(growing: Path, repository: Repository, file: RepositoryFile, progress: Progress) -> None:
-    whole, partial = growing / file.path, growing / _partial(file)
-    whole.parent.mkdir(exist_ok=True)
+def _download_file(growing: Path, repository: Repository, file: RepositoryFile, progress: Progress) -> None:
+    complete, partial = growing / file.path, growing / _partial(file)
+    complete.parent.mkdir(exist_ok=True)
     with partial.open("ab") as into:
         if into.tell() > file.size:
             into.seek(0)
             into.truncate()
         progress.advance(into.tell())
-        hub.fetch(repository, file, into, advance=progress.advance)
+        hub.download_file(repository, file, into, advance=progress.advance)
         into.flush()
         os.fsync(into.fileno())
-    if not _is_whole(partial, file):
+    if not _is_complete(partial, file):
         partial.unlink()
-        raise ApiError(502, f"{file.path} is not what the hub said it would be, and was thrown away: try again.")
-    partial.rename(whole)
+        raise ApiError(502, f"{file.path} does not have the hash that the hub reported, and was deleted. Try again.")
+    partial.rename(complete)
 
 
 def _partial(file: RepositoryFile) -> str:
@@ -200,14 +205,14 @@ def _partial(file: RepositoryFile) -> str:
     return f"{file.path}.{(file.sha256 or file.git_blob)[:16]}.part"
 
 
-def _is_whole(path: Path, file: RepositoryFile) -> bool:
+def _is_complete(path: Path, file: RepositoryFile) -> bool:
     """Return whether a file on disk has the hash that the hub reported."""
     if not path.is_file() or path.stat().st_size != file.size:
         return False
     digest = hashlib.sha256() if file.sha256 else hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
     with path.open("rb") as content:
-        while piece := content.read(PIECE):
-            digest.update(piece)
+        while chunk := content.read(CHUNK_BYTES):
+            digest.update(chunk)
     return digest.hexdigest() == (file.sha256 or file.git_blob)
 
 
@@ -218,7 +223,7 @@ def _delete_others(growing: Path, names: set[str]) -> None:
 
 
 def _publish(growing: Path, folder: Path) -> None:
-    """Write the folder to the disk, then give it the model's name."""
+    """Flush the folder to the disk, then rename it to the model's name."""
     for path in [growing, *(path for path in growing.rglob("*"))]:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -230,6 +235,6 @@ def _publish(growing: Path, folder: Path) -> None:
 
 def _read_origin(folder: Path) -> Origin | None:
     try:
-        return msgspec.json.decode((folder / ORIGIN).read_bytes(), type=Origin)
+        return msgspec.json.decode((folder / ORIGIN_FILE).read_bytes(), type=Origin)
     except (OSError, msgspec.DecodeError):
         return None

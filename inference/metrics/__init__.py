@@ -1,2 +1,5 @@
-"""GET /metrics and POST /metrics/custom: what this machine's processes count, what its models do now, what waits in
-the database, and what clients have sent. Each number is declared where it is counted."""
+"""GET /metrics and POST /metrics/custom.
+
+The response has counters of this machine's processes, statistics of its models, gauges of the queues in the database,
+and custom metrics of clients. Counters are declared in the modules that increment them.
+"""

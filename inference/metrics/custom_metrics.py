@@ -1,4 +1,4 @@
-"""Metrics that clients send, kept for all processes of this machine in one small file until the last of them ends."""
+"""Metrics that clients send. All processes of this machine share one small file, until the last of them ends."""
 
 import fcntl
 import os
@@ -25,13 +25,13 @@ RESERVED_PREFIX = "stoa_"
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
-_OWN_LABELS = ("le", "quantile")  # Prometheus' own
+_RESERVED_LABELS = ("le", "quantile")  # added by Prometheus
 _SUFFIXES = ("_bucket", "_count", "_sum")
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\""})
 
 
 class MetricSeries(msgspec.Struct):
-    """One series' number; of a histogram the sum, with how many sizes there were in each bucket."""
+    """Value of one series. For a histogram: the sum, with the number of observations in each bucket."""
 
     labels: dict[str, str]
     value: float
@@ -39,97 +39,104 @@ class MetricSeries(msgspec.Struct):
 
 
 class CustomMetric(msgspec.Struct):
-    """One metric with its series, by the text of their labels."""
+    """A metric with its series by their rendered labels."""
 
     kind: MetricType
     series: dict[str, MetricSeries] = {}
 
     @property
-    def lines_each(self) -> int:
+    def lines_per_series(self) -> int:
         return len(BUCKETS) + 3 if self.kind == "histogram" else 1
 
 
-Kept = dict[str, CustomMetric]
+CustomMetrics = dict[str, CustomMetric]
 
 
 def record_value(folder: Path, *, name: str, kind: MetricType, value: float, labels: Mapping[str, str]) -> float:
-    """Set a gauge, add to a counter, observe a size. Answers the gauge's or the counter's number, or the size. Raises
-    InvalidRequest; OSError when the disk is full."""
+    """Set a gauge, add to a counter, or observe a value in a histogram.
+
+    Return the new value of the gauge or counter, or the observed value. Raise InvalidRequest; OSError for a full disk.
+    """
     _check_name(name)
     _check_labels(labels)
     if kind == "counter" and value < 0:
-        raise InvalidRequest("value is wrong: a counter only grows.", field="value")
+        raise InvalidRequest("value is invalid. A counter takes 0 or more.", field="value")
     with _locked(folder):
-        kept = _read(folder)
-        recorded = _take(kept, name, kind, value, labels)
-        _write(folder, kept)
+        stored = _read(folder)
+        recorded = _record(stored, name, kind, value, labels)
+        _write(folder, stored)
     return recorded
 
 
 def render_metrics(folder: Path) -> bytes:
-    """In Prometheus' text form."""
+    """Return all custom metrics in Prometheus' text format."""
     return "".join(line for name, custom in _read(folder).items() for line in _lines(name, custom)).encode()
 
 
-def _take(kept: Kept, name: str, kind: MetricType, value: float, labels: Mapping[str, str]) -> float:
-    custom = _find(kept, name, kind)
+def _record(stored: CustomMetrics, name: str, kind: MetricType, value: float, labels: Mapping[str, str]) -> float:
+    custom = _find(stored, name, kind)
     label_text = _label_text(labels)
     if label_text not in custom.series:
-        count = sum(len(one.series) * one.lines_each for one in kept.values())
-        if count + custom.lines_each > MAX_SERIES:
-            raise InvalidRequest(f"There are {MAX_SERIES} series of custom metrics: use fewer labels.", field="labels")
+        count = sum(len(one.series) * one.lines_per_series for one in stored.values())
+        if count + custom.lines_per_series > MAX_SERIES:
+            raise InvalidRequest(f"Custom metrics have at most {MAX_SERIES} series. Use fewer labels.", field="labels")
         counts = [0] * (len(BUCKETS) + 1) if kind == "histogram" else None
         custom.series[label_text] = MetricSeries(dict(labels), 0.0, counts)
     series = custom.series[label_text]
     if not isfinite(series.value + value):
-        raise InvalidRequest("value is wrong: with it the sum is too large a number.", field="value")
+        raise InvalidRequest("value is too large: the sum would not be finite.", field="value")
     if series.counts is not None:
         series.counts[bisect_left(BUCKETS, value)] += 1
     series.value = value if kind == "gauge" else series.value + value
     return value if kind == "histogram" else series.value
 
 
-def _find(kept: Kept, name: str, kind: MetricType) -> CustomMetric:
-    if name in kept:
-        if kept[name].kind != kind:
-            raise InvalidRequest(f"type is wrong: {name} is a {kept[name].kind}.", field="type")
-        return kept[name]
-    if len(kept) >= MAX_METRIC_NAMES:
-        raise InvalidRequest(f"There are {MAX_METRIC_NAMES} custom metrics: use one of them.", field="name")
-    taken = {line for other, custom in kept.items() for line in _names(other, custom.kind)}
-    if not taken.isdisjoint(_names(name, kind)):
-        raise InvalidRequest("name is wrong: a histogram has it. Choose another.", field="name")
-    return kept.setdefault(name, CustomMetric(kind))
+def _find(stored: CustomMetrics, name: str, kind: MetricType) -> CustomMetric:
+    if name in stored:
+        if stored[name].kind != kind:
+            raise InvalidRequest(f"type is invalid: {name} is a {stored[name].kind}.", field="type")
+        return stored[name]
+    if len(stored) >= MAX_METRIC_NAMES:
+        raise InvalidRequest(
+            f"There are {MAX_METRIC_NAMES} custom metrics, the maximum. Use one of their names.", field="name"
+        )
+    used = {line for other, custom in stored.items() for line in _names(other, custom.kind)}
+    if not used.isdisjoint(_names(name, kind)):
+        raise InvalidRequest("name is a line of another histogram or metric. Choose another name.", field="name")
+    return stored.setdefault(name, CustomMetric(kind))
 
 
 def _names(name: str, kind: MetricType) -> set[str]:
-    """Return the names of the metric's lines in Prometheus' text form."""
+    """Return the names of the metric's lines in Prometheus' text format."""
     return {name, *(name + suffix for suffix in _SUFFIXES)} if kind == "histogram" else {name}
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > MAX_METRIC_NAME_LENGTH:
         raise InvalidRequest(
-            f"name is wrong: up to {MAX_METRIC_NAME_LENGTH} letters, digits, _ and :, not a digit first.", field="name"
+            f"name is invalid. Use up to {MAX_METRIC_NAME_LENGTH} letters, digits, _ and :, not a digit first.",
+            field="name",
         )
     if name.startswith(RESERVED_PREFIX):
-        raise InvalidRequest(f"name is wrong: what begins with {RESERVED_PREFIX} is the server's own.", field="name")
+        raise InvalidRequest(f"name is invalid: names that begin with {RESERVED_PREFIX} are reserved.", field="name")
 
 
 def _check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > MAX_LABELS:
-        raise InvalidRequest(f"labels is wrong: at most {MAX_LABELS} of them.", field="labels")
+        raise InvalidRequest(f"labels has too many entries: the maximum is {MAX_LABELS}.", field="labels")
     for label, value in labels.items():
-        if not _LABEL.fullmatch(label) or label in _OWN_LABELS:
+        if not _LABEL.fullmatch(label) or label in _RESERVED_LABELS:
             raise InvalidRequest(
-                "labels is wrong: a label is of letters, digits and _, not a digit first, not two _ first, and not "
+                "labels has an invalid name. Use letters, digits and _, but no digit or two _ first, and not "
                 "le or quantile.",
                 field="labels",
             )
         if not value.isprintable():
-            raise InvalidRequest("labels is wrong: a value has characters that cannot be printed.", field="labels")
+            raise InvalidRequest("labels has a value with unprintable characters.", field="labels")
     if sum(len(label) + len(value.encode()) for label, value in labels.items()) > MAX_LABELS_BYTES:
-        raise InvalidRequest(f"labels is wrong: more than {MAX_LABELS_BYTES} bytes in all.", field="labels")
+        raise InvalidRequest(
+            f"labels is too long: the maximum is {MAX_LABELS_BYTES} bytes of names and values together.", field="labels"
+        )
 
 
 def _lines(name: str, custom: CustomMetric) -> Iterator[str]:
@@ -162,16 +169,16 @@ def _file(folder: Path) -> Path:
     return folder / "custom.json"
 
 
-def _read(folder: Path) -> Kept:
+def _read(folder: Path) -> CustomMetrics:
     try:
-        return msgspec.json.decode(_file(folder).read_bytes(), type=Kept)
-    except (FileNotFoundError, msgspec.MsgspecError):  # the second where the machine went down while it was written
+        return msgspec.json.decode(_file(folder).read_bytes(), type=CustomMetrics)
+    except (FileNotFoundError, msgspec.MsgspecError):  # MsgspecError: the machine crashed during a write
         return {}
 
 
-def _write(folder: Path, kept: Kept) -> None:
+def _write(folder: Path, stored: CustomMetrics) -> None:
     new = _file(folder).with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(kept))
+    new.write_bytes(msgspec.json.encode(stored))
     new.replace(_file(folder))
 
 

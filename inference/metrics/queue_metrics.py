@@ -14,24 +14,26 @@ from shared.observability.database_metrics import database_metric_families
 
 
 def read_queue_metrics(now: datetime) -> list[Metric]:
-    """Raises DatabaseError."""
+    """Return the metrics of batches, webhook deliveries and the database. Raise DatabaseError."""
     return [*_batches(now), *_webhooks(now), *database_metric_families()]
 
 
 def _batches(now: datetime) -> list[Metric]:
-    found = Batch.objects.filter(ended_at=None).aggregate(
+    counts = Batch.objects.filter(ended_at=None).aggregate(
         batches=Count("pk"),
         total=Sum("total"),
         completed=Sum("completed"),
         failed=Sum("failed"),
         oldest=Min("created_at"),
     )
-    open_requests = (found["total"] or 0) - (found["completed"] or 0) - (found["failed"] or 0)
+    open_requests = (counts["total"] or 0) - (counts["completed"] or 0) - (counts["failed"] or 0)
     return [
-        GaugeMetricFamily("stoa_batches_processing", "Batches that have not ended.", found["batches"]),
-        GaugeMetricFamily("stoa_batch_requests_open", "Their requests that have no result yet.", open_requests),
+        GaugeMetricFamily("stoa_batches_processing", "Batches that have not ended.", counts["batches"]),
         GaugeMetricFamily(
-            "stoa_batch_oldest_age_seconds", "The age of the oldest of them.", _age(found["oldest"], now)
+            "stoa_batch_requests_open", "Requests of unfinished batches without a result.", open_requests
+        ),
+        GaugeMetricFamily(
+            "stoa_batch_oldest_age_seconds", "Age of the oldest unfinished batch.", _age(counts["oldest"], now)
         ),
     ]
 
@@ -40,9 +42,11 @@ def _webhooks(now: datetime) -> list[Metric]:
     waiting = Delivery.objects.unfinished().count()
     oldest = Delivery.objects.due(now).aggregate(oldest=Min("due_at"))["oldest"]
     return [
-        GaugeMetricFamily("stoa_webhook_deliveries_waiting", "Webhooks that have not arrived yet.", waiting),
         GaugeMetricFamily(
-            "stoa_webhook_lag_seconds", "How long the longest due of them is overdue.", _age(oldest, now)
+            "stoa_webhook_deliveries_waiting", "Webhook deliveries that have not succeeded or failed yet.", waiting
+        ),
+        GaugeMetricFamily(
+            "stoa_webhook_lag_seconds", "Time since the earliest due delivery was due.", _age(oldest, now)
         ),
     ]
 

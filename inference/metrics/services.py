@@ -1,4 +1,4 @@
-"""Reading all metrics, and taking a client's own."""
+"""Read all metrics and record custom ones."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,33 +21,35 @@ from shared.api.errors import ApiError
 from shared.observability import metrics
 from shared.serving.db_threads import run_in_db_thread
 
-RETRY_S = 60  # what can be wrong is the disk
+RETRY_AFTER_SECONDS = 60  # the likely cause is a full disk
 
 logger = structlog.get_logger(__name__)
 
 
 async def read_metrics() -> bytes:
-    """Return all metrics in Prometheus' text form. What cannot be asked just now is not in it."""
+    """Return all metrics in Prometheus' text format, without those of models or a database that do not answer."""
     running, queues = await asyncio.gather(read_model_metrics(), _queues())
     return await asyncio.to_thread(_render, [*running, *queues])
 
 
 async def record_custom(*, name: str, kind: MetricType, value: float, labels: Mapping[str, str]) -> float:
-    """Takes a client's number, and answers what its metric is now. Raises InvalidRequest, ApiError 503."""
+    """Record a value and return the metric's new one. Raise InvalidRequest, or ApiError 503 for a full disk."""
     try:
         return await asyncio.to_thread(
             custom_metrics.record_value, _folder(), name=name, kind=kind, value=value, labels=labels
         )
     except OSError as error:
-        logger.warning("custom_metric_not_kept", reason=type(error).__name__)
-        raise ApiError(503, "It cannot be kept just now.", headers={"Retry-After": str(RETRY_S)}) from error
+        logger.warning("custom_metric_not_stored", reason=type(error).__name__)
+        raise ApiError(
+            503, "The metric could not be stored. Try again later.", headers={"Retry-After": str(RETRY_AFTER_SECONDS)}
+        ) from error
 
 
 async def _queues() -> list[Metric]:
     try:
         return await run_in_db_thread(read_queue_metrics, timezone.now())
     except DatabaseError as error:
-        logger.warning("metrics_without_database", reason=type(error).__name__)
+        logger.warning("database_metrics_skipped", reason=type(error).__name__)
         return []
 
 

@@ -25,8 +25,8 @@ async def public_metrics(call: OperationCall[None]) -> HttpResponse:
 
 
 @csrf_exempt
-async def metrics(request: HttpRequest, **from_the_path: Any) -> HttpResponseBase:
-    return await (public_metrics if settings.METRICS_PUBLIC else private_metrics)(request, **from_the_path)
+async def metrics(request: HttpRequest, **path_parameters: Any) -> HttpResponseBase:
+    return await (public_metrics if settings.METRICS_PUBLIC else private_metrics)(request, **path_parameters)
 
 
 metrics.operations = private_metrics.operations  # type: ignore[attr-defined]

@@ -1,1 +1,1 @@
-"""GET /traces, and the store that it reads: spans of a day, written by every web process and worker."""
+"""GET /traces and its store: the spans of one day, which every web process and worker exports."""

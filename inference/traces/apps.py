@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class TracesConfig(AppConfig):
-    """Owns the spans of the last day that are somebody's."""
+    """App of the stored spans."""
 
     name = "inference.traces"
     label = "inference_traces"

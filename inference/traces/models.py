@@ -1,4 +1,4 @@
-"""Spans that have ended, of the last day."""
+"""Model of the stored spans."""
 
 from datetime import datetime, timedelta
 from typing import Self
@@ -10,7 +10,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Permission
 
 RETENTION = timedelta(days=1)
-MAX_OPERATION_NAME_LENGTH = 300  # `inference.` and a model's
+MAX_OPERATION_NAME_LENGTH = 300  # `inference.` and a model id
 
 
 class SpanQuerySet(models.QuerySet["Span"]):
@@ -18,14 +18,15 @@ class SpanQuerySet(models.QuerySet["Span"]):
         """Return the user's spans, or all spans if the user manages models."""
         return self if principal.has_permission(Permission.MANAGE_MODELS) else self.filter(user=principal.user)
 
-    def kept(self, now: datetime) -> Self:
+    def recent(self, now: datetime) -> Self:
         """Return the spans within their retention, newest first."""
         return self.filter(started_at__gt=now - RETENTION).order_by("-started_at", "-pk")
 
 
 class Span(models.Model):
-    """One span of a trace. Rows are written by `keeping` alone, are never changed, and go after a day, or before that
-    where there are too many. `parent_span_id` may be a span of another server, or "".
+    """A completed span of a trace. `span_exporter` writes rows, and deletes them after a day or above a maximum number.
+
+    `parent_span_id` is "" without a parent; the parent may be a span of another server.
     """
 
     class Status(models.TextChoices):

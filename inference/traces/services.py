@@ -1,4 +1,4 @@
-"""Reading traces."""
+"""Read stored spans."""
 
 from datetime import UTC
 from typing import cast
@@ -12,22 +12,22 @@ from shared.accounts.authentication import Principal
 from shared.serving.db_threads import run_in_db_thread
 
 
-async def read_traces(*, caller: Principal, asked: TracesQuery) -> TracesResponse:
+async def read_traces(*, caller: Principal, query: TracesQuery) -> TracesResponse:
     """Return the caller's spans, or everybody's if the caller manages models.
 
     A span is stored about a second after its end.
     """
-    return TracesResponse(await run_in_db_thread(_read, caller, asked))
+    return TracesResponse(await run_in_db_thread(_read, caller, query))
 
 
-def _read(caller: Principal, asked: TracesQuery) -> list[TraceSpan]:
-    spans = Span.objects.for_principal(caller).kept(timezone.now())
-    if asked.trace_id is not UNSET:
-        spans = spans.filter(trace_id=asked.trace_id.removeprefix(TRACE_ID_PREFIX))
+def _read(caller: Principal, query: TracesQuery) -> list[TraceSpan]:
+    spans = Span.objects.for_principal(caller).recent(timezone.now())
+    if query.trace_id is not UNSET:
+        spans = spans.filter(trace_id=query.trace_id.removeprefix(TRACE_ID_PREFIX))
     for name in ("operation_name", "status", "request_id"):
-        if (value := getattr(asked, name)) is not UNSET:
+        if (value := getattr(query, name)) is not UNSET:
             spans = spans.filter(**{name: value})
-    return [_to_wire(span) for span in spans[: asked.limit]]
+    return [_to_wire(span) for span in spans[: query.limit]]
 
 
 def _to_wire(span: Span) -> TraceSpan:

@@ -14,4 +14,4 @@ from shared.accounts.roles import Permission
     response=TracesResponse,
 )
 async def traces(call: OperationCall[None]) -> TracesResponse:
-    return await services.read_traces(caller=call.caller, asked=call.query)
+    return await services.read_traces(caller=call.caller, query=call.query)

@@ -106,7 +106,7 @@ def _authenticate_and_disconnect(credential: str) -> Principal:
     try:
         return authenticate(credential)
     finally:
-        if not connection.in_atomic_block:  # as it is where tests roll back what they wrote
+        if not connection.in_atomic_block:  # in tests, which roll back
             connection.close()
 
 

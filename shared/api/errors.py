@@ -36,7 +36,7 @@ DEFAULT_MESSAGES = {
     413: "The request body is too large.",
     415: "Send the body as application/json.",
     500: "Something went wrong on our side. Tell us the request id if it happens again.",
-    503: "The service cannot answer just now. Try again in a moment.",
+    503: "The service is temporarily unavailable. Try again later.",
 }
 
 

@@ -142,11 +142,11 @@ def download(
                 "repo_id": result.repo_id,
                 "commit": result.commit,
                 "size_bytes": result.size_bytes,
-                "was_there": result.was_there,
+                "was_there": result.was_downloaded_before,
             }
         )
     else:
-        verb = "Already downloaded" if result.was_there else "Downloaded"
+        verb = "Already downloaded" if result.was_downloaded_before else "Downloaded"
         typer.echo(f"{verb} {result.model_id}: {format_bytes(result.size_bytes)}")
 
 

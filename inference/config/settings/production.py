@@ -1,4 +1,4 @@
-"""A server that others reach: nothing is made up, everything is given, and only https is spoken."""
+"""Settings for production: required values have no defaults, and only HTTPS is served."""
 
 from inference.config.settings.base import *  # noqa: F403
 from shared.production import require_production_environment

@@ -67,8 +67,8 @@ def idempotency_scope(*, who: str, method: str, path: str, key: str) -> str:
 def claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest:
     """Return the row of the key: with a response (`status` is set), or claimed for the caller to run.
 
-    Wait while another request runs. Raise ValidationFailed if the key came with another body, and ApiError 409 if the
-    other request takes too long.
+    Wait while another request runs. Raise ValidationFailed if the key was used with another body, and ApiError 409 if
+    the other request takes too long.
     """
     delete_expired_keys(scope=scope, now=now)
     until = time.monotonic() + MAX_WAIT_SECONDS
@@ -87,9 +87,11 @@ def try_claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int |
     }  # fmt: skip
     row, made = KeyedRequest.objects.get_or_create(scope=scope, defaults=mine)
     if row.fingerprint not in forms:
-        raise ValidationFailed({"Idempotency-Key": ["This key came with another body before. Send a new key."]})
+        raise ValidationFailed({"Idempotency-Key": ["This key was used with another body. Send a new key."]})
     if row.status == DISCARDED_STATUS:
-        message = "What this key asked for was done, and the answer is no longer kept. Send a new key to do it again."
+        message = (
+            "The request was carried out, but its response is no longer stored. Send a new key to repeat it."
+        )
         raise ValidationFailed({"Idempotency-Key": [message]})
     return row if made or row.status is not None or _take_over(row, now) else None
 
@@ -98,7 +100,7 @@ def in_progress_error() -> ApiError:
     """Return the 409 for a key whose first request is still running."""
     return ApiError(
         409,
-        "A request with this Idempotency-Key still runs. Send it again.",
+        "A request with this Idempotency-Key is still running. Try again later.",
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
     )
 
@@ -117,14 +119,14 @@ def store_response(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
         return False
     if transaction.get_connection().needs_rollback:
         return False
-    kept = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(
+    is_stored = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(
         status=response.status_code,
         content_type=response.headers.get("Content-Type", ""),
         body=response.content,
         size=len(response.content),
     )
-    if not kept:
-        raise ApiError(409, "This request took too long, and another with its Idempotency-Key took its place.")
+    if not is_stored:
+        raise ApiError(409, "This request took too long, and another request with its Idempotency-Key replaced it.")
     return True
 
 
@@ -139,18 +141,18 @@ def enforce_storage_limit(*, row: KeyedRequest, response: HttpResponseBase) -> N
     try:
         _discard_oldest(KeyedRequest.objects.filter(user_id=row.user_id, size__gt=0))
     except DatabaseError as error:  # the next response frees the space
-        logger.warning("no_room_made_for_answers", reason=type(error).__name__)
+        logger.warning("idempotent_responses_not_discarded", reason=type(error).__name__)
 
 
-def _discard_oldest(kept: QuerySet[KeyedRequest]) -> None:
-    surplus = kept.aggregate(total=Sum("size", default=0))["total"] - settings.MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER
+def _discard_oldest(stored: QuerySet[KeyedRequest]) -> None:
+    surplus = stored.aggregate(total=Sum("size", default=0))["total"] - settings.MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER
     if surplus <= 0:
         return
-    for created_at, size in kept.order_by("created_at").values_list("created_at", "size")[:MAX_DISCARDED_PER_RUN]:
+    for created_at, size in stored.order_by("created_at").values_list("created_at", "size")[:MAX_DISCARDED_PER_RUN]:
         until, surplus = created_at, surplus - size
         if surplus <= 0:
             break
-    kept.filter(created_at__lte=until).update(status=DISCARDED_STATUS, content_type="", body=b"", size=0)
+    stored.filter(created_at__lte=until).update(status=DISCARDED_STATUS, content_type="", body=b"", size=0)
 
 
 def release_claim(*, row: KeyedRequest) -> None:
@@ -167,9 +169,11 @@ def _take_over(row: KeyedRequest, now: datetime) -> bool:
     if row.claimed_at > now - CLAIM_TIMEOUT:
         return False
     owner = uuid.uuid4()
-    taken = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(owner=owner, claimed_at=now)
+    is_taken_over = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(
+        owner=owner, claimed_at=now
+    )
     row.owner = owner
-    return bool(taken)
+    return bool(is_taken_over)
 
 
 def delete_expired_keys(*, scope: str, now: datetime) -> None:

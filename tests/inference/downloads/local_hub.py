@@ -1,5 +1,4 @@
-"""A hub on this machine: lists of files, files, and large files behind a redirect to a storage server of its own, which
-knows ranges and can break off."""
+"""A local Hugging Face Hub. Large files redirect to a storage server, which supports ranges and drops connections."""
 
 import contextlib
 import hashlib
@@ -12,14 +11,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-LARGE = 100_000  # from here on a file lies in storage
+LARGE = 100_000  # bytes from which a file is in storage
 
 
 @dataclass
 class Hub:
-    """cut_after: bytes after which storage breaks off, one for each of its next answers; 0 hangs there instead.
+    """Content and behavior of the hub, with the requests that it received.
 
-    lie: files whose content is not what the list says. listings: what is told instead of a repository's true list.
+    cut_after: bytes after which storage closes each of its next responses. lie: files whose content differs from their
+    hash. listings: responses that replace the list of a repository.
     """
 
     url: str = ""
@@ -32,9 +32,9 @@ class Hub:
     hang_after: int | None = None
     knows_ranges: bool = True
     hanging: threading.Event = field(default_factory=threading.Event)
-    asked: list[tuple[str, str | None]] = field(default_factory=list)  # of storage: the path, and its Range
+    asked: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range of requests to storage
     credentials_at_storage: list[str] = field(default_factory=list)
-    asked_of_hub: list[tuple[str, str]] = field(default_factory=list)  # the path, and the credential
+    asked_of_hub: list[tuple[str, str]] = field(default_factory=list)  # path and credential
 
     def listing(self, repo_id: str) -> dict[str, Any]:
         return {
@@ -45,10 +45,10 @@ class Hub:
 
     def _sibling(self, path: str, content: bytes) -> dict[str, Any]:
         blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-        told: dict[str, Any] = {"rfilename": path, "size": len(content), "blobId": blob}
+        sibling: dict[str, Any] = {"rfilename": path, "size": len(content), "blobId": blob}
         if len(content) >= LARGE:
-            told["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
-        return told
+            sibling["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+        return sibling
 
     def content(self, repo_id: str, path: str) -> bytes:
         content = self.repositories[repo_id][path]

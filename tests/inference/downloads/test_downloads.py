@@ -53,9 +53,7 @@ def models(environment: dict[str, str]) -> Path:
     return Path(environment["STOA_MODELS_DIR"])
 
 
-def test_a_repository_becomes_a_model_with_nothing_in_it_that_could_run(
-    hub: Hub, environment: dict[str, str], models: Path
-):
+def test_a_downloaded_model_has_no_executable_files(hub: Hub, environment: dict[str, str], models: Path):
     done = run_manage(environment, "models", "download", "org/far-talker", "--json")
 
     assert (done.returncode, json.loads(done.stdout) if done.stdout else done.stderr) == (
@@ -89,7 +87,7 @@ def test_a_repository_becomes_a_model_with_nothing_in_it_that_could_run(
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
-def test_a_connection_that_breaks_off_is_taken_up_where_it_ended(
+def test_a_broken_connection_is_resumed_where_it_ended(
     hub: Hub, environment: dict[str, str], models: Path, knows_ranges: bool
 ):
     hub.cut_after, hub.knows_ranges = [100_000, 50_000], knows_ranges
@@ -102,12 +100,15 @@ def test_a_connection_that_breaks_off_is_taken_up_where_it_ended(
     assert (models / "far-talker" / "model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_a_download_that_was_killed_goes_on_where_it_ended(hub: Hub, environment: dict[str, str], models: Path):
+def test_a_killed_download_is_resumed_where_it_ended(hub: Hub, environment: dict[str, str], models: Path):
     hub.hang_after = 200_000
     command = [sys.executable, "manage_inference.py", "models", "download", "org/far-talker"]
     process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not (partial := [*models.glob(".downloads/far-talker/*.part")]) or not partial[0].stat().st_size:
+    while (
+        not (partial := [*models.glob(".downloads/far-talker/model.safetensors.*.part")])
+        or not partial[0].stat().st_size
+    ):
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
@@ -125,9 +126,7 @@ def test_a_download_that_was_killed_goes_on_where_it_ended(hub: Hub, environment
     assert (models / "far-talker" / "model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_a_download_that_was_killed_while_its_last_file_was_checked_is_finished(
-    hub: Hub, environment: dict[str, str], models: Path
-):
+def test_a_download_killed_during_its_last_check_is_completed(hub: Hub, environment: dict[str, str], models: Path):
     growing = models / ".downloads" / "far-talker"
     growing.mkdir(parents=True)
     (growing / f"model.safetensors.{hashlib.sha256(WEIGHTS).hexdigest()[:16]}.part").write_bytes(WEIGHTS)
@@ -139,35 +138,35 @@ def test_a_download_that_was_killed_while_its_last_file_was_checked_is_finished(
     assert (models / "far-talker" / "model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_a_hub_that_tells_nonsense_is_said(hub: Hub, environment: dict[str, str], models: Path):
-    true = hub.listing("org/far-talker")
+def test_invalid_responses_of_the_hub_are_errors(hub: Hub, environment: dict[str, str], models: Path):
+    valid = hub.listing("org/far-talker")
 
-    def told(**weights: object) -> bytes:
-        return json.dumps(true | {"siblings": [*true["siblings"][:2], true["siblings"][2] | weights]}).encode()
+    def with_weights(**weights: object) -> bytes:
+        return json.dumps(valid | {"siblings": [*valid["siblings"][:2], valid["siblings"][2] | weights]}).encode()
 
-    nonsense = {
+    responses = {
         "org/portal": (b"<html>Sign in to this network</html>", 3),
         "org/list": (b"[]", 3),
         "org/other": (b'{"id": 1, "siblings": [{}]}', 3),
-        "org/commit": (json.dumps(true | {"sha": 5}).encode(), 3),
-        "org/size": (told(size="many"), 4),
-        "org/negative": (told(size=-1), 4),
-        "org/path": (told(rfilename="\x1b[2J.safetensors"), 4),
-        "org/number": (told(rfilename=5), 4),
-        "org/blob": (told(blobId="/../../../x"), 4),
-        "org/digest": (told(lfs={"sha256": "/../../../x", "size": 1, "pointerSize": 1}), 4),
+        "org/commit": (json.dumps(valid | {"sha": 5}).encode(), 3),
+        "org/size": (with_weights(size="many"), 4),
+        "org/negative": (with_weights(size=-1), 4),
+        "org/path": (with_weights(rfilename="\x1b[2J.safetensors"), 4),
+        "org/number": (with_weights(rfilename=5), 4),
+        "org/blob": (with_weights(blobId="/../../../x"), 4),
+        "org/digest": (with_weights(lfs={"sha256": "/../../../x", "size": 1, "pointerSize": 1}), 4),
     }
-    hub.listings = {repo_id: listing for repo_id, (listing, _) in nonsense.items()}
+    hub.listings = {repo_id: listing for repo_id, (listing, _) in responses.items()}
 
-    ended = run_commands(environment, *(["models", "download", repo_id] for repo_id in nonsense))
+    ended = run_commands(environment, *(["models", "download", repo_id] for repo_id in responses))
 
-    assert [done.returncode for done in ended] == [status for _, status in nonsense.values()], ended
+    assert [done.returncode for done in ended] == [status for _, status in responses.values()], ended
     assert all("stoa: " in done.stderr and "Traceback" not in done.stderr for done in ended)
     assert not [path for path in models.glob("*") if path.name != ".downloads"]
 
 
 @pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
-def test_what_is_not_what_the_hub_said_is_no_model(hub: Hub, environment: dict[str, str], models: Path, path: str):
+def test_a_file_with_another_hash_makes_no_model(hub: Hub, environment: dict[str, str], models: Path, path: str):
     hub.lie.add(path)
 
     done = run_manage(environment, "models", "download", "org/far-talker")
@@ -178,10 +177,10 @@ def test_what_is_not_what_the_hub_said_is_no_model(hub: Hub, environment: dict[s
     assert not [*models.glob(f".downloads/far-talker/{path}*")]
 
 
-def test_what_cannot_be_downloaded_is_said(hub: Hub, environment: dict[str, str]):
+def test_invalid_arguments_are_errors_that_name_them(hub: Hub, environment: dict[str, str]):
     wrong: list[tuple[list[str], int, str]] = [
-        (["org/nobody"], 4, "no repository"),
-        (["../etc"], 2, "ORGANISATION/NAME"),
+        (["org/nobody"], 4, "does not exist"),
+        (["../etc"], 2, "ORGANIZATION/NAME"),
         (["org/far-talker", "--revision", "nowhere"], 4, "revision"),
         (["org/far-talker", "--revision", "../x"], 2, "revision"),
         (["org/far-talker", "--include", "*.bin"], 2, "pytorch_model.bin"),
@@ -189,14 +188,14 @@ def test_what_cannot_be_downloaded_is_said(hub: Hub, environment: dict[str, str]
         (["org/far-talker", "--name", ".hidden"], 2, "id"),
     ]
     ended = run_commands(environment, *(["models", "download", *arguments] for arguments, _, _ in wrong))
-    for done, (_, status, said) in zip(ended, wrong, strict=True):
+    for done, (_, status, message) in zip(ended, wrong, strict=True):
         assert (done.returncode, done.stdout) == (status, ""), done
-        assert said in done.stderr
+        assert message in done.stderr
         assert "hf_secret" not in done.stderr
     assert hub.asked == []
 
 
-def test_another_model_of_that_name_stays(hub: Hub, environment: dict[str, str], models: Path):
+def test_an_existing_model_is_never_overwritten(hub: Hub, environment: dict[str, str], models: Path):
     (models / "far-talker").mkdir(parents=True)
 
     refused = run_manage(environment, "models", "download", "org/far-talker")
@@ -211,7 +210,7 @@ def test_another_model_of_that_name_stays(hub: Hub, environment: dict[str, str],
     assert (models / "near-talker" / "config.json").is_file()
 
 
-def test_a_hub_that_is_gone_is_said(environment: dict[str, str]):
+def test_an_unreachable_hub_is_an_error(environment: dict[str, str]):
     done = run_manage(environment | {"HF_ENDPOINT": "http://127.0.0.1:9"}, "models", "download", "org/far-talker")
 
     assert (done.returncode, done.stdout) == (3, "")
@@ -219,12 +218,12 @@ def test_a_hub_that_is_gone_is_said(environment: dict[str, str]):
     assert "Traceback" not in done.stderr
 
 
-def test_a_model_is_removed_when_it_is_meant(stoa: RunningServer, environment: dict[str, str], models: Path):
+def test_a_model_is_removed_after_confirmation(stoa: RunningServer, environment: dict[str, str], models: Path):
     run_manage(environment, "models", "download", "org/far-talker")
     (models / "a-link").symlink_to(stoa.models_dir / "talker")
 
-    unasked = run_manage(environment, "models", "remove", "far-talker")
-    assert unasked.returncode == 2
+    unconfirmed = run_manage(environment, "models", "remove", "far-talker")
+    assert unconfirmed.returncode == 2
     assert (models / "far-talker").is_dir()
 
     ids = ["far-talker", "a-link", "far-talker", "stoa-describer"]

@@ -17,7 +17,7 @@ def chosen(paths: list[str], include: tuple[str, ...] = (), quantize: str | None
 
 
 @pytest.mark.parametrize(
-    ("paths", "taken"),
+    ("paths", "expected"),
     [
         ([*DESCRIBED, "model.safetensors", "README.md", *UNSAFE], [*DESCRIBED, "model.safetensors"]),
         (
@@ -29,18 +29,18 @@ def chosen(paths: list[str], include: tuple[str, ...] = (), quantize: str | None
         (["tiny-Q4_K_M.gguf", "config.json", *UNSAFE], ["tiny-Q4_K_M.gguf"]),
     ],
 )  # fmt: skip
-def test_weights_in_a_safe_format_are_taken_with_what_describes_them(paths: list[str], taken: list[str]):
-    assert chosen(paths) == taken
+def test_weights_in_a_safe_format_are_chosen_with_their_configuration(paths: list[str], expected: list[str]):
+    assert chosen(paths) == expected
 
 
-def test_of_several_gguf_files_one_is_chosen_by_its_quantisation_or_name():
+def test_one_of_several_gguf_files_is_chosen_by_quantization_or_name():
     assert chosen(GGUFS, quantize="q8_0") == ["tiny.Q8_0.gguf"]
     assert chosen(GGUFS, include=("*K_M.gguf",)) == ["tiny-Q4_K_M.gguf"]
     assert chosen([*DESCRIBED, "model.safetensors", *GGUFS], quantize="Q4_K_M") == ["tiny-Q4_K_M.gguf"]
 
 
 @pytest.mark.parametrize(
-    ("paths", "include", "quantize", "status", "said"),
+    ("paths", "include", "quantize", "status", "message"),
     [
         ([*DESCRIBED, *UNSAFE], (), None, 404, "other formats"),
         (GGUFS, (), None, 400, "Q4_K_M, Q8_0"),
@@ -48,15 +48,15 @@ def test_of_several_gguf_files_one_is_chosen_by_its_quantisation_or_name():
         ([*DESCRIBED, "model.safetensors"], (), "int8", 404, "--quantization int8"),
         ([*DESCRIBED, "model.safetensors", *UNSAFE], ("*.bin",), None, 400, "pytorch_model.bin"),
         ([*DESCRIBED, "model.safetensors", *UNSAFE], ("../*",), None, 400, "../up.safetensors"),
-        ([*DESCRIBED, "model.safetensors"], ("*.nothing",), None, 400, "nothing matches"),
+        ([*DESCRIBED, "model.safetensors"], ("*.nothing",), None, 400, "no file matches"),
         (["big-Q4_K_M-00001-of-00002.gguf", "big-Q4_K_M-00002-of-00002.gguf"], (), None, 400, "split"),
     ],
 )
-def test_what_cannot_be_taken_is_refused_with_what_there_is(
-    paths: list[str], include: tuple[str, ...], quantize: str | None, status: int, said: str
+def test_an_unsupported_choice_is_refused_with_the_available_files(
+    paths: list[str], include: tuple[str, ...], quantize: str | None, status: int, message: str
 ):
     with pytest.raises(ApiError) as refused:
         chosen(paths, include, quantize)
 
     assert refused.value.problem.status == status
-    assert said in refused.value.problem.message
+    assert message in refused.value.problem.message

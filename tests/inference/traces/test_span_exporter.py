@@ -105,7 +105,7 @@ def test_what_is_a_day_old_is_neither_told_nor_kept(user: User):
     now = timezone.now()
     old = span(user, started_at=now - timedelta(days=1, seconds=1))
     young = span(user, started_at=now - timedelta(hours=23))
-    assert list(Span.objects.kept(now)) == [young]
+    assert list(Span.objects.recent(now)) == [young]
     assert old in Span.objects.all()
     assert delete_old_spans(now=now) == 1
     assert delete_old_spans(now=now) == 0

@@ -209,7 +209,7 @@ def test_past_the_users_bound_the_oldest_idempotent_responses_are_dropped_and_no
     assert [ask(0, "other").status_code, *(ask(number).status_code for number in range(3))] == [200] * 4
     done = limited.get("/usage", "plain").json()["total"]["requests"]
     gone = ask(0)
-    assert (gone.status_code, "no longer kept" in gone.json()["error"]["message"]) == (400, True)
+    assert (gone.status_code, "no longer stored" in gone.json()["error"]["message"]) == (400, True)
     for kept in (ask(1), ask(2), ask(0, "other")):
         assert (kept.status_code, kept.headers["idempotent-replayed"]) == (200, "true")
     assert limited.get("/usage", "plain").json()["total"]["requests"] == done

@@ -300,7 +300,7 @@ def test_past_a_users_bound_the_oldest_answers_go_and_nothing_is_done_twice(
     )
     gone = post(key="0")
     assert gone.status_code == 422
-    assert "no longer kept" in gone.json()["errors"]["Idempotency-Key"][0]
+    assert "no longer stored" in gone.json()["errors"]["Idempotency-Key"][0]
     for again in (post(key="0", credential=other), *(post(key=str(key)) for key in range(1, 4))):
         assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
     assert how_many() == 5
