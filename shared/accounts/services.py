@@ -101,7 +101,7 @@ def check_credentials(*, email: str, password: str, address: str) -> tuple[User,
 
 
 def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
-    """Exchange a refresh token for a new pair. Raise NotAuthenticated.
+    """Rotate a refresh token: exchange it for a new pair of tokens. Raise NotAuthenticated.
 
     Exactly one of many concurrent uses succeeds. A use that arrived (`now`) after the token had been used comes from a
     copy, and revokes the sign-in.
