@@ -1,5 +1,4 @@
-"""The pages that moderators and writers work on, and the dashboard, checked by axe in a real browser: dark and wide in
-English, light and narrow in German."""
+"""Accessibility of the admin's pages, checked by axe in a real browser: dark and wide in English, light and narrow in German."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +34,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
     "light": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "locale": "de-DE"},
 }
-# The rest of that form is the admin theme's, whose choosers have names that axe does not find.
+# The rest of the form belongs to the admin theme, whose autocomplete fields fail the rule about names.
 PARTS = {"the product form": "#description-writer"}
 JOBS = "/admin/commerce_descriptions/descriptionjob/"
 DASHBOARD = "/admin/dashboard/"
@@ -74,8 +73,8 @@ def desk(browser: Browser) -> Iterator[ModeratorBrowser]:
 
 @pytest.fixture(scope="module")
 def ids(desk: ModeratorBrowser) -> dict[str, str]:
-    told = manage(desk.shop.environment, "shell", "-v", "0", "-c", FILL).split()
-    return dict(zip(("product", "draft", "job", "case"), told, strict=True))
+    printed = manage(desk.shop.environment, "shell", "-v", "0", "-c", FILL).split()
+    return dict(zip(("product", "draft", "job", "case"), printed, strict=True))
 
 
 @pytest.fixture(scope="module", params=LOOKS)
@@ -83,27 +82,27 @@ def page(desk: ModeratorBrowser, ids: dict[str, str], request: pytest.FixtureReq
     return desk.open_queue(**LOOKS[request.param])
 
 
-def wrong_with(page: Page, part: str | None = None) -> list[str]:
+def find_violations(page: Page, part: str | None = None) -> list[str]:
     """Return axe's violations on a page or a part of it, each with its rule and element."""
     found = Axe().run(page, context=part, options=RULES).response["violations"]
     return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_wrong_with_a_page(page: Page, desk: ModeratorBrowser, ids: dict[str, str], name: str):
+def test_axe_finds_no_violation_on_a_page(page: Page, desk: ModeratorBrowser, ids: dict[str, str], name: str):
     page.goto(desk.shop.url + PAGES[name].format(**ids))
     page.wait_for_load_state("networkidle")
 
-    assert wrong_with(page, PARTS.get(name)) == []
+    assert find_violations(page, PARTS.get(name)) == []
 
 
-def test_axe_finds_nothing_wrong_with_deciding_about_many(page: Page, desk: ModeratorBrowser):
+def test_axe_finds_no_violation_in_bulk_decisions(page: Page, desk: ModeratorBrowser):
     page.goto(desk.shop.url + QUEUE)
     page.keyboard.press("?")
     expect(page.locator("dialog")).to_be_visible(timeout=PATIENCE_MS)
-    assert wrong_with(page) == []
+    assert find_violations(page) == []
     page.keyboard.press("Escape")
     page.locator("#rows input[type=checkbox]").first.check()
     page.locator("#many .mod-primary").click()
     page.wait_for_load_state("networkidle")
-    assert wrong_with(page) == []
+    assert find_violations(page) == []

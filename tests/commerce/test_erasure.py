@@ -89,7 +89,7 @@ def in_the_tables(user: User) -> str:
     return "".join(export_person(user=user))
 
 
-def test_an_export_has_it_all(customer: User, bought: Order):
+def test_an_export_has_all_personal_data(customer: User, bought: Order):
     told = json.loads(in_the_tables(customer))
     assert [row["address"]["city"] for row in told["commerce_addresses.Address.customer"]] == ["Paris"]
     assert {row["customer_contact"] for row in told["commerce_orders.Order.customer"]} >= {"0123456"}
@@ -97,7 +97,7 @@ def test_an_export_has_it_all(customer: User, bought: Order):
     assert [row["question"] for row in told["commerce_reviews.Question.user"]] == ["Call me?"]
 
 
-def test_nothing_personal_is_left_and_the_books_are_what_they_were(customer: User, bought: Order, lamp: Product):
+def test_erasure_leaves_no_personal_data_and_keeps_the_figures(customer: User, bought: Order, lamp: Product):
     money = Order.objects.order_by("pk").values_list("pk", "customer_id", "total", "order_status", "created_at")
     before = list(money)
 
@@ -115,7 +115,7 @@ def test_nothing_personal_is_left_and_the_books_are_what_they_were(customer: Use
     assert lamp.rating_count == 1
 
 
-def test_others_keep_what_is_theirs(customer: User, bought: Order, lamp: Product):
+def test_erasure_keeps_the_data_of_others(customer: User, bought: Order, lamp: Product):
     other = reporter("other")
     theirs = review(other, lamp, 5, comment="Lovely.")
     erase(customer)
@@ -125,7 +125,7 @@ def test_others_keep_what_is_theirs(customer: User, bought: Order, lamp: Product
 
 
 @pytest.mark.parametrize("status", ["pending", "processing"])
-def test_who_waits_for_an_order_is_not_erased_until_it_is_there(customer: User, lamp: Product, status: str):
+def test_open_orders_prevent_erasure(customer: User, lamp: Product, status: str):
     order = buy(customer, (lamp, 1))
     if status == "processing":
         for child in order.children.all():
@@ -136,14 +136,14 @@ def test_who_waits_for_an_order_is_not_erased_until_it_is_there(customer: User, 
     assert customer.is_active
 
 
-def test_who_waits_for_money_is_not_erased_until_it_is_decided(customer: User, bought: Order):
+def test_undecided_refunds_prevent_erasure(customer: User, bought: Order):
     child = bought.children.get()
     request_refund(customer=customer, order_id=child.pk, amount=None, reason="it broke", now=timezone.now())
     with pytest.raises(ApiError, match="refund requests are not decided"):
         erase(customer)
 
 
-def test_who_owns_a_shop_is_not_erased_until_somebody_else_does(owner: User, shop: Shop, admin: User):
+def test_an_own_shop_prevents_erasure(owner: User, shop: Shop, admin: User):
     with pytest.raises(ApiError, match="They own shops: Corner"):
         erase(owner)
     Shop.objects.filter(pk=shop.pk).update(owner=admin)
@@ -151,7 +151,7 @@ def test_who_owns_a_shop_is_not_erased_until_somebody_else_does(owner: User, sho
     assert owner.name == "Erased"
 
 
-def test_who_works_in_a_shop_leaves_it_and_its_invitations_forget_them(staff: User, shop: Shop, owner: User):
+def test_erased_staff_leave_their_shop_and_its_invitations(staff: User, shop: Shop, owner: User):
     now = timezone.now()
     common = {"shop": shop, "nonce": "0" * 32, "created_at": now, "expires_at": now}
     StaffInvitation.objects.create(email=staff.email, invited_by=owner, **common)
@@ -165,7 +165,7 @@ def test_who_works_in_a_shop_leaves_it_and_its_invitations_forget_them(staff: Us
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("log_can_be_emptied")
-def test_uploads_go_with_their_files_but_not_those_that_a_shop_shows(
+def test_uploads_are_erased_with_their_files_except_those_of_shops(
     upload: Upload,  # noqa: F811
     customer: User,
     lamp: Product,
@@ -185,7 +185,7 @@ def test_uploads_go_with_their_files_but_not_those_that_a_shop_shows(
     assert mine.pk != shown.pk
 
 
-def test_the_log_of_moderation_stays_and_their_reports_have_no_words(
+def test_moderation_decisions_stay_and_reports_lose_their_texts(
     customer: User, lamp: Product, admin: User, bought: Order
 ):
     content = Review.objects.get()
@@ -202,7 +202,7 @@ def test_the_log_of_moderation_stays_and_their_reports_have_no_words(
     assert not Notice.objects.filter(user=filer).exists()
 
 
-def test_the_api_does_not_know_them_any_more(customer: User, bought: Order, client_of, lamp: Product):
+def test_the_api_refuses_an_erased_user(customer: User, bought: Order, client_of, lamp: Product):
     signed: Client = client_of(customer)
     assert signed.get("/api/me").status_code == 200
     erase(customer)

@@ -75,7 +75,7 @@ def left_behind(person: User) -> Batch:
     return batch
 
 
-def test_an_export_has_what_they_asked_and_what_was_answered(person: User, left_behind: Batch):
+def test_an_export_has_requests_and_responses(person: User, left_behind: Batch):
     text = "".join(export_person(user=person))
     told = json.loads(text)
     assert [json.loads(row["body"])["prompt"] for row in told["inference_batches.BatchRequest.batch"]] == [SAID] * 3
@@ -104,7 +104,7 @@ def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: 
     assert [words for words in (SAID, "wish", "8.8.8.8", "ada@") if words in text] == []
 
 
-def test_a_worker_that_comes_back_with_a_result_of_theirs_is_told_that_it_is_over(person: User, left_behind: Batch):
+def test_a_late_result_of_an_erased_users_batch_is_refused(person: User, left_behind: Batch):
     lease_id = acquire_lease(batch_pk=left_behind.pk, worker="late", now=timezone.now())
     assert lease_id
     [late] = claim_requests(lease_id=lease_id, batch_pk=left_behind.pk, limit=1)
@@ -116,7 +116,7 @@ def test_a_worker_that_comes_back_with_a_result_of_theirs_is_told_that_it_is_ove
     assert not BatchResult.objects.exists()
 
 
-def test_what_came_in_before_and_is_written_after_is_refused(person: User):
+def test_requests_received_before_and_written_after_erasure_are_refused(person: User):
     """Checking the lines of a file, or looking a name up, takes seconds in which somebody may be erased."""
     asking = User.objects.get(pk=person.pk)
     now = timezone.now()
@@ -153,7 +153,7 @@ def test_a_wrong_file_whose_owner_is_erased_while_it_is_checked_makes_no_batch(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("log_can_be_emptied")
-def test_what_is_being_stored_meanwhile_is_never_there_and_goes(person: User, settings: Settings):
+def test_files_being_stored_during_erasure_are_deleted(person: User, settings: Settings):
     now = timezone.now()
 
     with pytest.raises(ApiError):

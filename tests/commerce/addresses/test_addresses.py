@@ -44,7 +44,7 @@ def other(db: None) -> User:
     return make_user(Role.CUSTOMER, "other")
 
 
-def test_an_address_is_kept_as_it_was_sent(mine: Client, customer: User):
+def test_an_address_is_returned_as_it_was_sent(mine: Client, customer: User):
     address = PARIS | {"door": {"code": [1, 2.5, None, True]}, "état": "ÎdF", "city": ""}
 
     answer = post(mine, body(customer, address=address))
@@ -91,7 +91,9 @@ def test_an_address_is_kept_as_it_was_sent(mine: Client, customer: User):
         ({"validate": "perhaps"}, "validate"),
     ],
 )
-def test_what_is_not_right_is_named_and_not_kept(mine: Client, customer: User, changes: dict[str, Any], field: str):
+def test_invalid_fields_are_named_and_nothing_is_stored(
+    mine: Client, customer: User, changes: dict[str, Any], field: str
+):
     answer = post(mine, body(customer, **changes))
 
     assert answer.status_code == 422
@@ -100,13 +102,13 @@ def test_what_is_not_right_is_named_and_not_kept(mine: Client, customer: User, c
 
 
 @pytest.mark.parametrize("missing", ["title", "type", "address", "customer_id"])
-def test_what_is_missing_is_named(mine: Client, customer: User, missing: str):
+def test_missing_fields_are_named(mine: Client, customer: User, missing: str):
     sent = {name: value for name, value in body(customer).items() if name != missing}
 
     assert list(post(mine, sent).json()["errors"]) == [missing]
 
 
-def test_an_address_of_exactly_16_kib_is_kept(mine: Client, customer: User):
+def test_an_address_of_exactly_16_kib_is_accepted(mine: Client, customer: User):
     largest = {"c": "x" * (16 * 1024 - len('{"c":""}'))}
 
     assert post(mine, body(customer, address=largest)).status_code == 201
@@ -127,7 +129,7 @@ def test_an_address_of_exactly_16_kib_is_kept(mine: Client, customer: User):
         "[" * 100 + "]" * 100,
     ],
 )
-def test_i2_what_no_database_keeps_is_refused_inside_an_address(mine: Client, customer: User, inside: str):
+def test_i2_text_that_no_database_can_store_is_refused_in_an_address(mine: Client, customer: User, inside: str):
     sent = f'{{"title": "t", "type": "billing", "customer_id": {customer.pk}, "address": {{"x": {inside}}}}}'
 
     for answer in (post(mine, sent), put(mine, make_address(customer), sent)):
@@ -136,13 +138,11 @@ def test_i2_what_no_database_keeps_is_refused_inside_an_address(mine: Client, cu
     assert Address.objects.get().address == PARIS
 
 
-def test_a_key_of_an_address_may_hold_no_nul(mine: Client, customer: User):
+def test_a_key_of_an_address_may_not_contain_nul(mine: Client, customer: User):
     assert post(mine, body(customer, address={"a\x00": 1})).status_code == 400
 
 
-def test_c1_somebody_elses_address_is_as_if_it_were_not_there(
-    mine: Client, other: User, admin: User, client_of: ApiClient
-):
+def test_c1_another_users_address_is_404(mine: Client, other: User, admin: User, client_of: ApiClient):
     theirs = make_address(other)
 
     for client in (mine, client_of(admin)):
@@ -160,7 +160,7 @@ def test_c1_somebody_elses_address_is_as_if_it_were_not_there(
     assert Address.objects.get().title == "Home"
 
 
-def test_c2_what_a_client_may_not_set_is_not_set(mine: Client, customer: User, other: User):
+def test_c2_read_only_fields_are_ignored(mine: Client, customer: User, other: User):
     extra: dict[str, Any] = {f"field_{number}": number for number in range(1000)}
     extra |= {"id": 99, "created_at": "2001-01-01", "updated_at": "2001-01-01", "customer": other.pk, "pk": 99}
 
@@ -191,7 +191,7 @@ def test_a_super_admin_may_name_any_customer(client_of: ApiClient, admin: User, 
     }
 
 
-def test_whose_an_address_is_never_changes(mine: Client, customer: User, other: User):
+def test_the_customer_of_an_address_never_changes(mine: Client, customer: User, other: User):
     row = make_address(customer)
 
     for named in (other.pk, "nonsense", None, 2**70):
@@ -199,7 +199,7 @@ def test_whose_an_address_is_never_changes(mine: Client, customer: User, other: 
         assert (answer.status_code, answer.json()["customer_id"]) == (200, customer.pk)
 
 
-def test_a_change_leaves_alone_what_it_does_not_name(mine: Client, customer: User):
+def test_a_change_keeps_the_fields_it_does_not_have(mine: Client, customer: User):
     row = make_address(customer, default=True)
 
     record = put(mine, row, {"title": "Office"}).json()
@@ -212,7 +212,7 @@ def test_a_change_leaves_alone_what_it_does_not_name(mine: Client, customer: Use
 @pytest.mark.parametrize(
     "changes", [{"title": ""}, {"type": "x"}, {"address": {}}, {"address": None}, {"default": None}]
 )
-def test_a_change_that_is_not_right_changes_nothing(mine: Client, customer: User, changes: dict[str, Any]):
+def test_an_invalid_change_changes_nothing(mine: Client, customer: User, changes: dict[str, Any]):
     row = make_address(customer)
 
     answer = put(mine, row, {"title": "Office"} | changes)
@@ -222,7 +222,7 @@ def test_a_change_that_is_not_right_changes_nothing(mine: Client, customer: User
 
 
 @pytest.mark.parametrize("path", ["/api/addresses/{}", "/api/address/{}"])
-def test_deleting_answers_true_and_the_address_is_gone(mine: Client, customer: User, path: str):
+def test_a_deletion_returns_true_and_deletes_the_address(mine: Client, customer: User, path: str):
     row = make_address(customer)
 
     answer = mine.delete(path.format(row.pk))
@@ -236,7 +236,7 @@ def defaults(user: User) -> list[str]:
     return sorted(Address.objects.filter(customer=user, default=True).values_list("title", flat=True))
 
 
-def test_a_new_default_takes_the_place_of_the_former(mine: Client, customer: User, other: User):
+def test_a_new_default_replaces_the_former_one(mine: Client, customer: User, other: User):
     make_address(other, title="Theirs", default=True)
     make_address(customer, title="Delivery", type="shipping", default=True)
     first = make_address(customer, title="First", default=True)
@@ -255,7 +255,7 @@ def test_a_new_default_takes_the_place_of_the_former(mine: Client, customer: Use
     assert defaults(other) == ["Theirs"]
 
 
-def test_the_database_itself_holds_one_default_a_known_type_and_an_address(customer: User):
+def test_database_constraints_check_default_type_and_address(customer: User):
     make_address(customer, default=True)
 
     refused: list[dict[str, Any]] = [{"default": True}, {"type": "home"}, {"address": {}}]
@@ -265,7 +265,7 @@ def test_the_database_itself_holds_one_default_a_known_type_and_an_address(custo
     assert Address.objects.count() == 1
 
 
-def test_addresses_come_oldest_first_or_as_asked(mine: Client, customer: User):
+def test_addresses_are_listed_oldest_first_or_in_the_requested_order(mine: Client, customer: User):
     for title, type_ in (("B", "shipping"), ("A", "billing"), ("C", "billing")):
         make_address(customer, title=title, type=type_)
 
@@ -281,7 +281,7 @@ def test_addresses_come_oldest_first_or_as_asked(mine: Client, customer: User):
 
 
 @pytest.mark.parametrize("identity", ["0", "-1", "x", "1.0", "٣", str(2**63), str(10**30), "1/", "%00"])
-def test_i7_what_is_no_id_is_not_found(mine: Client, identity: str):
+def test_i7_an_invalid_id_is_404(mine: Client, identity: str):
     for answer in (mine.get(f"/api/addresses/{identity}"), mine.delete(f"/api/addresses/{identity}")):
         assert answer.status_code == 404
         assert answer.json()["code"] == "not_found"
@@ -298,13 +298,13 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_c5_nobody_is_asked_to_sign_in(client_of: ApiClient, method: str, path: str):
+def test_c5_an_anonymous_user_gets_401(client_of: ApiClient, method: str, path: str):
     for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer null"}):
         answer = getattr(Client(headers=headers), method)(f"/api/{path}")
         assert answer.status_code == 401
 
 
-def test_a_key_that_does_not_speak_for_its_user_sees_no_addresses(customer: User):
+def test_a_restricted_key_sees_no_addresses(customer: User):
     raw = create_api_key(user=customer, name="few", permissions=[], now=NOW)[1]
     assert Client(headers={"Authorization": f"Bearer {raw}"}).get("/api/addresses").status_code == 403
 

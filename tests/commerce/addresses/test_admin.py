@@ -23,14 +23,14 @@ def form(customer: User, **changes: str) -> dict[str, str]:
     return {"customer": str(customer.pk), "title": "Desk", "type": "billing", "address": json.dumps(PARIS)} | changes
 
 
-def test_a_new_default_takes_the_place_of_the_former(desk: Client, customer: User):
+def test_a_new_default_replaces_the_former_one(desk: Client, customer: User):
     make_address(customer, default=True)
 
     assert desk.post(f"{LIST}add/", form(customer, default="on")).headers["Location"] == LIST
     assert list(Address.objects.values_list("title", "default")) == [("Home", False), ("Desk", True)]
 
 
-def test_an_address_is_changed_and_stays_its_customers(desk: Client, customer: User, owner: User):
+def test_a_changed_address_keeps_its_customer(desk: Client, customer: User, owner: User):
     former, row = make_address(customer, default=True), make_address(customer, title="Old")
 
     answer = desk.post(f"{LIST}{row.pk}/change/", form(owner, default="on"))
@@ -45,7 +45,7 @@ def test_an_address_is_changed_and_stays_its_customers(desk: Client, customer: U
 @pytest.mark.parametrize(
     "address", ["{}", "[]", '{"a": "\\u0000"}', '{"a": "\\ud800"}', json.dumps({"a": "x" * 17_000})]
 )
-def test_i2_what_no_database_keeps_is_refused_in_the_form(desk: Client, customer: User, address: str):
+def test_i2_text_that_no_database_can_store_is_refused_in_the_form(desk: Client, customer: User, address: str):
     answer = desk.post(f"{LIST}add/", form(customer, address=address))
 
     assert answer.status_code == 200

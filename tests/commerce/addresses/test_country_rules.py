@@ -13,7 +13,7 @@ from tests.commerce.conftest import ApiClient
 OFFICE = {"street_address": "1600 Amphitheatre Pkwy", "city": "Mountain View", "state": "California", "zip": 94043}
 
 
-def test_a_good_address_is_valid_and_written_as_the_rules_would():
+def test_a_valid_address_gets_a_normalized_suggestion():
     address = OFFICE | {"country": "usa", "door": "7"}
 
     check = check_address(address)
@@ -33,7 +33,7 @@ def test_a_good_address_is_valid_and_written_as_the_rules_would():
     assert address == OFFICE | {"country": "usa", "door": "7"}
 
 
-def test_what_a_country_does_without_is_never_blanked():
+def test_fields_that_a_country_does_not_use_are_never_blanked():
     check = check_address(
         {"street_address": "1 Rue", "city": "Paris", "zip": "75001", "country": "France", "state": "IdF"}
     )
@@ -57,12 +57,12 @@ def test_what_a_country_does_without_is_never_blanked():
         ),
     ],
 )
-def test_what_is_wrong_is_named_by_the_fields_of_the_client(changes: dict[str, Any], errors: dict[str, str]):
+def test_errors_are_named_by_the_clients_fields(changes: dict[str, Any], errors: dict[str, str]):
     assert check_address(OFFICE | {"country": "US"} | changes) == {"valid": False, "errors": errors, "suggested": None}
 
 
 @pytest.mark.parametrize("country", [None, "", "ZZ", "all", "AL/../US", "Atlantis", 1, True, {}, "\u0130", "x" * 5000])
-def test_a_country_that_nobody_knows_is_an_error_of_its_own(country: Any):
+def test_an_unknown_country_has_its_own_error(country: Any):
     check = check_address(OFFICE | {"country": country})
 
     assert list(check["errors"]) == ["country"]
@@ -74,7 +74,7 @@ def test_i6_every_countrys_rules_take_hostile_text(country: str):
         assert check_address({name: text for name in OFFICE} | {"country": country})["valid"] in (True, False)
 
 
-def test_advice_is_given_when_it_is_asked_for(client_of: ApiClient, customer: User):
+def test_validation_is_returned_on_request(client_of: ApiClient, customer: User):
     client: Client = client_of(customer)
 
     assert "validation" not in post(client, body(customer)).json()
@@ -89,14 +89,14 @@ def test_advice_is_given_when_it_is_asked_for(client_of: ApiClient, customer: Us
     assert client.get("/api/addresses", {"validate": "perhaps"}).status_code == 422
 
 
-def test_an_address_is_kept_whatever_the_advice(client_of: ApiClient, customer: User):
+def test_an_address_is_stored_whatever_its_validation(client_of: ApiClient, customer: User):
     answer = post(client_of(customer), body(customer, address={"country": "Atlantis"}, validate=True))
 
     assert answer.status_code == 201
     assert answer.json()["validation"]["valid"] is False
 
 
-def test_a_list_with_advice_ends_at_a_hundred(client_of: ApiClient, customer: User):
+def test_a_list_with_validation_has_at_most_a_hundred_rows(client_of: ApiClient, customer: User):
     for _ in range(101):
         make_address(customer)
 

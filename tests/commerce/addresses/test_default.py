@@ -51,7 +51,7 @@ def make(user: User, number: int, default: bool = True) -> Address:
     )
 
 
-def test_c8_of_twenty_new_defaults_at_once_one_is_the_default(buyer: User):
+def test_c8_twenty_concurrent_new_defaults_leave_one_default(buyer: User):
     for repeat in range(REPEATS):
         in_threads(*(lambda number=number: make(buyer, number) for number in range(AT_ONCE)))
 
@@ -59,7 +59,7 @@ def test_c8_of_twenty_new_defaults_at_once_one_is_the_default(buyer: User):
         assert Address.objects.filter(customer=buyer, default=True).count() == 1
 
 
-def test_c8_of_many_that_become_the_default_at_once_one_does(buyer: User):
+def test_c8_concurrent_changes_to_default_leave_one_default(buyer: User):
     rows = [make(buyer, number, default=False) for number in range(AT_ONCE)]
 
     def choose(row: Address) -> None:

@@ -97,5 +97,5 @@ class AddressWalk(Walk):
         return {name: record[name] for name in ("title", "type", "default", "address")}
 
 
-def test_two_customers_do_anything_and_see_their_own(db: None):
+def test_addresses_agree_with_the_model_after_random_steps_of_two_customers(db: None):
     walk(AddressWalk)

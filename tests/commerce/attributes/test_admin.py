@@ -19,7 +19,7 @@ def desk(admin: User) -> Client:
     return client
 
 
-def test_an_attribute_is_made_with_a_slug_of_its_own(desk: Client, shop: Shop, foreign_shop: Shop):
+def test_an_attribute_is_created_with_its_own_slug(desk: Client, shop: Shop, foreign_shop: Shop):
     make_attribute(foreign_shop)
     values = {"values-TOTAL_FORMS": "1", "values-INITIAL_FORMS": "0", "values-0-value": "Red", "values-0-meta": "#f00"}
 

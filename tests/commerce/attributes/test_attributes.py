@@ -20,7 +20,7 @@ def send(client: Client, method: str, path: str, body: Any) -> Any:
     return getattr(client, method)(f"/api/{path}", body, content_type="application/json")
 
 
-def test_an_attribute_is_made_with_its_values(mine: Client, shop: Shop):
+def test_an_attribute_is_created_with_its_values(mine: Client, shop: Shop):
     answer = send(mine, "post", "attributes", {"name": "Color", "shop_id": shop.pk, "values": [RED, BLUE]})
 
     assert answer.status_code == 200, answer.content
@@ -72,7 +72,7 @@ def test_an_attribute_is_made_with_its_values(mine: Client, shop: Shop):
         ({"values": [RED] * 4001}, "values"),
     ],
 )
-def test_what_is_not_right_is_named_and_not_kept(mine: Client, shop: Shop, changes: dict[str, Any], field: str):
+def test_invalid_fields_are_named_and_nothing_is_stored(mine: Client, shop: Shop, changes: dict[str, Any], field: str):
     answer = send(mine, "post", "attributes", {"name": "Color", "shop_id": shop.pk} | changes)
 
     assert answer.status_code == 422, answer.content
@@ -91,7 +91,7 @@ def test_values_without_an_id_or_with_none_are_new(mine: Client, shop: Shop):
     assert told(Attribute.objects.get()) == [("Red", ""), ("Blue", "")]
 
 
-def test_slugs_are_free_and_never_read_as_ids(shop: Shop, foreign_shop: Shop):
+def test_slugs_are_unused_and_never_look_like_ids(shop: Shop, foreign_shop: Shop):
     slugs = [make_attribute(shop, name).slug for name in ("Shoe Size", "shoe size!", "2024", "2024", "Цвет", "---")]
 
     assert slugs == ["shoe-size", "shoe-size-2", "2024-2", "2024-3", "item", "item-2"]
@@ -120,7 +120,7 @@ def test_a_translation_has_the_same_slug_in_another_language(mine: Client, shop:
     assert Client().get(f"/api/attributes/{english.pk}").json()["translated_languages"] == ["de", "en"]
 
 
-def test_a_change_leaves_alone_what_it_does_not_name(mine: Client, shop: Shop):
+def test_a_change_keeps_the_fields_it_does_not_have(mine: Client, shop: Shop):
     attribute = make_attribute(shop, values=[RED, BLUE])
 
     record = send(mine, "put", f"attributes/{attribute.pk}", {"name": "Colour"}).json()
@@ -130,7 +130,7 @@ def test_a_change_leaves_alone_what_it_does_not_name(mine: Client, shop: Shop):
     assert record["updated_at"] > record["created_at"] == "2026-01-10T10:30:00.000000Z"
 
 
-def test_values_are_the_whole_list(mine: Client, shop: Shop):
+def test_sent_values_replace_the_whole_list(mine: Client, shop: Shop):
     attribute = make_attribute(shop, values=[RED, BLUE, {"value": "Green", "meta": "#0f0"}])
     red, blue, green = attribute.values.all()
     wanted = [
@@ -167,7 +167,9 @@ def test_c3_a_value_of_another_attribute_is_refused(mine: Client, shop: Shop, fo
     assert (attribute.name, told(attribute)) == ("Color", [("Red", "#f00")])
 
 
-def test_c3_nothing_moves_into_or_out_of_somebody_elses_shop(mine: Client, owner: User, shop: Shop, foreign_shop: Shop):
+def test_c3_no_attribute_moves_into_or_out_of_another_owners_shop(
+    mine: Client, owner: User, shop: Shop, foreign_shop: Shop
+):
     own, theirs = make_attribute(shop), make_attribute(foreign_shop)
     for path, method, sent in (
         ("attributes", "post", {"name": "New", "shop_id": foreign_shop.pk}),
@@ -196,7 +198,7 @@ def test_a_super_admin_writes_in_every_shop(client_of: ApiClient, admin: User, s
 
 
 @pytest.mark.parametrize("role", ["staff", "customer"])
-def test_whoever_owns_no_shop_writes_nothing(
+def test_users_without_a_shop_write_nothing(
     request: pytest.FixtureRequest, client_of: ApiClient, shop: Shop, role: str
 ):
     attribute = make_attribute(shop)
@@ -208,7 +210,7 @@ def test_whoever_owns_no_shop_writes_nothing(
     assert client.get(f"/api/attributes/{attribute.pk}").status_code == 200
 
 
-def test_c5_nobody_reads_and_writes_nothing(shop: Shop):
+def test_c5_anonymous_users_read_and_write_nothing(shop: Shop):
     attribute = make_attribute(shop)
 
     for method, path in (("post", "attributes"), ("put", f"attributes/{attribute.pk}"), ("delete", "attributes/color")):
@@ -219,7 +221,7 @@ def test_c5_nobody_reads_and_writes_nothing(shop: Shop):
     assert stale.get("/api/attributes").status_code == 401
 
 
-def test_attributes_of_a_shop_that_is_not_open_are_seen_by_its_people_only(mine: Client, shop: Shop):
+def test_attributes_of_an_inactive_shop_are_visible_to_its_members_only(mine: Client, shop: Shop):
     attribute = make_attribute(shop)
     Shop.objects.update(is_active=False)
 
@@ -229,7 +231,7 @@ def test_attributes_of_a_shop_that_is_not_open_are_seen_by_its_people_only(mine:
     assert [row["id"] for row in mine.get("/api/attributes").json()] == [attribute.pk]
 
 
-def test_c2_what_a_client_may_not_set_is_not_set(mine: Client, shop: Shop, foreign_shop: Shop):
+def test_c2_read_only_fields_are_ignored(mine: Client, shop: Shop, foreign_shop: Shop):
     extra: dict[str, Any] = {f"field_{number}": number for number in range(1000)}
     extra |= {"id": 99, "created_at": "2001-01-01", "updated_at": "2001-01-01", "shop": foreign_shop.pk, "pk": 99}
 
@@ -243,7 +245,7 @@ def test_c2_what_a_client_may_not_set_is_not_set(mine: Client, shop: Shop, forei
     }
 
 
-def test_deleting_answers_the_record_as_it_was(mine: Client, shop: Shop):
+def test_a_deletion_returns_the_deleted_record(mine: Client, shop: Shop):
     attribute = make_attribute(shop, values=[RED])
     record = mine.get(f"/api/attributes/{attribute.pk}").json()
 
@@ -254,7 +256,7 @@ def test_deleting_answers_the_record_as_it_was(mine: Client, shop: Shop):
     assert not AttributeValue.objects.exists()
 
 
-def test_the_list_is_asked_as_clients_ask(shop: Shop, foreign_shop: Shop):
+def test_the_list_accepts_the_queries_of_existing_clients(shop: Shop, foreign_shop: Shop):
     for place, name in ((shop, "Color"), (shop, "Size"), (foreign_shop, "Colour")):
         make_attribute(place, name)
 
@@ -274,19 +276,19 @@ def test_the_list_is_asked_as_clients_ask(shop: Shop, foreign_shop: Shop):
 
 
 @pytest.mark.parametrize("shop_id", ["x", "1.5", "٣", str(2**63), "1\x00"])
-def test_c7_a_filter_that_is_no_number_is_refused(db: None, shop_id: str):
+def test_c7_a_filter_that_is_not_a_number_is_refused(db: None, shop_id: str):
     assert Client().get("/api/attributes", {"shop_id": shop_id}).status_code == 422
 
 
 @pytest.mark.parametrize("key", ["0", "-1", str(2**63), str(10**30), "٣", "no-such", "%00", "a%00", "A B", "x" * 5000])
-def test_i7_what_names_nothing_is_not_found(mine: Client, key: str):
+def test_i7_an_unknown_attribute_is_404(mine: Client, key: str):
     for method in ("get", "put", "delete"):
         assert send(mine, method, f"attributes/{key}", {}).status_code == 404
     assert mine.get(f"/api/export-attributes/{key}").status_code == 404
 
 
 @pytest.mark.parametrize("language", ["d\x00e", "e" * 17])
-def test_i2_a_language_that_is_none_is_refused(shop: Shop, language: str):
+def test_i2_an_invalid_language_is_refused(shop: Shop, language: str):
     make_attribute(shop)
 
     assert Client().get("/api/attributes", {"language": language}).status_code == 422
@@ -297,7 +299,7 @@ def test_i2_a_language_that_is_none_is_refused(shop: Shop, language: str):
     "name",
     ['"a\\u0000b"', '"\\ud800"', "NaN", "1e999", "9" * 5000, '{"a": 1, "a": 2}', "[" * 100_000, '"x", "value": "y"'],
 )
-def test_i2_what_no_database_keeps_is_refused(mine: Client, shop: Shop, name: str):
+def test_i2_text_that_no_database_can_store_is_refused(mine: Client, shop: Shop, name: str):
     attribute = make_attribute(shop)
     sent = f'{{"shop_id": {shop.pk}, "values": [{{"value": {name}}}], "name": "New"}}'
 
@@ -337,7 +339,7 @@ def test_four_thousand_values_are_written_in_a_bounded_number_of_queries(mine: C
     assert len(changing) <= 60
 
 
-def test_a_shop_has_no_more_than_its_lists_should_carry(mine: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch):
+def test_a_shop_has_a_maximum_of_attributes_and_values(mine: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(values, "MAX_VALUES_PER_SHOP", 3)
     monkeypatch.setattr(services, "MAX_ATTRIBUTES_PER_SHOP", 2)
     first = make_attribute(shop, values=[RED, BLUE])

@@ -45,7 +45,7 @@ def kept(shop: Shop) -> list[Any]:
     return [(row.name, row.slug, row.language, told(row)) for row in rows]
 
 
-def test_an_export_has_a_line_for_each_value(shop: Shop):
+def test_an_export_has_a_row_per_value(shop: Shop):
     make_attribute(shop, values=[RED, BLUE])
     make_attribute(shop, "Größe", slug="size", language="de")
 
@@ -73,7 +73,7 @@ def test_no_cell_is_a_formula_and_every_text_comes_back(mine: Client, shop: Shop
 
 
 @pytest.mark.parametrize("text", ['a,"b"', "two\nlines", "été 中文 🎈", ";", "a'b", "1-2"])
-def test_every_text_survives_the_way_out_and_in(mine: Client, shop: Shop, text: str):
+def test_every_text_survives_export_and_import(mine: Client, shop: Shop, text: str):
     make_attribute(shop, text, values=[{"value": text, "meta": text}])
     before, sheet = kept(shop), export(shop)
     Attribute.objects.all().delete()
@@ -82,7 +82,7 @@ def test_every_text_survives_the_way_out_and_in(mine: Client, shop: Shop, text: 
     assert kept(shop) == before
 
 
-def test_what_a_shop_exports_changes_nothing_when_it_comes_back(mine: Client, shop: Shop):
+def test_importing_an_own_export_changes_nothing(mine: Client, shop: Shop):
     make_attribute(shop, values=[RED, BLUE, RED])
     make_attribute(shop, "Farbe", slug="color", language="de", values=[{"value": "Rot"}])
     make_attribute(shop, "Empty")
@@ -110,7 +110,7 @@ def test_an_import_without_meta_leaves_it_as_it_was(mine: Client, shop: Shop):
     assert kept(shop) == [("Color", "color", "en", [("Red", "#f00")])]
 
 
-def test_another_shops_export_makes_attributes_of_ones_own(mine: Client, shop: Shop, foreign_shop: Shop):
+def test_importing_another_shops_export_creates_own_attributes(mine: Client, shop: Shop, foreign_shop: Shop):
     make_attribute(foreign_shop, values=[RED])
     make_attribute(foreign_shop, "Farbe", slug="color", language="de", values=[{"value": "Rot"}])
     sheet, theirs = export(foreign_shop), kept(foreign_shop)
@@ -151,7 +151,7 @@ def test_another_shops_export_makes_attributes_of_ones_own(mine: Client, shop: S
         }),
     ],
 )  # fmt: skip
-def test_one_bad_line_and_nothing_is_imported(
+def test_one_invalid_row_prevents_the_whole_import(
     mine: Client, shop: Shop, sheet: str | bytes, errors: dict[str, list[str]]
 ):
     good = "name,value\nGood,Good\n"
@@ -163,7 +163,7 @@ def test_one_bad_line_and_nothing_is_imported(
     assert [name for name, *_ in kept(shop)] == ["Good"]
 
 
-def test_a_sheet_is_bounded(mine: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch):
+def test_an_import_has_a_maximum_size(mine: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(csv_files, "MAX_FILE_LINES", 3)
     assert upload(mine, shop, "name,value\nA,1\nA,2").status_code == 200
     assert upload(mine, shop, "name,value\nA,1\nA,2\nA,3").json()["errors"] == {
@@ -179,7 +179,7 @@ def test_no_more_than_a_hundred_errors_are_listed(mine: Client, shop: Shop):
     assert len(upload(mine, shop, "name,value\n" + ",x\n" * 500).json()["errors"]) == 100
 
 
-def test_too_many_values_and_nothing_is_imported(mine: Client, shop: Shop):
+def test_too_many_values_prevent_the_whole_import(mine: Client, shop: Shop):
     sheet = "name,value\n" + "".join(f"A,{number}\n" for number in range(4001))
 
     assert list(upload(mine, shop, sheet).json()["errors"]) == ["values"]
@@ -195,7 +195,7 @@ def test_c3_only_the_owner_imports(mine: Client, shop: Shop, foreign_shop: Shop,
 
 
 @pytest.mark.parametrize("sent", [{}, {"shop_id": "x"}, {"shop_id": "٣"}, {"csv": "text"}, {"shop_id": "1\x00"}])
-def test_an_import_without_its_parts_says_which(mine: Client, sent: dict[str, str]):
+def test_an_import_names_its_missing_fields(mine: Client, sent: dict[str, str]):
     answer = mine.post("/api/import-attributes", sent)
 
     assert answer.status_code == 422

@@ -141,5 +141,5 @@ class AttributeWalk(Walk):
         return known[pick % len(known)], self.model[known[pick % len(known)]]
 
 
-def test_two_owners_do_anything_and_everybody_sees_the_same(db: None):
+def test_attributes_agree_with_the_model_after_random_steps_of_two_owners(db: None):
     walk(AttributeWalk)

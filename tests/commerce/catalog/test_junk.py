@@ -41,20 +41,20 @@ def lamp(shop: Shop) -> Product:
     return make_product(shop)
 
 
-def test_junk_in_a_new_product(client_of: ApiClient, lamp: Product, owner: User):
+def test_hostile_values_in_a_new_product_are_client_errors(client_of: ApiClient, lamp: Product, owner: User):
     whole = {"shop_id": lamp.shop_id, "name": "Lamp", "price": 1, "type_id": lamp.type_id}
 
     assert statuses(client_of(owner), "post", "/api/products", whole, PRODUCT_FIELDS) <= ANSWERS
 
 
-def test_junk_in_a_changed_product(client_of: ApiClient, lamp: Product, owner: User):
+def test_hostile_values_in_a_changed_product_are_client_errors(client_of: ApiClient, lamp: Product, owner: User):
     whole = {"product_type": "variable"}
 
     assert statuses(client_of(owner), "put", f"/api/products/{lamp.pk}", whole, PRODUCT_FIELDS) <= ANSWERS
 
 
 @pytest.mark.parametrize("field", ["id", "title", "options", "sku", "price", "sale_price", "quantity"])
-def test_junk_in_a_variation(client_of: ApiClient, lamp: Product, owner: User, field: str):
+def test_hostile_values_in_a_variation_are_client_errors(client_of: ApiClient, lamp: Product, owner: User, field: str):
     client = client_of(owner)
     for junk in JUNK:
         sent = {"product_type": "variable", "variations": [{"title": "S", "price": 1} | {field: junk}]}
@@ -62,13 +62,15 @@ def test_junk_in_a_variation(client_of: ApiClient, lamp: Product, owner: User, f
         assert answer.status_code in ANSWERS
 
 
-def test_junk_in_shops(client_of: ApiClient, shop: Shop, owner: User, admin: User, monkeypatch: pytest.MonkeyPatch):
+def test_hostile_values_in_shops_are_client_errors(
+    client_of: ApiClient, shop: Shop, owner: User, admin: User, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(services, "MAX_INACTIVE_SHOPS", 1_000_000)
     assert statuses(client_of(owner), "post", "/api/shops", {"name": "New"}, SHOP_FIELDS) <= ANSWERS
     assert statuses(client_of(admin), "put", f"/api/shops/{shop.pk}", {}, SHOP_FIELDS) <= ANSWERS
 
 
-def test_junk_in_types_and_categories(client_of: ApiClient, lamp: Product, admin: User):
+def test_hostile_values_in_types_and_categories_are_client_errors(client_of: ApiClient, lamp: Product, admin: User):
     whole = {"name": "New", "type_id": lamp.type_id}
 
     for path in ("/api/types", "/api/categories"):
@@ -76,7 +78,7 @@ def test_junk_in_types_and_categories(client_of: ApiClient, lamp: Product, admin
 
 
 @pytest.mark.parametrize("path", ["/api/products", "/api/shops", "/api/categories", "/api/types", "/api/products/lamp"])
-def test_junk_in_a_query(client_of: ApiClient, lamp: Product, owner: User, path: str):
+def test_hostile_values_in_a_query_are_client_errors(client_of: ApiClient, lamp: Product, owner: User, path: str):
     client = client_of(owner)
     names = ("page", "limit", "search", "orderBy", "sortedBy", "with", "language", "shop_id", "type_id", "category_id")
     for name in (*names, "searchJoin", "searchFields"):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
     "fields",
     [{"price": -1}, {"quantity": -1}, {"sale_price": -1}, {"sale_price": 1251}, {"currency": "eur"}, {"currency": ""}],
 )
-def test_the_database_refuses_a_product_that_cannot_be(shop: Shop, fields: dict[str, Any]):
+def test_the_database_refuses_an_invalid_product(shop: Shop, fields: dict[str, Any]):
     with pytest.raises((IntegrityError, DataError)):
         make_product(shop, **fields)
 

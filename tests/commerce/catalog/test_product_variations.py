@@ -15,7 +15,7 @@ def send(client_of: ApiClient, user: User, method: str, path: str, sent: Any) ->
     return getattr(client_of(user), method)(path, sent, content_type="application/json")
 
 
-def test_they_are_the_whole_list_when_they_are_sent(client_of: ApiClient, shop: Shop, owner: User):
+def test_sent_variations_replace_the_whole_list(client_of: ApiClient, shop: Shop, owner: User):
     shirt = make_variable_product(shop, small=3, large=4)
     small, large = shirt.variations.all()
     wanted = [{"id": large.pk, "title": "L", "price": 30, "quantity": 1}, {"title": "XL", "price": 40, "id": None}]
@@ -32,7 +32,7 @@ def test_they_are_the_whole_list_when_they_are_sent(client_of: ApiClient, shop: 
     assert small.deleted_at is not None
 
 
-def test_their_prices_are_in_the_products_currency(client_of: ApiClient, shop: Shop, owner: User):
+def test_variation_prices_are_in_the_products_currency(client_of: ApiClient, shop: Shop, owner: User):
     wanted = [{"title": "S", "price": 900}]
     kind = make_product(shop, "another").type_id
     sent = {"name": "Shirt", "shop_id": shop.pk, "type_id": kind, "currency": "JPY", "product_type": "variable"}
@@ -50,7 +50,7 @@ def test_their_prices_are_in_the_products_currency(client_of: ApiClient, shop: S
     assert Product.objects.get(slug="shirt").lowest_variation_price == 950
 
 
-def test_a_new_currency_needs_every_price_of_theirs(client_of: ApiClient, shop: Shop, owner: User):
+def test_a_new_currency_needs_every_variation_price(client_of: ApiClient, shop: Shop, owner: User):
     shirt = make_variable_product(shop, small=3)
     small = {"id": shirt.variations.get().pk, "title": "S", "price": 3000}
     for wanted in ({}, {"variations": [small]}):
@@ -63,7 +63,7 @@ def test_a_new_currency_needs_every_price_of_theirs(client_of: ApiClient, shop: 
     assert (record["currency"], record["min_price"], record["max_price"]) == ("JPY", 3000, 3500)
 
 
-def test_without_them_a_change_leaves_them(client_of: ApiClient, shop: Shop, owner: User):
+def test_a_change_without_variations_keeps_them(client_of: ApiClient, shop: Shop, owner: User):
     shirt = make_variable_product(shop, small=3)
 
     record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations", {"quantity": 99}).json()
@@ -71,7 +71,7 @@ def test_without_them_a_change_leaves_them(client_of: ApiClient, shop: Shop, own
     assert (record["quantity"], len(record["variations"])) == (3, 1)
 
 
-def test_one_of_another_product_is_refused(client_of: ApiClient, shop: Shop, owner: User):
+def test_a_variation_of_another_product_is_refused(client_of: ApiClient, shop: Shop, owner: User):
     shirt, coat = make_variable_product(shop, small=3), make_variable_product(shop, "coat", small=3)
     wanted = [{"id": coat.variations.get().pk, "title": "stolen", "price": 1}]
 
@@ -81,7 +81,7 @@ def test_one_of_another_product_is_refused(client_of: ApiClient, shop: Shop, own
     assert coat.variations.get().title == "small"
 
 
-def test_a_product_that_becomes_simple_loses_them(client_of: ApiClient, shop: Shop, owner: User):
+def test_a_product_that_becomes_simple_loses_its_variations(client_of: ApiClient, shop: Shop, owner: User):
     shirt = make_variable_product(shop, small=3)
 
     record = send(

@@ -82,7 +82,7 @@ class TestReading:
 
         assert listed(client_of) == ["second", "first"]
 
-    def test_the_record_is_whole_and_its_money_is_numbers(self, client_of: ApiClient, shop: Shop):
+    def test_the_record_is_complete_and_its_prices_are_numbers(self, client_of: ApiClient, shop: Shop):
         lamp = publish(shop, sale_price=999, quantity=3, image=make_picture(shop.owner), rating_sum=8, rating_count=3)
         lamp.gallery.set([make_picture(shop.owner)])
 
@@ -99,7 +99,7 @@ class TestReading:
         assert record["created_at"] == lamp.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         assert client_of(None).get(f"{PATH}/{lamp.pk}").json() == record
 
-    def test_with_sends_related_things_along(self, client_of: ApiClient, shop: Shop):
+    def test_with_includes_related_records(self, client_of: ApiClient, shop: Shop):
         shirt = make_variable_product(shop, small=3, large=4)
         Product.objects.update(status="publish")
         shirt.categories.add(Category.objects.create(type=shirt.type, name="Shirts", slug="shirts"))
@@ -115,7 +115,7 @@ class TestReading:
         ]
         assert (record["min_price"], record["max_price"], record["quantity"]) == (20.0, 21.0, 7)
 
-    def test_the_people_of_a_shop_see_any_status_of_their_own_when_they_ask_for_it(
+    def test_shop_members_see_products_of_any_status_by_shop_id(
         self, client_of: ApiClient, shop: Shop, owner: User, staff: User, other_owner: User, admin: User
     ):
         publish(shop, "public")
@@ -152,7 +152,7 @@ class TestReading:
         assert listed(client_of, orderBy="min_price", sortedBy="asc") == ["chair", "stool", "lamp"]
 
     @pytest.mark.parametrize("key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1", "none"])
-    def test_i7_what_names_no_product_is_404(self, client_of: ApiClient, shop: Shop, key: str):
+    def test_i7_an_unknown_product_is_404(self, client_of: ApiClient, shop: Shop, key: str):
         publish(shop)
 
         assert client_of(None).get(f"{PATH}/{key}").status_code == 404
@@ -190,7 +190,7 @@ class TestReading:
 
 
 class TestWriting:
-    def test_the_people_of_a_shop_add_a_product(self, client_of: ApiClient, shop: Shop, owner: User, staff: User):
+    def test_shop_members_create_a_product(self, client_of: ApiClient, shop: Shop, owner: User, staff: User):
         for user, slug in ((owner, "velmo-lamp"), (staff, "velmo-lamp-2")):
             answer = send(client_of, user, "post", PATH, body(shop, quantity=4, status="publish"))
 
@@ -199,7 +199,7 @@ class TestWriting:
             assert (answer.json()["slug"], answer.json()["price"]) == (slug, 12.5)
         assert listed(client_of) == ["velmo-lamp-2", "velmo-lamp"]
 
-    def test_others_do_not(
+    def test_other_users_cannot_create_a_product(
         self, client_of: ApiClient, shop: Shop, other_shop: Shop, customer: User, other_owner: User, owner: User
     ):
         expected = {None: 401, customer: 403, other_owner: 403}
@@ -236,7 +236,7 @@ class TestWriting:
             ({"product_type": "variable", "variations": [{"title": "S", "price": 1, "id": 5}]}, "variations.0"),
         ],
     )
-    def test_what_is_out_of_bounds_is_422_with_its_field(
+    def test_invalid_fields_are_422_with_their_names(
         self, client_of: ApiClient, shop: Shop, owner: User, fields: dict[str, Any], wrong: str
     ):
         answer = send(client_of, owner, "post", PATH, body(shop, **fields))
@@ -251,12 +251,12 @@ class TestWriting:
 
         assert set(send(client_of, owner, "post", PATH, sent).json()["errors"]) == {"price"}
 
-    def test_a_name_that_is_a_number_gets_a_slug_that_is_none(self, client_of: ApiClient, shop: Shop, owner: User):
+    def test_a_numeric_name_gets_a_slug_that_is_not_numeric(self, client_of: ApiClient, shop: Shop, owner: User):
         answer = send(client_of, owner, "post", PATH, body(shop, name="2026"))
 
         assert answer.json()["slug"] == "2026-2"
 
-    def test_a_change_changes_what_is_sent_and_nothing_else(self, client_of: ApiClient, shop: Shop, staff: User):
+    def test_a_change_writes_the_sent_fields_only(self, client_of: ApiClient, shop: Shop, staff: User):
         lamp = publish(shop, quantity=3)
 
         answer = send(client_of, staff, "put", f"{PATH}/{lamp.pk}", {"price": 20, "sale_price": 15.5})
@@ -266,7 +266,7 @@ class TestWriting:
         assert (record["price"], record["sale_price"], record["min_price"]) == (20.0, 15.5, 15.5)
         assert (record["name"], record["slug"], record["quantity"]) == ("Velmo lamp", "velmo-lamp", 3)
 
-    def test_c1_a_product_of_another_shop_is_not_there_to_change(
+    def test_c1_changing_another_shops_product_is_404(
         self, client_of: ApiClient, shop: Shop, other_owner: User, customer: User
     ):
         lamp = publish(shop)
@@ -278,7 +278,7 @@ class TestWriting:
         lamp.refresh_from_db()
         assert (lamp.name, lamp.deleted_at) == ("Velmo lamp", None)
 
-    def test_c1_pictures_of_somebody_else_are_refused_but_those_that_are_there_may_stay(
+    def test_c1_another_users_pictures_are_refused_unless_the_product_has_them(
         self, client_of: ApiClient, shop: Shop, owner: User, staff: User, other_owner: User
     ):
         ours, theirs = make_picture(owner), make_picture(other_owner)
@@ -291,7 +291,7 @@ class TestWriting:
         assert (kept.status_code, stolen.status_code, hung.status_code) == (200, 422, 422)
         assert Attachment.objects.count() == 2
 
-    def test_c2_what_only_the_platform_knows_is_not_taken_from_a_client(
+    def test_c2_fields_set_by_the_platform_are_ignored(
         self, client_of: ApiClient, shop: Shop, owner: User, other_shop: Shop
     ):
         lamp = publish(shop)
@@ -336,7 +336,7 @@ class TestWriting:
         lamp.refresh_from_db()
         assert (lamp.currency, lamp.price, lamp.sale_price) == ("EUR", 4900, 4500)
 
-    def test_a_new_currency_comes_with_its_prices(self, client_of: ApiClient, shop: Shop, owner: User):
+    def test_a_new_currency_is_accepted_with_all_prices(self, client_of: ApiClient, shop: Shop, owner: User):
         lamp = publish(shop, price=4900, sale_price=4500)
         sent = {"currency": "JPY", "price": 8000, "sale_price": None}
 
@@ -354,7 +354,7 @@ class TestWriting:
         assert Product.objects.get().deleted_at is not None
 
 
-def test_c5_a_shop_that_nobody_works_in_is_nobodys(client_of: ApiClient, shop: Shop, db: None):
+def test_c5_a_shop_without_members_gives_nobody_access(client_of: ApiClient, shop: Shop, db: None):
     idle = make_user(Role.STAFF, "idle")
     make_product(shop, "draft")
 

@@ -25,13 +25,13 @@ def make_types(*slugs: str) -> None:
         ("x" * 300, [], "x" * 240),
     ],
 )
-def test_a_slug_is_free_no_number_and_never_empty(text: str, taken: list[str], slug: str):
+def test_a_slug_is_unused_not_numeric_and_never_empty(text: str, taken: list[str], slug: str):
     make_types(*taken)
 
     assert find_free_slug(text, ProductType.objects.all()) == slug
 
 
-def test_where_all_small_numbers_are_taken_it_ends_at_random():
+def test_a_slug_gets_a_random_suffix_when_small_numbers_are_used():
     make_types("lamp", *(f"lamp-{number}" for number in range(2, 10)))
 
     first, second = (find_free_slug("lamp", ProductType.objects.all()) for _ in range(2))
@@ -40,7 +40,7 @@ def test_where_all_small_numbers_are_taken_it_ends_at_random():
     assert first != second
 
 
-def test_who_loses_the_race_for_a_slug_tries_the_next():
+def test_a_lost_race_for_a_slug_tries_the_next_one():
     make_types("lamp")
     tried = list[str]()
 
@@ -59,7 +59,7 @@ def test_who_loses_the_race_for_a_slug_tries_the_next():
     assert tried == ["lamp", "lamp-2"]
 
 
-def test_another_reason_for_not_being_saved_is_told_as_it_is():
+def test_other_integrity_errors_are_raised_unchanged():
     def save(slug: str) -> None:
         User.objects.create(email="UPPER@example.com", name="x")
 

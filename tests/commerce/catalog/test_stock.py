@@ -26,7 +26,7 @@ def line(product: Product, quantity: int, variation: Variation | None = None) ->
 
 @pytest.mark.django_db
 class TestOneAtATime:
-    def test_what_is_taken_is_sold_and_what_comes_back_is_not(self, shop: Shop):
+    def test_taken_stock_counts_as_sold_and_returned_stock_does_not(self, shop: Shop):
         lamp = make_product(shop, quantity=5)
 
         take_stock(lines=[line(lamp, 3)])
@@ -45,7 +45,7 @@ class TestOneAtATime:
         assert refused.value.problem.errors == {"products.1": ["This product is not in stock in this quantity."]}
         assert figures(lamp) == (5, 0)
 
-    def test_two_lines_of_one_product_are_one_demand(self, shop: Shop):
+    def test_two_lines_of_one_product_are_summed(self, shop: Shop):
         lamp = make_product(shop, quantity=5)
 
         with pytest.raises(OutOfStock):
@@ -62,7 +62,7 @@ class TestOneAtATime:
 
         assert (figures(small), figures(large), figures(shirt)) == ((1, 2), (3, 1), (4, 3))
 
-    def test_a_variation_that_has_too_few_leaves_the_product_as_it_is(self, shop: Shop):
+    def test_a_variation_out_of_stock_leaves_the_product_unchanged(self, shop: Shop):
         shirt = make_variable_product(shop, small=3, large=4)
         small = shirt.variations.all()[0]
 
@@ -71,7 +71,7 @@ class TestOneAtATime:
 
         assert figures(shirt) == (7, 0)
 
-    def test_nothing_is_taken_of_a_variable_product_without_its_variation_nor_the_other_way_round(self, shop: Shop):
+    def test_stock_is_taken_with_a_variation_exactly_from_variable_products(self, shop: Shop):
         shirt = make_variable_product(shop, small=3)
         lamp = make_product(shop, quantity=5)
 
@@ -79,7 +79,7 @@ class TestOneAtATime:
             with pytest.raises(OutOfStock):
                 take_stock(lines=[wrong])
 
-    def test_deleted_goods_are_not_taken_but_come_back(self, shop: Shop):
+    def test_deleted_products_cannot_be_taken_but_can_be_returned(self, shop: Shop):
         lamp = make_product(shop, quantity=5)
         take_stock(lines=[line(lamp, 1)])
         Product.objects.update(deleted_at=lamp.created_at)
@@ -90,7 +90,7 @@ class TestOneAtATime:
 
         assert figures(lamp) == (5, 0)
 
-    def test_what_comes_back_to_a_deleted_variation_is_not_for_sale(self, shop: Shop):
+    def test_stock_returned_to_a_deleted_variation_is_not_for_sale(self, shop: Shop):
         shirt = make_variable_product(shop, small=4, large=2)
         small, large = shirt.variations.all()
         take_stock(lines=[line(shirt, 3, small), line(shirt, 2, large)])
@@ -102,7 +102,7 @@ class TestOneAtATime:
 
         assert (figures(small), figures(large), figures(shirt)) == ((4, 0), (1, 1), (1, 1))
 
-    def test_what_was_sold_when_a_product_was_simple_is_no_stock_of_its_variations(self, shop: Shop):
+    def test_returns_from_before_a_product_had_variations_are_not_their_stock(self, shop: Shop):
         shirt = make_product(shop, quantity=5)
         take_stock(lines=[line(shirt, 2)])
         shirt.refresh_from_db()
@@ -113,7 +113,7 @@ class TestOneAtATime:
 
         assert figures(shirt) == (3, 0)
 
-    def test_a_line_of_less_than_one_is_a_mistake_of_ours(self, shop: Shop):
+    def test_a_line_of_less_than_one_is_a_programming_error(self, shop: Shop):
         with pytest.raises(ValueError, match="at least 1"):
             take_stock(lines=[line(make_product(shop), 0)])
 
@@ -154,13 +154,13 @@ def take_in_threads(orders: Sequence[Sequence[StockLine]]) -> int:
 
 @pytest.mark.django_db(transaction=True)
 class TestAllAtOnce:
-    def test_of_twelve_orders_for_five_lamps_five_get_one(self, shop: Shop):
+    def test_five_of_twelve_concurrent_orders_get_the_last_five_pieces(self, shop: Shop):
         lamp = make_product(shop, quantity=5)
 
         assert take_in_threads([[line(lamp, 1)]] * 12) == 5
         assert figures(lamp) == (0, 5)
 
-    def test_orders_that_name_the_same_goods_in_another_order_never_lock_each_other_out(self, shop: Shop):
+    def test_orders_of_the_same_products_in_another_order_never_deadlock(self, shop: Shop):
         lamp = make_product(shop, quantity=100)
         shirt = make_variable_product(shop, small=100)
         chair = make_product(shop, slug="chair", quantity=100)

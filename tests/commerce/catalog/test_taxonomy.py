@@ -29,7 +29,7 @@ def test_types_are_a_bare_array_in_one_language(client_of: ApiClient, home: Prod
     assert client_of(None).get("/api/types/home").json()["id"] == home.pk
 
 
-def test_categories_are_paged_and_have_their_type_when_it_is_asked_for(client_of: ApiClient, home: ProductType):
+def test_categories_are_paged_and_include_their_type_on_request(client_of: ApiClient, home: ProductType):
     category = Category.objects.create(type=home, name="Lamps", slug="lamps")
 
     page = client_of(None).get("/api/categories", {"with": "type", "type_id": str(home.pk)}).json()
@@ -40,7 +40,7 @@ def test_categories_are_paged_and_have_their_type_when_it_is_asked_for(client_of
 
 
 @pytest.mark.parametrize("path", ["/api/types", "/api/categories"])
-def test_only_a_super_admin_writes_them(
+def test_only_super_admins_write_types_and_categories(
     client_of: ApiClient, home: ProductType, path: str, customer: User, owner: User, staff: User, admin: User
 ):
     sent = {"name": "Lamps", "type_id": home.pk}
@@ -70,13 +70,13 @@ def test_the_same_name_in_one_language_gets_another_slug(client_of: ApiClient, h
     assert slugs == ["home-2", "home-3", "home"]
 
 
-def test_a_category_of_no_type_is_422(client_of: ApiClient, admin: User):
+def test_a_category_of_an_unknown_type_is_422(client_of: ApiClient, admin: User):
     answer = send(client_of, admin, "post", "/api/categories", {"name": "Lamps", "type_id": 2**62})
 
     assert (answer.status_code, set(answer.json()["errors"])) == (422, {"type_id"})
 
 
-def test_what_something_stands_on_is_not_deleted(client_of: ApiClient, shop: Shop, admin: User):
+def test_types_and_categories_in_use_are_not_deleted(client_of: ApiClient, shop: Shop, admin: User):
     lamp = make_product(shop)
     lamp.categories.add(Category.objects.create(type=lamp.type, name="Lamps", slug="lamps"))
 
@@ -87,13 +87,13 @@ def test_what_something_stands_on_is_not_deleted(client_of: ApiClient, shop: Sho
 
 @pytest.mark.parametrize("path", ["/api/types", "/api/categories"])
 @pytest.mark.parametrize("value", ["-1", "0", "1e9", "abc", "\u0661"])
-def test_c7_a_limit_that_is_none_is_422(client_of: ApiClient, home: ProductType, path: str, value: str):
+def test_c7_an_invalid_limit_is_422(client_of: ApiClient, home: ProductType, path: str, value: str):
     assert client_of(None).get(path, {"limit": value}).status_code == 422
 
 
 @pytest.mark.parametrize("path", ["/api/types", "/api/categories", "/api/shops"])
 @pytest.mark.parametrize("key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1"])
-def test_i7_what_names_nothing_is_404(client_of: ApiClient, home: ProductType, path: str, key: str):
+def test_i7_an_unknown_id_is_404(client_of: ApiClient, home: ProductType, path: str, key: str):
     assert client_of(None).get(f"{path}/{key}").status_code == 404
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.no_database
 WITHOUT_A_HASH = {RefreshView, VerifyEmailView, WebhookView}
 
 
-def test_a7_every_public_route_that_hashes_a_password_is_behind_the_gate() -> None:
+def test_a7_every_public_route_that_hashes_a_password_is_limited() -> None:
     api = next(entry for entry in get_resolver().url_patterns if str(entry.pattern) == "api/")
     routes = [route for included in api.url_patterns for route in getattr(included, "url_patterns", [])]
     public = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from tests.canary import Canary, say_everything
+from tests.canary import Canary, send_everything
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
 from tests.commerce.live_server import ServedShop, served_shop
 from tests.otlp import Collector, running_collector
@@ -39,13 +39,15 @@ def shop(provider: ProviderServer, collector: Collector) -> Iterator[ServedShop]
         yield served
 
 
-def test_o3_what_is_said_is_in_no_log_trace_or_metric(shop: ServedShop, provider: ProviderServer, collector: Collector):
+def test_o3_content_of_requests_is_in_no_log_trace_or_metric(
+    shop: ServedShop, provider: ProviderServer, collector: Collector
+):
     canary = Canary()
     word = canary.word
     key = shop.api_key("SUPER_ADMIN")
     page = httpx2.get(f"{shop.url}/api/openapi.json", timeout=60).json()
     with httpx2.Client(base_url=shop.url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
-        statuses = say_everything(client, page, canary, STRUCTURE)
+        statuses = send_everything(client, page, canary, STRUCTURE)
     assert {200, 404} <= statuses
     owner = shop.headers("STORE_OWNER")
     described = []
@@ -68,14 +70,12 @@ def test_o3_what_is_said_is_in_no_log_trace_or_metric(shop: ServedShop, provider
         "the metrics": httpx2.get(f"{shop.url}/metrics", headers={"X-API-Key": key}, timeout=30).text,
     }
     keys = [key, "sk-canary-key", owner["Authorization"].removeprefix("Bearer ")]
-    where = {place: canary.found_in(text, *keys)[:3] for place, text in told.items()}
+    where = {place: canary.find_in(text, *keys)[:3] for place, text in told.items()}
     assert {place: found for place, found in where.items() if found} == {}
     assert [json.loads(line)["level"] for line in shop.log.read_text().splitlines() if line.startswith("{")]
 
 
-def test_the_trace_of_a_request_goes_on_at_the_text_provider(
-    shop: ServedShop, provider: ProviderServer, collector: Collector
-):
+def test_a_requests_trace_continues_at_the_provider(shop: ServedShop, provider: ProviderServer, collector: Collector):
     provider.selected = "good"
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     headers = shop.headers("STORE_OWNER") | {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
@@ -87,7 +87,7 @@ def test_the_trace_of_a_request_goes_on_at_the_text_provider(
     assert f"traceparent: 00-{trace_id}-{spans['provider'].span_id}-01" in provider.headers[-1]
 
 
-def test_a_log_line_of_the_shop_tells_who_asked_and_in_which_trace(shop: ServedShop, collector: Collector):
+def test_a_log_line_has_the_user_and_the_trace(shop: ServedShop, collector: Collector):
     headers = {"X-API-Key": shop.api_key("STAFF"), "X-Request-Id": "who-asked"}
     answer = httpx2.get(f"{shop.url}/api/me", headers=headers, timeout=30)
     assert answer.status_code == 200, answer.text

@@ -13,7 +13,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(("name", "value"), [("STOA_LOG_LEVEL", "loud"), ("DATABASE_URL", "nonsense")])
-def test_a_wrong_setting_is_said_in_a_line(name: str, value: str, tmp_path: Path):
+def test_an_invalid_setting_is_a_one_line_error(name: str, value: str, tmp_path: Path):
     environment = {key: kept for key, kept in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
     done = subprocess.run(
         [sys.executable, "manage_commerce.py", "check"],

@@ -43,7 +43,7 @@ def test_a_body_that_is_no_json_object_is_400(client_of: ApiClient, owner: User,
     assert_error(client_of(owner).post(PATH, body, content_type="application/json"), 400, "invalid_request")
 
 
-def test_what_nobody_foresaw_is_500_without_a_word_about_it(
+def test_an_unexpected_exception_is_500_without_details(
     client_of: ApiClient, owner: User, monkeypatch: pytest.MonkeyPatch
 ):
     async def stumble(**_: object) -> str:
@@ -57,7 +57,7 @@ def test_what_nobody_foresaw_is_500_without_a_word_about_it(
 
 
 @pytest.mark.parametrize("token", ["nonsense", "stoa_abc_def", "a.b.c"])
-def test_a_credential_that_is_none_is_401(client_of: ApiClient, token: str):
+def test_an_invalid_credential_is_401(client_of: ApiClient, token: str):
     answer = client_of(None).get("/api/me", headers={"Authorization": f"Bearer {token}"})
 
     assert_error(answer, 401, "not_authenticated")

@@ -60,14 +60,14 @@ def variation_forms(product: Product, **first: Any) -> dict[str, Any]:
 
 
 class TestCounting:
-    def test_a_short_list_is_counted(self, shop: Shop):
+    def test_a_short_list_is_counted_exactly(self, shop: Shop):
         for number in range(3):
             make_product(shop, f"lamp-{number}")
 
         assert EstimatedCountPaginator(Product.objects.all(), 2).num_pages == 2
         assert EstimatedCountPaginator([1, 2, 3], 2).count == 3
 
-    def test_a_long_filtered_list_ends_at_the_bound(self, shop: Shop, monkeypatch: pytest.MonkeyPatch):
+    def test_a_long_filtered_list_ends_at_the_maximum_count(self, shop: Shop, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(admin_base, "MAX_EXACT_COUNT", 2)
         for number in range(5):
             make_product(shop, f"lamp-{number}")
@@ -82,7 +82,7 @@ class TestCounting:
 
         assert EstimatedCountPaginator(Product.objects.all(), 2).count == 1_000_000
 
-    def test_the_database_says_how_large_a_table_is(
+    def test_a_table_size_is_estimated_by_the_database(
         self, shop: Shop, django_assert_num_queries: DjangoAssertNumQueries
     ):
         for number in range(5):
@@ -104,7 +104,7 @@ class TestSearching:
     @pytest.mark.parametrize(
         "term", ["lamp", "x", "%", "_", "999999999999999999999", "9" * 5000, "\u0661", "'", '"', "\\"]
     )
-    def test_anything_else_finds_none(self, shop: Shop, term: str):
+    def test_other_search_terms_find_nothing(self, shop: Shop, term: str):
         make_product(shop)
 
         assert found(term) == []
@@ -126,7 +126,7 @@ class TestSearching:
 
 
 class TestMoney:
-    def test_prices_are_shown_and_taken_in_major_units(self, admin_client: Client, shop: Shop):
+    def test_prices_are_shown_and_entered_in_major_units(self, admin_client: Client, shop: Shop):
         lamp = make_product(shop, quantity=3)
         path = f"{LIST}{lamp.pk}/change/"
 
@@ -141,7 +141,7 @@ class TestMoney:
     @pytest.mark.parametrize(
         "changes", [{"price": "1.001"}, {"price": "-1"}, {"sale_price": "13"}, {"price": "1e30"}, {"price": "x"}]
     )
-    def test_what_is_no_price_is_said_on_the_page(self, admin_client: Client, shop: Shop, changes: dict[str, str]):
+    def test_an_invalid_price_is_an_error_on_the_page(self, admin_client: Client, shop: Shop, changes: dict[str, str]):
         lamp = make_product(shop)
 
         answer = admin_client.post(f"{LIST}{lamp.pk}/change/", form_of(lamp, **changes))
@@ -202,7 +202,7 @@ class TestProducts:
         lamp.refresh_from_db()
         assert lamp.quantity == 9
 
-    def test_nor_is_one_of_a_variation(self, admin_client: Client, shop: Shop):
+    def test_an_order_of_a_variation_while_the_page_is_open_is_not_overwritten(self, admin_client: Client, shop: Shop):
         shirt = make_variable_product(shop, small=3, large=4)
         sent = form_of(shirt, product_type="variable", price="20.00", **variation_forms(shirt, title="Small"))
         line = StockLine(product_id=shirt.pk, quantity=2, variation_id=shirt.variations.all()[0].pk)
@@ -264,7 +264,7 @@ class TestProducts:
             with django_assert_max_num_queries(8):
                 assert admin_client.get(LIST).status_code == 200
 
-    def test_only_what_has_an_index_is_sorted_by(self, admin_client: Client, shop: Shop):
+    def test_lists_sort_by_indexed_columns_only(self, admin_client: Client, shop: Shop):
         for number, name in enumerate(("Aven", "Cora", "Bryn")):
             make_product(shop, name.lower(), name=name, quantity=number)
 
@@ -275,7 +275,7 @@ class TestProducts:
         assert names("o=-2") == ["Cora", "Bryn", "Aven"]
         assert names("o=6") == names("o=-6") == ["Bryn", "Cora", "Aven"]  # the quantity, so as they came
 
-    def test_no_list_offers_to_sort_by_what_has_none(self, admin_client: Client):
+    def test_no_list_offers_sorting_by_an_unindexed_column(self, admin_client: Client):
         for model, page in django_admin.site._registry.items():
             for name in page.sortable_by or ():
                 field = model._meta.get_field(name)
@@ -329,7 +329,7 @@ def test_products_are_filtered(admin_client: Client, shop: Shop, query: dict[str
         ("accounts/user", "is_active__exact=0", "accounts_user_inactive"),
     ],
 )
-def test_what_is_rare_is_found_by_an_index(admin_client: Client, page: str, query: str, index: str):
+def test_rare_values_are_found_by_an_index(admin_client: Client, page: str, query: str, index: str):
     people = (User(email=f"{place}@example.com", name="Ada", role=Role.CUSTOMER) for place in range(1000))
     User.objects.bulk_create(people)
     if connection.vendor == "postgresql":

@@ -36,9 +36,7 @@ def shop() -> Iterator[ServedShop]:
 
 
 @pytest.mark.parametrize("role", ["STORE_OWNER"] if EXAMPLES <= 2 else ["STORE_OWNER", "SUPER_ADMIN", "CUSTOMER"])
-def test_i1_every_generated_request_to_the_shop_is_answered_as_its_page_says(
-    shop: ServedShop, role: str, tmp_path: Path
-):
+def test_i1_responses_to_generated_requests_match_the_openapi_document(shop: ServedShop, role: str, tmp_path: Path):
     options = {
         "--header": f"Authorization: Bearer {shop.api_key(role)}",
         "--phases": PHASES,

@@ -67,7 +67,7 @@ def test_the_admin_list_costs_the_same_for_one_product_and_for_twenty(
         admin_client.get("/admin/commerce_catalog/product/")
 
 
-def test_the_admin_is_reached_without_its_slash_and_asks_others_to_sign_in(owner: User):
+def test_the_admin_redirects_to_its_slash_and_to_the_login_page(owner: User):
     client = Client()
     assert client.get("/admin").headers["Location"] == "/admin/"
     client.force_login(owner)
@@ -96,7 +96,7 @@ def test_the_schema_is_made_without_a_warning():
 
 
 @pytest.mark.parametrize("path", ["/api/docs", "/admin/login/"])
-def test_what_a_page_loads_comes_from_this_server(client_of: ApiClient, path: str):
+def test_pages_load_nothing_from_other_servers(client_of: ApiClient, path: str):
     client = client_of(None)
     page = client.get(path).content.decode()
     assets = re.findall(r'(?:<script[^>]* src|<link[^>]* href)="([^"]+)"', page)
@@ -110,19 +110,19 @@ def test_what_a_page_loads_comes_from_this_server(client_of: ApiClient, path: st
 
 
 @pytest.mark.parametrize("method", ["options", "post", "put", "delete"])
-def test_o5_the_page_of_the_api_is_only_read(client_of: ApiClient, method: str):
+def test_o5_the_api_page_has_no_write_access(client_of: ApiClient, method: str):
     answer = getattr(client_of(None), method)("/api/docs")
 
     assert answer.status_code == 405
     assert answer.json()["code"] == "method_not_allowed"
 
 
-def test_the_server_says_that_it_lives_and_is_ready(client_of: ApiClient):
+def test_livez_and_readyz_return_200(client_of: ApiClient):
     assert client_of(None).get("/livez").status_code == 200
     assert client_of(None).get("/readyz").status_code == 200
 
 
-def test_browsers_get_the_icon_that_they_ask_for_unasked(client_of: ApiClient):
+def test_the_favicon_is_served(client_of: ApiClient):
     answer = client_of(None).get("/favicon.ico")
 
     assert answer.status_code == 200

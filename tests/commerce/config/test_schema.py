@@ -33,7 +33,7 @@ def examples(content: dict[str, Any]) -> list[Any]:
     return [example["value"] for example in content.get("examples", {}).values()]
 
 
-def test_every_operation_has_an_example_of_what_is_sent_and_of_what_is_answered(schema: dict[str, Any]):
+def test_every_operation_has_examples_of_request_and_response(schema: dict[str, Any]):
     without = []
     for name, operation in operations(schema):
         if "requestBody" in operation and not all(map(examples, operation["requestBody"]["content"].values())):
@@ -44,7 +44,7 @@ def test_every_operation_has_an_example_of_what_is_sent_and_of_what_is_answered(
     assert without == []
 
 
-def test_every_example_is_as_its_schema_says(schema: dict[str, Any]):
+def test_every_example_matches_its_schema(schema: dict[str, Any]):
     wrong = []
     for name, operation in operations(schema):
         told = [operation.get("requestBody", {}), *operation["responses"].values()]
@@ -65,7 +65,7 @@ def form(value: Any) -> Any:
     return [form(inner) for inner in value[:1]] if isinstance(value, list) else type(value).__name__
 
 
-def test_the_examples_have_the_form_of_what_is_sent_and_answered_today(
+def test_the_recorded_examples_have_the_current_form(
     schema: dict[str, Any], settings: Settings, provider_server: ProviderServer, tmp_path: Path
 ):
     """After a change: RECORD_EXAMPLES=1, and this test writes them anew."""
@@ -80,7 +80,7 @@ def test_the_examples_have_the_form_of_what_is_sent_and_answered_today(
     assert form(recorded) == form(today)
 
 
-def test_errors_are_told_where_they_can_happen(schema: dict[str, Any]):
+def test_possible_errors_are_documented(schema: dict[str, Any]):
     told = {name: set(operation["responses"]) for name, operation in operations(schema)}
     assert {"400", "401", "403", "409", "413", "415", "422", "429", "500", "503"} < told["post /api/orders"]
     assert "401" in told["post /api/token"]
@@ -91,7 +91,7 @@ def test_errors_are_told_where_they_can_happen(schema: dict[str, Any]):
     assert [name for name, statuses in told.items() if "204" in statuses] == []
 
 
-def test_a_post_takes_an_idempotency_key_unless_it_answers_credentials_or_streams(schema: dict[str, Any]):
+def test_every_post_takes_an_idempotency_key_except_credentials_and_streams(schema: dict[str, Any]):
     takes = {
         name
         for name, operation in operations(schema)

@@ -51,7 +51,7 @@ def test_a_search_within_a_text_reads_an_index(model: Any, column: str):
 
 
 @pytest.mark.usefixtures("_on_postgresql")
-def test_migrating_again_makes_what_is_missing_and_half_made():
+def test_migrating_again_creates_missing_and_invalid_indexes():
     assert index_names() == WANTED
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX commerce_catalog_product_name_text")
@@ -68,7 +68,7 @@ def test_migrating_again_makes_what_is_missing_and_half_made():
 
 
 @pytest.mark.usefixtures("_on_postgresql")
-def test_a_server_without_the_extension_is_migrated_without_them(monkeypatch: pytest.MonkeyPatch):
+def test_without_the_extension_migrations_create_no_indexes(monkeypatch: pytest.MonkeyPatch):
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX commerce_catalog_product_name_text")
     monkeypatch.setattr(text_indexes, "EXTENSION", "no_such_extension")
@@ -79,7 +79,7 @@ def test_a_server_without_the_extension_is_migrated_without_them(monkeypatch: py
 
 
 @pytest.mark.usefixtures("_on_postgresql")
-def test_nor_one_whose_user_may_not_install_it(monkeypatch: pytest.MonkeyPatch):
+def test_without_permission_for_the_extension_migrations_create_no_indexes(monkeypatch: pytest.MonkeyPatch):
     with connection.cursor() as cursor:
         cursor.execute("DROP EXTENSION pg_trgm CASCADE")
         cursor.execute("CREATE ROLE shopkeeper; SET ROLE shopkeeper")
@@ -90,7 +90,7 @@ def test_nor_one_whose_user_may_not_install_it(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("found", ["oak", "OAK", "warm oak", "100% oa", "k_"])
-def test_words_of_a_description_are_found(shop: Shop, found: str):
+def test_a_search_finds_words_of_a_description(shop: Shop, found: str):
     make_product(shop, status="publish", description="Of 100% oak_wood, and warm oak veneer.")
     make_product(shop, "chair", status="publish", description="Of beech.")
 

@@ -59,7 +59,7 @@ class TestHistory:
         assert drawn_orders(7) != drawn_orders(8)
 
     @pytest.mark.parametrize("count", [0, 1, 729, 100_000])
-    def test_the_days_add_up(self, count: int):
+    def test_orders_per_day_sum_up_to_the_total(self, count: int):
         days = list(orders_per_day(count, NOW))
 
         assert len(days) == 730
@@ -67,7 +67,7 @@ class TestHistory:
         assert min(orders for _, orders in days) >= 0
         assert (days[0][0], days[-1][0]) == (date(2024, 11, 21), NOW.date())
 
-    def test_there_are_more_at_weekends_before_the_holidays_and_every_year(self):
+    def test_orders_increase_at_weekends_before_holidays_and_every_year(self):
         days = dict(orders_per_day(1_000_000, NOW))
 
         by_weekday = Counter[int]()
@@ -79,7 +79,7 @@ class TestHistory:
         assert by_month[2025, 12] > 1.5 * by_month[2025, 9]
         assert by_month[2026, 6] > 1.2 * by_month[2025, 6]
 
-    def test_a_day_that_is_not_over_has_fewer(self):
+    def test_today_has_fewer_orders(self):
         morning = dict(orders_per_day(1_000_000, NOW.replace(hour=6)))
         evening = dict(orders_per_day(1_000_000, NOW.replace(hour=18)))
 
@@ -93,7 +93,7 @@ class TestHistory:
 
         assert by_season[True, True] / by_season[True, False] > 1.5 * by_season[False, True] / by_season[False, False]
 
-    def test_an_order_is_whole_and_lies_in_the_past(self):
+    def test_an_order_is_complete_and_in_the_past(self):
         orders = drawn_orders(7)
 
         assert len(orders) == 300
@@ -105,7 +105,7 @@ class TestHistory:
             assert set(order.statuses) == {line.shop_id for line in order.lines}
             assert (order.sales_tax, order.delivery_fee) == (amount // 10, 490)
 
-    def test_what_was_ordered_long_ago_has_come_to_an_end(self):
+    def test_old_orders_have_a_final_status(self):
         settled = {"complete", "cancelled", "refunded", "failed"}
         for order in drawn_orders(7):
             if NOW - order.created_at > timedelta(days=10):
@@ -113,7 +113,7 @@ class TestHistory:
 
 
 class TestPictures:
-    def test_every_shape_is_a_picture_of_its_own(self):
+    def test_every_shape_has_its_own_picture(self):
         pictures = {shape: draw_image(shape, 0.3) for shape in SHAPES}
 
         assert len(set(pictures.values())) == len(SHAPES) == 17
@@ -129,7 +129,7 @@ class TestPictures:
 
 @pytest.mark.django_db
 class TestShop:
-    def test_it_has_nine_shops_and_two_hundred_products_in_twenty_four_categories(self):
+    def test_the_full_demo_has_nine_shops_and_two_hundred_products_in_twenty_four_categories(self):
         seed_catalog(seed=7, now=NOW)
 
         assert Shop.objects.count() == 9
@@ -172,7 +172,7 @@ class TestShop:
         assert made(7) == made(7)
         assert made(7) != made(8)
 
-    def test_it_is_topped_up_to_the_number_of_orders_that_is_asked_for(self):
+    def test_a_second_run_adds_orders_up_to_the_requested_number(self):
         seed_catalog(seed=7, now=NOW)
         for count in (50, 120, 100):
             seed_orders(seed=7, count=count, now=NOW, report_progress=unheard)
@@ -191,7 +191,7 @@ class TestShop:
         sold = OrderLine.objects.exclude(order__order_status__in=kept).aggregate(pieces=Sum("quantity"))["pieces"]
         assert Product.objects.aggregate(pieces=Sum("sold_quantity"))["pieces"] == sold > 0
 
-    def test_the_figures_of_the_platform_are_folded_and_right(self):
+    def test_the_platforms_rollups_are_aggregated_and_correct(self):
         seed_catalog(seed=7, now=NOW)
         seed_orders(seed=7, count=200, now=NOW, report_progress=unheard)
 
@@ -200,7 +200,7 @@ class TestShop:
         assert whole.aggregate(orders=Sum("orders"))["orders"] == 200
         assert find_differences() == []
 
-    def test_people_review_what_they_bought_ask_and_complain(self):
+    def test_customers_review_ordered_products_ask_and_report(self):
         seed_catalog(seed=7, now=NOW)
         seed_orders(seed=7, count=200, now=NOW, report_progress=unheard)
         seed_feedback(seed=7, now=NOW)
@@ -217,7 +217,7 @@ class TestShop:
         reported = Review.objects.aggregate(reports=Sum("abusive_reports_count"))["reports"]
         assert reported == AbuseReport.objects.filter(model_type="Review").count() > 10
 
-    def test_to_find_what_was_bought_not_all_complete_orders_are_read(self):
+    def test_finding_bought_products_does_not_read_all_complete_orders(self):
         seed_catalog(seed=7, now=NOW)
         seed_orders(seed=7, count=50, now=NOW, report_progress=unheard)
         with CaptureQueriesContext(connection) as queries:
@@ -227,7 +227,7 @@ class TestShop:
         assert reads
         assert [sql for sql in reads if '"order_status" =' in sql] == []
 
-    def test_products_get_pictures_that_can_be_read(self):
+    def test_products_get_valid_pictures(self):
         seed_small(now=NOW)
         Product.objects.exclude(slug__in=["brunvale-teapot", "ember-camp-stove"]).update(status="draft", deleted_at=NOW)
         told = list[tuple[str, int, int]]()
@@ -241,6 +241,6 @@ class TestShop:
             assert default_storage.exists(storage.original_path(product.image))
 
 
-def test_no_more_orders_than_it_can_make():
+def test_too_many_orders_are_refused():
     with pytest.raises(CommandError, match="10000000"):
         call_command("seed", "--orders", "10000001")

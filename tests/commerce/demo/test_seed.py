@@ -28,7 +28,7 @@ def rows() -> list[list[object]]:
     ]
 
 
-def test_it_makes_users_of_every_role_two_shops_and_their_products():
+def test_the_small_demo_has_users_of_every_role_two_shops_and_products():
     users = seed()
 
     assert {user["role"] for user in users} == {"SUPER_ADMIN", "STORE_OWNER", "STAFF", "CUSTOMER"}
@@ -48,7 +48,7 @@ def test_a_second_run_changes_nothing():
     assert rows() == before
 
 
-def test_what_somebody_changed_stays_changed():
+def test_changed_data_stays_changed():
     seed()
     Product.objects.filter(slug="brunvale-teapot").update(price=1)
     seed()
@@ -65,7 +65,7 @@ def test_the_printed_passwords_sign_in():
         assert answer.json()["role"] == user["role"]
 
 
-def test_without_json_it_prints_a_line_a_user():
+def test_without_json_the_command_prints_a_line_per_user():
     output = io.StringIO()
     call_command("seed", "--small", stdout=output)
 
@@ -74,7 +74,7 @@ def test_without_json_it_prints_a_line_a_user():
     assert lines[0].split()[:2] == ["SUPER_ADMIN", "admin@stoa.example"]
 
 
-def test_known_passwords_are_never_made_in_production(monkeypatch: pytest.MonkeyPatch):
+def test_production_refuses_the_demo_passwords(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(settings, "SETTINGS_MODULE", "commerce.config.settings.production")
 
     with pytest.raises(CommandError, match="production"):

@@ -1,4 +1,4 @@
-"""GET /metrics of the shop."""
+"""Tests of the shop's GET /metrics."""
 
 import asyncio
 from datetime import timedelta
@@ -34,50 +34,48 @@ def scrape(client: Client) -> Scrape:
 
 
 @pytest.mark.parametrize(("role", "status"), [(None, 401), *((role, 403) for role in Role if role != "SUPER_ADMIN")])
-def test_o2_who_has_not_the_right_reads_nothing(client_of: ApiClient, role: Role | None, status: int):
+def test_o2_metrics_or_traces_need_their_permission(client_of: ApiClient, role: Role | None, status: int):
     answer = client_of(make_user(role) if role else None).get("/metrics")
     assert answer.status_code == status
     assert b"stoa_" not in answer.content
 
 
-def test_o2_metrics_are_for_everybody_where_the_operator_says_so(client_of: ApiClient, settings: Settings):
+def test_o2_public_metrics_need_no_credential(client_of: ApiClient, settings: Settings):
     settings.METRICS_PUBLIC = True
     assert "# TYPE stoa_moderation_cases_waiting gauge" in scrape(client_of(None)).text
 
 
 @time_machine.travel(NOON + timedelta(hours=2), tick=False)
-def test_what_moderators_are_to_decide_is_told_with_its_age(
-    client_of: ApiClient, shop: Shop, admin: User, customer: User
-):
+def test_waiting_cases_are_reported_with_their_age(client_of: ApiClient, shop: Shop, admin: User, customer: User):
     spam = review(customer, make_goods(shop), 1)
     assert scrape(client_of(admin)).value("stoa_moderation_cases_waiting") == 0
     report(spam, reporter("first"))
     report(spam, reporter("second"), at=NOON + timedelta(hours=1))
-    told = scrape(client_of(admin))
-    assert told.value("stoa_moderation_cases_waiting") == 1
-    assert told.value("stoa_moderation_oldest_age_seconds") == pytest.approx(7200, abs=1)
+    reported = scrape(client_of(admin))
+    assert reported.value("stoa_moderation_cases_waiting") == 1
+    assert reported.value("stoa_moderation_oldest_age_seconds") == pytest.approx(7200, abs=1)
 
 
-def test_what_is_not_folded_yet_is_told(client_of: ApiClient, shop: Shop, admin: User, customer: User):
+def test_entries_that_are_not_aggregated_are_reported(client_of: ApiClient, shop: Shop, admin: User, customer: User):
     review(customer, make_goods(shop), 5)
     waiting = LedgerEntry.objects.count()
     assert waiting > 0
     assert scrape(client_of(admin)).value("stoa_analytics_entries_waiting") == waiting
     aggregate_ledger(now=NOON)
-    told = scrape(client_of(admin))
-    assert (told.value("stoa_analytics_entries_waiting"), told.value("stoa_analytics_lag_seconds")) == (0, 0)
+    reported = scrape(client_of(admin))
+    assert (reported.value("stoa_analytics_entries_waiting"), reported.value("stoa_analytics_lag_seconds")) == (0, 0)
 
 
 @time_machine.travel(NOON + timedelta(minutes=10), tick=False)
-def test_jobs_of_descriptions_that_have_not_ended_are_told_with_their_age(
+def test_open_description_jobs_are_reported_with_their_age(
     client_of: ApiClient, shop: Shop, admin: User, settings: Settings
 ):
-    settings.CELERY_BROKER_URL = "memory://"  # nobody looks after it
+    settings.CELERY_BROKER_URL = "memory://"  # no worker consumes it
     product = make_product(shop, slug="lamp", name="Lamp")
     job = create_job(author=admin, product_ids=[product.pk], options=DescriptionOptions(), now=NOON)
-    told = scrape(client_of(admin))
-    assert told.value("stoa_description_jobs_open") == 1
-    assert told.value("stoa_description_oldest_age_seconds") == pytest.approx(600, abs=1)
+    reported = scrape(client_of(admin))
+    assert reported.value("stoa_description_jobs_open") == 1
+    assert reported.value("stoa_description_oldest_age_seconds") == pytest.approx(600, abs=1)
     DescriptionJob.objects.filter(pk=job.pk).update(state=DescriptionJob.State.CANCELLED, ended_at=NOON)
     assert scrape(client_of(admin)).value("stoa_description_jobs_open") == 0
 

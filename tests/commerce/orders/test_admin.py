@@ -83,11 +83,11 @@ def test_orders_of_many_customers_are_found_by_the_index_of_customers(site: Clie
     assert "commerce_order_of_customer" in plan_of(search)
 
 
-def test_the_parts_of_an_order_are_found_by_an_index(order: Order):
+def test_the_children_of_an_order_are_found_by_an_index(order: Order):
     assert "commerce_order_of_parent" in plan_of(str(order.children.order_by().query))
 
 
-def test_orders_are_filtered_by_state_and_place_in_the_tree(site: Client, order: Order):
+def test_orders_are_filtered_by_status_and_by_parent_or_child(site: Client, order: Order):
     part = order.children.order_by("pk")[0]
     act(site, ORDERS, "set_status_processing", part)
 
@@ -108,7 +108,7 @@ def test_a_shops_orders_are_listed_newest_first(site: Client, customer: User, la
     assert order.tracking_number not in page
 
 
-def test_a_page_shows_the_parts_and_a_part_its_lines(site: Client, order: Order, lamp: Product):
+def test_a_parents_page_shows_children_and_a_childs_page_its_lines(site: Client, order: Order, lamp: Product):
     part = order.children.order_by("pk")[0]
 
     assert "Orders of the shops" in shown(site, f"{ORDERS}{order.pk}/change/")
@@ -117,7 +117,7 @@ def test_a_page_shows_the_parts_and_a_part_its_lines(site: Client, order: Order,
     assert "12.50 EUR" in page
 
 
-def test_nothing_is_added_rewritten_or_deleted(site: Client, order: Order):
+def test_the_admin_adds_edits_and_deletes_nothing(site: Client, order: Order):
     before = list(Order.objects.order_by("pk").values())
 
     assert site.get(f"{ORDERS}add/").status_code == 403
@@ -126,7 +126,7 @@ def test_nothing_is_added_rewritten_or_deleted(site: Client, order: Order):
     assert list(Order.objects.order_by("pk").values()) == before
 
 
-def test_an_action_moves_parts_on_and_says_why_others_stay(site: Client, order: Order):
+def test_an_action_changes_statuses_and_reports_skipped_orders(site: Client, order: Order):
     first, second = order.children.order_by("pk")
     page = act(site, ORDERS, "set_status_complete", first, order)
 

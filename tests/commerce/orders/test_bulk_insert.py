@@ -70,7 +70,7 @@ def test_every_column_of_the_model_is_inserted(model: type[Model], columns: tupl
     assert sorted(columns) == sorted(field.column for field in model._meta.concrete_fields)
 
 
-def test_every_tree_is_whole(past: Iterator[BulkOrder], lamp: Product, tent: Product, customer: User):
+def test_every_order_tree_is_consistent(past: Iterator[BulkOrder], lamp: Product, tent: Product, customer: User):
     assert insert(past) == [25]
 
     parents, children = Order.objects.filter(parent=None), Order.objects.filter(shop__isnull=False)
@@ -98,7 +98,7 @@ def test_the_figures_are_those_of_the_services(
     assert dict(statuses) == {"refunded": 1, "complete": 24}
 
 
-def test_what_is_refunded_was_paid_back(past: Iterator[BulkOrder], tent: Product):
+def test_refunded_orders_have_their_refunds(past: Iterator[BulkOrder], tent: Product):
     insert(past)
 
     refunded = Order.objects.filter(order_status="refunded", shop=tent.shop)
@@ -108,7 +108,7 @@ def test_what_is_refunded_was_paid_back(past: Iterator[BulkOrder], tent: Product
     assert set(refunded.values_list("refunded_total", "parent__refunded_total")) == {(2000, 2000)}
 
 
-def test_it_goes_on_in_chunks_and_after_orders_that_are_there(
+def test_orders_are_inserted_in_chunks_after_existing_ones(
     past: Iterator[BulkOrder], monkeypatch: pytest.MonkeyPatch, customer: User, lamp: Product
 ):
     monkeypatch.setattr(bulk_insert, "ORDERS_PER_TRANSACTION", 10)

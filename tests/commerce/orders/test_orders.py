@@ -103,7 +103,7 @@ class TestPlacing:
         assert [product["id"] for product in record["products"]] == [lamp.pk, tent.pk]
         assert client_of(customer).get(f"{PATH}/{record['id']}").json() == record
 
-    def test_prices_and_people_that_are_sent_along_count_for_nothing(
+    def test_prices_and_users_in_the_body_are_ignored(
         self, client_of: ApiClient, customer: User, admin: User, lamp: Product
     ):
         """C2."""
@@ -163,7 +163,7 @@ class TestPlacing:
             ({"shipping_address": {"a": "x" * 17_000}}, "shipping_address"),
         ],
     )
-    def test_what_is_out_of_bounds_is_422_by_field(
+    def test_invalid_fields_are_422_by_name(
         self, client_of: ApiClient, customer: User, lamp: Product, change: dict[str, Any], field: str
     ):
         sent = {"products": [{"product_id": lamp.pk, "order_quantity": 1}]} | change
@@ -174,7 +174,7 @@ class TestPlacing:
         assert list(answer.json()["errors"]) == [field]
         assert not Order.objects.exists()
 
-    def test_what_is_out_of_stock_is_422_by_line(self, client_of: ApiClient, customer: User, lamp: Product):
+    def test_lines_out_of_stock_are_422_by_line(self, client_of: ApiClient, customer: User, lamp: Product):
         line = {"product_id": lamp.pk, "order_quantity": 101}
 
         answer = send(client_of, customer, "post", PATH, {"products": [line]})
@@ -182,12 +182,12 @@ class TestPlacing:
         assert (answer.status_code, list(answer.json()["errors"])) == (422, ["products.0"])
 
     @pytest.mark.parametrize("body", ["[]", "1", '"x"', "null", "{"])
-    def test_a_body_that_is_no_object_is_no_server_error(self, client_of: ApiClient, customer: User, body: str):
+    def test_a_body_that_is_not_an_object_is_a_client_error(self, client_of: ApiClient, customer: User, body: str):
         answer = client_of(customer).post(PATH, body, content_type="application/json")
 
         assert answer.status_code in (400, 422)
 
-    def test_everybody_is_a_customer_but_a_key_of_named_permissions(
+    def test_every_user_may_order_except_by_a_restricted_key(
         self, client_of: ApiClient, owner: User, staff: User, admin: User, lamp: Product
     ):
         sent = {"products": [{"product_id": lamp.pk, "order_quantity": 1}]}
@@ -200,7 +200,9 @@ class TestPlacing:
         )
         assert answer.status_code == 403
 
-    def test_sent_again_with_its_key_it_is_placed_once(self, client_of: ApiClient, customer: User, lamp: Product):
+    def test_an_order_repeated_with_its_idempotency_key_is_placed_once(
+        self, client_of: ApiClient, customer: User, lamp: Product
+    ):
         sent = json.dumps({"products": [{"product_id": lamp.pk, "order_quantity": 1}]})
         client = client_of(customer)
 
@@ -215,7 +217,7 @@ class TestPlacing:
 
 
 class TestReading:
-    def test_a_customer_sees_their_own_whole_orders_newest_first(
+    def test_a_customer_lists_their_parent_orders_newest_first(
         self, client_of: ApiClient, customer: User, lamp: Product, order: Order
     ):
         second = buy(customer, (lamp, 1))
@@ -223,7 +225,7 @@ class TestReading:
 
         assert listed(client_of, customer) == [second.pk, order.pk]
 
-    def test_the_people_of_a_shop_see_its_parts_when_they_name_it(
+    def test_shop_members_list_child_orders_by_shop_id(
         self, client_of: ApiClient, shop: Shop, owner: User, staff: User, admin: User, customer: User, order: Order
     ):
         part = order.children.get(shop=shop)
@@ -236,7 +238,7 @@ class TestReading:
         for user in (owner, staff, customer):
             assert listed(client_of, user, shop_id=foreign.shop_id) == []
 
-    def test_c1_who_may_read_an_order(
+    def test_c1_only_the_customer_and_the_shops_read_an_order(
         self, client_of: ApiClient, shop: Shop, owner: User, staff: User, admin: User, customer: User, order: Order
     ):
         part = order.children.get(shop=shop)
@@ -255,7 +257,9 @@ class TestReading:
                 assert {answer.status_code for answer in answers.values()} == {200, 404}
         assert client_of(None).get(f"{PATH}/{part.pk}").status_code == 401
 
-    def test_c5_nobody_and_who_has_no_shop_see_nothing(self, client_of: ApiClient, customer: User, order: Order):
+    def test_c5_anonymous_users_and_users_without_a_shop_see_nothing(
+        self, client_of: ApiClient, customer: User, order: Order
+    ):
         """A whole order has no shop: it is nobody's who has none either."""
         request_refund(customer=customer, order_id=order.pk, amount=None, reason="", now=timezone.now())
         for role in (Role.STAFF, Role.STORE_OWNER):
@@ -267,7 +271,7 @@ class TestReading:
         for header in ("Bearer", "Bearer ", "", "Bearer null"):
             assert client_of(None).get(PATH, headers={"Authorization": header}).status_code == 401
 
-    def test_a_part_names_its_products_and_has_no_parts(
+    def test_a_child_order_has_products_and_no_children(
         self, client_of: ApiClient, owner: User, shop: Shop, lamp: Product, order: Order
     ):
         part = order.children.get(shop=shop)
@@ -277,7 +281,7 @@ class TestReading:
         assert (record["id"], record["parent_id"], record["children"]) == (part.pk, order.pk, [])
         assert [product["id"] for product in record["products"]] == [lamp.pk]
 
-    def test_with_sends_shop_and_customer_along(
+    def test_with_includes_shop_and_customer(
         self, client_of: ApiClient, customer: User, owner: User, shop: Shop, order: Order
     ):
         part = order.children.get(shop=shop)
@@ -301,7 +305,7 @@ class TestReading:
     @pytest.mark.parametrize(
         "key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1", "none", "S" + "0" * 19, "s", "a" * 5000]
     )
-    def test_i7_what_names_no_order_is_404(self, client_of: ApiClient, admin: User, order: Order, key: str):
+    def test_i7_an_unknown_order_is_404(self, client_of: ApiClient, admin: User, order: Order, key: str):
         assert client_of(admin).get(f"{PATH}/{key}").status_code == 404
         assert send(client_of, admin, "put", f"{PATH}/{key}", {"order_status": "complete"}).status_code == 404
 
@@ -343,7 +347,9 @@ class TestReading:
 
 
 class TestMoving:
-    def test_the_shop_moves_its_part_on(self, client_of: ApiClient, owner: User, staff: User, shop: Shop, order: Order):
+    def test_a_shop_changes_the_status_of_its_child_order(
+        self, client_of: ApiClient, owner: User, staff: User, shop: Shop, order: Order
+    ):
         part = order.children.get(shop=shop)
 
         first = send(client_of, staff, "put", f"{PATH}/{part.pk}", {"order_status": "processing"})
@@ -355,7 +361,7 @@ class TestMoving:
         assert order.order_status == "pending"
 
     @pytest.mark.parametrize("status", ["refunded", "Complete", "", None, 7, ["complete"]])
-    def test_a_state_that_is_not_to_be_had_is_422(
+    def test_a_forbidden_transition_is_422(
         self, client_of: ApiClient, owner: User, shop: Shop, order: Order, status: Any
     ):
         part = order.children.get(shop=shop)
@@ -364,7 +370,7 @@ class TestMoving:
 
         assert (answer.status_code, list(answer.json()["errors"])) == (422, ["order_status"])
 
-    def test_c1_c2_nobody_else_moves_it_and_nothing_else_changes(
+    def test_c1_c2_only_the_shop_changes_the_status_and_only_the_status(
         self, client_of: ApiClient, owner: User, admin: User, customer: User, shop: Shop, order: Order
     ):
         part = order.children.get(shop=shop)

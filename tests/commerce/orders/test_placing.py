@@ -31,7 +31,7 @@ def refused(customer: User, *goods: Goods) -> dict[str, list[str]]:
     return refusal.value.problem.errors
 
 
-def test_an_order_is_a_parent_and_a_child_a_shop(shop: Shop, customer: User, settings: Settings):
+def test_an_order_has_a_parent_and_a_child_per_shop(shop: Shop, customer: User, settings: Settings):
     settings.TAX_RATE, settings.DELIVERY_FEE = 1900, 490
     lamp, shade = make_goods(shop), make_goods(shop, "shade", price=399, is_taxable=False)
     tent = make_goods(other_shop(), "tent", price=10000, sale_price=9000)
@@ -53,7 +53,7 @@ def test_an_order_is_a_parent_and_a_child_a_shop(shop: Shop, customer: User, set
     assert not parent.lines.exists()
 
 
-def test_every_order_has_a_tracking_number_that_nobody_guesses(shop: Shop, customer: User):
+def test_tracking_numbers_are_unique_and_unguessable(shop: Shop, customer: User):
     lamp = make_goods(shop)
     for _ in range(5):
         buy(customer, (lamp, 1))
@@ -91,7 +91,7 @@ def test_stock_is_taken_and_the_shops_orders_are_counted(shop: Shop, customer: U
     assert (lamp.quantity, lamp.sold_quantity, shop.orders_count) == (95, 5, 1)
 
 
-def test_what_is_out_of_stock_is_named_and_nothing_is_taken(shop: Shop, customer: User):
+def test_products_out_of_stock_are_named_and_no_stock_is_taken(shop: Shop, customer: User):
     lamp, shade = make_goods(shop), make_goods(shop, "shade", quantity=1)
 
     assert list(refused(customer, (lamp, 1), (shade, 2))) == ["products.1"]
@@ -99,7 +99,7 @@ def test_what_is_out_of_stock_is_named_and_nothing_is_taken(shop: Shop, customer
     assert lamp.quantity == 100
 
 
-def test_what_is_not_for_sale_cannot_be_bought(shop: Shop, customer: User):
+def test_unavailable_products_cannot_be_ordered(shop: Shop, customer: User):
     closed = other_shop()
     closed.is_active = False
     closed.save()
@@ -128,14 +128,14 @@ def test_a_variable_product_is_bought_in_one_of_its_own_variations(shop: Shop, c
     }
 
 
-def test_an_order_is_in_one_currency(shop: Shop, customer: User):
+def test_all_lines_of_an_order_have_one_currency(shop: Shop, customer: User):
     euro, yen = make_goods(shop), make_goods(shop, "yen", currency="JPY")
 
     assert "EUR, JPY" in refused(customer, (euro, 1), (yen, 1))["products"][0]
     assert buy(customer, (yen, 2)).currency == "JPY"
 
 
-def test_an_order_past_all_sums_is_refused(shop: Shop, customer: User):
+def test_an_order_with_too_large_a_total_is_refused(shop: Shop, customer: User):
     dear = make_goods(shop, price=10**12, quantity=10_000)
 
     assert refused(customer, (dear, 11)) == {
@@ -144,9 +144,7 @@ def test_an_order_past_all_sums_is_refused(shop: Shop, customer: User):
     assert buy(customer, (dear, 10)).amount == 10**13
 
 
-def test_orders_wait_no_longer_than_for_a_flat_number_of_queries(
-    shop: Shop, customer: User, django_assert_max_num_queries
-):
+def test_an_order_takes_a_constant_number_of_queries(shop: Shop, customer: User, django_assert_max_num_queries):
     lamps = [make_goods(shop, f"lamp-{number}") for number in range(20)]
 
     with django_assert_max_num_queries(20 + 12):  # a line of stock each, and the rest
@@ -154,7 +152,7 @@ def test_orders_wait_no_longer_than_for_a_flat_number_of_queries(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_fifty_orders_at_once_only_as_many_are_placed_as_there_is_stock_for(shop: Shop, customer: User):
+def test_fifty_concurrent_orders_never_oversell(shop: Shop, customer: User):
     lamp = make_goods(shop, quantity=20)
     shade = make_goods(other_shop(), "shade")
     together = threading.Barrier(50)
@@ -195,7 +193,7 @@ def test_of_fifty_orders_at_once_only_as_many_are_placed_as_there_is_stock_for(s
         {"sales_tax": 1, "total": 1251},
     ],
 )
-def test_the_database_refuses_an_order_that_cannot_be(shop: Shop, customer: User, change: dict[str, object]):
+def test_the_database_refuses_an_invalid_order(shop: Shop, customer: User, change: dict[str, object]):
     child = buy(customer, (make_goods(shop), 1)).children.get()
 
     with pytest.raises((IntegrityError, DataError)):

@@ -66,7 +66,7 @@ def figures(*orders: Order) -> list[tuple[str, int]]:
     return [(order.order_status, order.refunded_total) for order in orders]
 
 
-def test_a_customer_asks_for_all_or_a_part(child: Order, shop: Shop):
+def test_a_customer_requests_a_full_or_partial_refund(child: Order, shop: Shop):
     refund = ask_back(child, 500)
 
     assert (refund.order, refund.shop, refund.amount, refund.status) == (child, shop, 500, "requested")
@@ -74,15 +74,13 @@ def test_a_customer_asks_for_all_or_a_part(child: Order, shop: Shop):
     assert ask_back(child).amount == 2500
 
 
-def test_an_approved_part_is_counted_for_the_tree_and_changes_no_state(parent: Order, child: Order):
+def test_a_partial_refund_is_summed_in_the_tree_and_changes_no_status(parent: Order, child: Order):
     give_back(child, 1000)
 
     assert figures(child, parent) == [("pending", 1000), ("pending", 1000)]
 
 
-def test_when_all_is_given_back_the_order_is_refunded_and_the_goods_are_back(
-    parent: Order, child: Order, lamp: Product
-):
+def test_a_full_refund_sets_the_status_and_returns_the_stock(parent: Order, child: Order, lamp: Product):
     move(child, "complete")
     give_back(child, 1000)
     give_back(child)
@@ -92,7 +90,7 @@ def test_when_all_is_given_back_the_order_is_refunded_and_the_goods_are_back(
     assert (lamp.quantity, lamp.sold_quantity) == (100, 0)
 
 
-def test_a_cancelled_order_can_be_paid_back_and_stays_cancelled(child: Order, lamp: Product):
+def test_a_cancelled_order_can_be_refunded_and_stays_cancelled(child: Order, lamp: Product):
     move(child, "cancelled")
     give_back(child)
 
@@ -101,7 +99,7 @@ def test_a_cancelled_order_can_be_paid_back_and_stays_cancelled(child: Order, la
     assert lamp.quantity == 100
 
 
-def test_the_platform_pays_back_a_whole_tree(parent: Order, child: Order, lamp: Product):
+def test_the_platform_refunds_a_whole_tree(parent: Order, child: Order, lamp: Product):
     give_back(child, 100)
     refund = give_back(parent)
 
@@ -111,7 +109,7 @@ def test_the_platform_pays_back_a_whole_tree(parent: Order, child: Order, lamp: 
     assert lamp.quantity == 100
 
 
-def test_what_the_platform_gave_back_is_not_given_back_by_a_shop_again(parent: Order, child: Order):
+def test_a_shop_cannot_refund_what_the_platform_refunded(parent: Order, child: Order):
     give_back(parent, 4000)
 
     with pytest.raises(ValidationFailed, match=r"At most 2\.50 EUR"):
@@ -123,7 +121,7 @@ def test_what_the_platform_gave_back_is_not_given_back_by_a_shop_again(parent: O
 
 
 @pytest.mark.parametrize("platform_is_last", [False, True], ids=["the shop is last", "the platform is last"])
-def test_paid_back_by_platform_and_shop_together_the_whole_order_is_refunded(
+def test_platform_and_shop_refunds_together_refund_the_whole_order(
     parent: Order, child: Order, lamp: Product, *, platform_is_last: bool
 ):
     other = parent.children.exclude(pk=child.pk).get()
@@ -145,7 +143,7 @@ def test_paid_back_by_platform_and_shop_together_the_whole_order_is_refunded(
     assert find_differences() == []
 
 
-def test_a_part_that_cost_nothing_stays_as_it_is_when_another_is_paid_back(lamp: Product, customer: User):
+def test_a_free_child_order_keeps_its_status_when_another_is_refunded(lamp: Product, customer: User):
     gift = make_goods(other_shop(), "gift", price=0)
     parent = buy(customer, (lamp, 2), (gift, 1))
     paid, free = parent.children.order_by("-paid_total")
@@ -156,7 +154,7 @@ def test_a_part_that_cost_nothing_stays_as_it_is_when_another_is_paid_back(lamp:
     assert figures(parent, paid) == [("refunded", 2500), ("refunded", 2500)]
 
 
-def test_an_order_that_lost_its_parts_is_paid_back_and_stays_as_it_is(parent: Order):
+def test_an_order_without_children_is_refunded_and_keeps_its_status(parent: Order):
     OrderLine.objects.all().delete()
     parent.children.all().delete()
 
@@ -167,13 +165,13 @@ def test_an_order_that_lost_its_parts_is_paid_back_and_stays_as_it_is(parent: Or
 
 
 @pytest.mark.parametrize("amount", [2501, 10**15])
-def test_nobody_asks_for_more_than_was_paid(child: Order, amount: int):
+def test_a_refund_never_exceeds_what_was_paid(child: Order, amount: int):
     with pytest.raises(ValidationFailed, match=r"At most 25\.00 EUR"):
         ask_back(child, amount)
     assert not Refund.objects.exists()
 
 
-def test_one_request_at_a_time(child: Order, owner: User):
+def test_an_order_has_one_open_refund_at_a_time(child: Order, owner: User):
     first = ask_back(child, 1)
     with pytest.raises(ApiError) as refusal:
         ask_back(child, 1)
@@ -194,14 +192,14 @@ def test_a_decision_is_made_once(child: Order, owner: User):
     assert figures(child) == [("pending", 100)]
 
 
-def test_c1_somebody_elses_order_is_no_order(child: Order, owner: User, admin: User):
+def test_c1_another_users_order_does_not_exist(child: Order, owner: User, admin: User):
     for stranger in (make_user(Role.CUSTOMER, "other"), owner, admin):
         with pytest.raises(ApiError) as refusal:
             ask_back(child, 1, stranger)
         assert status_of(refusal) == 404
 
 
-def test_the_owner_decides_and_a_parents_refund_is_the_platforms(
+def test_owners_decide_refunds_of_children_and_the_platform_those_of_parents(
     parent: Order, child: Order, owner: User, staff: User, customer: User, admin: User
 ):
     of_shop, of_platform = ask_back(child, 1), ask_back(parent, 1)
@@ -219,9 +217,7 @@ def test_the_owner_decides_and_a_parents_refund_is_the_platforms(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_requests_for_more_than_all_approved_at_once_no_more_than_paid_is_given(
-    parent: Order, child: Order, admin: User
-):
+def test_concurrent_approvals_never_refund_more_than_was_paid(parent: Order, child: Order, admin: User):
     refunds = [ask_back(parent, 4000), *(ask_back(part) for part in parent.children.all())]
     together = threading.Barrier(12)
 

@@ -35,7 +35,7 @@ def send(client_of: ApiClient, user: User | None, method: str, path: str, sent: 
     return getattr(client_of(user), method)(path, sent, content_type="application/json")
 
 
-def test_a_customer_asks_for_money_back(client_of: ApiClient, customer: User, shop: Shop, part: Order):
+def test_a_customer_requests_a_refund(client_of: ApiClient, customer: User, shop: Shop, part: Order):
     sent = {"order_id": part.pk, "amount": 9.99, "reason": "Chipped."}
 
     answer = send(client_of, customer, "post", PATH, sent)
@@ -77,7 +77,7 @@ def test_amounts_are_in_the_orders_currency(client_of: ApiClient, customer: User
         ({"reason": "x" * 2001}, "reason"),
     ],
 )
-def test_what_is_out_of_bounds_is_422_by_field(
+def test_invalid_fields_are_422_by_name(
     client_of: ApiClient, customer: User, part: Order, change: dict[str, Any], field: str
 ):
     answer = send(client_of, customer, "post", PATH, {"order_id": part.pk, "amount": 1} | change)
@@ -86,7 +86,7 @@ def test_what_is_out_of_bounds_is_422_by_field(
     assert not Refund.objects.exists()
 
 
-def test_c1_somebody_elses_order_is_as_none(client_of: ApiClient, owner: User, part: Order):
+def test_c1_another_users_order_is_like_an_unknown_one(client_of: ApiClient, owner: User, part: Order):
     for user in (make_user(Role.CUSTOMER, "other"), owner):
         foreign = send(client_of, user, "post", PATH, {"order_id": part.pk})
         unknown = send(client_of, user, "post", PATH, {"order_id": 2**63 - 1})
@@ -94,7 +94,7 @@ def test_c1_somebody_elses_order_is_as_none(client_of: ApiClient, owner: User, p
     assert send(client_of, None, "post", PATH, {"order_id": part.pk}).status_code == 401
 
 
-def test_who_sees_and_decides_a_refund(
+def test_only_the_customer_and_the_shop_see_a_refund_and_only_the_owner_decides(
     client_of: ApiClient, owner: User, staff: User, admin: User, customer: User, part: Order
 ):
     made = send(client_of, customer, "post", PATH, {"order_id": part.pk, "amount": 25}).json()["id"]
@@ -115,7 +115,7 @@ def test_who_sees_and_decides_a_refund(
     assert (part.order_status, part.refunded_total) == ("refunded", 2500)
 
 
-def test_lists_are_filtered_and_send_along(client_of: ApiClient, customer: User, lamp: Product, part: Order):
+def test_lists_are_filtered_and_include_relations(client_of: ApiClient, customer: User, lamp: Product, part: Order):
     other = buy(customer, (lamp, 1))
     for order in (part, other):
         send(client_of, customer, "post", PATH, {"order_id": order.pk})
@@ -140,7 +140,7 @@ def test_lists_are_filtered_and_send_along(client_of: ApiClient, customer: User,
 
 
 @pytest.mark.parametrize("key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1", "none"])
-def test_i7_what_names_no_refund_is_404(client_of: ApiClient, admin: User, key: str):
+def test_i7_an_unknown_refund_is_404(client_of: ApiClient, admin: User, key: str):
     assert client_of(admin).get(f"{PATH}/{key}").status_code == 404
     assert send(client_of, admin, "put", f"{PATH}/{key}", {"status": "approved"}).status_code == 404
 

@@ -127,5 +127,5 @@ class OrderWalk(Walk):
         return known[pick % len(known)]
 
 
-def test_the_books_are_right_whatever_customers_and_shops_do(db: None):
+def test_stock_totals_and_refunds_agree_after_random_actions(db: None):
     walk(OrderWalk)

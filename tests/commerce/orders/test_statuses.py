@@ -51,7 +51,7 @@ def stock_of(product: Product) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("old", "new"), list(pairs(ALLOWED, ALLOWED)))
-def test_an_order_moves_only_where_the_table_says(child: Order, old: str, new: str):
+def test_only_transitions_of_the_table_are_allowed(child: Order, old: str, new: str):
     Order.objects.filter(pk=child.pk).update(order_status=old)
     if new in ALLOWED[old].split() or new == old:
         assert move(child, new).order_status == new
@@ -64,7 +64,7 @@ def test_an_order_moves_only_where_the_table_says(child: Order, old: str, new: s
 
 
 @pytest.mark.parametrize("status", ["", "Complete", "shipped", "x" * 1000])
-def test_a_state_that_is_none_is_refused(child: Order, status: str):
+def test_an_unknown_status_is_refused(child: Order, status: str):
     with pytest.raises(ValidationFailed):
         move(child, status)
 
@@ -83,11 +83,11 @@ def test_a_state_that_is_none_is_refused(child: Order, status: str):
         ({"cancelled"}, "cancelled"),
     ],
 )
-def test_a_parent_is_where_the_part_is_that_is_furthest_behind(children: set[str], parent: str):
+def test_a_parent_has_the_status_of_its_child_furthest_behind(children: set[str], parent: str):
     assert parent_status(children) == parent
 
 
-def test_the_parent_follows_its_shops(lamp: Product, customer: User):
+def test_the_parents_status_follows_its_children(lamp: Product, customer: User):
     parent = buy(customer, (lamp, 1), (make_goods(other_shop(), "tent"), 1))
     first, second = parent.children.order_by("shop")
 
@@ -102,7 +102,7 @@ def test_the_parent_follows_its_shops(lamp: Product, customer: User):
     assert (second.order_status, second.updated_at > second.created_at) == ("cancelled", True)
 
 
-def test_goods_that_are_not_delivered_go_back_once(shop: Shop, customer: User):
+def test_undelivered_products_return_to_stock_once(shop: Shop, customer: User):
     lamp = make_goods(shop, product_type=Product.Kind.VARIABLE)
     large = make_variation(lamp)
     child = buy(customer, (lamp, 4, large)).children.get()
@@ -116,20 +116,20 @@ def test_goods_that_are_not_delivered_go_back_once(shop: Shop, customer: User):
     assert (large.quantity, large.sold_quantity) == (10, 0)
 
 
-def test_complete_goods_stay_sold(child: Order, lamp: Product):
+def test_products_of_complete_orders_stay_sold(child: Order, lamp: Product):
     move(child, "processing")
     move(child, "complete")
 
     assert stock_of(lamp) == (95, 5)
 
 
-def test_who_may_move_an_order(child: Order, owner: User, staff: User, admin: User):
+def test_only_shop_members_and_super_admins_change_a_status(child: Order, owner: User, staff: User, admin: User):
     move(child, "processing", staff)
     move(child, "out-for-delivery", admin)
     assert move(child, "complete", owner).order_status == "complete"
 
 
-def test_c1_an_order_of_another_shop_is_no_order(child: Order, customer: User):
+def test_c1_another_shops_order_does_not_exist(child: Order, customer: User):
     for stranger in (other_shop().owner, make_user(Role.STAFF, "jobless"), make_user(Role.CUSTOMER, "x"), customer):
         with pytest.raises(ApiError) as refusal:
             move(child, "processing", stranger)
@@ -139,7 +139,7 @@ def test_c1_an_order_of_another_shop_is_no_order(child: Order, customer: User):
     assert child.order_status == "pending"
 
 
-def test_nobody_sets_the_state_of_a_parent(child: Order, admin: User, owner: User):
+def test_the_status_of_a_parent_cannot_be_set(child: Order, admin: User, owner: User):
     def set_parent(actor: User) -> int:
         with pytest.raises(ApiError) as refusal:
             change_order_status(order_id=child.parent_id or 0, status="complete", actor=actor, now=timezone.now())
@@ -150,7 +150,7 @@ def test_nobody_sets_the_state_of_a_parent(child: Order, admin: User, owner: Use
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_twenty_cancellations_and_deliveries_at_once_one_wins(child: Order, lamp: Product):
+def test_one_of_twenty_concurrent_cancellations_and_deliveries_succeeds(child: Order, lamp: Product):
     together = threading.Barrier(20)
 
     def end(number: int) -> str | None:
@@ -172,7 +172,7 @@ def test_of_twenty_cancellations_and_deliveries_at_once_one_wins(child: Order, l
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_shops_that_finish_at_once_leave_the_parent_complete(lamp: Product, customer: User):
+def test_two_shops_completing_concurrently_complete_the_parent(lamp: Product, customer: User):
     tent = make_goods(other_shop(), "tent")
     for _ in range(5):
         parent = buy(customer, (lamp, 1), (tent, 1))
@@ -192,7 +192,7 @@ def test_two_shops_that_finish_at_once_leave_the_parent_complete(lamp: Product, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_review_and_a_cancellation_of_the_same_order_do_not_stop_each_other(child: Order, lamp: Product):
+def test_a_review_and_a_cancellation_of_one_order_do_not_deadlock(child: Order, lamp: Product):
     children = [child, *(buy(child.customer, (lamp, 1)).children.get() for _ in range(9))]
     together = threading.Barrier(20)
 

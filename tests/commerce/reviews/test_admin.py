@@ -77,7 +77,7 @@ def test_a_long_text_is_shown_by_its_beginning(site: Client, customer: User, lam
 
 
 @pytest.mark.parametrize("path", [REVIEWS, QUESTIONS])
-def test_nothing_is_added_or_rewritten(site: Client, customer: User, lamp: Product, path: str):
+def test_the_admin_adds_and_edits_nothing(site: Client, customer: User, lamp: Product, path: str):
     row = review(customer, lamp) if path == REVIEWS else ask(customer, lamp)
 
     assert site.get(f"{path}add/").status_code == 403

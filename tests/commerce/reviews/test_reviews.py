@@ -65,7 +65,7 @@ class TestReviews:
         assert send(client_of, customer, "post", REVIEWS, sent).status_code == 409
         assert client_of(None).get(f"/api/products/{lamp.slug}").json()["ratings"] == 5.0
 
-    def test_c2_authors_shops_and_counts_are_not_the_senders_to_say(
+    def test_c2_author_shop_and_counts_in_the_body_are_ignored(
         self, client_of: ApiClient, customer: User, admin: User, lamp: Product, tent: Product
     ):
         sent = {
@@ -102,7 +102,7 @@ class TestReviews:
             ({"photos": ["x"]}, "photos.0"),
         ],
     )
-    def test_what_is_out_of_bounds_is_422_by_field(
+    def test_invalid_fields_are_422_by_name(
         self, client_of: ApiClient, customer: User, lamp: Product, change: dict[str, Any], field: str
     ):
         sent = {"product_id": lamp.pk, "rating": 3} | change
@@ -112,7 +112,7 @@ class TestReviews:
         assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
         assert not Review.objects.exists()
 
-    def test_c1_somebody_elses_order_is_as_none(self, client_of: ApiClient, customer: User, lamp: Product):
+    def test_c1_another_users_order_is_like_an_unknown_one(self, client_of: ApiClient, customer: User, lamp: Product):
         theirs = buy(make_user(Role.CUSTOMER, "other"), (lamp, 1))
         messages = set()
         for order_id in (theirs.pk, 2**63 - 1):
@@ -122,7 +122,7 @@ class TestReviews:
             messages.add(answer.json()["message"])
         assert len(messages) == 1
 
-    def test_everybody_reads_newest_first_by_product_shop_and_rating(
+    def test_lists_are_public_newest_first_with_filters_by_product_shop_and_rating(
         self, client_of: ApiClient, customer: User, owner: User, lamp: Product, tent: Product
     ):
         first, second, third = review(customer, lamp, 5), review(owner, lamp, 2), review(customer, tent, 5)
@@ -138,7 +138,9 @@ class TestReviews:
         assert shown["product"] == {"id": lamp.pk, "name": "Velmo lamp", "slug": "lamp", "image": None}
         assert shown["shop"]["slug"] == "corner"
 
-    def test_taking_one_back(self, client_of: ApiClient, customer: User, owner: User, admin: User, lamp: Product):
+    def test_a_review_can_be_deleted(
+        self, client_of: ApiClient, customer: User, owner: User, admin: User, lamp: Product
+    ):
         written, other = review(customer, lamp), review(owner, lamp)
         path = f"{REVIEWS}/{written.pk}"
 
@@ -171,7 +173,7 @@ class TestQuestions:
         assert changed == {"answer", "answered_at", "updated_at"}
         assert client_of(None).get(f"{QUESTIONS}/{record['id']}").json() == answered.json()
 
-    def test_who_answers_and_who_takes_back(
+    def test_the_shop_answers_and_the_author_deletes(
         self, client_of: ApiClient, customer: User, owner: User, admin: User, lamp: Product, tent: Product
     ):
         asked = ask(customer, lamp)
@@ -189,7 +191,7 @@ class TestQuestions:
         assert answer(owner) == 404
         assert listed(client_of, QUESTIONS) == []
 
-    def test_everybody_reads_by_product_and_shop(
+    def test_lists_are_public_with_filters_by_product_and_shop(
         self, client_of: ApiClient, customer: User, lamp: Product, tent: Product
     ):
         first, second = ask(customer, lamp, "Is it warm?"), ask(customer, tent, "Is it dry?")
@@ -209,7 +211,7 @@ class TestQuestions:
             ({"product_id": 2**63 - 1}, "product_id"),
         ],
     )
-    def test_what_is_out_of_bounds_is_422_by_field(
+    def test_invalid_fields_are_422_by_name(
         self, client_of: ApiClient, customer: User, lamp: Product, change: dict[str, Any], field: str
     ):
         sent = {"product_id": lamp.pk, "question": "Why?"} | change
@@ -220,7 +222,7 @@ class TestQuestions:
         assert not Question.objects.exists()
 
 
-def test_five_writings_a_minute_of_both_kinds_together(
+def test_reviews_and_questions_share_five_writes_per_minute(
     client_of: ApiClient, customer: User, lamp: Product, settings: Settings
 ):
     settings.CONTENT_WRITE_LIMIT = 5
@@ -236,7 +238,7 @@ def test_five_writings_a_minute_of_both_kinds_together(
 
 @pytest.mark.parametrize("path", [REVIEWS, QUESTIONS])
 @pytest.mark.parametrize("key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1", "none"])
-def test_i7_what_names_nothing_is_404(client_of: ApiClient, admin: User, path: str, key: str):
+def test_i7_an_unknown_id_is_404(client_of: ApiClient, admin: User, path: str, key: str):
     assert client_of(admin).get(f"{path}/{key}").status_code == 404
     assert send(client_of, admin, "delete", f"{path}/{key}").status_code == 404
 

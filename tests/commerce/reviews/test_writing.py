@@ -72,7 +72,7 @@ def test_one_review_of_a_product_and_another_for_each_order(lamp: Product, custo
     assert set(Review.objects.values_list("order", flat=True)) == {None, order.pk}
 
 
-def test_what_an_order_had_is_read_from_the_order_and_not_from_all_that_was_sold(lamp: Product, customer: User):
+def test_the_products_of_an_order_are_found_by_its_own_lines(lamp: Product, customer: User):
     order = buy(customer, (lamp, 1))
     with CaptureQueriesContext(connection) as queries:
         review(customer, lamp, order_id=order.pk)
@@ -82,14 +82,14 @@ def test_what_an_order_had_is_read_from_the_order_and_not_from_all_that_was_sold
     assert '"product_id" =' not in reads[0]
 
 
-def test_after_taking_it_back_one_may_write_again(lamp: Product, customer: User):
+def test_a_new_review_is_allowed_after_deleting_the_first(lamp: Product, customer: User):
     delete_review(review_id=review(customer, lamp, 1).pk, actor=customer, now=timezone.now())
     review(customer, lamp, 5)
 
     assert rating_of(lamp) == (5, 1, 5.0)
 
 
-def test_the_shops_part_of_an_order_stands_for_the_order(lamp: Product, customer: User):
+def test_a_child_order_counts_as_its_parent(lamp: Product, customer: User):
     tent = make_goods(other_shop(), "tent")
     order = buy(customer, (lamp, 1), (tent, 1))
     part = order.children.get(shop=lamp.shop)
@@ -99,7 +99,7 @@ def test_the_shops_part_of_an_order_stands_for_the_order(lamp: Product, customer
         review(customer, tent, order_id=part.pk)
 
 
-def test_c1_somebody_elses_order_is_no_order(lamp: Product, customer: User):
+def test_c1_another_users_order_does_not_exist(lamp: Product, customer: User):
     theirs = buy(make_user(Role.CUSTOMER, "other"), (lamp, 1))
     for order_id in (theirs.pk, theirs.children.get().pk, 10**12):
         with pytest.raises(ApiError) as refusal:
@@ -109,7 +109,7 @@ def test_c1_somebody_elses_order_is_no_order(lamp: Product, customer: User):
     assert not Review.objects.exists()
 
 
-def test_what_is_not_for_sale_is_not_reviewed_nor_asked_about(shop: Shop, customer: User):
+def test_unavailable_products_get_no_reviews_and_no_questions(shop: Shop, customer: User):
     draft = make_goods(shop, status=Product.Status.DRAFT)
 
     with pytest.raises(ValidationFailed, match="no product for sale"):
@@ -132,7 +132,7 @@ def test_photos_are_images_of_the_author(lamp: Product, customer: User):
     assert set(written.photos.all()) == set(own)
 
 
-def test_who_may_take_a_review_back(lamp: Product, customer: User, owner: User, admin: User):
+def test_only_the_author_and_super_admins_delete_a_review(lamp: Product, customer: User, owner: User, admin: User):
     written = review(customer, lamp)
     for stranger in (owner, make_user(Role.CUSTOMER, "other")):
         with pytest.raises(ApiError) as refusal:
@@ -143,7 +143,7 @@ def test_who_may_take_a_review_back(lamp: Product, customer: User, owner: User, 
     assert rating_of(lamp)[1] == 0
 
 
-def test_the_shops_people_answer_questions(lamp: Product, customer: User, owner: User, staff: User, admin: User):
+def test_shop_members_answer_questions(lamp: Product, customer: User, owner: User, staff: User, admin: User):
     asked = ask(customer, lamp)
     assert (asked.answer, asked.answered_at, asked.shop) == ("", None, lamp.shop)
     for person in (owner, staff, admin):
@@ -152,7 +152,7 @@ def test_the_shops_people_answer_questions(lamp: Product, customer: User, owner:
         assert (answered.answer, answered.answered_at) == (f"Yes, says {person}.", now)
 
 
-def test_nobody_else_answers_and_no_answer_follows_a_deletion(lamp: Product, customer: User, owner: User):
+def test_other_users_and_deleted_questions_get_no_answer(lamp: Product, customer: User, owner: User):
     asked = ask(customer, lamp)
     for stranger in (customer, other_shop().owner):
         with pytest.raises(ApiError) as refusal:
@@ -168,7 +168,7 @@ def test_nobody_else_answers_and_no_answer_follows_a_deletion(lamp: Product, cus
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_twenty_reviews_and_deletions_at_once_each_counts_once(lamp: Product):
+def test_twenty_concurrent_reviews_and_deletions_each_count_once(lamp: Product):
     customers = [make_user(Role.CUSTOMER, f"customer{number}") for number in range(5)]
     together = threading.Barrier(20)
 
@@ -200,14 +200,14 @@ def test_of_twenty_reviews_and_deletions_at_once_each_counts_once(lamp: Product)
 
 
 @pytest.mark.parametrize("rating", [0, 6, -1])
-def test_the_database_refuses_a_rating_that_is_none(lamp: Product, customer: User, rating: int):
+def test_the_database_refuses_an_invalid_rating(lamp: Product, customer: User, rating: int):
     written = review(customer, lamp)
 
     with pytest.raises((IntegrityError, DataError)):
         Review.objects.filter(pk=written.pk).update(rating=rating)
 
 
-def test_what_somebody_else_deletes_is_logged_with_its_text(lamp: Product, customer: User, admin: User):
+def test_deletions_by_other_users_are_audited_with_the_text(lamp: Product, customer: User, admin: User):
     mine, theirs, asked = review(customer, lamp), review(admin, lamp, 2, comment="Dim."), ask(customer, lamp, "Why?")
     delete_review(review_id=mine.pk, actor=customer, now=timezone.now())
     delete_review(review_id=theirs.pk, actor=admin, now=timezone.now())

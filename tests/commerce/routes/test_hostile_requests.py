@@ -36,7 +36,7 @@ def who_may(row: Row) -> str:
     return next((name for name, status in zip(IDENTITIES, row.statuses, strict=True) if status < 300), "super admin")
 
 
-def test_i2_no_route_takes_json_that_no_database_keeps(world: World):
+def test_i2_json_that_no_database_can_store_is_refused(world: World):
     for row in WRITES:
         client = Client(raise_request_exception=False, headers=world.headers(who_may(row)))
         path = row.path.format(**world.names)
@@ -49,7 +49,7 @@ def test_i2_no_route_takes_json_that_no_database_keeps(world: World):
         assert set(got.values()) <= ({415} if files else {400, 413}), (row.name, got)
 
 
-def test_i2_nor_in_an_encoding_that_is_none(world: World):
+def test_i2_json_in_an_invalid_encoding_is_refused(world: World):
     for row in WRITES:
         client = Client(raise_request_exception=False, headers=world.headers(who_may(row)))
 
@@ -59,7 +59,7 @@ def test_i2_nor_in_an_encoding_that_is_none(world: World):
         assert answer.status_code in (400, 415, 422), row.name
 
 
-def test_i7_what_is_no_id_is_never_a_server_error(world: World):
+def test_i7_an_invalid_id_is_never_a_server_error(world: World):
     for row in NAMED:
         for name in {part[1:-1] for part in row.path.split("/") if part.startswith("{")}:
             for number in NO_IDS:

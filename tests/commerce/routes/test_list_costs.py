@@ -148,7 +148,7 @@ def lists() -> Iterator[str]:
     yield from (row.route for row in TABLE if row.method == "GET" and not row.route.endswith("}"))
 
 
-def test_c7_every_list_has_a_line():
+def test_c7_every_list_has_a_row():
     assert LISTS.keys() == set(lists()) - NOT_LISTS
 
 

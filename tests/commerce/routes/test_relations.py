@@ -77,7 +77,7 @@ def models_on(row: Row, name: str) -> Iterator[type[Model]]:
         yield model
 
 
-def test_every_relation_leads_to_what_is_guarded_or_open():
+def test_every_relation_is_guarded_or_public():
     reached = {model for row, name in RELATIONS for model in models_on(row, name)}
     assert reached <= GUARDED.keys() | OPEN.keys()
     assert set(GUARDED) <= reached
@@ -85,7 +85,7 @@ def test_every_relation_leads_to_what_is_guarded_or_open():
 
 
 @pytest.mark.parametrize("how", HIDING)
-def test_with_never_shows_what_one_could_not_read(world: World, how: str):
+def test_with_never_includes_unreadable_records(world: World, how: str):
     shop = Shop.objects.filter(pk=world.names["shop"])
     product = Product.objects.filter(pk=world.names["product"])
     shop.update(name=HIDDEN_SHOP, **HIDING[how].get("shop", {}))

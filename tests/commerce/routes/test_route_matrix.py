@@ -85,7 +85,7 @@ def answer(world: World, identity: str, row: Row, method: str | None = None, **s
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
-def test_a9_each_person_is_answered_as_the_table_says(world: World, row: Row):
+def test_a9_each_role_gets_the_status_of_the_table(world: World, row: Row):
     got = {identity: answer(world, identity, row).status_code for identity in IDENTITIES}
     assert got == dict(zip(IDENTITIES, row.statuses, strict=True))
 

@@ -47,7 +47,7 @@ def link_to(django_capture_on_commit_callbacks: Any) -> Any:
     return send
 
 
-def test_an_owner_invites_and_the_invited_works_there(
+def test_an_invited_person_becomes_staff_of_the_shop(
     client_of: ApiClient, owner: User, shop: Shop, django_capture_on_commit_callbacks: Any
 ):
     with django_capture_on_commit_callbacks(execute=True):
@@ -65,7 +65,7 @@ def test_an_owner_invites_and_the_invited_works_there(
     assert sign_in(email=EMAIL, password=PASSWORD, address="192.0.2.1", now=timezone.now())
 
 
-def test_a_link_works_once_even_when_the_place_is_gone(client_of: ApiClient, shop: Shop, link_to: Any):
+def test_a_link_works_once_even_after_the_staff_was_removed(client_of: ApiClient, shop: Shop, link_to: Any):
     token = link_to(shop)
     assert accept(client_of, token).status_code == 200
     ShopStaff.objects.all().delete()
@@ -74,7 +74,7 @@ def test_a_link_works_once_even_when_the_place_is_gone(client_of: ApiClient, sho
     assert not ShopStaff.objects.exists()
 
 
-def test_invited_again_only_the_last_link_works(client_of: ApiClient, shop: Shop, link_to: Any):
+def test_only_the_latest_invitation_link_works(client_of: ApiClient, shop: Shop, link_to: Any):
     first, second = link_to(shop), link_to(shop)
     assert accept(client_of, first).status_code == 422
     assert accept(client_of, second).status_code == 200
@@ -88,7 +88,7 @@ def test_a_link_ends_after_three_days(client_of: ApiClient, shop: Shop, link_to:
         accept_invitation(token="x", name="N", password=PASSWORD, address="192.0.2.1", now=timezone.now())
 
 
-def test_a_weak_password_leaves_the_link_good(client_of: ApiClient, shop: Shop, link_to: Any):
+def test_a_weak_password_leaves_the_invitation_valid(client_of: ApiClient, shop: Shop, link_to: Any):
     token = link_to(shop)
     assert set(accept(client_of, token, password="12345678").json()["errors"]) == {"password"}
     assert accept(client_of, token).status_code == 200
@@ -100,7 +100,7 @@ def test_a_customer_becomes_staff(client_of: ApiClient, shop: Shop, customer: Us
     assert (customer.role, customer.shop_place.shop) == (Role.STAFF, shop)
 
 
-def test_owners_and_staff_of_other_shops_stay_where_they_are(
+def test_owners_and_staff_of_other_shops_cannot_be_invited(
     client_of: ApiClient, shop: Shop, other_shop: Shop, staff: User, link_to: Any
 ):
     for user in (shop.owner, staff):
@@ -112,7 +112,7 @@ def test_owners_and_staff_of_other_shops_stay_where_they_are(
     assert not StaffInvitation.objects.exclude(accepted_at=None).exists()
 
 
-def test_a6_known_and_unknown_emails_are_answered_alike(
+def test_a6_known_and_unknown_emails_get_the_same_response(
     client_of: ApiClient, owner: User, shop: Shop, customer: User, admin: User
 ):
     answers = [invite(client_of, owner, shop, email) for email in (EMAIL, customer.email, admin.email)]
@@ -128,7 +128,7 @@ def test_only_the_owner_and_a_super_admin_invite(
     assert statuses == {"nobody": 401, "customer": 403, "staff": 403, "other": 404, "admin": 201}
 
 
-def test_an_owner_invites_five_times_a_minute_and_an_inbox_gets_five_letters_an_hour(
+def test_invitations_are_limited_per_owner_and_per_inbox(
     client_of: ApiClient, owner: User, shop: Shop, other_shop: Shop, settings: Settings
 ):
     settings.CONTENT_WRITE_LIMIT = 5
@@ -139,7 +139,7 @@ def test_an_owner_invites_five_times_a_minute_and_an_inbox_gets_five_letters_an_
     assert statuses == [201] * 5 + [429] * 2
 
 
-def test_a_shops_name_cannot_write_into_the_letters_head(shop: Shop, link_to: Any):
+def test_a_shops_name_cannot_inject_email_headers(shop: Shop, link_to: Any):
     Shop.objects.update(name="Corner\r\nBcc: everybody@example.com")
     link_to(shop)
     assert mail.outbox[-1].subject == "Invitation to work at Corner Bcc: everybody@example.com"

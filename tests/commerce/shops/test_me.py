@@ -14,7 +14,7 @@ def me(client_of: ApiClient, user: User) -> dict[str, object]:
     return dict(answer.json())
 
 
-def test_a_customer_is_told_who_they_are(client_of: ApiClient, customer: User):
+def test_a_customer_gets_their_own_record(client_of: ApiClient, customer: User):
     assert me(client_of, customer) == {
         "id": customer.pk,
         "name": "some CUSTOMER",
@@ -29,7 +29,7 @@ def test_a_customer_is_told_who_they_are(client_of: ApiClient, customer: User):
     }
 
 
-def test_the_addresses_are_ones_own(client_of: ApiClient, customer: User, admin: User):
+def test_the_record_has_the_users_own_addresses(client_of: ApiClient, customer: User, admin: User):
     now = timezone.now()
     fields = {"title": "Home", "type": "billing", "address": {"city": "Oslo"}, "created_at": now, "updated_at": now}
     Address.objects.create(customer=admin, **fields)
@@ -40,7 +40,7 @@ def test_the_addresses_are_ones_own(client_of: ApiClient, customer: User, admin:
     assert (told["id"], told["address"], told["customer_id"]) == (own.pk, {"city": "Oslo"}, customer.pk)
 
 
-def test_an_owner_is_told_their_shops(client_of: ApiClient, owner: User, shop: Shop):
+def test_an_owner_gets_their_shops(client_of: ApiClient, owner: User, shop: Shop):
     told = me(client_of, owner)
 
     assert told["shops"] == [
@@ -65,7 +65,7 @@ def test_an_owner_is_told_their_shops(client_of: ApiClient, owner: User, shop: S
     assert told["permissions"] == ["store_owner", "customer"]
 
 
-def test_a_staff_member_is_told_the_one_shop_they_work_for(client_of: ApiClient, staff: User, shop: Shop):
+def test_staff_get_the_shop_they_work_in(client_of: ApiClient, staff: User, shop: Shop):
     told = me(client_of, staff)
 
     assert told["shop_id"] == shop.pk
@@ -79,7 +79,7 @@ def test_a_super_admin_has_the_role_and_no_shop(client_of: ApiClient, admin: Use
     assert (told["role"], told["shop_id"], told["shops"]) == ("SUPER_ADMIN", None, [])
 
 
-def test_nobody_is_asked_to_sign_in(client_of: ApiClient):
+def test_an_anonymous_user_gets_401(client_of: ApiClient):
     answer = client_of(None).get("/api/me")
 
     assert answer.status_code == 401

@@ -56,7 +56,7 @@ def test_everybody_sees_active_shops_with_their_figures(client_of: ApiClient, sh
     assert client_of(None).get(f"{PATH}/{shop.pk}").json() == record
 
 
-def test_a_shop_that_is_not_active_is_seen_by_its_own_people(
+def test_an_inactive_shop_is_visible_to_its_owner_and_staff_only(
     client_of: ApiClient, shop: Shop, owner: User, staff: User, admin: User, other_owner: User, customer: User
 ):
     Shop.objects.update(is_active=False)
@@ -68,9 +68,7 @@ def test_a_shop_that_is_not_active_is_seen_by_its_own_people(
         assert client_of(stranger).get(f"{PATH}/corner").status_code == 404
 
 
-def test_a3_who_has_lost_the_role_sees_the_shop_like_anybody(
-    client_of: ApiClient, shop: Shop, owner: User, staff: User
-):
+def test_a3_users_who_lost_the_role_see_the_public_shop(client_of: ApiClient, shop: Shop, owner: User, staff: User):
     make_product(shop, "draft", status="draft")
     Shop.objects.update(is_active=False)
     User.objects.update(role=Role.CUSTOMER)
@@ -85,7 +83,7 @@ def test_a3_who_has_lost_the_role_sees_the_shop_like_anybody(
         assert client_of(user).get("/api/products/draft").status_code == 404
 
 
-def test_an_owner_opens_a_shop_which_the_platform_makes_active(client_of: ApiClient, other_owner: User, admin: User):
+def test_an_owner_creates_a_shop_that_a_super_admin_activates(client_of: ApiClient, other_owner: User, admin: User):
     answer = send(client_of, other_owner, "post", PATH, {"name": "Far Trails", "is_active": True})
 
     assert answer.status_code == 201, answer.content
@@ -98,7 +96,7 @@ def test_an_owner_opens_a_shop_which_the_platform_makes_active(client_of: ApiCli
     assert listed(client_of) == ["far-trails"]
 
 
-def test_of_one_owners_shops_few_wait_to_be_made_active(
+def test_an_owner_has_a_limited_number_of_inactive_shops(
     client_of: ApiClient, shop: Shop, owner: User, other_owner: User, admin: User
 ):
     def opened(user: User) -> int:
@@ -112,7 +110,7 @@ def test_of_one_owners_shops_few_wait_to_be_made_active(
     assert (opened(other_owner), opened(other_owner)) == (201, 409)
 
 
-def test_others_open_none(client_of: ApiClient, customer: User, staff: User):
+def test_other_users_cannot_create_a_shop(client_of: ApiClient, customer: User, staff: User):
     for user, status in ((None, 401), (customer, 403), (staff, 403)):
         assert send(client_of, user, "post", PATH, {"name": "Far Trails"}).status_code == status
     assert Shop.objects.count() == 1
@@ -130,7 +128,7 @@ def test_an_owner_changes_what_is_sent(client_of: ApiClient, shop: Shop, owner: 
     assert record["logo"]["id"] == picture.pk
 
 
-def test_c1_a_shop_is_changed_by_its_owner_alone(
+def test_c1_only_the_owner_changes_a_shop(
     client_of: ApiClient, shop: Shop, staff: User, other_owner: User, customer: User
 ):
     for user, status in ((None, 401), (customer, 403), (staff, 403), (other_owner, 404)):
@@ -139,15 +137,13 @@ def test_c1_a_shop_is_changed_by_its_owner_alone(
     assert shop.name == "Corner"
 
 
-def test_c1_a_picture_of_somebody_else_is_refused(client_of: ApiClient, shop: Shop, owner: User, other_owner: User):
+def test_c1_another_users_picture_is_refused(client_of: ApiClient, shop: Shop, owner: User, other_owner: User):
     answer = send(client_of, owner, "put", f"{PATH}/corner", {"logo": {"id": make_picture(other_owner).pk}})
 
     assert (answer.status_code, set(answer.json()["errors"])) == (422, {"logo"})
 
 
-def test_c2_what_only_the_platform_knows_is_not_taken_from_a_client(
-    client_of: ApiClient, shop: Shop, owner: User, other_owner: User
-):
+def test_c2_fields_set_by_the_platform_are_ignored(client_of: ApiClient, shop: Shop, owner: User, other_owner: User):
     before = Shop.objects.values("pk", "owner_id", "slug", "is_active", "orders_count", "created_at").get()
     forged = {
         "id": 999, "owner_id": other_owner.pk, "owner": other_owner.pk, "slug": "x", "is_active": False,
@@ -168,7 +164,7 @@ def test_c2_what_only_the_platform_knows_is_not_taken_from_a_client(
         ({"logo": {"id": "1"}}, "logo"),
     ],
 )
-def test_what_is_out_of_bounds_is_422_with_its_field(
+def test_invalid_fields_are_422_with_their_names(
     client_of: ApiClient, shop: Shop, owner: User, fields: dict[str, Any], wrong: str
 ):
     answer = send(client_of, owner, "put", f"{PATH}/corner", fields)

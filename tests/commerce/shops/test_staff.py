@@ -37,7 +37,7 @@ class TestStaff:
     def path(self, shop: Shop) -> str:
         return f"/api/shops/{shop.pk}/staff"
 
-    def test_an_owner_sees_who_works_in_their_shop(
+    def test_an_owner_lists_the_staff_of_their_shop(
         self, client_of: ApiClient, owner: User, staff: User, shop: Shop, other_shop: Shop
     ):
         ShopStaff.objects.create(user=make_user(Role.STAFF, "elsewhere"), shop=other_shop)
@@ -56,7 +56,7 @@ class TestStaff:
         by_name = client_of(owner).get(self.path(shop), {"orderBy": "name", "sortedBy": "desc"}).json()["data"]
         assert [row["name"] for row in by_name] == sorted((staff.name, second.name), reverse=True)
 
-    def test_whom_an_owner_removes_is_a_customer_from_the_next_request_on(
+    def test_removed_staff_are_customers_from_the_next_request_on(
         self, client_of: ApiClient, owner: User, shop: Shop, staff: User
     ):
         staff.set_password(PASSWORD)
@@ -80,7 +80,7 @@ class TestStaff:
         assert client_of(owner).get(self.path(shop)).json()["data"] == []
         assert client_of(owner).delete(f"{self.path(shop)}/{staff.pk}").status_code == 404
 
-    def test_who_was_removed_can_be_invited_again(self, client_of: ApiClient, owner: User, shop: Shop, staff: User):
+    def test_removed_staff_can_be_invited_again(self, client_of: ApiClient, owner: User, shop: Shop, staff: User):
         client_of(owner).delete(f"{self.path(shop)}/{staff.pk}")
         token = link_of(invite(shop, staff.email))
 
@@ -89,7 +89,7 @@ class TestStaff:
         staff.refresh_from_db()
         assert (staff.role, staff.shop_place.shop) == (Role.STAFF, shop)
 
-    def test_only_its_owner_and_a_super_admin_remove_and_only_from_that_shop(
+    def test_only_the_owner_and_super_admins_remove_staff_of_a_shop(
         self, client_of: ApiClient, owner: User, admin: User, shop: Shop, other_shop: Shop, staff: User
     ):
         second = make_user(Role.STAFF, "second")
@@ -117,7 +117,7 @@ class TestInvitations:
     def path(self, shop: Shop) -> str:
         return f"/api/shops/{shop.pk}/invitations"
 
-    def test_an_owner_sees_those_that_are_open(self, client_of: ApiClient, owner: User, shop: Shop, other_shop: Shop):
+    def test_an_owner_lists_the_open_invitations(self, client_of: ApiClient, owner: User, shop: Shop, other_shop: Shop):
         invite(shop, "old@example.com", age=timedelta(days=3, seconds=1))
         first, second = invite(shop, "first@example.com"), invite(shop, "second@example.com")
         invite(other_shop, "elsewhere@example.com")
@@ -131,7 +131,7 @@ class TestInvitations:
         ]
         assert set(page["data"][0]) == {"id", "shop_id", "email", "created_at", "expires_at"}
 
-    def test_one_that_is_withdrawn_is_gone_and_its_link_with_it(self, client_of: ApiClient, owner: User, shop: Shop):
+    def test_a_withdrawn_invitation_and_its_link_are_invalid(self, client_of: ApiClient, owner: User, shop: Shop):
         invitation = invite(shop, "first@example.com")
         token, path = link_of(invitation), f"{self.path(shop)}/{invitation.pk}"
 
@@ -144,7 +144,7 @@ class TestInvitations:
         assert client_of(owner).delete(path).status_code == 404
         assert not ShopStaff.objects.exists()
 
-    def test_accepted_ones_and_another_shops_are_not_withdrawn(
+    def test_accepted_and_other_shops_invitations_are_not_withdrawn(
         self, client_of: ApiClient, owner: User, staff: User, admin: User, shop: Shop, other_shop: Shop
     ):
         accepted, open_one = invite(shop, "there@example.com"), invite(shop, "open@example.com")

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.canary import Canary, kept_by, say_everything
+from tests.canary import Canary, dump_redis, send_everything
 from tests.inference.batches.workers import RunningWorker, get_results, running_worker, submit_batch, wait_until_ended
 from tests.inference.running_server import (
     RunningServer,
@@ -110,7 +110,7 @@ def read_reports(stoa: RunningServer, worker: RunningWorker, collector: Collecto
         "the traces": stoa.get("/traces?limit=1000").text,
         "the collector": collector.raw.decode("latin-1"),
         "the metrics": stoa.get("/metrics").text,
-        "the broker": kept_by(os.environ["REDIS_URL"]) if os.environ.get("REDIS_URL") else "",
+        "the broker": dump_redis(os.environ["REDIS_URL"]) if os.environ.get("REDIS_URL") else "",
     }
 
 
@@ -126,7 +126,7 @@ async def test_o3_content_of_requests_is_in_no_log_trace_metric_or_broker(
         assert word not in refused.text
     for role, answers in {"SUPER_ADMIN": {200, 400, 404}, "CUSTOMER": {403}}.items():
         with httpx2.Client(base_url=server.url, headers=server.headers(role), timeout=60) as client:
-            assert answers <= say_everything(client, document_of(server), canary, STRUCTURE)
+            assert answers <= send_everything(client, document_of(server), canary, STRUCTURE)
     for headers in (
         {"Authorization": f"Bearer {word}"},
         {"X-API-Key": f"stoa_{word}_{word}"},
@@ -148,7 +148,7 @@ async def test_o3_content_of_requests_is_in_no_log_trace_metric_or_broker(
     assert word in json.dumps(get_results(server, batch_id))
 
     keys = [*server.keys.values(), secret, secret.removeprefix("whsec_")]
-    where = {place: canary.found_in(text, *keys)[:3] for place, text in read_reports(server, worker, collector).items()}
+    where = {place: canary.find_in(text, *keys)[:3] for place, text in read_reports(server, worker, collector).items()}
     assert {place: found for place, found in where.items() if found} == {}
 
 

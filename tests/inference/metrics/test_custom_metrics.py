@@ -61,18 +61,18 @@ def test_labels_in_any_order_are_one_series_and_come_back_as_they_were_sent(tmp_
 
 
 @pytest.mark.parametrize("name", ["", "1up", "with-hyphen", "a b", "a\n", "ü", "x" * 101, "stoa_cups", "a{b}"])
-def test_a_bad_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
     refused(tmp_path, "name", name)
 
 
 @pytest.mark.parametrize("label", ["", "1", "a-b", "__name__", "le", "quantile", "ü", "a\n"])
-def test_a_bad_label_is_refused(tmp_path: Path, label: str) -> None:
+def test_an_invalid_label_is_refused(tmp_path: Path, label: str) -> None:
     labels: dict[str, Any] = {label: "x"}
     refused(tmp_path, "labels", **labels)
 
 
 @pytest.mark.parametrize("value", ["line\nfeed", "\x00", "\ud800", "\u202e", "x" * MAX_LABELS_BYTES])
-def test_a_bad_value_of_a_label_is_refused(tmp_path: Path, value: str) -> None:
+def test_an_invalid_label_value_is_refused(tmp_path: Path, value: str) -> None:
     refused(tmp_path, "labels", room=value)
 
 
@@ -90,7 +90,7 @@ def test_a_name_that_is_a_line_of_a_histogram_is_refused(tmp_path: Path) -> None
     refused(tmp_path, "name", "length", kind="histogram")
 
 
-def test_a_counter_never_goes_back_nor_out_of_the_numbers(tmp_path: Path) -> None:
+def test_a_counter_never_decreases_or_overflows(tmp_path: Path) -> None:
     refused(tmp_path, "value", value=-1, kind="counter")
     send(tmp_path, value=1.7e308, kind="counter")
     refused(tmp_path, "value", value=1.7e308, kind="counter")
@@ -130,7 +130,7 @@ def test_nothing_is_lost_between_threads_and_processes(tmp_path: Path) -> None:
     assert set(told(tmp_path).named("cups_total").values()) == {60.0}
 
 
-def test_a_file_that_the_machine_broke_is_begun_anew(tmp_path: Path) -> None:
+def test_a_corrupt_file_is_replaced(tmp_path: Path) -> None:
     send(tmp_path)
     (tmp_path / "custom.json").write_bytes(b'{"cups": ')
     assert render_metrics(tmp_path) == b""

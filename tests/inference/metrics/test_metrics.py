@@ -89,12 +89,12 @@ def test_the_contracts_two_metrics_have_their_types(counted: RunningServer) -> N
     assert "# TYPE stoa_inference_duration_seconds histogram\n" in told.text
 
 
-def test_what_only_workers_count_is_told_as_well(counted: RunningServer) -> None:
+def test_metrics_of_workers_are_reported(counted: RunningServer) -> None:
     told = scrape(counted).types
     assert {told[f"stoa_{name}"] for name in ("webhook_attempts", "batch_results", "batches_ended")} == {"counter"}
 
 
-def test_embeddings_and_sockets_are_counted_as_well(counted: RunningServer) -> None:
+def test_embeddings_and_websockets_are_counted(counted: RunningServer) -> None:
     before = scrape(counted)
     assert counted.post("/embeddings", {"model": "embedder", "input": ["a", "bc"]}).status_code == 200
 
@@ -148,7 +148,7 @@ def test_gauges_are_back_at_zero_after_clients_have_left(counted: RunningServer)
     assert after.value("stoa_num_requests_waiting", model="talker") == 0
 
 
-def test_two_servers_tell_the_same_and_a_killed_one_leaves_its_counts_and_no_gauges(counted: RunningServer) -> None:
+def test_two_servers_report_the_same_and_a_killed_one_leaves_only_its_counters(counted: RunningServer) -> None:
     with another(counted) as (process, url):
         before = scrape(counted)
         for _ in range(3):
@@ -174,7 +174,7 @@ def replaced(stoa: RunningServer, url: str) -> RunningServer:
     return RunningServer(url, stoa.keys, stoa.host, stoa.engine, stoa.environment, stoa.models_dir, stoa.log)
 
 
-def test_o6_a_model_host_that_does_not_answer_is_told(counted: RunningServer) -> None:
+def test_o6_an_unreachable_model_host_is_reported(counted: RunningServer) -> None:
     assert scrape(counted).value("stoa_model_host_up") == 1
     with (
         tempfile.TemporaryDirectory(prefix="stoa-no-host") as nobody,
@@ -185,7 +185,7 @@ def test_o6_a_model_host_that_does_not_answer_is_told(counted: RunningServer) ->
     assert told.named("stoa_model_loaded") == {}
 
 
-def test_a_model_process_that_dies_leaves_no_gauge_and_comes_back(counted: RunningServer) -> None:
+def test_a_dead_model_process_leaves_no_gauge_and_is_restarted(counted: RunningServer) -> None:
     before = scrape(counted)
     assert counted.post("/inference", SPOKEN | {"prompt": "die"}).status_code == 503
     after = eventually(counted, lambda told: told.value("stoa_model_loaded", model="talker") == 1)
@@ -212,7 +212,7 @@ def test_o1_unknown_models_and_paths_share_one_series(counted: RunningServer) ->
     assert after.labels("model") == {"talker", "embedder", "other"}
 
 
-def test_o2_who_has_not_the_right_reads_and_sends_nothing(counted: RunningServer) -> None:
+def test_o2_metrics_need_their_permission(counted: RunningServer) -> None:
     sent = {"name": "cups", "value": 1}
     for role, status in {"": 401, "CUSTOMER": 403, "STAFF": 403, "STORE_OWNER": 403, "READER": 403}.items():
         headers = counted.headers(role) if role else {}
@@ -225,7 +225,7 @@ def test_o2_who_has_not_the_right_reads_and_sends_nothing(counted: RunningServer
     assert "cups" not in scrape(counted).text
 
 
-def test_o2_metrics_are_for_everybody_where_the_operator_says_so(counted: RunningServer) -> None:
+def test_o2_public_metrics_need_no_credential(counted: RunningServer) -> None:
     with another(counted, STOA_METRICS_PUBLIC="true") as (_, url):
         answer = httpx2.get(f"{url}/metrics", timeout=30)
         assert answer.status_code == 200
@@ -234,7 +234,7 @@ def test_o2_metrics_are_for_everybody_where_the_operator_says_so(counted: Runnin
         assert httpx2.post(f"{url}/metrics/custom", json=sent, timeout=30).status_code == 401
 
 
-def test_o3_nothing_that_was_said_is_in_a_label(counted: RunningServer) -> None:
+def test_o3_no_label_has_content_of_requests(counted: RunningServer) -> None:
     counted.post("/inference", SPOKEN | {"prompt": CANARY})
     counted.post("/inference", {"model": CANARY, "prompt": CANARY})
     counted.post("/auth/login", {"username": f"{CANARY}@example.com", "password": CANARY})
@@ -246,7 +246,7 @@ def test_o3_nothing_that_was_said_is_in_a_label(counted: RunningServer) -> None:
     assert counted.keys["SUPER_ADMIN"] not in told
 
 
-def test_what_waits_in_the_database_is_told(counted: RunningServer) -> None:
+def test_queues_in_the_database_are_reported(counted: RunningServer) -> None:
     """No worker runs here, so that a batch stays where it is."""
     before = scrape(counted)
     batch = {"model": "talker", "requests": [{"id": f"r{number}", "prompt": "x"} for number in range(5)]}
@@ -270,7 +270,7 @@ def test_loads_are_counted_by_outcome(counted: RunningServer) -> None:
     assert after.value("stoa_model_loaded", model="talker") == 1
 
 
-def test_custom_metrics_are_told_with_the_others(counted: RunningServer) -> None:
+def test_custom_metrics_are_reported_with_the_others(counted: RunningServer) -> None:
     labels = {"room": 'the "blue" one'}
     sent = {"name": "cups_in_use", "value": 3, "type": "gauge", "labels": labels}
     answer = counted.post("/metrics/custom", sent)
@@ -289,7 +289,7 @@ def test_custom_metrics_are_told_with_the_others(counted: RunningServer) -> None
     assert json.loads(refused.text)["error"]["details"] == {"field": "name"}
 
 
-def test_what_a_worker_does_is_told_by_the_server_also_when_the_worker_is_gone(counted: RunningServer) -> None:
+def test_the_server_reports_a_workers_metrics_after_it_has_ended(counted: RunningServer) -> None:
     before = scrape(counted)
     with running_worker(counted) as worker:
         told = wait_until_ended(counted, submit_batch(counted, "speak", "long", "speak", max_tokens=3))

@@ -84,7 +84,7 @@ def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: Running
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
-def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa: RunningServer):
+def test_a_chat_cleared_during_a_response_is_not_sent_again(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Max tokens").fill("3000")
     page.get_by_label("Your message").fill("a secret")
@@ -98,7 +98,7 @@ def test_what_is_cleared_while_it_is_written_is_not_sent_again(page: Page, stoa:
     expect(page.locator("#code")).not_to_contain_text("a secret")
 
 
-def test_who_signs_in_next_finds_no_words_of_who_signed_out(page: Page, stoa: RunningServer):
+def test_signing_out_clears_the_conversation(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Max tokens").fill("3000")
     page.get_by_label("Your message").fill("a secret")
@@ -133,13 +133,13 @@ def test_signing_in_by_e_mail_a_wrong_credential_and_signing_out(page: Page):
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_who_may_not_list_models_is_told_so(page: Page, stoa: RunningServer):
+def test_a_customer_gets_a_permission_error(page: Page, stoa: RunningServer):
     page.get_by_label("API key").fill(stoa.keys["CUSTOMER"])
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("permission", timeout=SLOW_MS)
 
 
-def test_a_refused_request_is_told_and_the_words_are_kept(page: Page, stoa: RunningServer):
+def test_a_refused_request_shows_the_error_and_keeps_the_input(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Model").select_option("idle")
     page.get_by_label("Your message").fill("hello")
@@ -149,7 +149,7 @@ def test_a_refused_request_is_told_and_the_words_are_kept(page: Page, stoa: Runn
     expect(page.locator(".said")).to_have_count(0)
 
 
-def test_the_code_is_of_what_is_typed_and_else_of_what_was_sent(page: Page, stoa: RunningServer):
+def test_the_snippet_has_the_typed_input_or_else_the_last_request(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     code = page.locator("#code")
     expect(code).to_contain_text('"content": "Hello"')
@@ -179,7 +179,7 @@ def test_the_request_is_shown_as_code_that_works(page: Page, stoa: RunningServer
     assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
 
 
-def test_the_code_asks_for_what_was_done_with_fields_that_are_empty(page: Page, stoa: RunningServer):
+def test_the_snippet_has_the_defaults_that_empty_fields_send(page: Page, stoa: RunningServer):
     sent: list[str | bytes] = []
 
     def note(frame: str | bytes) -> None:

@@ -52,7 +52,7 @@ def span(user: User, **fields: Any) -> Span:
 
 
 @pytest.mark.usefixtures("traced")
-def test_what_is_somebodys_is_kept_with_its_parts(user: User):
+def test_spans_of_users_are_stored_with_their_fields(user: User):
     with bind_request_id("req_1"), bind_fields(user_id=user.pk), tracing.trace_request("http") as root:
         part = tracing.start_span("stream")
         tracing.end_span(part, {"answer": 42}, failed=True)
@@ -67,14 +67,14 @@ def test_what_is_somebodys_is_kept_with_its_parts(user: User):
 
 
 @pytest.mark.usefixtures("traced")
-def test_what_is_nobodys_is_not_kept():
+def test_anonymous_spans_are_not_stored():
     with bind_fields(), tracing.trace_request("http"):
         tracing.end_span(tracing.start_span("stream"))
     assert Span.objects.count() == 0
 
 
 @pytest.mark.usefixtures("traced")
-def test_o3_the_words_of_an_exception_are_in_no_span(user: User):
+def test_o3_no_span_has_the_message_of_an_exception(user: User):
     with (
         pytest.raises(ValueError, match="canary"),
         bind_fields(user_id=user.pk),
@@ -86,14 +86,14 @@ def test_o3_the_words_of_an_exception_are_in_no_span(user: User):
     assert Span.objects.count() == 1
 
 
-def test_nothing_is_done_where_nothing_is_traced():
+def test_an_untraced_process_does_nothing():
     with tracing.trace_request("http") as root:
         part = tracing.start_span("stream", alone=True)
         assert (root, part, tracing.propagation_headers(), tracing.current_trace_id()) == (None, None, {}, "")
         tracing.end_span(part)
 
 
-def test_a_database_that_is_away_loses_traces_and_nothing_else(monkeypatch: pytest.MonkeyPatch):
+def test_an_unavailable_database_loses_only_traces(monkeypatch: pytest.MonkeyPatch):
     def away(spans: object) -> None:
         raise DatabaseError("away")
 
@@ -101,7 +101,7 @@ def test_a_database_that_is_away_loses_traces_and_nothing_else(monkeypatch: pyte
     assert DatabaseSpanExporter().export([]) is SpanExportResult.FAILURE
 
 
-def test_what_is_a_day_old_is_neither_told_nor_kept(user: User):
+def test_spans_of_a_day_ago_are_neither_listed_nor_stored(user: User):
     now = timezone.now()
     old = span(user, started_at=now - timedelta(days=1, seconds=1))
     young = span(user, started_at=now - timedelta(hours=23))
@@ -112,7 +112,7 @@ def test_what_is_a_day_old_is_neither_told_nor_kept(user: User):
     assert list(Span.objects.all()) == [young]
 
 
-def test_there_are_never_more_than_the_operator_says(user: User, settings: Any, monkeypatch: pytest.MonkeyPatch):
+def test_spans_above_the_maximum_are_deleted(user: User, settings: Any, monkeypatch: pytest.MonkeyPatch):
     settings.MAX_TRACE_SPANS = 3
     monkeypatch.setattr(span_exporter, "MAX_DELETED_PER_RUN", 4)
     spans = [span(user) for _ in range(10)]
@@ -124,7 +124,7 @@ def forgotten(now: datetime) -> int:
     return sum(iter(lambda: delete_old_spans(now=now), 0))
 
 
-def test_everybody_sees_their_own_and_who_manages_models_sees_all(user: User):
+def test_users_see_their_own_spans_and_model_managers_all(user: User):
     mine, others = span(user), span(make_user("eve"))
     reader = Principal(user=user, permissions=frozenset({Permission.READ_TRACES}))
     manager = Principal(user=user, permissions=frozenset(ROLE_PERMISSIONS[Role.SUPER_ADMIN]))

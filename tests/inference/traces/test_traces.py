@@ -73,7 +73,7 @@ def inside(part: dict[str, Any], whole: dict[str, Any]) -> bool:
     return part["parent_span_id"] == whole["span_id"] and part["start_time"] >= whole["start_time"]
 
 
-def test_a_request_is_told_with_its_model_and_the_models_stages(traced: RunningServer, collector: Collector):
+def test_a_request_has_spans_of_its_model_and_stages(traced: RunningServer, collector: Collector):
     trace_id, answer = ask(traced, "/inference", SPOKEN)
     assert answer.status_code == 200
     names = ["http", "inference.talker", "queue", "prefill", "decode"]
@@ -105,7 +105,7 @@ def test_a_request_is_told_with_its_model_and_the_models_stages(traced: RunningS
     }
 
 
-def test_a_span_has_the_contracts_fields_and_types_newest_first(traced: RunningServer):
+def test_spans_have_their_fields_and_types_newest_first(traced: RunningServer):
     ask(traced, "/inference", SPOKEN)
     eventually(traced, "decode")
     spans = read(traced)
@@ -119,7 +119,7 @@ def test_a_span_has_the_contracts_fields_and_types_newest_first(traced: RunningS
     assert started == sorted(started, reverse=True)
 
 
-def test_a_stream_is_a_part_of_its_request_and_the_model_process_knows_the_trace(traced: RunningServer):
+def test_a_stream_is_a_child_span_and_the_model_process_joins_the_trace(traced: RunningServer):
     trace_id, answer = ask(traced, "/inference/stream", SPOKEN | {"prompt": "whence", "max_tokens": 1})
     spans = eventually(traced, "http", "stream", "inference.talker", trace_id=trace_id)
     assert inside(spans["stream"], spans["http"])
@@ -127,14 +127,14 @@ def test_a_stream_is_a_part_of_its_request_and_the_model_process_knows_the_trace
     assert json.loads(answer.text.splitlines()[0].removeprefix("data: "))["token"] == f"00-{trace_id}-{model}-01"
 
 
-def test_a_model_process_hears_of_no_trace_that_is_not_taken(traced: RunningServer):
+def test_a_model_process_gets_no_unsampled_trace(traced: RunningServer):
     headers = traced.headers() | {"traceparent": f"00-{secrets.token_hex(16)}-{CALLER}-00"}
     body = SPOKEN | {"prompt": "whence", "max_tokens": 1}
     answer = httpx2.post(f"{traced.url}/inference", json=body, headers=headers, timeout=30).json()
     assert answer["choices"][0]["text"] == "None"
 
 
-def test_an_inference_on_a_socket_is_a_trace(traced: RunningServer):
+def test_a_websocket_inference_is_a_trace(traced: RunningServer):
     async def talk() -> None:
         async with authenticated_websocket(traced) as client:
             await send_messages(client, {"type": "inference", "id": "1", **SPOKEN})
@@ -148,7 +148,7 @@ def test_an_inference_on_a_socket_is_a_trace(traced: RunningServer):
     assert inside(spans["inference.talker"], root)
 
 
-def test_embeddings_are_traced_as_well(traced: RunningServer):
+def test_embeddings_are_traced(traced: RunningServer):
     trace_id, _ = ask(traced, "/embeddings", {"model": "embedder", "input": ["a", "bc"]})
     spans = eventually(traced, "http", "inference.embedder", trace_id=trace_id)
     assert inside(spans["inference.embedder"], spans["http"])
@@ -168,7 +168,7 @@ def test_requests_of_a_batch_and_its_webhook_are_traced(traced: RunningServer, r
     assert receiver.received[-1].headers["traceparent"] == f"00-{told}-{webhook['span_id']}-03"  # sampled, and random
 
 
-def test_what_breaks_is_an_error_and_what_was_asked_wrongly_is_none(traced: RunningServer):
+def test_failures_are_error_spans_and_invalid_requests_are_not(traced: RunningServer):
     late, _ = ask(traced, "/inference", SPOKEN | {"prompt": "silence", "timeout": 1})
     spans = eventually(traced, "http", "inference.talker", trace_id=late)
     assert {spans["http"]["status"], spans["inference.talker"]["status"]} == {"error"}
@@ -178,7 +178,7 @@ def test_what_breaks_is_an_error_and_what_was_asked_wrongly_is_none(traced: Runn
     assert spans["inference.talker"]["attributes"]["error.type"] == "ContextLengthExceeded"
 
 
-def test_filters_choose_and_the_limit_bounds(traced: RunningServer):
+def test_filters_and_limit_select_spans(traced: RunningServer):
     first, answer = ask(traced, "/inference", SPOKEN)
     late, _ = ask(traced, "/inference", SPOKEN | {"prompt": "silence", "timeout": 1})
     eventually(traced, "http", "inference.talker", trace_id=first)
@@ -197,12 +197,12 @@ def test_filters_choose_and_the_limit_bounds(traced: RunningServer):
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "status=lost", "since=1", "limit=1&limits=2"])
-def test_a_wrong_filter_is_named(traced: RunningServer, query: str):
+def test_an_invalid_filter_is_named(traced: RunningServer, query: str):
     answer = traced.get(f"/traces?{query}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
 
 
-def test_o2_who_has_not_the_right_reads_nothing(traced: RunningServer):
+def test_o2_metrics_or_traces_need_their_permission(traced: RunningServer):
     for role, status in {"": 401, "CUSTOMER": 403, "STAFF": 403, "STORE_OWNER": 403, "READER": 403}.items():
         headers = traced.headers(role) if role else {}
         answer = httpx2.get(f"{traced.url}/traces", headers=headers, timeout=30)
@@ -210,7 +210,7 @@ def test_o2_who_has_not_the_right_reads_nothing(traced: RunningServer):
         assert "span_id" not in answer.text
 
 
-def test_who_may_only_read_traces_sees_their_own(traced: RunningServer):
+def test_a_user_with_read_traces_sees_their_own(traced: RunningServer):
     """A super admin's key that may read traces and no more is not one that manages models."""
     mine, _ = ask(traced, "/inference", SPOKEN)
     others, _ = ask(traced, "/inference", SPOKEN, role="STAFF")
@@ -224,7 +224,7 @@ def test_who_may_only_read_traces_sees_their_own(traced: RunningServer):
     assert read(traced, role="TRACES", trace_id=others) == []
 
 
-def test_what_nobody_known_asked_is_sent_and_not_kept(traced: RunningServer, collector: Collector):
+def test_anonymous_spans_are_exported_but_not_stored(traced: RunningServer, collector: Collector):
     trace_id = secrets.token_hex(16)
     headers = {"traceparent": f"00-{trace_id}-{CALLER}-01", "Authorization": "Bearer nobody"}
     assert httpx2.get(f"{traced.url}/models", headers=headers, timeout=30).status_code == 401
@@ -234,7 +234,7 @@ def test_what_nobody_known_asked_is_sent_and_not_kept(traced: RunningServer, col
     assert read(traced, trace_id=trace_id) == []
 
 
-def test_a_log_line_tells_the_ids_the_model_and_the_numbers_of_its_request(traced: RunningServer):
+def test_a_log_line_has_ids_model_and_token_counts(traced: RunningServer):
     trace_id, answer = ask(traced, "/inference", SPOKEN)
     line = line_of(traced, answer.headers["x-request-id"])
     assert line["trace_id"] == trace_id

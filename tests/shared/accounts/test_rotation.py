@@ -33,9 +33,7 @@ def test_tokens_of_a_fallback_key_are_valid_and_refresh_to_the_current_key(user:
     assert not is_accepted(pair.access)
 
 
-def test_servers_that_were_told_of_the_next_key_accept_its_tokens_before_they_use_it(
-    user: User, settings: Settings
-) -> None:
+def test_servers_accept_tokens_of_a_fallback_key_before_they_sign_with_it(user: User, settings: Settings) -> None:
     today, following = configured.SIMPLE_JWT["SIGNING_KEY"], new_key()
     set_signing_key(settings, following)  # a server that was restarted
     pair = signed_in(user)

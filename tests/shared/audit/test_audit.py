@@ -135,7 +135,7 @@ def test_without_the_table_no_trigger_is_missing(monkeypatch: pytest.MonkeyPatch
     assert missing_triggers() == []
 
 
-def test_an_entry_goes_with_the_transaction_that_it_tells_of():
+def test_an_entry_is_rolled_back_with_its_transaction():
     with transaction.atomic():
         entry()
         transaction.set_rollback(True)

@@ -126,7 +126,7 @@ def post(db: None) -> Make:
     return send
 
 
-def test_the_second_time_the_first_answer_comes_again_and_nothing_is_done(post: Make) -> None:
+def test_a_repeated_request_replays_the_response_and_does_nothing(post: Make) -> None:
     first, second = post(a=1), post(a=1)
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.content == second.content
@@ -157,7 +157,7 @@ def test_another_query_with_the_same_key_is_refused(post: Make) -> None:
     assert post("/things?a=2").status_code == 422
 
 
-def test_o3_what_is_kept_of_a_body_tells_nothing_to_who_does_not_have_our_key(post: Make, settings: Settings) -> None:
+def test_o3_a_stored_fingerprint_reveals_nothing_without_the_secret_key(post: Make, settings: Settings) -> None:
     for number in range(2):
         settings.SECRET_KEY = f"secret {number}"
         post(key=f"k{number}", password="guess me")
@@ -205,7 +205,7 @@ def test_keys_of_other_paths_and_other_users_are_other_keys(post: Make) -> None:
     assert how_many() == 4
 
 
-def test_a_key_with_fewer_rights_is_not_shown_what_the_whole_user_was_answered(post: Make) -> None:
+def test_a_restricted_api_key_does_not_replay_the_users_response(post: Make) -> None:
     owner = create_user(email="o@example.com", name="O", password=None, role=Role.STORE_OWNER, now=timezone.now())
     post(credential=bearer(owner))
     answer = post(credential=bearer(owner, ["read_models"]))
@@ -220,12 +220,12 @@ def test_a_key_that_is_none_is_refused(post: Make, key: str) -> None:
     assert how_many() == 0
 
 
-def test_the_longest_key_is_taken(post: Make) -> None:
+def test_the_longest_key_is_accepted(post: Make) -> None:
     assert post(key="x" * 255).status_code == post(key="x" * 255).status_code == 201
     assert how_many() == 1
 
 
-def test_a_refusal_that_was_looked_into_is_kept_with_what_it_has_done(post: Make) -> None:
+def test_a_stored_refusal_keeps_its_changes(post: Make) -> None:
     first, second = post(then="refuse"), post(then="refuse")
     assert (first.status_code, second.status_code) == (409, 409)
     assert first.content == second.content
@@ -233,16 +233,14 @@ def test_a_refusal_that_was_looked_into_is_kept_with_what_it_has_done(post: Make
 
 
 @pytest.mark.parametrize(("then", "status"), [("limit", 429), ("break", 500)])
-def test_other_errors_are_not_kept_and_what_they_have_done_is_undone(post: Make, then: str, status: int) -> None:
+def test_other_errors_are_not_stored_and_their_changes_are_rolled_back(post: Make, then: str, status: int) -> None:
     assert post(then=then).status_code == status
     assert how_many() == 0
     assert not KeyedRequest.objects.exists()
     assert post().status_code == 201
 
 
-def test_x6_while_nobody_can_be_looked_up_it_is_503_and_nothing_is_claimed(
-    post: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_x6_an_unavailable_database_is_503_and_claims_no_key(post: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(credential: str) -> None:
         raise OperationalError("terminating connection due to administrator command")
 
@@ -257,18 +255,18 @@ def test_x6_while_nobody_can_be_looked_up_it_is_503_and_nothing_is_claimed(
     assert post().status_code == 201
 
 
-def test_a_stream_is_not_kept(post: Make) -> None:
+def test_a_stream_is_not_stored(post: Make) -> None:
     assert post("/slow-things", then="stream").getvalue() == b"ab"
     assert not KeyedRequest.objects.exists()
 
 
 @pytest.mark.parametrize("credential", ["", "Bearer stale"])
-def test_who_is_not_known_is_asked_to_sign_in_and_claims_nothing(post: Make, credential: str) -> None:
+def test_an_anonymous_request_is_401_and_claims_no_key(post: Make, credential: str) -> None:
     assert post(credential=credential).status_code == 401
     assert not KeyedRequest.objects.exists()
 
 
-def test_answers_with_credentials_are_never_kept(post: Make) -> None:
+def test_responses_with_credentials_are_never_stored(post: Make) -> None:
     assert post("/secrets").json() != post("/secrets").json()
     assert not KeyedRequest.objects.exists()
 
@@ -288,7 +286,7 @@ def test_after_a_day_a_key_is_new_and_old_ones_are_forgotten(post: Make) -> None
     assert KeyedRequest.objects.count() == 1
 
 
-def test_past_a_users_bound_the_oldest_answers_go_and_nothing_is_done_twice(
+def test_above_a_users_limit_the_oldest_responses_are_discarded_and_nothing_is_repeated(
     post: Make, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "STORAGE_CHECK_INTERVAL", 1)
@@ -404,7 +402,7 @@ def test_of_two_at_once_one_runs_and_the_other_waits_for_its_answer(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_waits_too_long_is_told_to_come_again(
+def test_a_wait_that_takes_too_long_is_409_with_retry_after(
     post: Make, slow_view: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "MAX_WAIT_SECONDS", 0.2)
@@ -443,7 +441,7 @@ def test_a_key_whose_run_died_can_be_claimed_again_after_a_while(monkeypatch: py
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_that_comes_late_is_undone(post: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_lost_its_key_is_rolled_back(post: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def lose_the_key() -> None:
         KeyedRequest.objects.update(owner=uuid.uuid4())
 
