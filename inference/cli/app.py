@@ -44,7 +44,7 @@ def host(
 ) -> None:
     """Run a model host alone. Servers and workers of this machine use it."""
     command = host_command(settings.RUN_DIR) + (["--die-with-parent"] if die_with_parent else [])
-    os.execv(command[0], command)  # noqa: S606 our own module, which needs nothing of what is imported here
+    os.execv(command[0], command)  # noqa: S606 a module of this package, which needs none of the imports above
 
 
 @app.callback(invoke_without_command=True)

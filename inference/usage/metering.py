@@ -45,7 +45,7 @@ logger = structlog.get_logger(__name__)
 
 
 class BudgetExceeded(Exception):
-    """A request that a token budget refused. tokens: what the request asked for."""
+    """A request that a token budget refused. tokens: the number that the request needs."""
 
     def __init__(self, refusal: BudgetRefusal, tokens: int) -> None:
         super().__init__("the token budget is used up")

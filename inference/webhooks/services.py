@@ -88,7 +88,7 @@ def create_default_endpoint(*, user: User, now: datetime) -> str | None:
 
 
 def find_endpoint(*, user: User, endpoint_id: str, lock: bool = False) -> Endpoint:
-    """Return one of the user's endpoints, locked if asked for. Raises ApiError 404, for another user's too."""
+    """Return one of the user's endpoints, locked on request. Raises ApiError 404, for another user's too."""
     endpoints = Endpoint.objects.for_user(user).filter(public_id=endpoint_id)
     endpoint = (endpoints.select_for_update() if lock else endpoints).first()
     if endpoint is None:

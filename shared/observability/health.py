@@ -52,8 +52,8 @@ def readyz(**checks: Check) -> Callable[[HttpRequest], Coroutine[Any, Any, JsonR
     running: dict[str, asyncio.Future[None]] = {}
 
     async def view(request: HttpRequest) -> JsonResponse:
-        asked = (_passes(name, _started(name, check, running)) for name, check in checks.items())
-        outcomes = dict(zip(checks, await asyncio.gather(*asked), strict=True))
+        passing = (_passes(name, _started(name, check, running)) for name, check in checks.items())
+        outcomes = dict(zip(checks, await asyncio.gather(*passing), strict=True))
         ready = all(outcomes.values()) and not is_draining()
         body = {
             "status": "ready" if ready else "not_ready",

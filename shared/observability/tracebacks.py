@@ -28,20 +28,20 @@ def format_whole(exc_info: ExcInfo) -> str:
     return "".join(traceback.format_exception(*exc_info)).rstrip("\n")
 
 
-def _lines(error: BaseException, told: set[int]) -> Iterator[str]:
+def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
     """Yield the lines of the traceback, causes first, each error once."""
-    told.add(id(error))
+    seen.add(id(error))
     before, link = error.__cause__, _CAUSE
     if before is None and not error.__suppress_context__:
         before, link = error.__context__, _CONTEXT
-    if before is not None and id(before) not in told:
-        yield from _lines(before, told)
+    if before is not None and id(before) not in seen:
+        yield from _lines(before, seen)
         yield link
     if error.__traceback__:
         yield "Traceback (most recent call last):\n"
         yield from traceback.format_tb(error.__traceback__)
     for inner in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
-        yield from _lines(inner, told)
+        yield from _lines(inner, seen)
     words = f": {error}" if isinstance(error, _OF_THE_MACHINE) else ""
     yield f"{_name(type(error))}{words}\n"
 

@@ -17,7 +17,7 @@ ApiClient = Callable[[User | None], Client]
 
 @pytest.fixture
 def provider_server() -> Iterator[ProviderServer]:
-    """A text provider that behaves as the path of its address says."""
+    """A text provider whose behavior is chosen by the path of its URL."""
     server = ProviderServer()
     server.start()
     yield server
@@ -30,7 +30,7 @@ def make_user(role: Role, name: str = "some") -> User:
 
 
 def bearer(user: User | None) -> dict[str, str]:
-    """The headers of a request by this user; of one by nobody for None."""
+    """Return the headers of a request by this user, or of an anonymous one for None."""
     if user is None:
         return {}
     raw = create_api_key(user=user, name="test", now=timezone.now())[1]
@@ -39,7 +39,7 @@ def bearer(user: User | None) -> dict[str, str]:
 
 @pytest.fixture
 def client_of(db: None) -> ApiClient:
-    """A client that is signed in as a user, or as nobody."""
+    """Return clients that are signed in as a user, or anonymous for None."""
     return lambda user: Client(headers=bearer(user), raise_request_exception=False)
 
 

@@ -1,4 +1,4 @@
-"""The databases themselves: how they find rows, and what they refuse."""
+"""Helpers for the databases: query plans and limits."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def plan_of(statement: str) -> str:
 
 @contextmanager
 def at_most_values(number: int) -> Iterator[None]:
-    """SQLite refuses a statement with more values than this, where it takes 250,000 otherwise."""
+    """Lower SQLite's limit of 250,000 values per statement during the block."""
     if connection.vendor != "sqlite":
         yield
         return

@@ -1,4 +1,4 @@
-"""The shop as its clients meet it: a real process on a port, with its demo data in a database of its own."""
+"""The shop as a real process on a port, with demo data in its own database."""
 
 import contextlib
 import functools
@@ -17,7 +17,7 @@ import httpx2
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 60
-# In one process: its start takes as long as the demo data.
+# One process: starting Python takes as long as creating the demo data.
 MAKE_SHOP = """
 from django.core.management import call_command
 call_command("migrate", verbosity=0)
@@ -38,7 +38,7 @@ class ServedShop:
     url: str
     users: list[dict[str, str]]
     log: Path
-    environment: dict[str, str]  # for other processes on its database
+    environment: dict[str, str]  # of other processes that use its database
 
     def headers(self, role: str) -> dict[str, str]:
         """Sign in as a demo user with this role; return the Authorization header."""
@@ -49,7 +49,7 @@ class ServedShop:
         return {"Authorization": f"Bearer {answer.json()['token']}"}
 
     def api_key(self, role: str) -> str:
-        """A key of a demo user with this role, which no sign-out ends."""
+        """Return an API key of a demo user with this role, which signing out does not revoke."""
         email = next(user["email"] for user in self.users if user["role"] == role)
         return manage(self.environment, "shell", "-v", "0", "-c", MAKE_KEY.format(email=email)).strip()
 
@@ -90,13 +90,13 @@ def shop_environment(home: str, *, provider_url: str = "http://127.0.0.1:9") -> 
 
 
 def make_shop(environment: dict[str, str]) -> list[dict[str, str]]:
-    """Its tables and its demo data; answers its users."""
+    """Create the tables and the demo data; return the demo users."""
     users: list[dict[str, str]] = json.loads(manage(environment, "shell", "-v", "0", "-c", MAKE_SHOP))["users"]
     return users
 
 
 def copy_shop(home: str | Path) -> list[dict[str, str]]:
-    """As `make_shop` for a folder with the database of `shop_environment`, in no time but the first time."""
+    """Create a shop as `make_shop` does, from a copy of the database that the first call created."""
     made, users = _made_shop()
     shutil.copytree(made.name, home, dirs_exist_ok=True)
     return users
@@ -109,7 +109,7 @@ def _made_shop() -> tuple[tempfile.TemporaryDirectory[str], list[dict[str, str]]
 
 
 def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """`serve`, on a free port, writing to `log`."""
+    """Run `serve` on a free port, with its output in `log`."""
     command = [sys.executable, "manage_commerce.py", "serve", "--port", "0", "--drain", "5"]
     with log.open("wb") as output:
         return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=subprocess.STDOUT)
@@ -124,7 +124,7 @@ def manage(environment: dict[str, str], *arguments: str) -> str:
 
 
 def url_of(process: subprocess.Popen[bytes], log: Path) -> str:
-    """The address that the server's log tells."""
+    """Return the address in the server's log."""
     deadline = time.monotonic() + START_LIMIT_S
     while True:
         for line in log.read_text().splitlines():

@@ -27,7 +27,7 @@ JSON = st.recursive(
 
 
 class Walk(RuleBasedStateMachine):
-    """One walk; what it writes is gone when it ends."""
+    """A random walk whose writes are rolled back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class Walk(RuleBasedStateMachine):
 
 
 def walk(machine: type[RuleBasedStateMachine], walks: int = 8) -> None:
-    """Takes so many walks, unless the environment says how many."""
+    """Run this number of walks, or as many as WALKS says."""
     chosen = settings(SETTINGS, max_examples=int(os.environ.get("WALKS", walks)))
     run_state_machine_as_test(machine, settings=chosen)  # type: ignore[no-untyped-call]
 
 
 def ask(client: Client, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """The status and the body of an answer."""
+    """Return the status and the body of a response."""
     sent = {} if body is None else {"data": body, "content_type": "application/json"}
     answer = getattr(client, method)(f"/api/{path}", **sent)
     return answer.status_code, answer.json()

@@ -1,4 +1,4 @@
-"""Accessibility of the admin's pages, checked by axe in a real browser: dark and wide in English, light and narrow in German."""
+"""Accessibility of the admin's pages, checked by axe in a browser: dark, wide, English; light, narrow, German."""
 
 from collections.abc import Iterator
 from typing import Any

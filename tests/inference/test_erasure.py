@@ -38,7 +38,7 @@ SAID = "my secret wish"
 
 
 class ErasesItsReader(SimpleUploadedFile):
-    """A file of theirs, while the content of which is read they are erased."""
+    """A file whose reading erases its owner."""
 
     def __init__(self, person: User) -> None:
         super().__init__("wish.jsonl", SAID.encode())
@@ -57,7 +57,7 @@ def person(db: None, settings: Settings, tmp_path: Path) -> User:
 
 @pytest.fixture
 def left_behind(person: User) -> Batch:
-    """A batch that is half done, a file, a webhook with a message, and what it all took."""
+    """A half-finished batch, a file, a webhook with a delivery, and their usage."""
     now = timezone.now()
     requests = [NewRequest(f"r{n}", json.dumps({"id": f"r{n}", "prompt": SAID})) for n in range(3)]
     batch = create_batch(user=person, kind=Batch.Kind.NATIVE, model_id="m", requests=requests, now=now)
@@ -98,7 +98,7 @@ def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: 
     for model in (Batch, BatchRequest, BatchResult, Endpoint, Delivery):
         assert not model.objects.exists(), model
     assert list(folder.iterdir()) == []
-    assert StoredFile.objects.get().name == ""  # until it is swept
+    assert StoredFile.objects.get().name == ""  # until the sweep
     assert DailyUsage.objects.sums() == sums == DailyUsage.objects.filter(user=person).sums()
     text = "".join(export_person(user=person))
     assert [words for words in (SAID, "wish", "8.8.8.8", "ada@") if words in text] == []
@@ -117,7 +117,7 @@ def test_a_late_result_of_an_erased_users_batch_is_refused(person: User, left_be
 
 
 def test_requests_received_before_and_written_after_erasure_are_refused(person: User):
-    """Checking the lines of a file, or looking a name up, takes seconds in which somebody may be erased."""
+    """Checking a file's lines or resolving a name takes seconds, in which the user may be erased."""
     asking = User.objects.get(pk=person.pk)
     now = timezone.now()
     erase_person(user=person, actor=None, now=now)

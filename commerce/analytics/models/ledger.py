@@ -24,7 +24,7 @@ class LedgerEntry(models.Model):
     customer_id = models.BigIntegerField()
     product_id = models.BigIntegerField()
     orders = models.IntegerField()
-    # The goods of a shop's order; the fee and tax of a parent order, which count only for the platform.
+    # The lines of a shop's order; the fee and tax of a parent order, which count only for the platform.
     revenue = models.BigIntegerField()
     refunds = models.BigIntegerField()
     customers = models.IntegerField()

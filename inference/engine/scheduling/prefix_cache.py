@@ -53,7 +53,7 @@ class SlotAssignment:
 
 
 class PrefixCache:
-    """Slots with reusable prefixes. Users never share prefixes: a hit would reveal what others asked."""
+    """Slots with reusable prefixes. Users never share prefixes: a hit would reveal prompts of others."""
 
     def __init__(self, slots: int) -> None:
         self._slots = [_Slot(number) for number in range(slots)]

@@ -76,7 +76,7 @@ class InferenceMessage(InferenceRequest, forbid_unknown_fields=True, kw_only=Tru
 
 
 class CancelMessage(Struct, forbid_unknown_fields=True):
-    """The end of a running inference, at the client's wish."""
+    """A request to cancel a running inference."""
 
     type: Literal["cancel"]
     id: InferenceId

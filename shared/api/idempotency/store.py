@@ -89,9 +89,7 @@ def try_claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int |
     if row.fingerprint not in forms:
         raise ValidationFailed({"Idempotency-Key": ["This key was used with another body. Send a new key."]})
     if row.status == DISCARDED_STATUS:
-        message = (
-            "The request was carried out, but its response is no longer stored. Send a new key to repeat it."
-        )
+        message = "The request was carried out, but its response is no longer stored. Send a new key to repeat it."
         raise ValidationFailed({"Idempotency-Key": [message]})
     return row if made or row.status is not None or _take_over(row, now) else None
 

@@ -31,8 +31,8 @@ def validate_relations(request: Request, view: Any) -> None:
     known = _relation_names(view)
     if len(request.query_params.get("with", "")) > MAX_WITH_LENGTH:
         raise ValidationFailed({"with": [f"Send at most {MAX_WITH_LENGTH} characters."]})
-    asked = _requested_names(request)
-    if unknown := sorted(asked - set(known)):
+    requested = _requested_names(request)
+    if unknown := sorted(requested - set(known)):
         offer = f"Ask for: {', '.join(known)}." if known else "This has no relations."
         raise ValidationFailed({"with": [f"{unknown[0][:100]!r} is not known here. {offer}"]})
 
@@ -57,8 +57,8 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
     def get_fields(self) -> dict[str, Any]:
         hidden: set[str] = set()
         if not self.shows_all_relations:
-            asked, path = self.requested_relations(), self._path()
-            hidden = {name for name in self.relation_names() if f"{path}{name}" not in asked}
+            requested, path = self.requested_relations(), self._path()
+            hidden = {name for name in self.relation_names() if f"{path}{name}" not in requested}
         return {name: deepcopy(field) for name, field in _cached_fields(type(self)).items() if name not in hidden}
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
@@ -94,8 +94,8 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         if request is None or not is_outermost:
             return {}
         relations = _allowed_relations(view)
-        asked = [relations[name] for name in sorted(_requested_names(request) & relations.keys())]
-        return _build_lookups(self.Meta.model, asked, getattr(request.auth, "user_with_full_role", None))
+        requested = [relations[name] for name in sorted(_requested_names(request) & relations.keys())]
+        return _build_lookups(self.Meta.model, requested, getattr(request.auth, "user_with_full_role", None))
 
     def _fetch(self, instance: Any) -> None:
         """Fetch the relations of all rows of a list at once.
@@ -141,10 +141,10 @@ def _cached_fields(serializer: type[RelationsSerializer]) -> dict[str, Any]:
 
 
 def _build_lookups(
-    model: type[models.Model], asked: list[Relation], user: User | None
+    model: type[models.Model], requested: list[Relation], user: User | None
 ) -> "dict[str, str | Prefetch[Any]]":
     lookups: dict[str, str | Prefetch[Any]] = {}
-    for relation in asked:
+    for relation in requested:
         steps = _path_lookups(model, relation, user) if isinstance(relation, str) else [relation(user)]
         lookups |= {_lookup_path(step): step for step in steps if _lookup_path(step) not in lookups}
     return lookups

@@ -1,4 +1,4 @@
-"""Advice on addresses by the rules of their countries."""
+"""Check of addresses against the rules of their countries."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One default of each type, however many ask for it at once (row C8)."""
+"""One default address of each type under concurrent requests (row C8)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
 
 def in_threads(*calls: object) -> None:
-    """All calls at once, each on a connection of its own."""
+    """Run all calls concurrently, each on its own connection."""
     barrier = Barrier(len(calls))
 
     def one(call: object) -> None:

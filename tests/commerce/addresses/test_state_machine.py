@@ -1,4 +1,4 @@
-"""Two customers do anything with their addresses and each other's; a model says what they must see."""
+"""Random walk of two customers through the addresses of both, compared with a model."""
 
 from typing import Any
 

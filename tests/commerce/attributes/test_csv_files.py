@@ -1,4 +1,4 @@
-"""Attributes as CSV, out and in."""
+"""Export and import of attributes as CSV."""
 
 import csv
 import io

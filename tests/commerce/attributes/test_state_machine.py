@@ -1,4 +1,4 @@
-"""Two owners do anything with their attributes and each other's; a model says what everybody must see."""
+"""Random walk of two owners through the attributes of both, compared with a model."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.commerce.conftest import bearer, make_user
 from tests.commerce.state_machines import NAMES, Walk, ask, walk
 
 PEOPLE = st.sampled_from([0, 1])
-SHOPS = st.sampled_from([0, 1, 2])  # the first two are the first owner's
+SHOPS = st.sampled_from([0, 1, 2])  # the first two belong to the first owner
 LANGUAGES = st.sampled_from(["en", "de"])
 VALUES = st.lists(st.fixed_dictionaries({"value": NAMES}, optional={"meta": NAMES}), max_size=4)
 PICK = st.integers(0, 1000)
@@ -128,7 +128,7 @@ class AttributeWalk(Walk):
         return rows
 
     def expect_new(self, told: dict[str, Any], new: list[dict[str, str]]) -> None:
-        """The new values stand behind the others, in the order in which they were sent."""
+        """New values come after the others, in the order of the request."""
         values = self.model[told["id"]]["values"]
         made = [value for value in told["values"] if value["id"] not in values]
         assert [(value["value"], value["meta"]) for value in made] == [

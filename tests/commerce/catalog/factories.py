@@ -1,4 +1,4 @@
-"""Products to test with."""
+"""Factories of products."""
 
 import secrets
 from typing import Any
@@ -19,7 +19,7 @@ def make_product(shop: Shop, slug: str = "velmo-lamp", **fields: Any) -> Product
 
 
 def make_variable_product(shop: Shop, slug: str = "fjell-shirt", **quantities: int) -> Product:
-    """A shirt in sizes: so many small ones, so many large ones; each a euro dearer than the one before."""
+    """Create a shirt with a stock per size; each size costs one euro more than the one before."""
     shirt = make_product(shop, slug, name="Fjell shirt", product_type=Product.Kind.VARIABLE)
     items = [
         {"title": title, "price": 2000 + place * 100, "quantity": quantity}
@@ -30,7 +30,7 @@ def make_variable_product(shop: Shop, slug: str = "fjell-shirt", **quantities: i
 
 
 def make_picture(owner: User) -> Attachment:
-    """A picture's row; its file is nowhere."""
+    """Create the row of a picture without its file."""
     return Attachment.objects.create(
         owner=owner,
         key=secrets.token_hex(16),

@@ -1,4 +1,4 @@
-"""The forms in which a product is sold, as its page sends them."""
+"""Variations in the requests of products."""
 
 from typing import Any
 

@@ -186,7 +186,7 @@ class TestReading:
             with django_assert_max_num_queries(8) as queries:
                 assert client.get(PATH, query).status_code == 200
             counts.append(len(queries))
-        assert counts[1] - counts[0] <= 1  # the pages are counted once there is more than one
+        assert counts[1] - counts[0] <= 1  # a count, if there is more than one page
 
 
 class TestWriting:

@@ -1,4 +1,4 @@
-"""Slugs made from names, by way of product types."""
+"""Slugs made of names, tested with product types."""
 
 import pytest
 from django.db import IntegrityError

@@ -1,4 +1,4 @@
-"""Taking goods from the stock, and giving them back."""
+"""Taking stock and returning it."""
 
 import threading
 from collections.abc import Sequence

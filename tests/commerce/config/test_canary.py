@@ -1,4 +1,4 @@
-"""Row O3: marked words are said at every door of the shop, and turn up in no log, trace or metric."""
+"""Row O3: marked words in requests to every endpoint of the shop appear in no log, trace or metric."""
 
 import json
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from tests.otlp import Collector, running_collector
 
 pytestmark = pytest.mark.no_database
 
-# What says which way a body goes, and no more.
+# Fields that decide how a body is handled; the canary would make it invalid.
 STRUCTURE = ("type", "status", "model_type", "role", "permission", "currency", "language", "order_status")
-LETTERS = {"STOA_EMAIL_URL": "dummymail://"}  # else they are printed, for who develops
+EMAIL_SETTINGS = {"STOA_EMAIL_URL": "dummymail://"}  # by default e-mails are printed
 DESCRIBE = "/api/generate-descriptions"
 
 
@@ -35,7 +35,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def shop(provider: ProviderServer, collector: Collector) -> Iterator[ServedShop]:
-    with served_shop(provider_url=provider.url("selected"), extra=collector.environment | LETTERS) as served:
+    with served_shop(provider_url=provider.url("selected"), extra=collector.environment | EMAIL_SETTINGS) as served:
         yield served
 
 

@@ -1,4 +1,4 @@
-"""`python manage_commerce.py`, where a setting is wrong."""
+"""Errors of `python manage_commerce.py` for invalid settings."""
 
 import os
 import subprocess

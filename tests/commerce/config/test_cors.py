@@ -15,7 +15,7 @@ def _named(settings: Settings) -> None:
 
 
 def asked(origin: str) -> dict[str, str]:
-    """The headers of the answer to a browser's question whether it may send an order with its key."""
+    """Return the headers of the response to the preflight request of an order with an idempotency key."""
     headers = {
         "Origin": origin,
         "Access-Control-Request-Method": "POST",

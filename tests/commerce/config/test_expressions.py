@@ -1,4 +1,4 @@
-"""Row I6: no regular expression of the shop, or of what it shares, takes longer for a hostile text than its length."""
+"""Row I6: every regular expression of the shop and of shared code matches hostile texts in linear time."""
 
 import pytest
 

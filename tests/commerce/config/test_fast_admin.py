@@ -1,4 +1,4 @@
-"""The base of the shop's admin pages, by way of the products'."""
+"""Base classes of admin pages, tested with the products' pages."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from shared.api.admin_base import EstimatedCountPaginator
 from tests.commerce.catalog.factories import make_picture, make_product, make_variable_product
 
 LIST = "/admin/commerce_catalog/product/"
-# Who came last, and who was here last: a fifth of a second of a million people, and asked for by many.
+# Sorting a million users by join or login date takes 0.2 s, and many administrators do it.
 SORTED_ANYWAY = {(User, "created_at"), (User, "last_login")}
 
 
@@ -118,7 +118,7 @@ class TestSearching:
         make_product(shop)
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
-                cursor.execute("SET LOCAL enable_seqscan = off")  # one row is read faster without an index
+                cursor.execute("SET LOCAL enable_seqscan = off")  # a sequential scan is faster for one row
         for condition in django_admin.site._registry[Product]._conditions("velmo"):  # type: ignore[attr-defined]
             plan = Product.objects.filter(condition).order_by().values_list("pk").explain()
             assert "SCAN commerce_catalog_product\n" not in f"{plan}\n"  # SQLite
@@ -273,7 +273,7 @@ class TestProducts:
 
         assert names("o=2") == ["Aven", "Bryn", "Cora"]
         assert names("o=-2") == ["Cora", "Bryn", "Aven"]
-        assert names("o=6") == names("o=-6") == ["Bryn", "Cora", "Aven"]  # the quantity, so as they came
+        assert names("o=6") == names("o=-6") == ["Bryn", "Cora", "Aven"]  # quantity: not sortable
 
     def test_no_list_offers_sorting_by_an_unindexed_column(self, admin_client: Client):
         for model, page in django_admin.site._registry.items():
@@ -333,9 +333,9 @@ def test_rare_values_are_found_by_an_index(admin_client: Client, page: str, quer
     people = (User(email=f"{place}@example.com", name="Ada", role=Role.CUSTOMER) for place in range(1000))
     User.objects.bulk_create(people)
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:  # which are quicker while the tables are empty
+        with connection.cursor() as cursor:  # sequential scans are faster for empty tables
             cursor.execute("ANALYZE accounts_user; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
-            # What autovacuum saw of another test's rows, and that there are none now, would make indexes cost the same.
+            # Statistics of another test's rows would make the costs of all indexes equal.
             cursor.execute("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relname LIKE 'commerce%'")
             cursor.execute("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'commerce%'")
 

@@ -1,4 +1,4 @@
-"""Row I1: what the server answers to generated requests, sound and broken, is what its OpenAPI page says.
+"""Row I1: responses to generated requests, valid and invalid, match the OpenAPI document.
 
 The everyday run is short; with `FUZZ_EXAMPLES=60` in the environment it makes more than ten thousand requests.
 """
@@ -17,9 +17,9 @@ from tests.commerce.live_server import ServedShop, served_shop
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
 PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > 2 else "examples,fuzzing,stateful"
-# Three checks ask for more than is promised: that whatever fits the schema is accepted (a review of a product that is
-# not there is 422), that nothing else is (1 is taken for true, and a page that is none for the first, as clients do),
-# and that who made a thing may do all to it (a question is answered by the people of its shop; others get 404).
+# Three checks exceed the contract: that everything that fits the schema is accepted (a review of a product that is
+# missing is 422), that nothing else is (1 is accepted as true, and an invalid page as the first, as clients expect),
+# and that the creator of a record may change it (a question is answered by the shop's members; others get 404).
 NOT_PROMISED = "positive_data_acceptance,negative_data_rejection,ensure_resource_availability"
 TIMEOUT_SECONDS = 120 + 30 * EXAMPLES
 

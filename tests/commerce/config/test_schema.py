@@ -1,4 +1,4 @@
-"""Every operation of the OpenAPI page has an example, in the form of what is answered, and says what may go wrong."""
+"""Every operation of the OpenAPI document has a valid example and lists its errors."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def form(value: Any) -> Any:
 def test_the_recorded_examples_have_the_current_form(
     schema: dict[str, Any], settings: Settings, provider_server: ProviderServer, tmp_path: Path
 ):
-    """After a change: RECORD_EXAMPLES=1, and this test writes them anew."""
+    """Record the examples again after a change: run this test with RECORD_EXAMPLES=1."""
     settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
     settings.DESCRIPTIONS_API_KEY = "sk-test"
     settings.MEDIA_ROOT = tmp_path

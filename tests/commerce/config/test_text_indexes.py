@@ -1,4 +1,4 @@
-"""Searching for words within long texts, on the database that has indexes for it."""
+"""Text search by PostgreSQL's trigram indexes."""
 
 from typing import Any
 
@@ -42,8 +42,8 @@ WANTED = {f"{model._meta.db_table}_{column}_text" for model, column in SEARCHED}
 @pytest.mark.parametrize(("model", "column"), SEARCHED)
 def test_a_search_within_a_text_reads_an_index(model: Any, column: str):
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # few rows are read faster without an index
-        cursor.execute("SET LOCAL enable_indexscan = off")  # so is all of a small one
+        cursor.execute("SET LOCAL enable_seqscan = off")  # a sequential scan is faster for few rows
+        cursor.execute("SET LOCAL enable_indexscan = off")  # so is an index scan of a small table
 
     plan = model.objects.filter(**{f"{column}__icontains": "Velmo"}).order_by().explain()
 

@@ -1,4 +1,4 @@
-"""The whole demo shop of `manage_commerce.py seed`."""
+"""The full demo of `manage_commerce.py seed`."""
 
 import io
 from collections import Counter
@@ -35,7 +35,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def unheard(what: str, done: int, of: int) -> None:
-    """Nobody looks at the bars."""
+    """Discard the progress bars."""
 
 
 def drawn_orders(seed: int, count: int = 300) -> list[BulkOrder]:

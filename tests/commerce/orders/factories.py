@@ -1,4 +1,4 @@
-"""Orders to test with, placed as customers place them."""
+"""Factories of orders, which are placed through the services."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def make_goods(shop: Shop, slug: str = "lamp", **fields: Any) -> Product:
 
 
 def make_variation(product: Product, title: str = "Large", **fields: Any) -> Variation:
-    """A variation of a variable product, priced 20.00, of which there are 10."""
+    """A variation of a variable product, priced 20.00, with 10 in stock."""
     return Variation.objects.create(product=product, title=title, **{"price": 2000, "quantity": 10} | fields)
 
 
@@ -41,6 +41,6 @@ def buy(customer: User, *goods: Goods, **delivery: Any) -> Order:
 
 
 def move(order: Order, status: str, actor: User | None = None) -> Order:
-    """Changes the state of a shop's order, as its owner does unless somebody else is named."""
+    """Change the status of a child order as this user, by default the shop's owner."""
     assert order.shop is not None
     return change_order_status(order_id=order.pk, status=status, actor=actor or order.shop.owner, now=timezone.now())

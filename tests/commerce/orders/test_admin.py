@@ -166,7 +166,7 @@ def test_the_lists_take_as_many_queries_for_many_rows_as_for_few(
         return len(queries)
 
     few = queries_with_more(10)
-    assert few <= 6  # session, user, count and rows; what every page's menu asks beside them is not this page's
+    assert few <= 6  # session, user, count and rows, and the menu of every page
     assert queries_with_more(190) == few
 
 

@@ -1,4 +1,4 @@
-"""Orders of the past in bulk: the rows and figures that the services would have left behind."""
+"""Bulk insertion of past orders: rows and figures equal those of the services."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -93,7 +93,7 @@ def test_the_figures_are_those_of_the_services(
     assert (lamp.quantity, lamp.sold_quantity) == (100, 3 * 20)  # five of the 25 are cancelled
     assert (tent.sold_quantity, small.sold_quantity) == (21, 21)  # four are refunded
     assert (lamp.shop.orders_count, tent.shop.orders_count) == (25, 25)
-    # The first order is cancelled here and refunded there; a part that is complete outlives one that is not.
+    # The first order has a cancelled and a refunded child.
     statuses = Order.objects.filter(parent=None).values_list("order_status").annotate(Count("pk"))
     assert dict(statuses) == {"refunded": 1, "complete": 24}
 

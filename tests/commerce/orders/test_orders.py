@@ -260,7 +260,7 @@ class TestReading:
     def test_c5_anonymous_users_and_users_without_a_shop_see_nothing(
         self, client_of: ApiClient, customer: User, order: Order
     ):
-        """A whole order has no shop: it is nobody's who has none either."""
+        """A parent order has no shop, so it must not match a user without one."""
         request_refund(customer=customer, order_id=order.pk, amount=None, reason="", now=timezone.now())
         for role in (Role.STAFF, Role.STORE_OWNER):
             shopless = make_user(role, "shopless")
@@ -337,11 +337,11 @@ class TestReading:
         past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
         list(insert_orders(past, random=Random(1)))
         for user, query, expected in [
-            (customer, {"limit": 10}, 5 + (rows > 10)),  # counted only when a page does not show all
+            (customer, {"limit": 10}, 5 + (rows > 10)),  # a count, if there is more than one page
             (owner, {"limit": 10, "shop_id": lamp.shop_id}, 4 + (rows > 10)),
         ]:
             client = client_of(user)
-            client.get(PATH)  # and the use of the key is noted
+            client.get(PATH)  # records the use of the key
             with django_assert_num_queries(expected):
                 assert len(client.get(PATH, query).json()["data"]) == 10
 

@@ -1,4 +1,4 @@
-"""Refunds: asking for money back, and deciding."""
+"""Refunds: requests and decisions."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -30,14 +30,14 @@ def lamp(shop: Shop) -> Product:
 
 @pytest.fixture
 def parent(lamp: Product, customer: User, settings: Settings) -> Order:
-    """25.00 from the shop, 12.50 from another, 5.00 for the delivery."""
+    """An order with 25.00 from the shop, 12.50 from another, and a delivery fee of 5.00."""
     settings.DELIVERY_FEE = 500
     return buy(customer, (lamp, 2), (make_goods(other_shop(), "tent"), 1))
 
 
 @pytest.fixture
 def child(parent: Order, shop: Shop) -> Order:
-    """The 25.00."""
+    """The child order of 25.00."""
     return parent.children.get(shop=shop)
 
 

@@ -27,7 +27,7 @@ def lamp(shop: Shop) -> Product:
 
 @pytest.fixture
 def part(customer: User, lamp: Product) -> Order:
-    """25.00 euro from `shop`."""
+    """An order of 25.00 EUR from `shop`."""
     return buy(customer, (lamp, 2)).children.get()
 
 
@@ -164,7 +164,7 @@ def test_c7_the_list_takes_as_many_queries_at_ten_rows_as_at_a_thousand(
     past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
     list(insert_orders(past, random=Random(1)))
     client = client_of(customer)
-    client.get(PATH)  # and the use of the key is noted
+    client.get(PATH)  # records the use of the key
 
-    with django_assert_num_queries(2 + (rows > 10)):  # counted only when a page does not show all
+    with django_assert_num_queries(2 + (rows > 10)):  # a count, if there is more than one page
         assert len(client.get(PATH, {"limit": 10}).json()["data"]) == 10

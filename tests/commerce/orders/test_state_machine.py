@@ -1,4 +1,4 @@
-"""A customer orders and asks for money back, two shops deliver or not, in any order: the books are right after each."""
+"""Random walk of a customer and two shops: stock, totals and refunds agree with a model after every step."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ PICK = st.integers(0, 1000)
 
 
 class OrderWalk(Walk):
-    """The model is the shelf: how many of each product must be left."""
+    """The model is the expected stock of each product."""
 
     @initialize()
     def two_shops(self) -> None:

@@ -1,4 +1,4 @@
-"""Moving an order on: which way, by whom, and what the parent and the stock make of it."""
+"""Order statuses: allowed transitions and users, the parent's status, and the stock."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ from tests.commerce.orders.factories import buy, make_goods, make_variation, mov
 
 pytestmark = pytest.mark.django_db
 
-# Written out again, state by state: what a shop may do is a promise, not what the code happens to say.
+# The expected transitions, independent of the table in the code.
 ALLOWED = {
     "pending": "processing at-local-facility out-for-delivery complete cancelled failed",
     "processing": "at-local-facility out-for-delivery complete cancelled failed",

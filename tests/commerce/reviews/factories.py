@@ -1,4 +1,4 @@
-"""Reviews and questions to test with."""
+"""Factories of reviews and questions."""
 
 from typing import Any
 from uuid import uuid4
@@ -21,6 +21,6 @@ def ask(user: User, product: Product, question: str = "Does it float?") -> Quest
 
 
 def make_photo(owner: User, **fields: Any) -> Attachment:
-    """The row of an uploaded image; there is no file behind it."""
+    """Create the row of an uploaded image without its file."""
     kind = {"content_type": "image/webp", "size": 1, "width": 8, "height": 8} | fields
     return Attachment.objects.create(owner=owner, key=uuid4().hex, name="photo.webp", **kind)

@@ -263,7 +263,7 @@ def test_c7_lists_take_as_many_queries_at_ten_rows_as_at_a_thousand(
     Question.objects.bulk_create(Question(user=author, question="Why?", **content) for author in authors)
     for written in reviews[-10:]:
         written.photos.add(make_photo(written.user))
-    counted = rows > 10  # only when a page does not show all
+    counted = rows > 10  # if there is more than one page
     everything: dict[str, Any] = {"limit": 10, "with": "user;product;shop"}
 
     page: dict[str, Any] = {"limit": 10}

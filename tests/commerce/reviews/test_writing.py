@@ -1,4 +1,4 @@
-"""Writing and taking back reviews and questions."""
+"""Services that create, answer and delete reviews and questions."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Examples for the OpenAPI page, made from what the world's people send and are answered."""
+"""Recording of the OpenAPI document's examples from the requests and responses of the route table."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from tests.commerce.routes.route_table import TABLE, Row
 from tests.commerce.routes.scenario import IDENTITIES, World
 
-# What differs from one run to the next, and would only make noise.
+# Values that differ between runs.
 PLAIN = [
     (r"^eyJ[\w.-]+$", "eyJhbGciOiJIUzI1NiIs..."),
     (r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$", "2026-01-10T10:30:00.000000Z"),
@@ -21,7 +21,7 @@ PLAIN = [
 
 
 def template(path: str) -> str:
-    """A path with its parts that stand for something taken out, to find it in the schema."""
+    """Return a path without the names of its parameters, to find it in the schema."""
     return re.sub(r"\{\w+\}", "{}", path)
 
 
@@ -34,7 +34,7 @@ def operation_ids(schema: dict[str, Any]) -> dict[tuple[str, str], str]:
 
 
 def record(world: World, schema: dict[str, Any]) -> dict[str, Any]:
-    """`{operation: {sent, answered}}` of every row that somebody may do."""
+    """Return the request and response of every row that some user may call, by operation."""
     ids = operation_ids(schema)
     recorded = {}
     for row in TABLE:

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """One operation: `route` as in the URL configuration, `path` with things of the world in it."""
+    """An operation: `route` as in the URL configuration, `path` with placeholders of the world's names."""
 
     method: str
     route: str
@@ -24,7 +24,7 @@ class Row:
 
 
 def row(operation: str, statuses: str, body: Any = None, *, path: str | None = None) -> Row:
-    """`statuses` are eight, or one for all."""
+    """Return a row. `statuses` has eight statuses, or one for all users."""
     method, _, route = operation.partition(" ")
     each = tuple(int(status) for status in statuses.split())
     return Row(method, route, path or route, each * 8 if len(each) == 1 else each, body)
@@ -132,7 +132,7 @@ TABLE = [
     row("DELETE /api/attachments/{attachment}", "401 200 404 404 404 404 404 200"),
     row("POST /api/attachments/presign",        "401 422 422 422 422 422 422 422", {"name": "teapot.jpg"}),
     row("POST /api/attachments/finalize",       "401 404 404 404 404 404 404 404", {"upload_id": "x"}),
-    row("GET /media/attachments/{media}",       "404"),  # this one's file is nowhere
+    row("GET /media/attachments/{media}",       "404"),  # its file does not exist
     # attributes
     row("GET /api/attributes",                  "200"),
     row("POST /api/attributes",                 "401 403 403 403 403 200 403 200",

@@ -50,7 +50,7 @@ CSV = b"name,slug,language,value,meta\nColour,colour,en,Red,#ff0000\n"
 
 @dataclass
 class World:
-    """`names` are what paths and bodies call things by, as in /api/orders/{order}."""
+    """`names` are the values of placeholders in paths and bodies, as in /api/orders/{order}."""
 
     users: dict[str, User] = field(default_factory=dict)
     pairs: dict[str, TokenPair] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class World:
     def request(
         self, identity: str, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> HttpResponseBase:
-        """One request by one of them. A body is sent as JSON; with bytes in it, as a form."""
+        """Send a request as one of the users. A body is sent as JSON, or as a form if it contains bytes."""
         client = Client(raise_request_exception=False, headers=self.headers(identity) if headers is None else headers)
         url = path.format(**self.names)
         if body is None:
@@ -75,7 +75,7 @@ class World:
         return client.generic(method, url, json.dumps(sent), content_type="application/json")
 
     def filled(self, body: Any, identity: str) -> Any:
-        """The body with `{names}` in the place of what they stand for; `{me}` is whoever asks."""
+        """Return the body with its placeholders replaced; `{me}` is the id of the requesting user."""
         if isinstance(body, dict):
             return {key: self.filled(value, identity) for key, value in body.items()}
         if isinstance(body, list):
@@ -145,7 +145,7 @@ def make_world() -> World:
 
 
 def _moderated(world: World, shop: Shop) -> dict[str, Any]:
-    """A question that is reported, and two things of the customer's that were removed, one of them appealed against."""
+    """Create a reported question, and two removed contents of the customer, one of them with an appeal."""
     customer, admin, now = world.users["customer"], world.users["super admin"], timezone.now()
     product = Product.objects.get(shop=shop)
     asked = ask(customer, product)

@@ -1,4 +1,4 @@
-"""Rows I2 and I7 on every route: JSON that no database keeps, and numbers that are no ids."""
+"""Rows I2 and I7 on every route: JSON that no database can store, and invalid ids."""
 
 import json
 from typing import Any
@@ -14,10 +14,10 @@ from tests.shared.api.test_parsers import REFUSED
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 
-ANSWERS_FALSE = "PUT /api/attachments/{attachment}"  # whatever it is sent, as the contract says
+ANSWERS_FALSE = "PUT /api/attachments/{attachment}"  # for any body, as the contract says
 WRITES = [row for row in TABLE if row.body is not None and row.name != ANSWERS_FALSE]
 NAMED = [row for row in TABLE if "{" in row.path]
-UNSAFE = {name: body for name, body in REFUSED.items() if body}  # no body at all is as an empty one
+UNSAFE = {name: body for name, body in REFUSED.items() if body}  # no body is the same as an empty one
 NO_IDS = ["0", "-1", str(2**31), str(2**63), str(10**30), "9" * 5000, "1.5", "1e3", "٣", "%00", "%ff", "..", "null"]
 
 
@@ -32,7 +32,7 @@ def world(settings: Settings, provider_server: ProviderServer, tmp_path: Any) ->
 
 
 def who_may(row: Row) -> str:
-    """Somebody to whom the table answers that it is done."""
+    """Return a user for whom the table expects success."""
     return next((name for name, status in zip(IDENTITIES, row.statuses, strict=True) if status < 300), "super admin")
 
 

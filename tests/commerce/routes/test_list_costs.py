@@ -24,7 +24,7 @@ from tests.commerce.routes.route_table import TABLE
 from tests.commerce.routes.scenario import World, make_world
 
 MAX_QUERIES = 8  # with all relations
-WORLD = 10  # and fewer people and decisions are in it already
+WORLD = 10  # more than the users and decisions that the fixtures create
 NOT_LISTS = {
     "/api/me", "/api/analytics", "/api/description-allowance", "/api/openapi.json", "/api/schema", "/api/docs",
     "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}",
@@ -32,7 +32,7 @@ NOT_LISTS = {
 
 
 def multiply(model: Any, count: int, **different: Callable[[int], Any]) -> None:
-    """As many rows as `count`, all like the first but for what has to differ."""
+    """Copy the first row until there are `count`, with different values in unique columns."""
     first = model._base_manager.order_by("pk").first()
     columns = [field for field in model._meta.concrete_fields if not field.primary_key and not field.generated]
     alike = {field.attname: getattr(first, field.attname) for field in columns}
@@ -52,7 +52,7 @@ def ids(model: type[models.Model], count: int, **different: Callable[[int], Any]
 
 
 def products(count: int) -> None:
-    """Few of each in stock, on a shelf."""
+    """Create products with a low stock."""
     Product.objects.update(quantity=3)
     on_shelf, shelf = Product.categories.through, Category.objects.order_by("pk")[0].pk
     multiply(Product, count, slug=named("lamp"))
@@ -109,7 +109,7 @@ def reports(count: int) -> None:
     multiply(AbuseReport, count, model_id=lambda number: 1_000_000 + number)
 
 
-# By whom each is read, and how it gets its rows.
+# The user who reads each list, and the function that creates its rows.
 LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/shops": ("nobody", lambda count: multiply(Shop, count, slug=named("shop"))),
     "/api/shops/{shop}/staff": ("owner", staff),
@@ -144,7 +144,7 @@ def world(db: None, settings: Settings, tmp_path: Any) -> World:
 
 
 def lists() -> Iterator[str]:
-    """The routes that answer many things: those that do not end with the name of one."""
+    """Return the routes of lists: those that do not end with the parameter of one record."""
     yield from (row.route for row in TABLE if row.method == "GET" and not row.route.endswith("}"))
 
 

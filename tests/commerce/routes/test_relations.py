@@ -25,12 +25,12 @@ from tests.commerce.routes.test_route_matrix import answer, world
 __all__ = ["world"]
 
 HIDDEN_PRODUCT, HIDDEN_SHOP = "A hidden lamp", "A hidden shop"
-# What is not for everybody to see: what it is called here, and where one reads it.
+# Models with restricted visibility: the name of a hidden record, and the path that reads it.
 GUARDED: dict[type[Model], tuple[str, str]] = {
     Product: (HIDDEN_PRODUCT, "/api/products/{product}"),
     Shop: (HIDDEN_SHOP, "/api/shops/{shop}"),
 }
-# What is seen with whatever it belongs to, and why.
+# Models that are visible with any record that refers to them, and the reason.
 OPEN: dict[type[Model], str] = {
     User: "authors' names are public; a customer's is for the shops they order from",
     ProductType: "read by everybody",
@@ -51,7 +51,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
 def filters_of(row: Row) -> Any:
-    """The lists of what the operation's view may be asked; None where it has none."""
+    """Return the view's allowed relations, or None if it has none."""
     path = row.path.format_map(_Anything())
     view = resolve(path).func
     found = getattr(view, "view_class", None) or getattr(view, "cls", None)
@@ -101,7 +101,7 @@ def test_with_never_includes_unreadable_records(world: World, how: str):
                     assert reader.status_code == 200, (row.name, name, identity, called)
                     shown[called] += 1
 
-    assert shown[HIDDEN_SHOP] > 0  # to its own people, or to everybody
+    assert shown[HIDDEN_SHOP] > 0  # to its members, or to everybody
     assert (shown[HIDDEN_PRODUCT] > 0) == (how != "deleted")
 
 

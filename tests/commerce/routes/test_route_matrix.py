@@ -1,4 +1,4 @@
-"""Row A9: every route, by every method, for every kind of person; a route that is not in the table fails."""
+"""Row A9: every route with every method for every kind of user; a route that is not in the table fails."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.shared.accounts.forged import forged_tokens
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # Pages with a session of their own, which Django's admin guards (row X2).
 PAGES = ("/admin", "/admin/")
-PLAIN = ("/livez", "/readyz")  # functions, which have no methods
+PLAIN = ("/livez", "/readyz")  # plain functions, which have no list of methods
 
 pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
@@ -35,7 +35,7 @@ def world(settings: Settings, provider_server: ProviderServer, tmp_path: Any) ->
 
 
 def routes() -> Iterator[tuple[str, frozenset[str]]]:
-    """Every route below /, with `<kind:name>` as `{}`, and the methods that its view has."""
+    """Yield every route with its parameters as `{}`, and the methods of its view."""
 
     def walk(patterns: list[Any], prefix: str) -> Iterator[tuple[str, frozenset[str]]]:
         for pattern in patterns:
@@ -77,7 +77,7 @@ def test_a9_every_route_and_method_has_a_row_and_every_row_a_route():
 
 
 def answer(world: World, identity: str, row: Row, method: str | None = None, **sent: Any) -> HttpResponseBase:
-    """The answer to one request, which leaves no trace in the world."""
+    """Return the response to one request, whose changes are rolled back."""
     with transaction.atomic():
         answered = world.request(identity, method or row.method, row.path, row.body, **sent)
         transaction.set_rollback(True)

@@ -1,4 +1,4 @@
-"""Owners invite staff by a signed link."""
+"""Invitations of staff by signed links."""
 
 from datetime import timedelta
 from typing import Any
@@ -37,7 +37,7 @@ def accept(client_of: ApiClient, token: str, **changes: str) -> Any:
 
 @pytest.fixture
 def link_to(django_capture_on_commit_callbacks: Any) -> Any:
-    """The token that an invitation sent."""
+    """Return the token of an invitation's e-mail."""
 
     def send(shop: Shop, email: str = EMAIL, age: timedelta = timedelta()) -> str:
         with django_capture_on_commit_callbacks(execute=True):

@@ -1,4 +1,4 @@
-"""A shop's staff and its open invitations, as the owner lists and ends them."""
+"""Routes of a shop's staff and open invitations."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ def invite(shop: Shop, email: str, age: timedelta = timedelta()) -> StaffInvitat
 
 
 def link_of(invitation: StaffInvitation) -> str:
-    """The token in its letter."""
+    """Return the token of the invitation's e-mail."""
     return signing.dumps({"id": invitation.pk, "nonce": invitation.nonce.hex}, salt=SALT)
 
 
@@ -172,8 +172,8 @@ def test_c7_the_lists_take_as_many_queries_at_ten_rows_as_at_a_thousand(
         for number, user in enumerate(users)
     )
     client = client_of(owner)
-    client.get("/api/me")  # which notes that the key is in use
-    counted = rows > 10  # only when a page does not show all
+    client.get("/api/me")  # records the use of the key
+    counted = rows > 10  # if there is more than one page
 
     for path in ("staff", "invitations"):
         with django_assert_num_queries(3 + counted):  # key, shop, rows

@@ -28,7 +28,7 @@ async def _run_requests() -> None:
         for pk, name in ((1, "first"), (1, "second"), (2, "other"), (3, "third")):
             tasks.create_task(hold_slot(pk, order, name, ends[name]))
         await asyncio.sleep(0.05)
-        assert order == ["first", "other"]  # two at once, of two users
+        assert order == ["first", "other"]  # two run concurrently, of two users
 
         ends["other"].set()
         await asyncio.sleep(0.05)

@@ -19,7 +19,7 @@ LISTS = [
     "/batch", "/batch/nobody/results", "/v1/batches", "/v1/files", "/traces", "/usage", "/webhooks/nobody/deliveries",
 ]  # fmt: skip
 NO_IDS = ["0", "-1", str(2**31), str(2**63), str(10**30), "9" * 5000, "1.5", "1e3", "٣", "%00", "%ff", "..", "null"]
-NO_BODY = "nothing"  # as an empty object
+NO_BODY = "nothing"  # the same as an empty object
 
 
 @pytest.fixture(scope="module")

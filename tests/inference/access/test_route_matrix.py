@@ -17,10 +17,10 @@ from tests.inference.running_server import PASSWORD, RunningServer
 pytestmark = pytest.mark.no_database
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-PAGES = ("/playground",)  # Django asks for the token of a form before it asks for the method
-ADMIN_PAGES = ("/admin", "/admin/")  # with a session of their own, which Django's admin guards (row X2)
+PAGES = ("/playground",)  # Django checks the CSRF token before the method
+ADMIN_PAGES = ("/admin", "/admin/")  # with a session, which Django's admin guards (row X2)
 
-# SESSION is a token that staff has signed in for; READER a super admin's key that may only read models.
+# SESSION is an access token of staff; READER is a super admin's key with `read_models` only.
 KNOWN = frozenset({"CUSTOMER", "STAFF", "STORE_OWNER", "SUPER_ADMIN", "SESSION", "READER"})
 IDENTITIES = ("NOBODY", "MADE_UP", *sorted(KNOWN))
 ANYBODY = frozenset(IDENTITIES)
@@ -28,7 +28,7 @@ USERS = frozenset({"STAFF", "STORE_OWNER", "SUPER_ADMIN", "SESSION"})
 READERS = USERS | {"READER"}
 ADMIN = frozenset({"SUPER_ADMIN"})
 
-# Method, route, who may, and what they are answered: what is asked for is nothing, of something that is not there.
+# Method, route, allowed callers and their status: bodies are empty, and ids do not exist.
 TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("GET", "/health", ANYBODY, 200),
     ("GET", "/livez", ANYBODY, 200),

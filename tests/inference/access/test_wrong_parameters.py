@@ -41,8 +41,8 @@ WRONG: dict[str, list[Any]] = {
     "model": [1, True, None, [], {}],
 }  # fmt: skip
 CASES = [(field, value) for field, values in WRONG.items() for value in values]
-MESSAGES_PER_CONNECTION = 100  # more messages at once than that are too many for one
-PROMPT: dict[str, Any] = {"model": "talker", "prompt": "die"}  # the fake would
+MESSAGES_PER_CONNECTION = 100  # more would exceed the rate limit of a connection
+PROMPT: dict[str, Any] = {"model": "talker", "prompt": "die"}  # the fake model would end its process
 CHAT: dict[str, Any] = {"model": "talker", "messages": [{"role": "user", "content": "die"}]}
 DOORS: dict[str, dict[str, Any]] = {
     "/inference": PROMPT,

@@ -28,7 +28,7 @@ from tests.inference.websocket_client import (
 )
 from tests.otlp import Collector, running_collector
 
-# What says which way a body goes, and no more.
+# Fields that decide how a body is handled; the canary would make it invalid.
 STRUCTURE = (
     "model",
     "type",

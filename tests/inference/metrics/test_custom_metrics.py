@@ -1,4 +1,4 @@
-"""Custom metrics: what is refused, and that nothing is lost between threads and processes."""
+"""Custom metrics: validation, and concurrent writes by threads and processes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""GET /metrics of a running server over fake models: exact after known traffic."""
+"""GET /metrics of a running server with fake models: exact values after known requests."""
 
 import asyncio
 import contextlib
@@ -37,14 +37,14 @@ GENERATED = [
 
 @pytest.fixture(scope="module")
 def counted() -> Iterator[RunningServer]:
-    """A server of its own: nobody else moves its metrics."""
+    """A server whose metrics only this module changes."""
     with running_server_with_fake_models("broken-model") as stoa:
         yield stoa
 
 
 @contextlib.contextmanager
 def another(stoa: RunningServer, **extra: str) -> Iterator[tuple[psutil.Process, str]]:
-    """A second server over the same models, database and metrics."""
+    """A second server with the same models, database and metrics."""
     process, url = start_server(stoa.environment | extra, stoa.log.with_suffix(".second"))
     try:
         yield psutil.Process(process.pid), url
@@ -125,7 +125,7 @@ def test_http_is_counted_by_route_method_and_status(counted: RunningServer) -> N
     after = eventually(counted, lambda told: grown(told, before, [named], **wrong) == [1])
     assert grown(after, before, [named], **health) == [4]
     assert grown(after, before, [named], **lost) == [4]
-    assert after.value("stoa_http_requests_in_progress") == 1  # the one that asks
+    assert after.value("stoa_http_requests_in_progress") == 1  # this request
 
 
 def test_gauges_are_back_at_zero_after_clients_have_left(counted: RunningServer) -> None:
@@ -135,7 +135,7 @@ def test_gauges_are_back_at_zero_after_clients_have_left(counted: RunningServer)
     async def leave() -> Scrape:
         body = {"model": "talker", "prompt": "go on", "max_tokens": 4000}
         async with counted.client() as client, client.stream("POST", "/inference/stream", json=body) as answer:
-            lines = answer.aiter_lines()  # which ends the answer when nobody holds it
+            lines = answer.aiter_lines()  # the iterator closes the response when it is collected
             assert '"token"' in await anext(lines)
             return await asyncio.to_thread(scrape, counted)
 
@@ -247,7 +247,7 @@ def test_o3_no_label_has_content_of_requests(counted: RunningServer) -> None:
 
 
 def test_queues_in_the_database_are_reported(counted: RunningServer) -> None:
-    """No worker runs here, so that a batch stays where it is."""
+    """No worker runs, so the batch stays in the queue."""
     before = scrape(counted)
     batch = {"model": "talker", "requests": [{"id": f"r{number}", "prompt": "x"} for number in range(5)]}
     made = counted.post("/batch", batch).json()

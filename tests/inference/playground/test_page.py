@@ -23,7 +23,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, stoa: RunningServer) -> Iterator[Page]:
-    """The page, not signed in. Whatever it complains about in the console is an error."""
+    """The page before signing in. Any message in the browser's console fails the test."""
     context = browser.new_context(viewport=DESKTOP)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()

@@ -1,4 +1,4 @@
-"""The store of traces: what is kept, for how long, and how much."""
+"""The exporter to the database: stored spans, retention and maximum."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ def make_user(name: str) -> User:
 
 @pytest.fixture
 def traced() -> Iterator[None]:
-    """Spans go into the database when they end."""
+    """Export spans to the database when they end."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(DatabaseSpanExporter()))
     tracing.set_tracer(provider.get_tracer("test"))

@@ -1,4 +1,4 @@
-"""GET /traces of a running server over fake models, its worker, and a collector that is sent the same."""
+"""GET /traces of a running server with fake models and a worker, and the spans that a collector receives."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from tests.inference.websocket_client import authenticated_websocket, receive_un
 from tests.otlp import Collector, running_collector
 
 SPOKEN = {"model": "talker", "prompt": "hello", "max_tokens": 4}
-CALLER = "b7ad6b7169203331"  # the span of who calls us
+CALLER = "b7ad6b7169203331"  # the client's span
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def traced(receiver: Receiver, collector: Collector) -> Iterator[RunningServer]:
-    """A server of its own: nobody else's traces are here."""
+    """A server whose traces only this module creates."""
     extra = collector.environment | {"STOA_WEBHOOK_ALLOW": receiver.authority}
     with running_server_with_fake_models(extra=extra) as stoa:
         yield stoa
@@ -52,7 +52,7 @@ def read(stoa: RunningServer, role: str = "SUPER_ADMIN", **query: Any) -> list[d
 
 
 def eventually(stoa: RunningServer, *names: str, **query: Any) -> dict[str, dict[str, Any]]:
-    """The spans by name, once there are these."""
+    """Wait for these spans, and return all spans by name."""
     deadline = time.monotonic() + 60
     while True:
         found = {span["operation_name"]: span for span in read(stoa, **query)}
@@ -63,7 +63,7 @@ def eventually(stoa: RunningServer, *names: str, **query: Any) -> dict[str, dict
 
 
 def ask(stoa: RunningServer, path: str, body: object, role: str = "SUPER_ADMIN") -> tuple[str, httpx2.Response]:
-    """Asked as a part of a trace of its own, whose id comes first."""
+    """Send a request within a new trace; return the trace id and the response."""
     trace_id = secrets.token_hex(16)
     headers = stoa.headers(role) | {"traceparent": f"00-{trace_id}-{CALLER}-01"}
     return trace_id, httpx2.post(stoa.url + path, json=body, headers=headers, timeout=30)
@@ -211,7 +211,7 @@ def test_o2_metrics_or_traces_need_their_permission(traced: RunningServer):
 
 
 def test_a_user_with_read_traces_sees_their_own(traced: RunningServer):
-    """A super admin's key that may read traces and no more is not one that manages models."""
+    """A super admin's key with `read_traces` only cannot see the traces of others."""
     mine, _ = ask(traced, "/inference", SPOKEN)
     others, _ = ask(traced, "/inference", SPOKEN, role="STAFF")
     user = eventually(traced, "http", trace_id=mine)["http"]["user"]
@@ -230,7 +230,7 @@ def test_anonymous_spans_are_exported_but_not_stored(traced: RunningServer, coll
     assert httpx2.get(f"{traced.url}/models", headers=headers, timeout=30).status_code == 401
     assert collector.of_trace(trace_id, "http")["http"].attributes["http.response.status_code"] == 401
     mine, _ = ask(traced, "/inference", SPOKEN)
-    eventually(traced, "http", trace_id=mine)  # what ended before that is there by now, or never
+    eventually(traced, "http", trace_id=mine)  # earlier spans have been exported by now, or never will be
     assert read(traced, trace_id=trace_id) == []
 
 
@@ -247,7 +247,7 @@ def test_a_log_line_has_ids_model_and_token_counts(traced: RunningServer):
 
 
 def line_of(stoa: RunningServer, request_id: str) -> dict[str, Any]:
-    """The one line of a request, which is written after its answer."""
+    """Return the log line of a request, which is written after the response."""
     deadline = time.monotonic() + 60
     while True:
         lines = [json.loads(line) for line in stoa.log.read_text().splitlines() if request_id in line]

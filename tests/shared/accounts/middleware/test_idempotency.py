@@ -1,4 +1,4 @@
-"""A POST that is sent again with its key is answered again, and not done again."""
+"""A POST that is repeated with its Idempotency-Key is replayed and not carried out again."""
 
 import asyncio
 import threading
@@ -42,7 +42,7 @@ Make = Callable[..., Any]
 
 
 class ThingsView(APIView):
-    """Each POST makes one user more, and then does what the body says."""
+    """A view that creates a user for each POST, then does what the body says."""
 
     before_answer: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
 
@@ -115,7 +115,7 @@ def _small_site(neutral_errors: None, settings: Settings) -> None:
 
 @pytest.fixture
 def post(db: None) -> Make:
-    """Sends a body as one user, with a key."""
+    """Send a body as one user with an idempotency key."""
     credential = bearer(make_user("ada@example.com"))
 
     def send(path: str = "/things", key: str = "k", credential: str = credential, **body: Any) -> Any:
@@ -305,7 +305,7 @@ def test_above_a_users_limit_the_oldest_responses_are_discarded_and_nothing_is_r
 
 
 def send_files(credential: str, content: bytes, title: str = "t") -> Any:
-    """Django's client makes the same boundary each time; another client, another one."""
+    """Django's test client always uses the same boundary; other clients use a new one."""
     boundary = uuid.uuid4().hex
     parts = [f'Content-Disposition: form-data; name="title"\r\n\r\n{title}'.encode()]
     parts.append(b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + content)
@@ -341,7 +341,7 @@ def test_through_the_server_entry_a_large_form_is_read_once_for_the_key_and_once
         headers = {"Authorization": credential, "Idempotency-Key": "large"}
         given = [{"title": "t", "file": SimpleUploadedFile("a.txt", content)} for _ in range(2)]
         answers = [await AsyncClient().post("/files", files, headers=headers) for files in given]
-        await sync_to_async(connections.close_all)()  # the thread's, which outlives this test
+        await sync_to_async(connections.close_all)()  # connections of the thread, which outlives this test
         return answers
 
     first, second = asyncio.run(send_twice())
@@ -369,7 +369,7 @@ def test_through_the_server_entry_the_view_and_its_key_share_a_transaction() -> 
 
 @pytest.fixture
 def slow_view(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """The view waits for this event before it answers."""
+    """An event that the view waits for before it responds."""
     event = threading.Event()
     monkeypatch.setattr(ThingsView, "before_answer", staticmethod(lambda: event.wait(30)))
     return event
