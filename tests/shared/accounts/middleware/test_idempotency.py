@@ -213,7 +213,7 @@ def test_a_restricted_api_key_does_not_replay_the_users_response(post: Make) -> 
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\tb", "h\xe9"])
-def test_a_key_that_is_none_is_refused(post: Make, key: str) -> None:
+def test_an_invalid_key_is_refused(post: Make, key: str) -> None:
     answer = post(key=key)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"Idempotency-Key"}
@@ -315,7 +315,7 @@ def send_files(credential: str, content: bytes, title: str = "t") -> Any:
     return Client().post("/files", body + f"--{boundary}--\r\n".encode(), content_type=kind, headers=headers)
 
 
-def test_of_files_the_contents_count_and_not_the_boundary(post: Make) -> None:
+def test_files_are_compared_by_content_and_not_by_boundary(post: Make) -> None:
     credential = bearer(make_user("eve@example.com"))
     first, second = send_files(credential, b"one"), send_files(credential, b"one")
     assert first.json() == second.json() == ["t", "one"]
@@ -388,7 +388,7 @@ def in_threads(*calls: Callable[[], HttpResponse]) -> list[Any]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", ["/things", "/slow-things"])
-def test_of_two_at_once_one_runs_and_the_other_waits_for_its_answer(
+def test_one_of_two_concurrent_requests_runs_and_the_other_waits_for_its_response(
     post: Make, slow_view: threading.Event, path: str
 ) -> None:
     calls = in_threads(lambda: post(path), lambda: post(path))
@@ -418,7 +418,7 @@ def test_a_wait_that_takes_too_long_is_409_with_retry_after(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_ten_at_once_one_runs(post: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_ten_concurrent_requests_runs(post: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_WAIT_SECONDS", 60.0)
     answers = [call.result(100) for call in in_threads(*[post] * 10)]
     assert {answer.status_code for answer in answers} == {201}
