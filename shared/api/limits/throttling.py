@@ -31,7 +31,8 @@ class RateLimitThrottle(BaseThrottle):
 
     def allow_request(self, request: Request, view: Any) -> bool:
         """Return True, or raise ApiError 429."""
-        if request.method in self.methods:
+        is_routed = getattr(view, "action", "") is not None  # a ViewSet answers 405 without an action
+        if request.method in self.methods and is_routed:
             decision = hit(self.bucket, throttle_key(request), limit=getattr(settings, self.setting))
             view.headers.update(rate_limit_headers(decision))
             raise_if_limited(decision)

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory, force_authenticate
 from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
 from shared.accounts.models import User
 from shared.api.errors import ApiError
@@ -28,6 +29,17 @@ class NotesView(APIView):
     def post(self, request: Request) -> Response:
         if request.data.get("wrong"):
             raise ApiError(409, "It is there already.")
+        return Response(True)
+
+
+class NotesViewSet(ViewSet):
+    permission_classes = NotesView.permission_classes
+    throttle_classes = NotesView.throttle_classes
+
+    def retrieve(self, request: Request) -> Response:
+        return Response("a note")
+
+    def create(self, request: Request) -> Response:
         return Response(True)
 
 
@@ -59,6 +71,13 @@ def test_other_methods_are_neither_counted_nor_refused() -> None:
     answer = call("GET")
     assert answer.status_code == 200
     assert "X-RateLimit-Limit" not in answer
+
+
+def test_a_method_that_a_route_of_a_view_set_does_not_allow_is_not_counted() -> None:
+    request = APIRequestFactory().post("/notes/1")
+    refused = NotesViewSet.as_view({"get": "retrieve"})(request)
+    assert (refused.status_code, "X-RateLimit-Limit" in refused) == (405, False)
+    assert NotesViewSet.as_view({"post": "create"})(request)["X-RateLimit-Remaining"] == "2"
 
 
 def test_an_error_response_is_counted_and_has_rate_limit_headers() -> None:
