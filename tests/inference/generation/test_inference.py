@@ -208,7 +208,7 @@ def test_x6_a_model_that_crashes_before_the_first_byte_is_a_503_with_retry_after
         assert (error["type"], error["code"]) == ("server_error", "inference_failed")
     else:
         assert (error["code"], error["details"]) == ("INFERENCE_FAILED", {"reason": "model_restarting"})
-    assert "started again" in error["message"]
+    assert "being restarted" in error["message"]
     assert stoa.post("/inference", BODY).status_code == 200
 
 
