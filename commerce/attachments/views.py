@@ -7,6 +7,7 @@ from typing import Any, cast
 import structlog
 from django.conf import settings
 from django.core.exceptions import TooManyFilesSent
+from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
@@ -70,16 +71,16 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
     queryset = Attachment.objects.all()
     serializer_class = AttachmentSerializer
     pagination_class = PagePagination
+    filterset_class = AttachmentFilters
     idempotency = IdempotencyMode.DEFERRED  # images take long, and files are not part of a transaction
     public_methods = ("GET", "HEAD", "PUT", "OPTIONS")  # need no credentials and ignore those sent, even expired ones
 
     @property
-    def filterset_class(self) -> type[AttachmentFilters] | None:
-        return None if self.detail else AttachmentFilters
-
-    @property
     def parser_classes(self) -> Sequence[type[BaseParser]]:  # type: ignore[override]
         return APIView.parser_classes if self.detail else [MultiPartParser]
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset if self.detail else super().filter_queryset(queryset)
 
     def get_throttles(self) -> list[BaseThrottle]:
         return [DELETES() if self.detail else UPLOADS()]
