@@ -11,6 +11,8 @@ from commerce.analytics.serializers import (
     OverviewSerializer,
     TopRatedSerializer,
 )
+from commerce.catalog.filters import ProductFilters
+from shared.api.lists.schema import search_parameters
 from shared.api.query_params import DEFAULT_LANGUAGE, MAX_INTEGER, MAX_LANGUAGE_LENGTH, MAX_LIMIT
 
 ACCESS = (
@@ -54,6 +56,10 @@ LANGUAGE = _parameter(
     "Language code of the categories or products.",
     "en",
 )
+SEARCH = [
+    OpenApiParameter(parameter["name"], parameter["schema"], description=parameter["description"])
+    for parameter in search_parameters(list(ProductFilters.search_fields))
+]
 
 overview = extend_schema(
     operation_id="analytics",
@@ -87,7 +93,7 @@ category_products = extend_schema(
     summary="Count products by category",
     description="Returns the number of products of each shop in each category, largest first. Deleted products do not "
     f"count. {ACCESS}",
-    parameters=[_limit(15), LANGUAGE, SHOP_ID],
+    parameters=[_limit(15), LANGUAGE, SHOP_ID, *SEARCH],
     responses=CategoryProductsSerializer(many=True),
 )
 category_sales = extend_schema(
@@ -96,7 +102,7 @@ category_sales = extend_schema(
     summary="Count units sold by category",
     description="Returns the units sold in complete orders of all time, by category and shop, largest first. A product "
     f"in several categories counts in each. {ACCESS}",
-    parameters=[_limit(15), LANGUAGE, SHOP_ID, CURRENCY],
+    parameters=[_limit(15), LANGUAGE, SHOP_ID, CURRENCY, *SEARCH],
     responses=CategorySalesSerializer(many=True),
 )
 top_rated = extend_schema(
@@ -105,6 +111,6 @@ top_rated = extend_schema(
     summary="List the top rated products",
     description="Returns the products with the best average of stars, then with the most reviews. Hidden and deleted "
     f"reviews do not count. {ACCESS}",
-    parameters=[_limit(10), LANGUAGE, SHOP_ID],
+    parameters=[_limit(10), LANGUAGE, SHOP_ID, *SEARCH],
     responses=TopRatedSerializer(many=True),
 )

@@ -1,5 +1,7 @@
 """Views of analytics, for shop owners, their staff and super admins."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.utils import timezone
@@ -26,8 +28,12 @@ from commerce.analytics.serializers import (
     TopRatedSerializer,
     overview_body,
 )
+from commerce.catalog.filters import ProductFilters
+from commerce.catalog.models import Product
 from shared import transactions
 from shared.accounts.permissions import HasRole
+from shared.api.limits.query_limits import limit_list_query
+from shared.api.lists.search import build_search_condition
 from shared.api.query_params import get_language, get_limit
 
 
@@ -45,6 +51,26 @@ class AnalyticsView(APIView):
         )
 
 
+class ProductReportView(AnalyticsView):
+    """A report on products, which `search` narrows as it does the list of products."""
+
+    default_limit = 15
+
+    def get_query(self) -> dict[str, Any]:
+        """Return the arguments of a report. Raises ValidationFailed for an invalid parameter."""
+        return {
+            "shop_ids": self.get_scope().shop_ids,
+            "language": get_language(self.request),
+            "limit": get_limit(self.request, default=self.default_limit),
+            "matching": build_search_condition(Product, ProductFilters.search_fields, self.request.query_params),
+        }
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        with transactions.read_snapshot(), limit_list_query(self.request, first_row=0):
+            yield
+
+
 class OverviewView(AnalyticsView):
     @schema.overview
     def get(self, request: Request) -> Response:
@@ -54,31 +80,30 @@ class OverviewView(AnalyticsView):
         return Response(overview_body(overview))
 
 
-class CategoryProductsView(AnalyticsView):
+class CategoryProductsView(ProductReportView):
     @schema.category_products
     def get(self, request: Request) -> Response:
-        query: dict[str, Any] = {"language": get_language(request), "limit": get_limit(request, default=15)}
-        scope = self.get_scope()
-        with transactions.read_snapshot():
-            rows = count_products_by_category(shop_ids=scope.shop_ids, **query)
+        query = self.get_query()
+        with self.snapshot():
+            rows = count_products_by_category(**query)
         return Response(CategoryProductsSerializer(rows, many=True).data)
 
 
-class CategorySalesView(AnalyticsView):
+class CategorySalesView(ProductReportView):
     @schema.category_sales
     def get(self, request: Request) -> Response:
-        query: dict[str, Any] = {"language": get_language(request), "limit": get_limit(request, default=15)}
-        scope, currency = self.get_scope(), parse_currency(request)
-        with transactions.read_snapshot():
-            rows = count_sales_by_category(shop_ids=scope.shop_ids, currency=currency, **query)
+        query = self.get_query() | {"currency": parse_currency(request)}
+        with self.snapshot():
+            rows = count_sales_by_category(**query)
         return Response(CategorySalesSerializer(rows, many=True).data)
 
 
-class TopRatedView(AnalyticsView):
+class TopRatedView(ProductReportView):
+    default_limit = 10
+
     @schema.top_rated
     def get(self, request: Request) -> Response:
-        query: dict[str, Any] = {"language": get_language(request), "limit": get_limit(request, default=10)}
-        scope = self.get_scope()
-        with transactions.read_snapshot():
-            rows = top_rated_products(shop_ids=scope.shop_ids, **query)
+        query = self.get_query()
+        with self.snapshot():
+            rows = top_rated_products(**query)
         return Response(TopRatedSerializer(rows, many=True, context={"request": request}).data)

@@ -94,6 +94,33 @@ class VariationSerializer(serializers.ModelSerializer[Variation]):
         }
 
 
+class RelatedProductSerializer(serializers.ModelSerializer[Product]):
+    """A product of the same type, inside another product."""
+
+    price = MoneyField(read_only=True, help_text="Regular price; of a variable product its lowest price.")
+    sale_price = MoneyField(read_only=True, allow_null=True, help_text="Reduced price, or null.")
+    min_price = MoneyField(read_only=True, allow_null=True, help_text="Lowest price that a customer pays.")
+    max_price = MoneyField(read_only=True, allow_null=True, help_text="Highest price that a customer pays.")
+    image = AttachmentRecordSerializer(read_only=True, allow_null=True, help_text="Main image, or null.")
+    ratings = serializers.FloatField(read_only=True, help_text="Average rating; 0 without reviews.")
+
+    class Meta:
+        model = Product
+        fields = [
+            "id", "name", "slug", "price", "sale_price", "min_price", "max_price", "currency", "quantity", "unit",
+            "product_type", "status", "image", "ratings", "type_id", "shop_id", "language",
+        ]  # fmt: skip
+        extra_kwargs = NAME_FIELDS | {
+            "currency": {"help_text": "Currency of the prices, an ISO 4217 code."},
+            "quantity": {"help_text": "Number of pieces in stock."},
+            "unit": {"help_text": "Content of one piece, as in 500 g."},
+            "product_type": {"help_text": "`simple` or `variable`."},
+            "status": {"help_text": "Always `publish`."},
+            "type_id": {"help_text": "Id of the product type."},
+            "shop_id": {"help_text": "Id of the shop that sells the product."},
+        }
+
+
 class ProductSerializer(RelationsSerializer):
     """A product as everybody sees it. Prices are in major units of `currency`."""
 
@@ -114,6 +141,11 @@ class ProductSerializer(RelationsSerializer):
         many=True, read_only=True, help_text="Categories. Only with `with=categories`."
     )
     variations = serializers.SerializerMethodField(help_text="Variations. Only with `with=variations`.")
+    related_products = RelatedProductSerializer(
+        many=True,
+        read_only=True,
+        help_text="The newest products of the same type, at most 20. Only with `with=related_products`.",
+    )
 
     class Meta:
         model = Product
@@ -121,9 +153,9 @@ class ProductSerializer(RelationsSerializer):
             "id", "name", "slug", "description", "type_id", "price", "sale_price", "min_price", "max_price", "currency",
             "sku", "quantity", "sold_quantity", "in_stock", "is_taxable", "status", "product_type", "unit", "height",
             "width", "length", "image", "gallery", "language", "shop_id", "ratings", "total_reviews", "rating_count",
-            "created_at", "updated_at", "type", "shop", "categories", "variations",
+            "created_at", "updated_at", "type", "shop", "categories", "variations", "related_products",
         ]  # fmt: skip
-        relations = ["type", "shop", "categories", "variations"]
+        relations = ["type", "shop", "categories", "variations", "related_products"]
         extra_kwargs = {
             "name": {"help_text": "Name of the product."},
             "slug": {"help_text": "Name in URLs, unique within its language and never changed."},

@@ -14,3 +14,4 @@ class ModerationConfig(AppConfig):
         hooks = import_module("commerce.reviews.moderation_hooks").hooks
         hooks.take_down = import_module("commerce.moderation.services").accept_report
         hooks.withdraw_case = import_module("commerce.moderation.cases").withdraw_case
+        hooks.load_reports = import_module("commerce.moderation.reportable_content").load_reports

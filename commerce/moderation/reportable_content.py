@@ -1,10 +1,19 @@
 """Kinds of content that users can report, with the model of each."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from commerce.moderation.models import Case, ContentKind
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+
+from commerce.moderation.models import AbuseReport, Case, ContentKind
 from commerce.reviews.models import Question, Review
+from shared.accounts.models import User
+from shared.accounts.roles import Role
 from shared.api.errors import ApiError
+
+MAX_REPORTS_PER_CONTENT = 20  # in a record of the content; all are in the list of reports
 
 Reportable = Review | Question
 CONTENT_MODELS: Mapping[str, type[Review] | type[Question]] = {
@@ -47,3 +56,19 @@ def lock_content(kind: ContentKind, model_id: int, *, deleted: bool = False) -> 
     if content is None:
         raise ContentNotFound
     return content
+
+
+def load_reports(*, contents: Sequence[Any], user: User | None) -> None:
+    """Set `abusive_reports` on each review or question: its newest reports, or None for users who may not read any."""
+    if user is None or user.role != Role.SUPER_ADMIN:
+        for content in contents:
+            content.abusive_reports = None
+        return
+    model_type = type(contents[0]).__name__
+    newest = Window(RowNumber(), partition_by="model_id", order_by=F("id").desc())
+    reports = AbuseReport.objects.filter(model_type=model_type, model_id__in=[content.pk for content in contents])
+    by_content = defaultdict(list)
+    for report in reports.select_related("user").alias(place=newest).filter(place__lte=MAX_REPORTS_PER_CONTENT):
+        by_content[report.model_id].append(report)
+    for content in contents:
+        content.abusive_reports = by_content[content.pk]

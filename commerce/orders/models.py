@@ -42,10 +42,12 @@ class OrderQuerySet(models.QuerySet["Order"]):
         return self.filter(shop__in=Shop.objects.managed_by(user))
 
     def for_response(self) -> Self:
-        """Prefetch children, lines, products and images in four queries."""
+        """Select the customer, and prefetch children, lines, products and images in four queries."""
         lines = OrderLine.objects.select_related("product__image").order_by("id")
         children = Prefetch("children", Order.objects.order_by("id"))
-        return self.prefetch_related(children, Prefetch("lines", lines), Prefetch("children__lines", lines))
+        return self.select_related("customer").prefetch_related(
+            children, Prefetch("lines", lines), Prefetch("children__lines", lines)
+        )
 
 
 class Order(models.Model):

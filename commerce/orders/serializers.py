@@ -7,12 +7,13 @@ from rest_framework import serializers
 
 from commerce.addresses.validators import validate_address
 from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.catalog.serializers import VariationSerializer
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.pricing import RequestedLine
 from commerce.orders.services import DeliveryDetails
 from commerce.shops.serializers import ShopSummarySerializer
 from shared.accounts.models import User
-from shared.api.lists.relations import RelationsSerializer
+from shared.api.lists.relations import RELATION_PATH, RelationsSerializer
 from shared.api.money import MAX_MINOR_UNITS, MoneyField
 from shared.api.query_params import MAX_INTEGER
 
@@ -31,6 +32,34 @@ class OrderCustomerSerializer(serializers.ModelSerializer[User]):
             "name": {"help_text": "Name of the customer."},
             "email": {"help_text": "E-mail address of the customer."},
         }
+
+
+class StatusRecordSerializer(serializers.Serializer[Any]):
+    """The status of an order as a record, which some clients draw a progress bar from."""
+
+    id = serializers.IntegerField(help_text="Place of the status in a delivery, from 1.")
+    name = serializers.CharField(help_text="Name of the status in English.")
+    slug = serializers.CharField(help_text="The status, as in `order_status`.")
+    serial = serializers.IntegerField(help_text="Place of the status in a delivery, from 1.")
+    color = serializers.CharField(help_text="Color to show it in.")
+
+
+STATUS_RECORDS = {
+    status.value: {"id": place, "name": status.label, "slug": status.value, "serial": place, "color": color}
+    for place, (status, color) in enumerate(
+        [
+            (Order.Status.PENDING, "#d97706"),
+            (Order.Status.PROCESSING, "#2563eb"),
+            (Order.Status.AT_LOCAL_FACILITY, "#7c3aed"),
+            (Order.Status.OUT_FOR_DELIVERY, "#0891b2"),
+            (Order.Status.COMPLETE, "#15803d"),
+            (Order.Status.CANCELLED, "#525252"),
+            (Order.Status.REFUNDED, "#a16207"),
+            (Order.Status.FAILED, "#b91c1c"),
+        ],
+        start=1,
+    )
+}
 
 
 class PivotSerializer(serializers.ModelSerializer[OrderLine]):
@@ -52,7 +81,7 @@ class PivotSerializer(serializers.ModelSerializer[OrderLine]):
         fields = ["order_quantity", "unit_price", "subtotal", "variation_option_id"]
 
 
-class OrderedProductSerializer(serializers.ModelSerializer[OrderLine]):
+class OrderedProductSerializer(RelationsSerializer):
     """A product in an order: the product as the shop shows it now, and what was ordered in `pivot`."""
 
     id = serializers.IntegerField(source="product_id", help_text="Id of the product.")
@@ -62,10 +91,16 @@ class OrderedProductSerializer(serializers.ModelSerializer[OrderLine]):
         source="product.image", allow_null=True, help_text="Main image of the product, or null."
     )
     pivot = PivotSerializer(source="*", help_text="Ordered quantity and price.")
+    variation_options = VariationSerializer(
+        many=True,
+        read_only=True,
+        help_text="The ordered variation, or nothing. Only with `with=products.variation_options`.",
+    )
 
     class Meta:
         model = OrderLine
-        fields = ["id", "name", "slug", "image", "pivot"]
+        fields = ["id", "name", "slug", "image", "pivot", "variation_options"]
+        relations = ["variation_options"]
 
 
 ORDER_FIELDS = [
@@ -119,19 +154,26 @@ class OrderSerializer(BaseOrderSerializer):
     children = ChildOrderSerializer(
         many=True, read_only=True, help_text="Orders of the shops; empty unless this is a whole order."
     )
-    customer = OrderCustomerSerializer(read_only=True, help_text="Customer. Only with `with=customer`.")
+    customer = OrderCustomerSerializer(read_only=True, help_text="Customer.")
+    customer_name = serializers.CharField(source="customer.name", read_only=True, help_text="Name of the customer.")
+    status = serializers.SerializerMethodField(help_text="The status as a record. Only with `with=status`.")
 
     class Meta:
         model = Order
-        fields = [*ORDER_FIELDS, "children", "customer"]
-        relations = ["shop", "customer"]
+        fields = [*ORDER_FIELDS, "children", "customer", "customer_name", "status"]
+        relations = ["shop", "status"]
         extra_kwargs = ORDER_HELP_TEXTS
+
+    @extend_schema_field(StatusRecordSerializer)
+    def get_status(self, order: Order) -> dict[str, Any]:
+        return STATUS_RECORDS[order.order_status]
 
     @extend_schema_field(OrderedProductSerializer(many=True))
     def get_products(self, order: Order) -> Any:
         orders = order.children.all() if order.is_parent else [order]
         lines = [line for one in orders for line in one.lines.all()]
-        return OrderedProductSerializer(lines, many=True, context=self.context).data
+        context = {**self.context, RELATION_PATH: "products."}
+        return OrderedProductSerializer(lines, many=True, context=context).data
 
 
 class RequestedLineSerializer(serializers.Serializer[Any]):
@@ -216,14 +258,16 @@ class RefundSerializer(RelationsSerializer):
 
     amount = MoneyField(currency_source="order.currency", read_only=True, help_text="Amount in the order's currency.")
     order = RefundedOrderSerializer(read_only=True, help_text="Order. Only with `with=order`.")
+    customer = OrderCustomerSerializer(read_only=True, help_text="Customer. Only with `with=customer`.")
     shop = ShopSummarySerializer(read_only=True, allow_null=True, help_text="Shop. Only with `with=shop`.")
 
     class Meta:
         model = Refund
         fields = [
             "id", "order_id", "shop_id", "amount", "status", "reason", "created_at", "updated_at", "order", "shop",
+            "customer",
         ]  # fmt: skip
-        relations = ["order", "shop"]
+        relations = ["order", "shop", "customer"]
         extra_kwargs = {
             "order_id": {"help_text": "Id of the order."},
             "shop_id": {"help_text": "Id of the shop that decides; null if the platform does."},

@@ -1,13 +1,51 @@
 """Allowed filters, search fields, orders and relations of the lists of reviews and questions."""
 
-from commerce.reviews.models import Question, Review
-from shared.api.lists.filters import IntegerFilter, ListFilterSet
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-RELATIONS = {"user": "user", "product": "product__image", "shop": "shop__logo"}
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema_field
+
+from commerce.reviews.models import Question, Review
+from commerce.reviews.moderation_hooks import hooks
+from shared.api.lists.filters import IntegerFilter, ListFilterSet
+from shared.api.lists.relations import INCLUDED, LoadedRelation, Relation
+
+
+def load_reports(rows: Sequence[Any], user: Any) -> None:
+    hooks.load_reports(contents=rows, user=user)
+
+
+RELATIONS: Mapping[str, Relation] = {
+    "user": "user",
+    "product": "product__image",
+    "shop": "shop__logo",
+    "abusive_reports": LoadedRelation(load_reports),
+    "abusive_reports.user": INCLUDED,
+}
+
+
+@extend_schema_field({"type": "string", "maxLength": 255, "example": "null"})
+class AnswerFilter(filters.CharFilter):  # type: ignore[misc]
+    """Filter `answer=null`: unanswered questions. Any other text is looked for in the answers."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(max_length=255, **kwargs)
+
+    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+        if not value:
+            return qs
+        return qs.filter(Q(answer="") if value.lower() == "null" else Q(answer__icontains=value))
 
 
 class ReviewFilters(ListFilterSet):
-    search_fields = {name: name for name in ("product_id", "shop_id", "rating", "comment")}
+    search_fields = {
+        **{name: name for name in ("id", "product_id", "shop_id", "user_id", "rating", "comment")},
+        "product.name": "product__name",
+        "product.slug": "product__slug",
+        "shop.slug": "shop__slug",
+    }
     order_fields = {name: name for name in ("id", "created_at", "updated_at", "rating")}
     relations = RELATIONS
     product_id = IntegerFilter(help_text="Id of a product.")
@@ -20,11 +58,19 @@ class ReviewFilters(ListFilterSet):
 
 
 class QuestionFilters(ListFilterSet):
-    search_fields = {name: name for name in ("product_id", "shop_id", "question", "answer")}
+    search_fields = {
+        **{name: name for name in ("id", "product_id", "shop_id", "user_id", "question", "answer")},
+        "product.name": "product__name",
+        "product.slug": "product__slug",
+        "shop.slug": "shop__slug",
+        "type.slug": "product__type__slug",
+        "categories.slug": "product__categories__slug",
+    }
     order_fields = {name: name for name in ("id", "created_at", "updated_at", "answered_at")}
     relations = RELATIONS
     product_id = IntegerFilter(help_text="Id of a product.")
     shop_id = IntegerFilter(help_text="Id of a shop.")
+    answer = AnswerFilter(help_text="`null` for unanswered questions, or words of the answer.")
 
     class Meta:
         model = Question

@@ -1,6 +1,6 @@
 """Functions of moderation that reviews call.
 
-Moderation imports reviews, so reviews cannot import moderation. `ModerationConfig.ready` registers both functions here.
+Moderation imports reviews, so reviews cannot import moderation. `ModerationConfig.ready` registers the functions here.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,12 @@ class ModerationHooks:
 
     `take_down` accepts the reports of a review or question (`model_type`, `model_id`, `moderator`, `now`).
     `withdraw_case` closes the case of content that its author deleted (`model_type`, `model_id`, `now`).
+    `load_reports` sets `abusive_reports` on reviews or questions (`contents`, `user`).
     """
 
     take_down: Callable[..., Any] = _not_registered
     withdraw_case: Callable[..., None] = _not_registered
+    load_reports: Callable[..., None] = _not_registered
 
 
 hooks = ModerationHooks()

@@ -10,7 +10,7 @@ from commerce.reviews.models import Question, Review
 from commerce.shops.fields import ImageReferenceField
 from commerce.shops.serializers import ShopSummarySerializer
 from shared.accounts.models import User
-from shared.api.lists.relations import RelationsSerializer
+from shared.api.lists.relations import RelationsSerializer, UTCDateTimeField
 from shared.api.query_params import MAX_INTEGER
 
 MAX_TEXT_LENGTH = 5_000
@@ -40,14 +40,35 @@ class ReviewedProductSerializer(serializers.ModelSerializer[Product]):
         }
 
 
+class ContentReportSerializer(serializers.Serializer[Any]):
+    """An abuse report inside the review or question that it is about; moderation, with the model, imports reviews."""
+
+    id = serializers.IntegerField(help_text="Id of the report.")
+    user_id = serializers.IntegerField(help_text="Id of the user who reported.")
+    model_type = serializers.CharField(help_text="Kind of the content: Review or Question.")
+    model_id = serializers.IntegerField(help_text="Id of the review or question.")
+    message = serializers.CharField(help_text="Reason that the user gave.")
+    status = serializers.CharField(help_text="Status of the report.")
+    created_at = UTCDateTimeField(help_text="When the user reported.")
+    updated_at = UTCDateTimeField(help_text="When the report last changed.")
+    user = AuthorSerializer(help_text="User who reported.")
+
+
 class ContentSerializer(RelationsSerializer):
     """The fields that reviews and questions have in common."""
 
     user = AuthorSerializer(read_only=True, help_text="Author. Only with `with=user`.")
     product = ReviewedProductSerializer(read_only=True, allow_null=True, help_text="Only with `with=product`.")
     shop = ShopSummarySerializer(read_only=True, allow_null=True, help_text="Shop. Only with `with=shop`.")
+    abusive_reports = ContentReportSerializer(
+        many=True,
+        read_only=True,
+        allow_null=True,
+        help_text="The newest 20 abuse reports; null unless you may read reports. Only with `with=abusive_reports`.",
+    )
 
 
+CONTENT_RELATIONS = ["user", "product", "shop", "abusive_reports"]
 CONTENT_HELP_TEXTS = {
     "user_id": {"help_text": "Id of the author."},
     "product_id": {"help_text": "Id of the product."},
@@ -66,8 +87,9 @@ class ReviewSerializer(ContentSerializer):
         fields = [
             "id", "rating", "comment", "user_id", "product_id", "shop_id", "order_id", "photos",
             "abusive_reports_count", "created_at", "updated_at", "user", "product", "shop",
+            "abusive_reports",
         ]  # fmt: skip
-        relations = ["user", "product", "shop"]
+        relations = CONTENT_RELATIONS
         extra_kwargs = CONTENT_HELP_TEXTS | {
             "rating": {"help_text": "Stars from 1 to 5.", "min_value": 1, "max_value": 5},
             "comment": {"help_text": "Text of the review."},
@@ -83,8 +105,9 @@ class QuestionSerializer(ContentSerializer):
         fields = [
             "id", "question", "answer", "answered_at", "user_id", "product_id", "shop_id", "abusive_reports_count",
             "created_at", "updated_at", "user", "product", "shop",
+            "abusive_reports",
         ]  # fmt: skip
-        relations = ["user", "product", "shop"]
+        relations = CONTENT_RELATIONS
         extra_kwargs = CONTENT_HELP_TEXTS | {
             "question": {"help_text": "Text of the question."},
             "answer": {"help_text": "Answer of the shop; empty until there is one."},

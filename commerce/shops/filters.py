@@ -1,12 +1,21 @@
 """Allowed filters, search fields and orders of the lists of shops, staff and invitations."""
 
+from typing import ClassVar
+
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from commerce.shops.relations import load_categories, load_staffs
 from shared.api.lists.filters import ListFilterSet
+from shared.api.lists.relations import LoadedRelation
 
 
 class ShopFilters(ListFilterSet):
     search_fields = {name: name for name in ("name", "slug", "is_active", "owner_id")}
     order_fields = {name: name for name in ("id", "name", "created_at", "updated_at", "orders_count")}
+    relations: ClassVar = {
+        "owner": "owner",
+        "staffs": LoadedRelation(load_staffs),
+        "categories": LoadedRelation(load_categories),
+    }
 
     class Meta:
         model = Shop

@@ -12,6 +12,7 @@ from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
 from shared.api.fields import EmailAddressField, PasswordField
+from shared.api.lists.relations import RelationsSerializer
 
 MAX_ADDRESSES = 100
 MAX_SLUG_LENGTH = 200
@@ -31,22 +32,64 @@ class ShopSummarySerializer(serializers.ModelSerializer[Shop]):
         }
 
 
-class ShopSerializer(ShopSummarySerializer):
+class ShopOwnerSerializer(serializers.ModelSerializer[User]):
+    """The owner of a shop as everybody sees them."""
+
+    class Meta:
+        model = User
+        fields = ["id", "name"]
+        extra_kwargs = {"name": {"help_text": "Name of the owner."}}
+
+
+class StaffMemberSerializer(serializers.ModelSerializer[ShopStaff]):
+    """A staff member of a shop."""
+
+    id = serializers.IntegerField(source="user_id", help_text="Id of the user.")
+    name = serializers.CharField(source="user.name", help_text="Name of the user.")
+    email = serializers.EmailField(source="user.email", help_text="E-mail address of the user.")
+
+    class Meta:
+        model = ShopStaff
+        fields = ["id", "name", "email", "created_at"]
+        extra_kwargs = {"created_at": {"help_text": "When the user joined the shop."}}
+
+
+class ShopCategorySerializer(serializers.Serializer[Any]):
+    """A category with products of a shop."""
+
+    id = serializers.IntegerField(help_text="Id of the category.")
+    name = serializers.CharField(help_text="Name of the category.")
+    slug = serializers.CharField(help_text="Name in URLs.")
+
+
+class ShopSerializer(RelationsSerializer):
     """A shop as everybody sees it."""
 
+    logo = AttachmentRecordSerializer(read_only=True, allow_null=True, help_text="Logo of the shop, or null.")
     cover_image = AttachmentRecordSerializer(
         read_only=True, allow_null=True, help_text="Cover image of the shop, or null."
     )
     address = serializers.DictField(read_only=True, help_text="Address as the owner sent it.")
     settings = serializers.DictField(read_only=True, help_text="Settings of the storefront as the owner sent them.")
     products_count = serializers.IntegerField(read_only=True, min_value=0, help_text="Number of published products.")
+    owner = ShopOwnerSerializer(read_only=True, help_text="Owner. Only with `with=owner`.")
+    staffs = StaffMemberSerializer(
+        many=True,
+        read_only=True,
+        allow_null=True,
+        help_text="Staff; null unless you own the shop or are a super admin. Only with `with=staffs`.",
+    )
+    categories = ShopCategorySerializer(
+        many=True, read_only=True, help_text="Categories of the published products. Only with `with=categories`."
+    )
 
     class Meta:
         model = Shop
         fields = [
             "id", "name", "slug", "description", "is_active", "owner_id", "logo", "cover_image", "address", "settings",
-            "orders_count", "products_count", "created_at", "updated_at",
+            "orders_count", "products_count", "created_at", "updated_at", "owner", "staffs", "categories",
         ]  # fmt: skip
+        relations = ["owner", "staffs", "categories"]
         extra_kwargs = ShopSummarySerializer.Meta.extra_kwargs | {
             "description": {"help_text": "Description of the shop."},
             "is_active": {"help_text": "Whether everybody sees the shop; otherwise only its owner and staff do."},
@@ -86,19 +129,6 @@ class NewShopSerializer(ShopWriteSerializer):
         required=False,
         help_text="Name in URLs. Made from `name` if missing; gets a suffix if another shop has it.",
     )
-
-
-class StaffMemberSerializer(serializers.ModelSerializer[ShopStaff]):
-    """A staff member of a shop."""
-
-    id = serializers.IntegerField(source="user_id", help_text="Id of the user.")
-    name = serializers.CharField(source="user.name", help_text="Name of the user.")
-    email = serializers.EmailField(source="user.email", help_text="E-mail address of the user.")
-
-    class Meta:
-        model = ShopStaff
-        fields = ["id", "name", "email", "created_at"]
-        extra_kwargs = {"created_at": {"help_text": "When the user joined the shop."}}
 
 
 class InviteStaffSerializer(serializers.Serializer[Any]):

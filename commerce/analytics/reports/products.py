@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import Count, Q, Sum
 
@@ -12,6 +13,7 @@ from commerce.catalog.models import Category, Product
 from commerce.shops.models import Shop
 
 ProductCategory = Product.categories.through
+ALL_PRODUCTS = Q()
 
 LIVE_LANGUAGES = f"SELECT language FROM {Product._meta.db_table} product WHERE deleted_at IS NULL"  # noqa: S608  # nosec B608
 # A loose index scan: each language is found from the one before it, however many products there are.
@@ -56,12 +58,16 @@ class RatedProduct:
         return self.stars / self.reviews
 
 
-def count_products_by_category(*, shop_ids: Sequence[int] | None, language: str, limit: int) -> list[CategoryCount]:
+def count_products_by_category(
+    *, shop_ids: Sequence[int] | None, language: str, limit: int, matching: Q = ALL_PRODUCTS
+) -> list[CategoryCount]:
     """Return the number of products in each category of each shop, largest first, without deleted products.
 
-    `shop_ids` of None means all shops.
+    `shop_ids` of None means all shops; `matching` is a condition on products.
     """
     rows = ProductCategory.objects.filter(product__deleted_at=None, category__language=language)
+    if matching:
+        rows = rows.filter(product__in=Product.objects.filter(matching))
     if shop_ids is not None:
         rows = rows.filter(product__shop__in=shop_ids)
     counts = rows.values_list("category_id", "product__shop_id").annotate(products=Count("pk"))
@@ -69,7 +75,12 @@ def count_products_by_category(*, shop_ids: Sequence[int] | None, language: str,
 
 
 def count_sales_by_category(
-    *, shop_ids: Sequence[int] | None, language: str, limit: int, currency: str | None = None
+    *,
+    shop_ids: Sequence[int] | None,
+    language: str,
+    limit: int,
+    currency: str | None = None,
+    matching: Q = ALL_PRODUCTS,
 ) -> list[CategoryCount]:
     """Return the units sold in complete orders, by category and selling shop, largest first.
 
@@ -80,11 +91,16 @@ def count_sales_by_category(
     scope = Q() if shop_ids is None else Q(shop_id__in=shop_ids)
     if currency is not None:
         scope &= Q(currency=currency)
+    if matching:
+        scope &= Q(product_id__in=Product.objects.filter(matching).values("pk"))
     rollups = ProductRollup.objects.filter(scope, generation=_generation()).exclude(units=0)
     entries = LedgerEntry.objects.filter(scope).exclude(units=0)
     columns = ("product_id", "shop_id", "units")
     rows = rollups.order_by().values_list(*columns).union(entries.order_by().values_list(*columns), all=True)
-    select, values = rows.query.sql_with_params()
+    try:
+        select, values = rows.query.sql_with_params()
+    except EmptyResultSet:  # no product can match
+        return []
     with connection.cursor() as cursor:
         cursor.execute(_sales_statement(select), [*values, language, limit])
         return _with_names(cursor.fetchall())
@@ -109,9 +125,11 @@ def _sales_statement(rows: str) -> str:
         """  # noqa: S608  # nosec B608
 
 
-def top_rated_products(*, shop_ids: Sequence[int] | None, language: str, limit: int) -> list[RatedProduct]:
+def top_rated_products(
+    *, shop_ids: Sequence[int] | None, language: str, limit: int, matching: Q = ALL_PRODUCTS
+) -> list[RatedProduct]:
     """Return the products with the best average of stars, then the most reviews, then the oldest; none deleted."""
-    products = Product.objects.live().filter(language=language)
+    products = Product.objects.live().filter(matching, language=language)
     if shop_ids is not None:
         products = products.filter(shop__in=shop_ids)
     waiting = _waiting_stars()

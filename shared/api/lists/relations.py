@@ -1,11 +1,12 @@
-"""The parameter `with=shop;shop.owner`: related records inside a record.
+"""The parameter `with=shop;shop.owner`: related records inside a record. Unknown names are ignored.
 
 It shows only what the user could read without it. If a model's manager has `visible_to(user)`, only those rows are
 fetched, and other related records are null.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeAlias
@@ -21,20 +22,29 @@ from rest_framework.request import Request
 from shared.api.errors import ValidationFailed
 
 User: TypeAlias = Any  # of the accounts app, which imports this package
-Relation: TypeAlias = "str | Callable[[User | None], Prefetch[Any]]"
-
 MAX_WITH_LENGTH = 500  # characters
+RELATION_PATH = "relation_path"  # context of a serializer inside a method field: `products.`, whose outer one fetches
+INCLUDED = ""  # a relation that needs no query of its own: the record has it, or the relation around it fetches it
 
 
-def validate_relations(request: Request, view: Any) -> None:
-    """Raise ValidationFailed for a relation in `with` that the view's filters do not list."""
-    known = _relation_names(view)
+@dataclass(frozen=True)
+class LoadedRelation:
+    """Relation that is no path of model fields.
+
+    `load(rows, user)` sets an attribute on every row, in at most two queries. It sets None, or leaves records out,
+    where the user could not read them.
+    """
+
+    load: Callable[[Sequence[Any], User | None], None]
+
+
+Relation: TypeAlias = "str | LoadedRelation | Callable[[User | None], Prefetch[Any]]"
+
+
+def validate_relations(request: Request) -> None:
+    """Raise ValidationFailed if `with` is too long."""
     if len(request.query_params.get("with", "")) > MAX_WITH_LENGTH:
         raise ValidationFailed({"with": [f"Send at most {MAX_WITH_LENGTH} characters."]})
-    requested = _requested_names(request)
-    if unknown := sorted(requested - set(known)):
-        offer = f"Ask for: {', '.join(known)}." if known else "This has no relations."
-        raise ValidationFailed({"with": [f"{unknown[0][:100]!r} is not known here. {offer}"]})
 
 
 class UTCDateTimeField(serializers.DateTimeField):
@@ -63,7 +73,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
         """Return the record. DRF's own inspects every field again for every row, a third of a list's time."""
-        if self._fetches and not self._has_fetched:
+        if self._requested and not self._has_fetched:
             self._fetch(instance)
         record = {}
         for name, column, field, represent in self._readers:
@@ -87,27 +97,32 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         ]
 
     @cached_property
-    def _fetches(self) -> "dict[str, str | Prefetch[Any]]":
-        """Return the look-ups of the outermost serializer and of its nested ones, by path."""
+    def _requested(self) -> "list[Relation]":
+        """Return the requested relations of the outermost serializer, which fetches those of nested ones too."""
         request, view = self.context.get("request"), self.context.get("view")
         is_outermost = self.root is self or (self._is_listed and self.root is self.parent)
-        if request is None or not is_outermost:
-            return {}
+        if request is None or not is_outermost or RELATION_PATH in self.context:
+            return []
         relations = _allowed_relations(view)
-        requested = [relations[name] for name in sorted(_requested_names(request) & relations.keys())]
-        return _build_lookups(self.Meta.model, requested, getattr(request.auth, "user_with_full_role", None))
+        requested = (relations[name] for name in sorted(_requested_names(request) & relations.keys()))
+        return [relation for relation in requested if relation != INCLUDED]
 
     def _fetch(self, instance: Any) -> None:
         """Fetch the relations of all rows of a list at once.
 
         Relations that the view has fetched are fetched again if some rows are not visible to everybody.
         """
+        user = getattr(self.context["request"].auth, "user_with_full_role", None)
         rows = list(self.parent.instance) if self._is_listed else [instance]  # type: ignore[arg-type]
-        for path, lookup in self._fetches.items():
+        lookups = _build_lookups(self.Meta.model, self._requested, user)
+        for path, lookup in lookups.items():
             if isinstance(lookup, Prefetch):
                 for row in rows:
                     row._state.fields_cache.pop(path, None)
-        prefetch_related_objects(rows, *self._fetches.values())
+        prefetch_related_objects(rows, *lookups.values())
+        for relation in self._requested:
+            if isinstance(relation, LoadedRelation):
+                relation.load(rows, user)
         self._has_fetched = self._is_listed
 
     @property
@@ -131,7 +146,8 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         while step.parent is not None:
             names.append(step.field_name or "")
             step = step.parent
-        return "".join(f"{name}." for name in reversed(names) if name)
+        outer: str = self.context.get(RELATION_PATH, "")
+        return outer + "".join(f"{name}." for name in reversed(names) if name)
 
 
 @cache
@@ -145,6 +161,8 @@ def _build_lookups(
 ) -> "dict[str, str | Prefetch[Any]]":
     lookups: dict[str, str | Prefetch[Any]] = {}
     for relation in requested:
+        if isinstance(relation, LoadedRelation):
+            continue
         steps = _path_lookups(model, relation, user) if isinstance(relation, str) else [relation(user)]
         lookups |= {_lookup_path(step): step for step in steps if _lookup_path(step) not in lookups}
     return lookups

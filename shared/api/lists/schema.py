@@ -10,6 +10,8 @@ from drf_spectacular.plumbing import force_instance
 from shared.api.lists.relations import MAX_WITH_LENGTH
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 
+MAX_NAME_LENGTH = 100
+
 
 class ListAutoSchema(AutoSchema):
     """Schema generator that also describes `with` for single objects."""
@@ -39,7 +41,7 @@ class ListQueryExtension(DjangoFilterExtension):  # type: ignore[no-untyped-call
         for parameter in own:
             parameter["description"] = filters.base_filters[parameter["name"]].extra.get("help_text", "")
         searching, ordering = list(filters.search_fields), list(filters.order_fields)
-        return [*own, *_search_parameters(searching), *_order_parameters(ordering), *relations]
+        return [*own, *search_parameters(searching), *_order_parameters(ordering), *relations]
 
 
 class RelationsExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
@@ -56,13 +58,15 @@ class RelationsExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped
         return schema | ({"required": required} if required else {})
 
 
-def _search_parameters(names: list[str]) -> list[dict[str, Any]]:
+def search_parameters(names: list[str]) -> list[dict[str, Any]]:
+    """Return the parameters `search`, `searchJoin` and `searchFields` of a list with these names."""
     if not names:
         return []
     return [
         _parameter(
             "search",
-            f"Terms `field:value`, separated by semicolons. Fields: {', '.join(names)}. Other fields are ignored.",
+            f"Terms `field:value`, separated by semicolons. Fields: {', '.join(names)}. Other fields are ignored. "
+            "Numbers and prices may be ranges, as in `10,50`; a term without a field is looked for in all texts.",
             maxLength=MAX_SEARCH_LENGTH,
             example=f"{names[0]}:value",
         ),
@@ -75,8 +79,8 @@ def _search_parameters(names: list[str]) -> list[dict[str, Any]]:
         ),
         _parameter(
             "searchFields",
-            "Comparisons `field:like` (contains, ignoring case) or `field:=` (equal), separated by semicolons. Text is "
-            "compared by `like` by default.",
+            "Comparisons `field:like` (contains, ignoring case), `field:=` (equal), `field:in` (one of `a,b`) or "
+            "`field:between` (a range), separated by semicolons. Text is compared by `like` by default.",
             maxLength=MAX_SEARCH_LENGTH,
             example=f"{names[0]}:=",
         ),
@@ -86,10 +90,9 @@ def _search_parameters(names: list[str]) -> list[dict[str, Any]]:
 def _order_parameters(names: list[str]) -> list[dict[str, Any]]:
     if not names:
         return []
+    description = f"Field to sort by: {', '.join(names)}. Other fields are ignored; equal rows are sorted by id."
     return [
-        _parameter(
-            "orderBy", "Field to sort by; rows that are equal in it are sorted by id.", enum=names, example=names[0]
-        ),
+        _parameter("orderBy", description, maxLength=MAX_NAME_LENGTH, example=names[0]),
         _parameter("sortedBy", "Direction of `orderBy`.", enum=["asc", "desc"], default="asc", example="desc"),
     ]
 
@@ -97,7 +100,7 @@ def _order_parameters(names: list[str]) -> list[dict[str, Any]]:
 def _relations_parameters(names: list[str]) -> list[dict[str, Any]]:
     if not names:
         return []
-    description = f"Related records to include, separated by semicolons: {', '.join(names)}."
+    description = f"Related records to include, separated by semicolons: {', '.join(names)}. Others are ignored."
     return [_parameter("with", description, maxLength=MAX_WITH_LENGTH, example=names[0])]
 
 

@@ -357,3 +357,27 @@ def test_low_stock_lists_products_below_ten_units_lowest_first(market: Market):
     body = get_json(market.clients["staff"], "low-stock-products?with=type;shop")
     assert [(row["shop"]["name"], row["type"]["slug"]) for row in body] == [("Harbour", "home")] * 2
     assert market.clients["owner"].get("/api/low-stock-products?limit=0").status_code == 422
+
+
+def test_a_search_narrows_every_report_on_products(market: Market, now: datetime):
+    lamp, _, stool, *_ = market.products
+    seats = Category.objects.create(name="Seats", slug="seats", type=stool.type)
+    seats.products.add(stool)
+    make_order(market.customers[0], market.products[:4], at=now)
+    Product.objects.update(quantity=3)
+    for product in (lamp, stool):
+        review(market.customers[0], product, rating=4)
+    platform = market.clients["platform"]
+
+    for path, name in (("category-wise-product", "product_count"), ("category-wise-product-sale", "total_sales")):
+        found = get_json(platform, f"{path}?search=name:x;categories.slug:seats;type.slug:home&searchJoin=or")
+        assert {row["shop_name"] for row in found} == {row["shop_name"] for row in get_json(platform, path)}
+        rows = get_json(platform, f"{path}?search=shop_id:{stool.shop_id};slug:{stool.slug}&searchJoin=and")
+        assert {(row["category_name"], row[name]) for row in rows} >= {("Seats", 1)}
+        assert {row["shop_name"] for row in rows} == {stool.shop.name}
+        assert get_json(platform, f"{path}?search=slug:nothing") == get_json(platform, f"{path}?search=id:x") == []
+    for path in ("top-rate-product", "low-stock-products"):
+        assert [row["id"] for row in get_json(platform, f"{path}?search=slug:{stool.slug}")] == [stool.pk]
+        assert get_json(platform, f"{path}?search=price:100000,") == []
+        assert get_json(platform, f"{path}?search=unknown:1") == get_json(platform, path)
+    assert platform.get("/api/top-rate-product?search=slug:x&searchJoin=xor").status_code == 422

@@ -151,6 +151,38 @@ class TestReading:
         assert listed(client_of, category_id=category.pk) == ["stool"]
         assert listed(client_of, orderBy="min_price", sortedBy="asc") == ["chair", "stool", "lamp"]
 
+    def test_prices_are_searched_in_major_units_of_each_currency(self, client_of: ApiClient, shop: Shop):
+        publish(shop, "lamp", price=1250)
+        publish(shop, "sofa", price=6000, sale_price=5000)
+        publish(shop, "fan", price=30, currency="JPY")
+        publish(shop, "oud", price=12_345, currency="KWD")
+
+        assert listed(client_of, search="price:12,12.5") == ["oud", "lamp"]
+        assert listed(client_of, search="price:12.345") == ["oud"]
+        assert listed(client_of, search="price:12.5") == ["lamp"]
+        assert listed(client_of, search="price:30,") == ["fan", "sofa"]
+        assert listed(client_of, search="min_price:,30") == ["oud", "fan", "lamp"]
+        assert listed(client_of, search="max_price:50,50") == ["sofa"]
+        assert listed(client_of, search="price:12.3,12.4;status:publish;name:lamp", searchJoin="and") == ["oud"]
+        for nothing in ("price:1,2,3", "price:,", "price:x", "price:-1", "price:1e3", "price:50,10", "price:٣"):
+            assert listed(client_of, search=nothing) == []
+
+    def test_the_related_products_are_the_newest_public_ones_of_the_type_and_language(
+        self, client_of: ApiClient, shop: Shop
+    ):
+        publish(shop, "lamp")
+        publish(shop, "lampe", language="de")
+        make_product(shop, "draft")
+        publish(shop, "rake", type=ProductType.objects.create(slug="garden", name="Garden"))
+        for number in range(21):
+            publish(shop, f"chair-{number:02}")
+
+        related = client_of(None).get(f"{PATH}/lamp", {"with": "related_products"}).json()["related_products"]
+        assert [product["slug"] for product in related] == [f"chair-{number:02}" for number in range(20, 0, -1)]
+        assert related[0]["price"] == 12.5
+        rake = client_of(None).get(PATH, {"with": "related_products", "search": "slug:rake"}).json()["data"][0]
+        assert rake["related_products"] == []
+
     @pytest.mark.parametrize("key", ["9223372036854775808", "0", "9" * 40, "\u0661", "-1", "none"])
     def test_i7_an_unknown_product_is_404(self, client_of: ApiClient, shop: Shop, key: str):
         publish(shop)

@@ -80,7 +80,7 @@ class TestPlacing:
 
         assert answer.status_code == 201, answer.content
         record = answer.json()
-        assert set(record) == RECORD | {"children"}
+        assert set(record) == RECORD | {"children", "customer", "customer_name"}
         sums = ("amount", "sales_tax", "delivery_fee", "discount", "total", "paid_total")
         assert [record[name] for name in sums] == [124.0, 12.4, 4.9, 0.0, 141.3, 141.3]
         assert (record["customer_id"], record["shop_id"], record["parent_id"]) == (customer.pk, None, None)
@@ -289,9 +289,20 @@ class TestReading:
         record = client_of(owner).get(f"{PATH}/{part.pk}", {"with": "shop;customer"}).json()
         assert record["shop"] == {"id": shop.pk, "name": "Corner", "slug": "corner", "logo": None}
         assert record["customer"] == {"id": customer.pk, "name": customer.name, "email": customer.email}
+        assert client_of(customer).get(f"{PATH}/{order.pk}", {"with": "status"}).json()["status"] == {
+            "id": 1,
+            "name": "Pending",
+            "slug": "pending",
+            "serial": 1,
+            "color": "#d97706",
+        }
         whole = client_of(customer).get(PATH, {"with": "products;children.shop"}).json()["data"][0]
         assert [child["shop"]["name"] for child in whole["children"]] == ["Corner", "Other"]
-        assert client_of(customer).get(PATH, {"with": "customer.api_keys"}).status_code == 422
+        assert client_of(customer).get(PATH, {"with": "customer.api_keys"}).json()["data"][0]["customer"] == {
+            "id": customer.pk,
+            "name": customer.name,
+            "email": customer.email,
+        }
 
     def test_lists_are_searched_and_ordered(self, client_of: ApiClient, customer: User, lamp: Product, tent: Product):
         cheap, dear = buy(customer, (lamp, 1)), buy(customer, (tent, 1))

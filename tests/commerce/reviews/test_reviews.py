@@ -7,6 +7,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from commerce.catalog.models import Product
+from commerce.moderation.services import file_report
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -38,6 +39,41 @@ def listed(client_of: ApiClient, path: str, **query: Any) -> list[int]:
     answer = client_of(None).get(path, query)
     assert answer.status_code == 200, answer.content
     return [record["id"] for record in answer.json()["data"]]
+
+
+def test_reports_inside_content_are_for_those_who_may_read_reports(
+    client_of: ApiClient, customer: User, owner: User, admin: User, lamp: Product
+):
+    written, asked = review(customer, lamp), ask(customer, lamp)
+    file_report(user=owner, model_type="Review", model_id=written.pk, message="Spam.", now=timezone.now())
+    relations = {"with": "abusive_reports.user;product;user;nonsense", "orderBy": "nonsense"}
+
+    for user in (None, customer, owner):
+        for path in (REVIEWS, QUESTIONS):
+            assert client_of(user).get(path, relations).json()["data"][0]["abusive_reports"] is None
+    [listed_review] = client_of(admin).get(REVIEWS, relations).json()["data"]
+    [told] = listed_review["abusive_reports"]
+    assert (told["message"], told["model_id"], told["user"]) == (
+        "Spam.",
+        written.pk,
+        {"id": owner.pk, "name": owner.name},
+    )
+    assert listed_review["user"] == {"id": customer.pk, "name": customer.name}
+    assert client_of(admin).get(f"{QUESTIONS}/{asked.pk}", relations).json()["abusive_reports"] == []
+    assert "abusive_reports" not in client_of(admin).get(f"{REVIEWS}/{written.pk}").json()
+
+
+def test_questions_are_filtered_by_their_answer_and_their_product(
+    client_of: ApiClient, customer: User, owner: User, lamp: Product, tent: Product
+):
+    answered, open_ = ask(customer, lamp), ask(customer, tent)
+    send(client_of, owner, "put", f"{QUESTIONS}/{answered.pk}", {"answer": "It is null and void."})
+
+    assert listed(client_of, QUESTIONS, answer="null") == [open_.pk]
+    assert listed(client_of, QUESTIONS, answer="VOID") == [answered.pk]
+    assert listed(client_of, QUESTIONS, answer="") == [open_.pk, answered.pk]
+    assert listed(client_of, QUESTIONS, search=f"shop_id:{lamp.shop_id}") == [answered.pk]
+    assert listed(client_of, QUESTIONS, search="product.slug:tent;type.slug:home", searchJoin="and") == [open_.pk]
 
 
 class TestReviews:

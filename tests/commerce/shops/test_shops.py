@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from commerce.catalog.models import Category, Product
 from commerce.shops import services
 from commerce.shops.models import Shop, ShopStaff
 from commerce.shops.serializers import NewShopSerializer
@@ -183,3 +184,19 @@ def test_a_list_costs_the_same_for_ten_shops_and_for_a_thousand(
             assert client.get(PATH, {"limit": 100}).status_code == 200
         counts.append(len(queries))
     assert counts[1] - counts[0] <= 1
+
+
+def test_shops_show_owner_and_categories_to_everybody_and_staff_to_the_owner(
+    client_of: ApiClient, shop: Shop, owner: User, staff: User, admin: User, customer: User
+):
+    lamp = make_product(shop, status=Product.Status.PUBLISH)
+    lamps = Category.objects.create(name="Lamps", slug="lamps", type=lamp.type)
+    lamp.categories.add(lamps)
+    make_product(shop, "draft").categories.add(Category.objects.create(name="Secret", slug="secret", type=lamp.type))
+
+    for user in (None, customer, staff, owner, admin):
+        record = client_of(user).get("/api/shops", {"with": "owner;staffs;categories;balance"}).json()["data"][0]
+        assert record["owner"] == {"id": owner.pk, "name": owner.name}
+        assert record["categories"] == [{"id": lamps.pk, "name": "Lamps", "slug": "lamps"}]
+        members = [member["email"] for member in record["staffs"]] if record["staffs"] is not None else None
+        assert members == ([staff.email] if user in (owner, admin) else None)

@@ -26,11 +26,12 @@ class KeyRecord(RelationsSerializer):
 
 class UserRecord(RelationsSerializer):
     api_keys = KeyRecord(many=True, read_only=True)
+    rank = serializers.ReadOnlyField[int]()
 
     class Meta:
         model = User
-        fields = ["id", "name", "api_keys"]
-        relations = ["api_keys"]
+        fields = ["id", "name", "api_keys", "rank"]
+        relations = ["api_keys", "rank"]
 
 
 class KeyWithUser(RelationsSerializer):
