@@ -13,7 +13,7 @@ from django.db.models import CharField, Count, F, IntegerField, Min, QuerySet, S
 from django.db.models.functions import TruncDate
 
 from commerce.analytics.aggregation.owner_groups import FIRST_ORDERS, GROUP_FIRST_ORDERS, OWNER_GROUP_SHOPS
-from commerce.analytics.aggregation.rollups import PERIOD_ROLLUPS, PRODUCT_ROLLUPS
+from commerce.analytics.aggregation.rollups import PERIOD_ROLLUPS, PRODUCT_ROLLUPS, name_in_sql
 from commerce.analytics.ledger.entries import LEDGER
 from commerce.analytics.models import RollupState
 from commerce.orders.models import Order, OrderLine, Refund
@@ -44,10 +44,11 @@ def find_differences(*, limit: int = 1000) -> list[str]:
 
 
 def _days(state: RollupState, limit: int) -> Iterator[str]:
+    time_zone = name_in_sql(state.time_zone)
     if connection.vendor == "sqlite":
-        day = f"django_datetime_cast_date(happened_at, '{state.time_zone}', 'UTC')"
+        day = f"django_datetime_cast_date(happened_at, '{time_zone}', 'UTC')"
     else:
-        day = f"(happened_at AT TIME ZONE '{state.time_zone}')::date"
+        day = f"(happened_at AT TIME ZONE '{time_zone}')::date"
     money = "revenue, refunds, customers FROM"
     rollups = (
         f"SELECT starts_on, shop_id, currency, status, orders, {money} {PERIOD_ROLLUPS} "  # nosec B608

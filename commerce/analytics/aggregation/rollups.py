@@ -6,6 +6,7 @@ A `source` is a SELECT of the ledger's columns with `%(name)s` placeholders for 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db import connection
 
@@ -32,7 +33,7 @@ def add(
     source: str, values: Mapping[str, Any], *, generation: int, time_zone: str, extent: AggregatedExtent = UNBOUNDED
 ) -> None:
     """Add the rows of a source to the rollups of a generation, whose days are those of a time zone."""
-    parameters = {**values, "generation": generation, "time_zone": time_zone}
+    parameters = {**values, "generation": generation, "time_zone": name_in_sql(time_zone)}
     with connection.cursor() as cursor:
         cursor.execute(_upsert_period_rollups(source), parameters)
         cursor.execute(_upsert_product_rollups(source), parameters)
@@ -43,6 +44,16 @@ def add(
         first_orders.recompute(
             pairs, generation, last_entry_id=extent.last_entry_id, last_order_id=extent.last_order_id
         )
+
+
+def name_in_sql(time_zone: str) -> str:
+    """Return the name of a time zone for SQL.
+
+    Django's functions for SQLite read "Etc/GMT-12" as twelve hours before "Etc/GMT", and so need "+12" for it.
+    """
+    if connection.vendor == "sqlite":
+        return ZoneInfo(time_zone).tzname(None) or time_zone
+    return time_zone
 
 
 def _upsert_period_rollups(source: str) -> str:

@@ -52,6 +52,22 @@ def test_correct_rollups_have_no_differences(order: Order, now: datetime, is_agg
     assert run("reconcile") == "All rollups match the shop's tables.\n"
 
 
+@pytest.mark.parametrize(("time_zone", "day"), [("Etc/GMT-14", 31), ("Etc/GMT+11", 29), ("Pacific/Kiritimati", 31)])
+@pytest.mark.parametrize("is_aggregated", [False, True], ids=["waiting", "aggregated"])
+def test_days_are_those_of_the_time_zone(
+    order: Order, now: datetime, settings: Settings, time_zone: str, day: int, is_aggregated: bool
+):
+    settings.ANALYTICS_TIME_ZONE = time_zone
+    rebuild(now)
+    User.objects.filter(pk=order.customer_id).update(created_at=now)
+    if is_aggregated:
+        aggregate_ledger(now=now)
+
+    assert find_differences() == []
+    days = PeriodRollup.objects.filter(grain="day", generation=2, shop_id=0, status="complete").values_list("starts_on")
+    assert days.latest("starts_on") == (date(2026, 3, day),)
+
+
 def test_each_wrong_value_is_reported(order: Order, market: Market, now: datetime):
     aggregate_ledger(now=now)
     shop = market.shops[0]
