@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from inference.engine import (
 )
 
 REPOSITORY = Path(__file__).parents[3]
+RUN_DIR = "TESTED_RUN_DIR"  # in the environment of a host and of all its processes
 
 _PROGRAM = """
 import sys
@@ -138,7 +140,18 @@ def parent_of(pid: int) -> int:
 def start_program(program: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a Python program in the repository with its stdout in a pipe."""
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    environment = os.environ | {RUN_DIR: next((argument for argument in arguments if argument.startswith("/")), "")}
+    return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def processes_with(run_dir: str) -> list[int]:
+    """Return the processes that a host of this folder has started, even those whose parent has ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{RUN_DIR}={run_dir}\0".encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return list(filter(process_exists, found))
 
 
 def descendants(pid: int) -> list[int]:

@@ -35,6 +35,7 @@ from tests.inference.engine.processes import (
     eventually_in_state,
     parent_of,
     process_exists,
+    processes_with,
     read,
     request,
     running_host,
@@ -301,6 +302,16 @@ async def test_m6_a_killed_host_leaves_no_process_and_another_can_start(host: Ru
         assert "ready" in second.stdout.readline()
         assert await host.commands.models() == []
         second.terminate()
+
+
+@pytest.mark.parametrize("seconds", [0, 0.02, 0.05, 0.1, 0.3])
+async def test_m6_a_host_killed_while_it_starts_models_leaves_no_process(host: RunningHost, seconds: float) -> None:
+    loads = [asyncio.create_task(host.commands.load(name, host.folder(name))) for name in "abcdefgh"]
+    await asyncio.sleep(seconds)
+    host.process.kill()
+    host.process.wait()
+    await asyncio.gather(*loads, return_exceptions=True)
+    await eventually(lambda: not processes_with(str(host.run_dir)), seconds=5)
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "stop"])
