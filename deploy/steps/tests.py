@@ -5,7 +5,9 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from steps.packages import PYTHON, prepare_venv
 from steps.terminal import ROOT, StepError, say
 
 SERVER_MISSING = 86  # the exit code of tests/services.py
+RUN_VARIABLE = "TESTS_STARTED_BY"  # in the environment of every process that the tests start
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ def test(arguments: argparse.Namespace) -> None:
         if paths := test_run.select(requested):
             say(f"\n{test_run.name}")
             results.append((test_run.name, *run_pytest(test_run.command(paths, pytest_options))))
+    left = wait_for_end_of_processes()
     say()
     for name, code, last_line in results:
         say(f"  {name}: {'NOT RUN, see above' if code == SERVER_MISSING else last_line}")
@@ -91,6 +95,27 @@ def test(arguments: argparse.Namespace) -> None:
     allowed = {0, SERVER_MISSING, nothing_selected} if arguments.more else {0, SERVER_MISSING}
     if not results or any(code not in allowed for _, code, _ in results):
         raise StepError("Tests failed." if results else "No test run covers these paths.")
+    if left:
+        raise StepError("The tests passed, but left processes running:\n" + "\n".join(left))
+
+
+def wait_for_end_of_processes(seconds: float = 10) -> list[str]:
+    """Return the processes that the tests started and that still run after some seconds. Linux only."""
+    until = time.monotonic() + seconds
+    while (left := list_test_processes()) and time.monotonic() < until:
+        time.sleep(0.2)
+    return left
+
+
+def list_test_processes() -> list[str]:
+    mark = f"{RUN_VARIABLE}={os.getpid()}\0".encode()
+    processes = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's; that of a zombie is empty
+            if mark in (folder / "environ").read_bytes():
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                processes.append(f"  {folder.name} {command[:200]}")
+    return processes
 
 
 def run_pytest(command: Sequence[str]) -> tuple[int, str]:
@@ -98,6 +123,7 @@ def run_pytest(command: Sequence[str]) -> tuple[int, str]:
     last_line = ""
     # They start hundreds of processes: their imports are compiled once, whatever the environment says.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env[RUN_VARIABLE] = str(os.getpid())
     # A shell's background process ignores Ctrl-C, and so would every process that the tests start and send it to.
     restore_sigint = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(

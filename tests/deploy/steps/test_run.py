@@ -1,12 +1,14 @@
 """The command line of `deploy/run`, and its test runs and benchmarks."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from steps.benchmarks import benchmark_modules
-from steps.tests import list_test_runs
+from steps.tests import list_test_runs, run_pytest, wait_for_end_of_processes
 
 from tests.deploy.conftest import DEPLOY
 
@@ -64,3 +66,15 @@ def test_a_requested_path_runs_with_the_settings_of_its_project():
     requested = ["tests/shared/serving/asgi/test_wrapper.py::test_x"]
     runs = {test_run.name for test_run in list_test_runs() if test_run.select(requested)}
     assert runs == {"commerce on SQLite", "commerce on PostgreSQL"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_tests_leave_running_is_listed():
+    program = "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid)"
+    code, pid = run_pytest([sys.executable, "-c", program])
+    try:
+        assert code == 0
+        assert wait_for_end_of_processes(0) == [f"  {pid} sleep 60 "]
+    finally:
+        os.kill(int(pid), signal.SIGKILL)
+    assert wait_for_end_of_processes() == []

@@ -1,4 +1,4 @@
-"""The stderr tail of a crashed process."""
+"""The stderr tail of a crashed process, and how processes end with their host."""
 
 import asyncio
 import socket
@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from inference.engine.host.launcher import StderrTail
+from tests.inference.engine.processes import eventually, process_exists, start_program
 
 
 async def heard(text: str) -> str:
@@ -38,3 +39,24 @@ async def test_the_stderr_tail_names_no_folders(said: str, told: str) -> None:
 
 async def test_the_stderr_tail_is_short() -> None:
     assert await heard("x" * 50_000) == "x" * 500
+
+
+async def test_m6_a_process_that_hangs_before_it_runs_a_model_ends_with_the_host() -> None:
+    program = (
+        "import asyncio, time\n"
+        "from inference.engine.host.launcher import Launcher\n"
+        "async def main():\n"
+        "    launcher = Launcher('tests.inference.engine.fake_model')\n"
+        "    await launcher._warmed_up\n"
+        "    process = launcher._fork_context.Process(target=time.sleep, args=(60,))\n"
+        "    process.start()\n"
+        "    print(process.pid, flush=True)\n"
+        "    time.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    with start_program(program) as host:
+        assert host.stdout is not None
+        pid = int(host.stdout.readline())
+        assert process_exists(pid)
+        host.kill()
+    await eventually(lambda: not process_exists(pid), seconds=5)
