@@ -1,9 +1,9 @@
-"""The bodies of the model server's errors: native ones, and OpenAI's form under /v1."""
+"""The bodies of the model server's errors: native ones, OpenAI's form under /v1 and Cohere's under /v2."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-from inference.protocol.errors import ErrorCode, native_error_body, openai_error_body
+from inference.protocol.errors import ErrorCode, cohere_error_body, native_error_body, openai_error_body
 from shared.api.errors import Problem
 
 _CODES = {
@@ -31,6 +31,8 @@ def error_body(problem: Problem, *, path: str, request_id: str) -> dict[str, Any
         details.setdefault("reason", "unavailable")
     if path == "/v1" or path.startswith("/v1/"):
         body = openai_error_body(code, problem.message, problem.status, details)
+    elif path.startswith("/v2/"):
+        body = cohere_error_body(code, problem.message, request_id)
     else:
         body = native_error_body(code, problem.message, details)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")

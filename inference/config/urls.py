@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("inference.registry.urls")),
     path("", include("inference.generation.urls")),
     path("", include("inference.embeddings.urls")),
+    path("", include("inference.scoring.urls")),
     path("", include("inference.tokens.urls")),
     path("", include("inference.files.urls")),
     path("", include("inference.webhooks.urls")),

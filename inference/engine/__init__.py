@@ -1,4 +1,4 @@
-"""The inference engine: text generation and embeddings. It imports no Django.
+"""The inference engine: text generation, embeddings and scores. It imports no Django.
 
 Each loaded model runs in a process of its own under a model host. `run_host` runs that host, `HostClient` loads and
 unloads models, and `EngineClient` sends requests to loaded ones. Other packages import from here only, never from the
@@ -33,6 +33,7 @@ from inference.engine.outputs import (
     FinishReason,
     GenerationOutput,
     RequestTimings,
+    ScoringResult,
     TokenLogprob,
     ToolCallDelta,
     Usage,
@@ -42,6 +43,7 @@ from inference.engine.requests import (
     EmbeddingRequest,
     GenerationRequest,
     Message,
+    ScoringRequest,
     Tool,
     ToolCall,
 )
@@ -88,6 +90,8 @@ __all__ = [
     "Parameter",
     "RequestTimings",
     "SamplingParams",
+    "ScoringRequest",
+    "ScoringResult",
     "StepOutput",
     "TokenLogprob",
     "Tool",

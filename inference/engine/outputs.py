@@ -1,4 +1,4 @@
-"""Results of the engine: generation outputs, token usage and embeddings, as frozen structs."""
+"""Results of the engine: generation outputs, token usage, embeddings and scores, as frozen structs."""
 
 from enum import StrEnum
 
@@ -102,3 +102,19 @@ class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int
     vectors: tuple[bytes, ...]
     prompt_tokens: int
+
+
+class ScoringResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Scores in the order of the request's texts.
+
+    scores: of each text, the probability of each of `labels`; with queries, one number: the probability that the text
+        is relevant, or the cosine similarity by an embedding model.
+    labels: those of a classifier.
+    cached_tokens: prompt tokens that were read from the prefix cache.
+    """
+
+    request_id: str
+    scores: tuple[tuple[float, ...], ...]
+    prompt_tokens: int
+    labels: tuple[str, ...] = ()
+    cached_tokens: int = 0

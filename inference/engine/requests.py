@@ -1,4 +1,4 @@
-"""Requests to the engine: generations and embeddings, as frozen structs that cross the socket as they are."""
+"""Requests to the engine: generations, embeddings and scores, as frozen structs that cross the socket as they are."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -102,5 +102,24 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     request_id: str
     texts: tuple[str | tuple[int, ...], ...]
+    user: str = ""
+    batch: bool = False
+
+
+class ScoringRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Texts to score by a classifier, a cross-encoder or an embedding model.
+
+    queries: none to classify each text alone, one for all texts, or one per text.
+    max_text_tokens: each of `texts` is cut to so many tokens, and to the context; None makes a long one an error.
+    max_tokens: the input of the model, a text with its query, is cut to so many tokens.
+    user: users take turns.
+    batch: background work, which runs after interactive requests.
+    """
+
+    request_id: str
+    texts: tuple[str, ...]
+    queries: tuple[str, ...] = ()
+    max_text_tokens: int | None = None
+    max_tokens: int | None = None
     user: str = ""
     batch: bool = False

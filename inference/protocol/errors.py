@@ -87,6 +87,11 @@ def openai_error_body(code: str, message: str, status: int, details: dict[str, A
     return {"error": {"message": message, "type": kind, "param": param, "code": openai_code}}
 
 
+def cohere_error_body(code: str, message: str, request_id: str) -> dict[str, Any]:
+    """Return `{"id", "message", "code"}`; Cohere has no codes."""
+    return {"id": request_id, "message": message, "code": code}
+
+
 def openai_stream_error(output: GenerationOutput) -> dict[str, Any]:
     """Return the event that ends a failed stream under /v1. OpenAI's clients do not know the reason `cancelled`."""
     error = error_from_output(output)

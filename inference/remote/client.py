@@ -18,6 +18,8 @@ from inference.engine import (
     GenerationStream,
     InferenceFailed,
     InvalidRequest,
+    ScoringRequest,
+    ScoringResult,
 )
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable, error_from_response, unavailable_reason
@@ -86,6 +88,12 @@ class RemoteClient:
             dimensions=len(vectors[0]),
             vectors=packed,
             prompt_tokens=body.usage.prompt_tokens,
+        )
+
+    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
+        """Raise InvalidRequest: OpenAI's API has no scores of texts."""
+        raise InvalidRequest(
+            f"{model_id} runs on another server, which cannot score texts. Use a model of this server.", field="model"
         )
 
     async def tokenize(self, model_id: str, text: str) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain
 from math import ceil
 
-from inference.engine import EmbeddingRequest, GenerationRequest, Message, Tool
+from inference.engine import EmbeddingRequest, GenerationRequest, Message, ScoringRequest, Tool
 
 BYTES_PER_TOKEN = 4  # English text has at least so many, most other languages have fewer
 TOKENS_PER_MESSAGE = 8  # that a chat template adds around a message
@@ -29,6 +29,13 @@ def estimate_generation_tokens(request: GenerationRequest) -> int:
 def estimate_embedding_tokens(request: EmbeddingRequest) -> int:
     """Estimate the tokens of the texts to embed."""
     return max(1, sum(estimate_text_tokens(text) if isinstance(text, str) else len(text) for text in request.texts))
+
+
+def estimate_scoring_tokens(request: ScoringRequest) -> int:
+    """Estimate the tokens of the texts to score, each with its query."""
+    queries = sum(map(estimate_text_tokens, request.queries))
+    repeated = len(request.texts) if len(request.queries) == 1 else 1
+    return max(1, queries * repeated + sum(map(estimate_text_tokens, request.texts)))
 
 
 def estimate_text_tokens(text: str) -> int:

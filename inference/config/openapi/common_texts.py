@@ -3,7 +3,7 @@
 from typing import Any
 
 INTRODUCTION = """\
-REST API of a model server: text generation, embeddings, tokens, batches, webhooks and models, as a native API and as
+REST API of a model server: text generation, embeddings, scores, tokens, batches, webhooks and models, as a native API and as
 an OpenAI-compatible one under `/v1`. OpenAI's client libraries work with `/v1` as their base URL.
 
 **Requests.** Paths have no trailing slash. Bodies are JSON in UTF-8 unless an operation says otherwise. Native
@@ -19,7 +19,7 @@ WebSocket clients use `/ws`, which runs many inferences over one connection; `GE
 
 **Errors** of native operations are `{"error": {"code", "message", "details"}, "request_id", "timestamp"}`. Operations
 under `/v1` answer OpenAI's `{"error": {"message", "type", "param", "code"}}` with the same `request_id` and
-`timestamp`.
+`timestamp`. Those under `/v2` answer Cohere's `{"id", "message"}` with them.
 
 **Limits.** Each key and each user has limits of requests and tokens per minute and of concurrent requests; `GET
 /usage` returns them. Responses carry `X-RateLimit-*` headers, and a 429 or 503 says in `Retry-After` when to try

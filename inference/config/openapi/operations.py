@@ -15,6 +15,7 @@ from inference.config.openapi import common_texts
 from inference.config.openapi.fields import complete_sent_fields, describe_tags, merge_null_types
 from inference.protocol.native.errors import ErrorResponse
 from inference.protocol.openai.errors import OpenAIErrorResponse
+from inference.protocol.scoring.errors import CohereErrorResponse
 from shared.api.idempotency.store import MAX_KEY_LENGTH
 from shared.api.openapi import FieldExamples
 from shared.serving.asgi.wrapper import PROBE_PATHS
@@ -36,7 +37,7 @@ Schemas = dict[Any, dict[str, Any]]
 def add_operations(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Add every operation of this project. A drf-spectacular post-processing hook."""
     operations = list(_find_operations(get_resolver(), ""))
-    types: list[Any] = [ErrorResponse, OpenAIErrorResponse]
+    types: list[Any] = [ErrorResponse, OpenAIErrorResponse, CohereErrorResponse]
     for _, operation in operations:
         declared = (operation.body, operation.query, operation.response, *operation.events)
         types += [kind for kind in declared if kind is not None and kind not in types]
@@ -71,7 +72,7 @@ def _find_operations(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, 
 
 
 def _describe(path: str, operation: Operation, schemas: Schemas, query: dict[str, Any]) -> dict[str, Any]:
-    error = schemas[OpenAIErrorResponse if path.startswith("/v1/") else ErrorResponse]
+    error = schemas[_error_type(path)]
     accepts_key = operation.docs.accepts_idempotency_key or (operation.idempotent and operation.response)
     described: dict[str, Any] = {
         "operationId": f"{operation.method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower()).strip('_')}",
@@ -99,6 +100,12 @@ def _describe(path: str, operation: Operation, schemas: Schemas, query: dict[str
             "content": {"multipart/form-data": {"schema": operation.form_schema}},
         }
     return described
+
+
+def _error_type(path: str) -> type[Any]:
+    if path.startswith("/v1/"):
+        return OpenAIErrorResponse
+    return CohereErrorResponse if path.startswith("/v2/") else ErrorResponse
 
 
 def _query_parameters(query: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -4,11 +4,18 @@ Importing this package does not import torch. Modules that return tensors are im
 """
 
 from inference.engine.formats.gguf_header import GGUFHeader, find_gguf, read_gguf_header
-from inference.engine.formats.inspection import TEXT_GENERATION, ModelMetadata, fingerprint, inspect_model
+from inference.engine.formats.inspection import (
+    CLASSIFIER_SUFFIX,
+    TEXT_GENERATION,
+    ModelMetadata,
+    fingerprint,
+    inspect_model,
+)
 from inference.engine.formats.model_folder import check_digests, read_json, read_model_folder, read_objects
 from inference.engine.formats.safetensors_header import read_safetensors_header
 
 __all__ = [
+    "CLASSIFIER_SUFFIX",
     "TEXT_GENERATION",
     "GGUFHeader",
     "ModelMetadata",

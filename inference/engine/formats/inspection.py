@@ -12,7 +12,7 @@ from inference.engine.formats.model_folder import read_model_folder, weight_file
 from inference.engine.formats.safetensors_header import read_safetensors_header
 
 SAFETENSORS, GGUF = "safetensors", "gguf"
-TEXT_GENERATION, EMBEDDINGS = "text-generation", "embeddings"
+TEXT_GENERATION, EMBEDDINGS, RERANK, CLASSIFICATION = "text-generation", "embeddings", "rerank", "classification"
 
 # Names of the same setting in transformers' model families.
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
@@ -20,6 +20,8 @@ _LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 _CAUSAL_SUFFIXES = ("ForCausalLM", "LMHeadModel")
+CLASSIFIER_SUFFIX = "ForSequenceClassification"
+_DEFAULT_LABELS = 2  # of transformers
 
 _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
 _LOADED_SUFFIXES = frozenset({".json", ".safetensors", ".gguf", ".jinja", ".model", ".txt"})
@@ -123,7 +125,20 @@ def _capabilities(config: dict[str, Any]) -> tuple[str, ...]:
         raise ModelLoadFailed("config.json does not name the model's architectures.")
     if config.get("is_encoder_decoder") is True:
         raise ModelLoadFailed("Encoder-decoder models are not supported.")
-    return (TEXT_GENERATION,) if any(name.endswith(_CAUSAL_SUFFIXES) for name in architectures) else (EMBEDDINGS,)
+    if any(name.endswith(_CAUSAL_SUFFIXES) for name in architectures):
+        return (TEXT_GENERATION,)
+    if any(name.endswith(CLASSIFIER_SUFFIX) for name in architectures):
+        return (RERANK,) if _label_count(config) == 1 else (CLASSIFICATION,)
+    return (EMBEDDINGS,)
+
+
+def _label_count(config: dict[str, Any]) -> int:
+    labels = config.get("id2label")
+    return (
+        len(labels)
+        if isinstance(labels, dict) and labels
+        else _positive_int(config.get("num_labels")) or _DEFAULT_LABELS
+    )
 
 
 def _first_positive(config: dict[str, Any], names: Iterable[str]) -> int:

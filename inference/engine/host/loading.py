@@ -9,15 +9,16 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
-from inference.engine.formats import check_digests, find_gguf, read_json, read_model_folder
+from inference.engine.formats import CLASSIFIER_SUFFIX, check_digests, find_gguf, read_json, read_model_folder
 from inference.engine.formats.gguf_weights import GGUFModel, read_gguf
 from inference.engine.model_status import LoadOptions, LoadReport
 from inference.engine.models import kernels_pending, wait_for_kernels
+from inference.engine.models.classifier import Classifier
 from inference.engine.models.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.models.embedder import Embedder, position_limit, read_max_length, read_pooling
 from inference.engine.models.llama_decoder import LlamaDecoder
@@ -39,11 +40,12 @@ CAUSAL_ARCHITECTURES = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
 @dataclass
 class LoadedModel:
-    """A model in memory. A causal one has an engine, which is not started yet; an encoder has an embedder."""
+    """A model in memory. A causal one has an engine, which is not started yet; others an embedder or a classifier."""
 
     report: LoadReport
-    engine: Engine | None
-    embedder: Embedder | None
+    engine: Engine | None = None
+    embedder: Embedder | None = None
+    classifier: Classifier | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def load_model(
         architectures = read_model_folder(path).get("architectures") or [None]
         if architectures[0] in CAUSAL_ARCHITECTURES:
             return _load_causal(load, path, load_tokenizer(path), emit)
-        return _load_encoder(load)
+        return _load_classifier(load) if str(architectures[0]).endswith(CLASSIFIER_SUFFIX) else _load_encoder(load)
     except EngineError:
         raise
     except Exception as error:
@@ -145,7 +147,7 @@ def _load_causal(
         gpu_layers=decoder.gpu_layers,
         warning=warning,
     )
-    return LoadedModel(report, engine, None)
+    return LoadedModel(report, engine=engine)
 
 
 def _switch_to_kernels(load: _Load, engine: Engine, before: LlamaDecoder, context_size: int) -> None:
@@ -170,12 +172,27 @@ def _move_cache(before: LlamaDecoder, after: NativeDecoder, filled: Mapping[int,
 
 def _load_encoder(load: _Load) -> LoadedModel:
     model, tokenizer = read_model(AutoModel, load.path), load_tokenizer(load.path)
+    report = _prepare_encoder(load, model, tokenizer)
+    pooling = read_pooling(load.path)
+    embedder = Embedder(model=model, tokenizer=tokenizer, pooling=pooling, context_size=report.context_size)
+    return LoadedModel(report, embedder=embedder)
+
+
+def _load_classifier(load: _Load) -> LoadedModel:
+    model = read_model(AutoModelForSequenceClassification, load.path, uses_pooler=True)
+    tokenizer = load_tokenizer(load.path)
+    report = _prepare_encoder(load, model, tokenizer)
+    classifier = Classifier(model=model, tokenizer=tokenizer, context_size=report.context_size)
+    return LoadedModel(report, classifier=classifier)
+
+
+def _prepare_encoder(load: _Load, model: PreTrainedModel, tokenizer: Tokenizer) -> LoadReport:
+    """Pack the weights of a model without a cache, and return the report of its load."""
     limits = [*_limits(model.config), *position_limit(model), tokenizer.max_length, *read_max_length(load.path)]
     context_size = _context_size(load.options, limits)
     memory = _weight_bytes(model)
     pack_linears(model)
-    embedder = Embedder(model=model, tokenizer=tokenizer, pooling=read_pooling(load.path), context_size=context_size)
-    return LoadedModel(load.report(context_size=context_size, memory=memory, kernels="transformers"), None, embedder)
+    return load.report(context_size=context_size, memory=memory, kernels="transformers")
 
 
 def _limits(config: PreTrainedConfig) -> list[int]:

@@ -11,8 +11,8 @@ from inference.engine.ipc.channel import FrameError, connect
 from inference.engine.ipc.connection import Connection, GenerationStream
 from inference.engine.ipc.frames import ErrorReply, Frame
 from inference.engine.model_status import EngineStats, LoadOptions, LoadReport, ModelStatus
-from inference.engine.outputs import EmbeddingResult
-from inference.engine.requests import EmbeddingRequest, GenerationRequest
+from inference.engine.outputs import EmbeddingResult, ScoringResult
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
 
 HostReply = TypeVar("HostReply", bound=Frame)
 Key = tuple[asyncio.AbstractEventLoop, str]
@@ -128,6 +128,14 @@ class EngineClient:
         """
         connection = await self._connection(model_id)
         return (await connection.call(lambda call: frames.Embed(call, request), frames.EmbedReply)).result
+
+    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
+        """Return the scores of a request. Raise InvalidRequest or ContextLengthExceeded.
+
+        Cancelling the caller cancels the request.
+        """
+        connection = await self._connection(model_id)
+        return (await connection.call(lambda call: frames.Score(call, request), frames.ScoreReply)).result
 
     async def tokenize(self, model_id: str, text: str) -> list[int]:
         """Return the token ids of a text."""

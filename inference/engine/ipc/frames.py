@@ -10,9 +10,17 @@ import msgspec
 
 from inference.engine.errors import EngineError
 from inference.engine.model_status import EngineStats, LoadOptions, LoadReport, ModelStatus
-from inference.engine.outputs import EmbeddingResult, FinishReason, GenerationOutput, TokenLogprob, ToolCallDelta, Usage
+from inference.engine.outputs import (
+    EmbeddingResult,
+    FinishReason,
+    GenerationOutput,
+    ScoringResult,
+    TokenLogprob,
+    ToolCallDelta,
+    Usage,
+)
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True):
@@ -134,6 +142,11 @@ class Embed(Frame, frozen=True):  # EmbedReply
     request: EmbeddingRequest
 
 
+class Score(Frame, frozen=True):  # ScoreReply
+    call: int
+    request: ScoringRequest
+
+
 class Tokenize(Frame, frozen=True):  # Tokens
     call: int
     text: str
@@ -220,6 +233,11 @@ class EmbedReply(Frame, frozen=True, tag="Embedded"):
     result: EmbeddingResult
 
 
+class ScoreReply(Frame, frozen=True, tag="Scored"):
+    call: int
+    result: ScoringResult
+
+
 class Tokens(Frame, frozen=True):
     call: int
     ids: tuple[int, ...]
@@ -236,8 +254,8 @@ class Stats(Frame, frozen=True):
 
 
 HostCommand = Load | Use | Unload | ListModels | Find | StopHost
-ModelCommand = Generate | Cancel | Embed | Tokenize | Detokenize | GetStats
-ModelReply = GenerationAccepted | EmbedReply | Tokens | Text | Stats
+ModelCommand = Generate | Cancel | Embed | Score | Tokenize | Detokenize | GetStats
+ModelReply = GenerationAccepted | EmbedReply | ScoreReply | Tokens | Text | Stats
 AnyFrame = (
     Hello
     | ErrorReply

@@ -4,9 +4,9 @@ import threading
 from typing import Protocol
 
 from inference.engine.model_status import EngineStats, LoadReport
-from inference.engine.outputs import EmbeddingResult, Usage
+from inference.engine.outputs import EmbeddingResult, ScoringResult, Usage
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
 
 
 class TokenizerInterface(Protocol):
@@ -28,14 +28,22 @@ class EngineInterface(TokenizerInterface, Protocol):
     def stop(self) -> None: ...
 
 
-class EmbedderInterface(TokenizerInterface, Protocol):
-    """The embedder of an encoder. cancelled: set when the client no longer waits."""
+class ScorerInterface(TokenizerInterface, Protocol):
+    """An encoder that scores texts. cancelled: set when the client no longer waits. kind: what it is, for errors."""
+
+    @property
+    def kind(self) -> str: ...
+    def score(self, request: ScoringRequest, cancelled: threading.Event) -> ScoringResult: ...
+
+
+class EmbedderInterface(ScorerInterface, Protocol):
+    """The embedder of an encoder, which scores by similarity."""
 
     def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult: ...
 
 
 class ModelInterface(Protocol):
-    """The result of a loader: an engine for a causal model, an embedder for an encoder."""
+    """The result of a loader: an engine for a causal model, an embedder or a classifier for an encoder."""
 
     @property
     def report(self) -> LoadReport: ...
@@ -43,3 +51,5 @@ class ModelInterface(Protocol):
     def engine(self) -> EngineInterface | None: ...
     @property
     def embedder(self) -> EmbedderInterface | None: ...
+    @property
+    def classifier(self) -> ScorerInterface | None: ...

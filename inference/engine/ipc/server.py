@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,16 +20,24 @@ from inference.engine.ipc.channel import Channel, FrameError
 from inference.engine.ipc.client_session import ClientSession
 from inference.engine.ipc.fair_semaphore import FairSemaphore
 from inference.engine.ipc.frames import Frame, StepOutput
-from inference.engine.ipc.interface import EmbedderInterface, EngineInterface, ModelInterface, TokenizerInterface
+from inference.engine.ipc.interface import (
+    EmbedderInterface,
+    EngineInterface,
+    ModelInterface,
+    ScorerInterface,
+    TokenizerInterface,
+)
 from inference.engine.model_status import EngineStats, ModelState
 from inference.engine.outputs import GenerationOutput
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
 
 logger = logging.getLogger(__name__)
 Handler = Callable[[], Coroutine[Any, Any, Frame]]
+EncoderRequest = TypeVar("EncoderRequest", EmbeddingRequest, ScoringRequest)
+Result = TypeVar("Result")
 
-NUMBERED_CALLS = frames.Generate | frames.Embed | frames.Tokenize | frames.Detokenize
+NUMBERED_CALLS = frames.Generate | frames.Embed | frames.Score | frames.Tokenize | frames.Detokenize
 _CLOSE_SECONDS = 2.0
 _MAX_CONCURRENT_EMBEDDINGS = 16
 _MAX_CONCURRENT_SUBMISSIONS = 2
@@ -55,6 +63,7 @@ class ModelServer:
         self._loop = asyncio.get_running_loop()
         self._engine: EngineInterface | None = None
         self._embedder: EmbedderInterface | None = None
+        self._scorer: ScorerInterface | None = None
         self._client_numbers = itertools.count(1)
         self._clients: set[ClientSession] = set()
         self._generations: dict[str, _ActiveGeneration] = {}
@@ -75,6 +84,7 @@ class ModelServer:
     async def open(self, model: ModelInterface, path: Path) -> None:
         """Start the engine and listen on the socket at `path`."""
         self._engine, self._embedder = model.engine, model.embedder
+        self._scorer = model.classifier or model.embedder
         if self._engine is not None:
             self._engine.start()
         self._listener = await asyncio.start_unix_server(self._serve_client, path=path)
@@ -170,6 +180,8 @@ class ModelServer:
                 self._start_generation(client, call, request)
             case frames.Embed(call, request):
                 self._start_job(client, call, lambda: self._embed(call, request))
+            case frames.Score(call, request):
+                self._start_job(client, call, lambda: self._score(call, request))
             case frames.Tokenize(call, text):
                 self._start_job(client, call, lambda: self._tokenize(call, text))
             case frames.Detokenize(call, ids):
@@ -246,11 +258,28 @@ class ModelServer:
     async def _embed(self, call: int, request: EmbeddingRequest) -> Frame:
         self._check_not_draining()
         if self._embedder is None:
-            raise InvalidRequest(f"{self._model_id} generates text; use an embedding model for embeddings.")
+            raise InvalidRequest(
+                f"{self._model_id} {self._kind}; use an embedding model for embeddings.", capability="embeddings"
+            )
+        return frames.EmbedReply(call, await self._encode(request, self._embedder.embed))
+
+    async def _score(self, call: int, request: ScoringRequest) -> Frame:
+        self._check_not_draining()
+        if self._scorer is None:
+            raise InvalidRequest(
+                f"{self._model_id} {self._kind}; use a cross-encoder or an embedding model to score texts.",
+                capability="rerank",
+            )
+        return frames.ScoreReply(call, await self._encode(request, self._scorer.score))
+
+    async def _encode(
+        self, request: EncoderRequest, run: Callable[[EncoderRequest, threading.Event], Result]
+    ) -> Result:
+        """Run a request to an encoder in a thread. Users take turns."""
         if self._embeddings >= self._max_queue:
             seconds = self._embedding_semaphore.estimate_wait(self._embeddings)
             raise EngineOverloaded(
-                f"The queue is full: {self._embeddings} embedding requests are waiting. Try again in {seconds} s.",
+                f"The queue is full: {self._embeddings} requests are waiting. Try again in {seconds} s.",
                 retry_after=seconds,
                 reason="queue_full",
             )
@@ -258,12 +287,10 @@ class ModelServer:
         cancelled = threading.Event()
         try:
             async with self._embedding_semaphore.acquire(user=request.user, batch=request.batch):
-                embed = self._embedder.embed
-                result = await self._loop.run_in_executor(self._embedding_threads, embed, request, cancelled)
+                return await self._loop.run_in_executor(self._embedding_threads, run, request, cancelled)
         finally:
             cancelled.set()
             self._embeddings -= 1
-        return frames.EmbedReply(call, result)
 
     async def _tokenize(self, call: int, text: str) -> Frame:
         ids = await self._loop.run_in_executor(self._tokenizer_thread, self._tokenizer().tokenize, text)
@@ -281,14 +308,22 @@ class ModelServer:
         return frames.Stats(call, EngineStats(running=running, waiting=self._embeddings - running, slots=1))
 
     def _tokenizer(self) -> TokenizerInterface:
-        tokenizer = self._engine or self._embedder
+        tokenizer = self._engine or self._scorer
         assert tokenizer is not None, "the server is open, so a model is loaded"
         return tokenizer
 
     def _causal_engine(self) -> EngineInterface:
         if self._engine is None:
-            raise InvalidRequest(f"{self._model_id} makes embeddings; use a text-generation model for this request.")
+            raise InvalidRequest(
+                f"{self._model_id} {self._kind}; use a text-generation model for this request.",
+                capability="text-generation",
+            )
         return self._engine
+
+    @property
+    def _kind(self) -> str:
+        """Return what the model does, for errors."""
+        return "generates text" if self._scorer is None else self._scorer.kind
 
     def _check_not_draining(self) -> None:
         if self._draining:

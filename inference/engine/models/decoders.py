@@ -89,8 +89,11 @@ def _dequantized(source: GGUFModel) -> PreTrainedModel:
     return loaded
 
 
-def read_model(auto: Any, path: Path) -> PreTrainedModel:
-    """Return the model of a folder. Raise ModelLoadFailed if weights are missing. auto: a transformers Auto class."""
+def read_model(auto: Any, path: Path, *, uses_pooler: bool = False) -> PreTrainedModel:
+    """Return the model of a folder. Raise ModelLoadFailed if weights are missing. auto: a transformers Auto class.
+
+    uses_pooler: the pooler's weights are needed, too.
+    """
     loaded: Any = auto.from_pretrained(
         str(path),
         dtype=torch.float32,
@@ -101,8 +104,8 @@ def read_model(auto: Any, path: Path) -> PreTrainedModel:
     )
     model: PreTrainedModel
     model, info = loaded
-    # transformers initializes missing weights at random. The pooler is not used.
-    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    # transformers initializes missing weights at random.
+    missing = sorted(key for key in info["missing_keys"] if uses_pooler or "pooler" not in key)
     if missing:
         raise ModelLoadFailed(f"The weights lack {len(missing)} tensors, among them {missing[0]}.")
     if model.config.is_encoder_decoder:

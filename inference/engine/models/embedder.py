@@ -1,65 +1,34 @@
 """The embedder: last hidden states of an encoder, pooled over each text's tokens and normalized to length 1."""
 
 import threading
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest, ModelLoadFailed
+from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.formats import read_json, read_objects
-from inference.engine.outputs import EmbeddingResult
-from inference.engine.requests import EmbeddingRequest
-from inference.engine.text import Tokenizer
+from inference.engine.models.encoder import Encoder
+from inference.engine.outputs import EmbeddingResult, ScoringResult
+from inference.engine.requests import EmbeddingRequest, ScoringRequest
+from inference.engine.text import EncodedText, Tokenizer
 
 Pooling = Literal["mean", "cls"]
 SUPPORTED_MODULES = frozenset({"Transformer", "Pooling", "Normalize"})  # of sentence-transformers
-MAX_BATCH_TEXTS = 32
-MAX_BATCH_TOKENS = 8192  # padding included
-NOT_FINITE = "The model computed NaN or infinity for one of the texts: its weights may be damaged. Try another text."
-MANY_CHARACTERS = 64  # per token; only white space and unknown words have more
-LENGTH_STEP = 16  # texts of lengths up to the same multiple are batched together
 
 
-@dataclass(eq=False)
-class _EmbeddingJob:
-    """The texts of one request.
+class Embedder(Encoder):
+    """An encoder that embeds texts, and scores texts by the similarity of their embeddings to a query's."""
 
-    pending: indices of texts that are still to run, longest last.
-    vectors: those of the other texts.
-    """
-
-    texts: list[list[int]]
-    cancelled: threading.Event
-    pending: list[int] = field(init=False)
-    vectors: list[bytes] = field(init=False)
-    done: "Future[list[bytes]]" = field(default_factory=Future)
-
-    def __post_init__(self) -> None:
-        self.pending = sorted(range(len(self.texts)), key=lambda index: len(self.texts[index]))
-        self.vectors = [b""] * len(self.texts)
-
-
-class Embedder:
-    """An encoder that embeds texts of several requests together, in batches of similar length. Thread-safe."""
+    kind = "makes embeddings"
 
     def __init__(self, *, model: PreTrainedModel, tokenizer: Tokenizer, pooling: Pooling, context_size: int) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
+        super().__init__(model=model, tokenizer=tokenizer, context_size=context_size)
         self._pooling = pooling
-        self._context_size = context_size
-        # A tokenizer may have tokens that its model lacks; one of them would fail the whole batch.
-        embeddings: Any = model.get_input_embeddings()
-        self._vocabulary: int = min(tokenizer.vocabulary, embeddings.num_embeddings)
-        self._lock = threading.Lock()
-        self._jobs: deque[_EmbeddingJob] = deque()
-        self._runner = ThreadPoolExecutor(1, "embed")
 
     def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult:
         """Return one vector per text, in the order of the texts.
@@ -70,123 +39,57 @@ class Embedder:
         """
         if not request.texts:
             raise InvalidRequest("There is no text to embed. Send at least one.")
-        job = _EmbeddingJob([self._encode(index, text) for index, text in enumerate(request.texts)], cancelled)
-        with self._lock:
-            self._jobs.append(job)
-        self._runner.submit(self._run_batches)
-        vectors = job.done.result()
+        texts = [
+            self.check(
+                self._tokenizer.encode_within(text, self._context_size)
+                if isinstance(text, str)
+                else EncodedText(list(text)),
+                f"text {index}",
+                "input",
+            )
+            for index, text in enumerate(request.texts)
+        ]
+        vectors = self.run(texts, cancelled)
         return EmbeddingResult(
             request_id=request.request_id,
             dimensions=len(vectors[0]) // 4,
             vectors=tuple(vectors),
-            prompt_tokens=sum(map(len, job.texts)),
+            prompt_tokens=sum(map(len, texts)),
         )
 
-    def tokenize(self, text: str) -> list[int]:
-        """Return the token ids of `text` as an input."""
-        return self._tokenizer.encode(text)
-
-    def detokenize(self, ids: list[int]) -> str:
-        """Return the text of `ids` without special tokens. Raise InvalidRequest for an unknown id."""
-        return self._tokenizer.decode_checked(ids)
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of texts that are still to run."""
-        with self._lock:
-            return sum(len(job.pending) for job in self._jobs)
-
-    def _run_batches(self) -> None:
-        """Run batches until no text waits."""
-        while batch := self._next_batch():
-            try:
-                rows = self._run([job.texts[index] for job, index in batch])
-            except Exception as error:  # every waiting caller gets it
-                self._fail({job for job, _ in batch}, error)
-                continue
-            if failed := {job for (job, _), row in zip(batch, rows, strict=True) if not bool(row.isfinite().all())}:
-                self._fail(failed, InferenceFailed(NOT_FINITE))
-            for (job, index), row in zip(batch, rows.numpy().astype("<f4"), strict=True):
-                job.vectors[index] = row.tobytes()
-            self._finish()
-
-    def _next_batch(self) -> list[tuple[_EmbeddingJob, int]]:
-        """Return the longest text of the next job in turn, with the longest texts of all jobs up to its length."""
-        with self._lock:
-            self._drop_cancelled()
-            if not self._jobs:
-                return []
-            first = self._jobs[0]
-            self._jobs.rotate(-1)
-            longest = -(-len(first.texts[first.pending[-1]]) // LENGTH_STEP) * LENGTH_STEP
-            batch = [(first, first.pending.pop())]
-            size = min(MAX_BATCH_TEXTS, max(1, MAX_BATCH_TOKENS // longest))
-            while len(batch) < size and (job := self._longest_within(longest)):
-                batch.append((job, job.pending.pop()))
-            return batch
-
-    def _drop_cancelled(self) -> None:
-        for job in [job for job in self._jobs if job.cancelled.is_set()]:
-            self._jobs.remove(job)
-            job.done.cancel()
-
-    def _longest_within(self, limit: int) -> _EmbeddingJob | None:
-        """Return the job with the longest waiting text of at most `limit` tokens; the first of equals."""
-        lengths = [(len(job.texts[job.pending[-1]]), -index) for index, job in enumerate(self._jobs) if job.pending]
-        length, negative_index = max((one for one in lengths if one[0] <= limit), default=(0, 0))
-        return self._jobs[-negative_index] if length else None
-
-    def _finish(self) -> None:
-        with self._lock:
-            finished = [job for job in self._jobs if not job.pending]
-            self._jobs = deque(job for job in self._jobs if job.pending)
-        for job in finished:
-            job.done.set_result(job.vectors)
-
-    def _fail(self, jobs: set[_EmbeddingJob], error: Exception) -> None:
-        with self._lock:
-            self._jobs = deque(job for job in self._jobs if job not in jobs)
-        for job in jobs:
-            job.done.set_exception(error)
-
-    def _encode(self, index: int, text: str | tuple[int, ...]) -> list[int]:
-        ids = self._tokenize_within_limit(text) if isinstance(text, str) else list(text)
-        if not ids:
-            raise InvalidRequest(f"Text {index} is empty. Send at least one character.", parameter="input")
-        if len(ids) > self._context_size:
-            raise ContextLengthExceeded(
-                f"Text {index} has at least {len(ids)} tokens, but the context has {self._context_size}. Shorten or "
-                "split it.",
-                context_size=self._context_size,
-                prompt_tokens=len(ids),
-                max_tokens=0,
+    def score(self, request: ScoringRequest, cancelled: threading.Event) -> ScoringResult:
+        """Return the cosine similarity of each text to its query. Raise as `embed` does."""
+        if not request.queries:
+            raise InvalidRequest(f"The model {self.kind}: it does not classify texts.", capability="classification")
+        size = min(self._context_size, request.max_tokens or self._context_size)
+        queries = [
+            self.check(self._tokenizer.encode_within(query, size), f"query {index}", "query")
+            for index, query in enumerate(request.queries)
+        ]
+        texts = [
+            self.check(
+                self._tokenizer.encode_within(text, size, request.max_text_tokens), f"document {index}", "documents"
             )
-        if not all(0 <= token < self._vocabulary for token in ids):
-            raise InvalidRequest(
-                f"Text {index} has a token that this model does not have: ids are from 0 to {self._vocabulary - 1}.",
-                parameter="input",
-            )
-        return ids
-
-    def _tokenize_within_limit(self, text: str) -> list[int]:
-        """Return the ids of a text, or those of its beginning if they are too many already."""
-        beginning = self._tokenizer.encode(text[: MANY_CHARACTERS * self._context_size])
-        if len(text) <= MANY_CHARACTERS * self._context_size or len(beginning) > 2 * self._context_size:
-            return beginning
-        return self._tokenizer.encode(text)
+            for index, text in enumerate(request.texts)
+        ]
+        rows = np.stack([np.frombuffer(row, "<f4") for row in self.run([*queries, *texts], cancelled)])
+        cosines = (rows[: len(queries)] * rows[len(queries) :]).sum(1).tolist()
+        return ScoringResult(
+            request_id=request.request_id,
+            scores=tuple((cosine,) for cosine in cosines),
+            prompt_tokens=sum(map(len, queries)) + sum(map(len, texts)),
+        )
 
     @torch.inference_mode()
-    def _run(self, batch: Sequence[list[int]]) -> Tensor:
+    def _run(self, batch: Sequence[EncodedText]) -> Tensor:
         """Return the vectors of a batch, [texts, dimensions]."""
-        longest = max(map(len, batch))
-        pad = self._tokenizer.pad_id
-        ids = torch.tensor([text + [pad] * (longest - len(text)) for text in batch])
-        mask = torch.arange(longest)[None, :] < torch.tensor([[len(text)] for text in batch])
-        hidden = self._model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
+        inputs = self.pad(batch)
+        hidden = self._model(**inputs).last_hidden_state.float()
         if self._pooling == "cls":
             pooled = hidden[:, 0]
         else:
-            pooled = (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
+            mask = inputs["attention_mask"][:, :, None]
+            pooled = (hidden * mask).sum(1) / mask.sum(1)
         return torch.nn.functional.normalize(pooled, dim=-1)
 
 

@@ -1,11 +1,12 @@
 """Text: tokenizer, detokenizer, chat templates and tool calls of a model. Importing it imports transformers."""
 
 from inference.engine.text.detokenizer import TextStream
-from inference.engine.text.tokenizer import Tokenizer, load_tokenizer
+from inference.engine.text.tokenizer import EncodedText, Tokenizer, load_tokenizer
 from inference.engine.text.tool_calls import ToolUse, check_tools, grammar, schema_length
 from inference.engine.text.tool_parser import ToolParser
 
 __all__ = [
+    "EncodedText",
     "TextStream",
     "Tokenizer",
     "ToolParser",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,18 @@ from inference.engine.text.tool_calls import (
 from inference.engine.text.vocabulary import Vocabulary
 
 ROLES = ("system", "user", "assistant", "tool")
+MANY_CHARACTERS = 64  # per token; only white space and unknown words have more
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text, or a pair of texts, as token ids. type_ids: which text of a pair each token belongs to, for models."""
+
+    ids: list[int]
+    type_ids: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 class Tokenizer:
@@ -71,6 +84,11 @@ class Tokenizer:
         return int(self._tokenizer.model_max_length)
 
     @property
+    def has_type_ids(self) -> bool:
+        """Return whether the model reads which text of a pair each token belongs to."""
+        return "token_type_ids" in self._tokenizer.model_input_names
+
+    @property
     def vocabulary(self) -> int:
         """Return the number of ids: one more than the highest."""
         return self._vocabulary.size
@@ -101,6 +119,43 @@ class Tokenizer:
             # Between markers, a control token is encoded by its letters.
             marked = mark_control_tokens(text, self._control)
             return [*self._prefix, *encode_marked_chat(self._tokenizer, marked), *self._suffix]
+
+    def encode_within(self, text: str, context_size: int, max_tokens: int | None = None) -> EncodedText:
+        """Return the ids of a text as `encode` does. If it exceeds the context by far, only those of its beginning.
+
+        max_tokens: the text is cut to so many tokens and to the context, not counting its first and last tokens.
+        """
+        characters = MANY_CHARACTERS * context_size
+        ids = self.encode(text[:characters])
+        if len(text) > characters and len(ids) <= 2 * context_size:
+            ids = self.encode(text)
+        if max_tokens is None:
+            return EncodedText(ids)
+        limit = min(max_tokens + len(self._prefix) + len(self._suffix), context_size)
+        if len(ids) <= limit:
+            return EncodedText(ids)
+        return EncodedText([*ids[: max(limit - len(self._suffix), 0)], *self._suffix])
+
+    def encode_pair(self, first: str, second: str, context_size: int, max_tokens: int | None = None) -> EncodedText:
+        """Return the ids of two texts in the tokenizer's form for pairs, with the type of each token.
+
+        max_tokens: the second text is cut to so many tokens, and to what the first one leaves of the context.
+        """
+        characters = MANY_CHARACTERS * context_size
+        with template_errors():
+            encodings = [
+                self._backend.encode(self._disarm(text[:characters]), add_special_tokens=False)
+                for text in (first, second)
+            ]
+            if max_tokens is not None:
+                available = context_size - len(encodings[0]) - self._backend.num_special_tokens_to_add(True)
+                encodings[1].truncate(max(min(max_tokens, available), 0))
+            pair = self._backend.post_process(*encodings)
+        return EncodedText(pair.ids, tuple(pair.type_ids))
+
+    def _disarm(self, text: str) -> str:
+        """Return the text with a space in each control token, so that it is encoded by its letters."""
+        return self._control.sub(lambda match: f"{match[0][:1]} {match[0][1:]}", text)
 
     def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
         """Return the ids of a conversation in the model's chat template, up to the assistant's turn.

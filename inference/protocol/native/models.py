@@ -56,7 +56,10 @@ class ModelInfo(Struct, kw_only=True):
     context_size: ContextSize
     capabilities: Annotated[
         list[str],
-        Meta(description="Supported requests: `text-generation` and `embeddings`.", examples=[["text-generation"]]),
+        Meta(
+            description="Supported requests: `text-generation`, `embeddings`, `rerank` or `classification`.",
+            examples=[["text-generation"]],
+        ),
     ]
     state: Annotated[
         str, Meta(description="`unloaded`, `loading`, `loaded`, `unloading` or `failed`.", examples=["loaded"])

@@ -1,7 +1,8 @@
 """Metrics and spans of requests to models, from every endpoint and from batches."""
 
 import time
-from typing import Protocol
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
 
 from inference.engine import (
     EmbeddingRequest,
@@ -12,6 +13,8 @@ from inference.engine import (
     GenerationRequest,
     GenerationStream,
     HostUnavailable,
+    ScoringRequest,
+    ScoringResult,
     Usage,
 )
 from inference.registry.engines.spans import ModelSpan
@@ -51,9 +54,11 @@ NEXT_TOKEN = Histogram(
 FINISHED = Counter(
     "stoa_request_success_total", "Generations that ended, by finish reason.", "model", "finished_reason"
 )
-PROMPT_TOKENS = Counter("stoa_prompt_tokens_total", "Tokens of prompts and of texts to embed.", "model")
+PROMPT_TOKENS = Counter("stoa_prompt_tokens_total", "Tokens of prompts and of texts to embed or to score.", "model")
 CACHED_TOKENS = Counter("stoa_prompt_tokens_cached_total", "Prompt tokens from the prefix cache.", "model")
 GENERATED_TOKENS = Counter("stoa_generation_tokens_total", "Generated tokens.", "model")
+
+R = TypeVar("R", EmbeddingResult, ScoringResult)
 
 _COMPLETE = (FinishReason.STOP, FinishReason.LENGTH, FinishReason.TOOL_CALLS)
 _labelled_models: set[str] = set()
@@ -67,12 +72,13 @@ class ModelEngine(Protocol):
 
     async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream: ...
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult: ...
+    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult: ...
     async def tokenize(self, model_id: str, text: str) -> list[int]: ...
     async def detokenize(self, model_id: str, ids: list[int]) -> str: ...
 
 
 class InstrumentedEngine:
-    """An engine whose generations and embeddings are counted, timed and traced."""
+    """An engine whose generations, embeddings and scores are counted, timed and traced."""
 
     def __init__(self, engine: ModelEngine) -> None:
         self._engine = engine
@@ -90,19 +96,10 @@ class InstrumentedEngine:
         return stream
 
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
-        started_at, span = time.monotonic(), ModelSpan()
-        try:
-            with span.activate():
-                result = await self._engine.embed(model_id, request)
-        except BaseException as error:
-            span.fail(_record_refusal(model_id, error, started_at), error)
-            raise
-        model, usage = _add_label(model_id), Usage(result.prompt_tokens, 0)
-        PROMPT_TOKENS.add(result.prompt_tokens, model)
-        _record_request(model, started_at)
-        _note_usage(current_fields(), model, usage)
-        span.end(model, usage)
-        return result
+        return await _record_call(model_id, self._engine.embed(model_id, request))
+
+    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
+        return await _record_call(model_id, self._engine.score(model_id, request))
 
     async def tokenize(self, model_id: str, text: str) -> list[int]:
         return await self._engine.tokenize(model_id, text)
@@ -158,6 +155,25 @@ class GenerationRecorder:
     def _observe_intervals(self) -> None:
         NEXT_TOKEN.observe_all(self._pending_intervals, self._model)
         self._pending_intervals.clear()
+
+
+async def _record_call(model_id: str, call: Awaitable[R]) -> R:
+    """Return the result of a call that generates nothing, and record it."""
+    started_at, span = time.monotonic(), ModelSpan()
+    try:
+        with span.activate():
+            result = await call
+    except BaseException as error:
+        span.fail(_record_refusal(model_id, error, started_at), error)
+        raise
+    cached_tokens = result.cached_tokens if isinstance(result, ScoringResult) else 0
+    model, usage = _add_label(model_id), Usage(result.prompt_tokens, 0, cached_tokens)
+    PROMPT_TOKENS.add(usage.prompt_tokens, model)
+    CACHED_TOKENS.add(usage.cached_tokens, model)
+    _record_request(model, started_at)
+    _note_usage(current_fields(), model, usage)
+    span.end(model, usage)
+    return result
 
 
 def _record_request(model: str, started_at: float) -> None:

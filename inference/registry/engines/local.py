@@ -12,16 +12,27 @@ from inference.engine import (
     EngineClient,
     GenerationRequest,
     GenerationStream,
+    InvalidRequest,
     ModelNotLoaded,
+    ScoringRequest,
+    ScoringResult,
 )
 from inference.registry.clients import engine, remote
 from inference.registry.engines.instrumentation import InstrumentedEngine, ModelEngine
+from inference.registry.model_status import list_models
 from inference.registry.services import ensure_loaded, find_model
 
 R = TypeVar("R")
 
 # A model may be evicted between its load and the request: then it is loaded again.
 RETRY_TIMEOUT_SECONDS = 60.0
+# The capabilities of models, any of which a request needs.
+CAPABLE = {
+    "text-generation": {"text-generation"},
+    "embeddings": {"embeddings"},
+    "rerank": {"rerank", "embeddings"},
+    "classification": {"classification"},
+}
 
 
 def engine_for(model_id: str) -> ModelEngine:
@@ -37,6 +48,9 @@ class LocalEngine:
 
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
         return await self._run(model_id, lambda client: client.embed(model_id, request))
+
+    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
+        return await self._run(model_id, lambda client: client.score(model_id, request))
 
     async def tokenize(self, model_id: str, text: str) -> list[int]:
         return await self._run(model_id, lambda client: client.tokenize(model_id, text))
@@ -54,6 +68,18 @@ class LocalEngine:
                 if time.monotonic() > retry_until:
                     raise
                 await ensure_loaded(model_id=model_id)
+            except InvalidRequest as error:
+                if "capability" in error.details:
+                    raise await _wrong_model(error) from None
+                raise
+
+
+async def _wrong_model(error: InvalidRequest) -> InvalidRequest:
+    """Return the error of a request to a model of another kind, with the loaded models that could answer it."""
+    capable = CAPABLE[error.details["capability"]]
+    able = [model.id for model in await list_models() if model.loaded and capable.intersection(model.capabilities)]
+    hint = f"Loaded models that could: {', '.join(able)}." if able else "No loaded model could: load one first."
+    return InvalidRequest(f"{error.message} {hint}", field="model", loaded_models=able)
 
 
 _local_engine = InstrumentedEngine(LocalEngine())

@@ -14,12 +14,17 @@ from tests.inference.running_server import RunningServer, wait_until_generating
 BODY = {"model": "talker", "prompt": "speak", "max_tokens": 3}
 CHAT = {"model": "talker", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2}
 EMBED = {"model": "embedder", "input": "x"}
+RERANK = {"model": "embedder", "query": "x", "documents": ["y"]}
 POSTS = [
     ("/inference", BODY),
     ("/v1/chat/completions", CHAT),
     ("/v1/completions", BODY),
     ("/embeddings", EMBED),
     ("/v1/embeddings", EMBED),
+    ("/rerank", RERANK),
+    ("/v1/rerank", RERANK),
+    ("/v2/rerank", RERANK),
+    ("/score", {"model": "embedder", "text_1": "x", "text_2": "y"}),
     ("/models/talker/load", {}),
 ]
 

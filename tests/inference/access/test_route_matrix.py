@@ -50,6 +50,10 @@ TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("POST", "/v1/completions", USERS, 400),
     ("POST", "/embeddings", USERS, 400),
     ("POST", "/v1/embeddings", USERS, 400),
+    ("POST", "/rerank", USERS, 400),
+    ("POST", "/v1/rerank", USERS, 400),
+    ("POST", "/v2/rerank", USERS, 400),
+    ("POST", "/score", USERS, 400),
     ("POST", "/tokenize", USERS, 400),
     ("POST", "/detokenize", USERS, 400),
     ("GET", "/usage", USERS, 200),
@@ -139,7 +143,7 @@ def test_a9_each_caller_gets_the_status_of_the_table(
         answer = ask(stoa, method, route, with_key(credentials, identity))
         expected = status if identity in allowed else 403 if identity in KNOWN else 401
         assert answer.status_code == expected, (identity, answer.text)
-        if expected in (401, 403) and not route.startswith("/v1"):
+        if expected in (401, 403) and not route.startswith(("/v1", "/v2")):
             told = {401: "AUTHENTICATION_FAILED", 403: "AUTHORIZATION_FAILED"}[expected]
             assert answer.json()["error"]["code"] == told
         assert (answer.headers.get("www-authenticate") == "Bearer") == (expected == 401)

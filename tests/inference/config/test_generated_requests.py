@@ -59,7 +59,10 @@ def adapt_document(document: dict[str, Any]) -> dict[str, Any]:
     document["components"] = narrow(document["components"])
     for name, component in document["components"]["schemas"].items():
         if "model" in component.get("required", ()) and name.endswith("Request"):
-            component["properties"]["model"] = {"type": "string", "enum": ["encoder" if "Embed" in name else "tiny"]}
+            component["properties"]["model"] = {
+                "type": "string",
+                "enum": ["tiny" if re.match("(?!.*Embed)(?!Rerank)(?!Score)", name) else "encoder"],
+            }
     for path in document["paths"].values():
         for described in path.values():
             for content in described.get("requestBody", {}).get("content", {}).values():

@@ -25,6 +25,10 @@ OPERATIONS = {
     ("post", "/v1/chat/completions"),
     ("post", "/v1/completions"),
     ("post", "/v1/embeddings"),
+    ("post", "/rerank"),
+    ("post", "/v1/rerank"),
+    ("post", "/v2/rerank"),
+    ("post", "/score"),
     ("post", "/tokenize"),
     ("post", "/detokenize"),
     ("get", "/v1/files"),
@@ -58,8 +62,8 @@ OPERATIONS = {
 
 
 DECIMAL_FIELDS = {
-    "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty", "progress", "repeat_penalty",
-    "temperature", "timeout", "top_p", "value",
+    "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty", "progress", "relevance_score",
+    "repeat_penalty", "score", "temperature", "timeout", "top_p", "value",
 }  # fmt: skip
 
 

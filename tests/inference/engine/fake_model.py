@@ -1,8 +1,8 @@
 """A fake loader without torch, for tests of the processes. Its model generates "w0 w1 w2 ...", and fails on request.
 
 The name of the model folder selects the load: `slow...` takes a second, `broken...` fails, `crashing...` ends the
-process, `embedder...` is an encoder. Every load adds a line to the file `loads`; the file `memory` has the bytes that
-the load reports.
+process, `embedder...` is an encoder, `reranker...` a cross-encoder, `labeler...` a classifier. Every load
+adds a line to the file `loads`; the file `memory` has the bytes that the load reports.
 
 The prompt selects the generation:
 
@@ -27,9 +27,16 @@ from pathlib import Path
 
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest, ModelLoadFailed
 from inference.engine.model_status import EngineStats, LoadOptions, LoadReport
-from inference.engine.outputs import EmbeddingResult, FinishReason, GenerationOutput, RequestTimings, Usage
+from inference.engine.outputs import (
+    EmbeddingResult,
+    FinishReason,
+    GenerationOutput,
+    RequestTimings,
+    ScoringResult,
+    Usage,
+)
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
 
 STEP_SECONDS = 0.01
 Emit = Callable[[list[GenerationOutput]], None]
@@ -191,12 +198,44 @@ def _text(ids: list[int]) -> str:
     return bytes(ids).decode(errors="replace")
 
 
-class FakeEmbedder:
+class FakeEncoder:
+    """A text's score is the share of its letters that its query has; a label's, the share that its name has."""
+
+    kind = "is a cross-encoder, which scores texts for a query"
+    labels: tuple[str, ...] = ()
+
     def tokenize(self, text: str) -> list[int]:
         return list(text.encode())
 
     def detokenize(self, ids: list[int]) -> str:
         return _text(ids)
+
+    def score(self, request: ScoringRequest, cancelled: threading.Event) -> ScoringResult:
+        if "for ever" in request.texts:
+            cancelled.wait()
+        if bool(request.queries) == bool(self.labels):
+            capability = "rerank" if request.queries else "classification"
+            raise InvalidRequest(f"The model {self.kind}.", capability=capability)
+        queries = request.queries * len(request.texts) if len(request.queries) == 1 else request.queries
+        rows = [self.labels for _ in request.texts] if self.labels else [(query,) for query in queries]
+        return ScoringResult(
+            request_id=request.request_id,
+            scores=tuple(
+                tuple(sum(letter in other for letter in text) / len(text) for other in others)
+                for text, others in zip(request.texts, rows, strict=True)
+            ),
+            labels=self.labels,
+            prompt_tokens=sum(map(len, (*request.texts, *queries))),
+        )
+
+
+class FakeLabeler(FakeEncoder):
+    kind = "is a classifier with 3 labels"
+    labels = ("hate", "threat", "safe")
+
+
+class FakeEmbedder(FakeEncoder):
+    kind = "makes embeddings"
 
     def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult:
         if "for ever" in request.texts:
@@ -210,6 +249,7 @@ class FakeModel:
     report: LoadReport
     engine: FakeEngine | None = None
     embedder: FakeEmbedder | None = None
+    classifier: FakeEncoder | None = None
     ballast: bytearray = field(default_factory=bytearray)
 
 
@@ -239,4 +279,8 @@ def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit) -> F
     )
     if path.name.startswith("embedder"):
         return FakeModel(report, embedder=FakeEmbedder())
+    if path.name.startswith("reranker"):
+        return FakeModel(report, classifier=FakeEncoder())
+    if path.name.startswith("labeler"):
+        return FakeModel(report, classifier=FakeLabeler())
     return FakeModel(report, engine=FakeEngine(options, emit), ballast=bytearray(b"x" * 2**20))

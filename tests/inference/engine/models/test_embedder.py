@@ -19,8 +19,9 @@ from inference.builtin.corpus.examples import draw_pair
 from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest, ModelLoadFailed
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.embedder import MANY_CHARACTERS, Embedder
+from inference.engine.models.embedder import Embedder
 from inference.engine.requests import EmbeddingRequest
+from inference.engine.text.tokenizer import MANY_CHARACTERS
 from tests.inference.engine.tiny_models import PAD, byte_tokenizer, letter_tokenizer, save_causal
 
 TEXTS = ("lamp", "a warm lamp of brass and oak", "x", "naïve 日本", "the quick brown fox", "lamp") * 8
@@ -208,7 +209,7 @@ def test_m8_only_the_beginning_of_a_text_far_too_long_is_tokenized(
         embed(embedder, "x" * (9 * 2**20))
     assert refused.value.details["prompt_tokens"] == 10 * MANY_CHARACTERS
 
-    monkeypatch.setattr("inference.engine.models.embedder.MANY_CHARACTERS", 1)
+    monkeypatch.setattr("inference.engine.text.tokenizer.MANY_CHARACTERS", 1)
     with pytest.raises(ContextLengthExceeded) as refused:
         embed(embedder, "x" * 20)  # ten characters do not say whether it is
     assert refused.value.details["prompt_tokens"] == 20

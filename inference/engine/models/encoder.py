@@ -1,0 +1,168 @@
+"""The base of encoders: texts of several requests run together, in batches of similar length."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest
+from inference.engine.text import EncodedText, Tokenizer
+
+MAX_BATCH_TEXTS = 32
+MAX_BATCH_TOKENS = 8192  # padding included
+NOT_FINITE = "The model computed NaN or infinity for one of the texts: its weights may be damaged. Try another text."
+LENGTH_STEP = 16  # texts of lengths up to the same multiple are batched together
+
+
+@dataclass(eq=False)
+class _EncoderJob:
+    """The texts of one request.
+
+    pending: indices of texts that are still to run, longest last.
+    rows: results of the other texts, packed.
+    """
+
+    texts: Sequence[EncodedText]
+    cancelled: threading.Event
+    pending: list[int] = field(init=False)
+    rows: list[bytes] = field(init=False)
+    done: "Future[list[bytes]]" = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        self.pending = sorted(range(len(self.texts)), key=lambda index: len(self.texts[index]))
+        self.rows = [b""] * len(self.texts)
+
+
+class Encoder:
+    """A model that computes one row of numbers per text. Thread-safe. Subclasses implement `_run`."""
+
+    def __init__(self, *, model: PreTrainedModel, tokenizer: Tokenizer, context_size: int) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._context_size = context_size
+        # A tokenizer may have tokens that its model lacks; one of them would fail the whole batch.
+        embeddings: Any = model.get_input_embeddings()
+        self._vocabulary: int = min(tokenizer.vocabulary, embeddings.num_embeddings)
+        self._lock = threading.Lock()
+        self._jobs: deque[_EncoderJob] = deque()
+        self._runner = ThreadPoolExecutor(1, "encode")
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the token ids of `text` as an input."""
+        return self._tokenizer.encode(text)
+
+    def detokenize(self, ids: list[int]) -> str:
+        """Return the text of `ids` without special tokens. Raise InvalidRequest for an unknown id."""
+        return self._tokenizer.decode_checked(ids)
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of texts that are still to run."""
+        with self._lock:
+            return sum(len(job.pending) for job in self._jobs)
+
+    def run(self, texts: Sequence[EncodedText], cancelled: threading.Event) -> list[bytes]:
+        """Return the rows of the texts, each as little-endian float32.
+
+        cancelled: when it is set, the remaining texts are dropped.
+        Raise InferenceFailed for a row that is not finite; CancelledError if cancelled.
+        """
+        job = _EncoderJob(texts, cancelled)
+        with self._lock:
+            self._jobs.append(job)
+        self._runner.submit(self._run_batches)
+        return job.done.result()
+
+    def check(self, text: EncodedText, name: str, parameter: str) -> EncodedText:
+        """Return the text. Raise InvalidRequest if it is empty or has an unknown token, and ContextLengthExceeded.
+
+        name: of the text in errors, such as "text 0". parameter: the field of the request that holds it.
+        """
+        if not text.ids:
+            raise InvalidRequest(f"{name.capitalize()} is empty. Send at least one character.", parameter=parameter)
+        if len(text) > self._context_size:
+            raise ContextLengthExceeded(
+                f"This model's maximum context length is {self._context_size} tokens. However, you requested at least "
+                f"{len(text)} tokens in {name}. Shorten or split it.",
+                context_size=self._context_size,
+                prompt_tokens=len(text),
+                max_tokens=0,
+            )
+        if not all(0 <= token < self._vocabulary for token in text.ids):
+            raise InvalidRequest(
+                f"{name.capitalize()} has a token that this model does not have: ids are from 0 to "
+                f"{self._vocabulary - 1}.",
+                parameter=parameter,
+            )
+        return text
+
+    def _run(self, batch: Sequence[EncodedText]) -> Tensor:
+        """Return the rows of a batch, [texts, numbers]."""
+        raise NotImplementedError
+
+    def pad(self, batch: Sequence[EncodedText]) -> dict[str, Tensor]:
+        """Return `input_ids` and the `attention_mask` of a batch, padded at the end."""
+        longest = max(map(len, batch))
+        pad = self._tokenizer.pad_id
+        ids = torch.tensor([[*text.ids, *[pad] * (longest - len(text))] for text in batch])
+        mask = torch.arange(longest)[None, :] < torch.tensor([[len(text)] for text in batch])
+        return {"input_ids": ids, "attention_mask": mask.long()}
+
+    def _run_batches(self) -> None:
+        """Run batches until no text waits."""
+        while batch := self._next_batch():
+            try:
+                rows = self._run([job.texts[index] for job, index in batch])
+            except Exception as error:  # every waiting caller gets it
+                self._fail({job for job, _ in batch}, error)
+                continue
+            if failed := {job for (job, _), row in zip(batch, rows, strict=True) if not bool(row.isfinite().all())}:
+                self._fail(failed, InferenceFailed(NOT_FINITE))
+            for (job, index), row in zip(batch, rows.numpy().astype("<f4"), strict=True):
+                job.rows[index] = row.tobytes()
+            self._finish()
+
+    def _next_batch(self) -> list[tuple[_EncoderJob, int]]:
+        """Return the longest text of the next job in turn, with the longest texts of all jobs up to its length."""
+        with self._lock:
+            self._drop_cancelled()
+            if not self._jobs:
+                return []
+            first = self._jobs[0]
+            self._jobs.rotate(-1)
+            longest = -(-len(first.texts[first.pending[-1]]) // LENGTH_STEP) * LENGTH_STEP
+            batch = [(first, first.pending.pop())]
+            size = min(MAX_BATCH_TEXTS, max(1, MAX_BATCH_TOKENS // longest))
+            while len(batch) < size and (job := self._longest_within(longest)):
+                batch.append((job, job.pending.pop()))
+            return batch
+
+    def _drop_cancelled(self) -> None:
+        for job in [job for job in self._jobs if job.cancelled.is_set()]:
+            self._jobs.remove(job)
+            job.done.cancel()
+
+    def _longest_within(self, limit: int) -> _EncoderJob | None:
+        """Return the job with the longest waiting text of at most `limit` tokens; the first of equals."""
+        lengths = [(len(job.texts[job.pending[-1]]), -index) for index, job in enumerate(self._jobs) if job.pending]
+        length, negative_index = max((one for one in lengths if one[0] <= limit), default=(0, 0))
+        return self._jobs[-negative_index] if length else None
+
+    def _finish(self) -> None:
+        with self._lock:
+            finished = [job for job in self._jobs if not job.pending]
+            self._jobs = deque(job for job in self._jobs if job.pending)
+        for job in finished:
+            job.done.set_result(job.rows)
+
+    def _fail(self, jobs: set[_EncoderJob], error: Exception) -> None:
+        with self._lock:
+            self._jobs = deque(job for job in self._jobs if job not in jobs)
+        for job in jobs:
+            job.done.set_exception(error)

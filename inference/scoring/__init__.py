@@ -1,0 +1,1 @@
+"""Scoring: relevance of documents to a query."""

@@ -1,0 +1,90 @@
+"""OpenAPI texts and examples of reranking and of scores."""
+
+from inference.access.docs import EMBEDDING_MODEL, OperationDocs
+
+_QUERY = "a warm lamp"
+_DOCUMENTS = ["A quiet kettle.", "A brass lamp with a linen shade."]
+_MODELS_TEXT = """A cross-encoder, a model with the capability `rerank`, reads each text together with the query and
+    gives the probability that it is relevant. An embedding model compares their vectors and gives cosine similarity."""
+_ERRORS_TEXT = """It needs the permission `run_inference`. It answers 404 for an unknown model, 400 for a model that
+    does something else, with the loaded ones that could, 400 with the code `CONTEXT_LENGTH_EXCEEDED` for a text that
+    is too long and is not cut, and 429 over a limit."""
+_RERANK_TEXT = f"""
+    Sorts documents by their relevance to a query, the best first. {_MODELS_TEXT}
+
+    Documents are cut to `max_tokens_per_doc` tokens and to the model's context; with `truncation: false`, a document
+    that is too long is an error.
+
+    {_ERRORS_TEXT}
+    """
+_RESULTS = [{"index": 1, "relevance_score": 0.61}, {"index": 0, "relevance_score": 0.17}]
+_RESPONSE = {
+    "id": "rerank-5b8d1f0c9a7e4d2b8c3f6a10",
+    "object": "list",
+    "model": EMBEDDING_MODEL,
+    "results": _RESULTS,
+    "usage": {"prompt_tokens": 21, "total_tokens": 21},
+    "meta": {"tokens": {"input_tokens": 21}},
+}
+
+RERANK = OperationDocs(
+    summary="Sort documents by relevance",
+    description=_RERANK_TEXT,
+    request_examples={
+        "Two documents": {"model": EMBEDDING_MODEL, "query": _QUERY, "documents": _DOCUMENTS},
+        "The best one": {
+            "model": EMBEDDING_MODEL,
+            "query": _QUERY,
+            "documents": [{"text": document} for document in _DOCUMENTS],
+            "top_n": 1,
+            "return_documents": False,
+        },
+    },
+    response_example=_RESPONSE
+    | {"results": [one | {"document": {"text": _DOCUMENTS[int(one["index"])]}} for one in _RESULTS]},
+)
+
+COHERE_RERANK = OperationDocs(
+    summary="Sort documents, in Cohere's form",
+    description=_RERANK_TEXT,
+    request_examples={
+        "Two documents": {
+            "model": EMBEDDING_MODEL,
+            "query": _QUERY,
+            "documents": _DOCUMENTS,
+            "top_n": 2,
+            "max_tokens_per_doc": 512,
+        },
+    },
+    response_example=_RESPONSE,
+)
+
+SCORE = OperationDocs(
+    summary="Score pairs of texts",
+    description=f"""
+    Returns a score for each pair of texts, in the order of the pairs. `text_1` is one text for all pairs, or one for
+    each. {_MODELS_TEXT}
+
+    {_ERRORS_TEXT}
+    """,
+    request_examples={
+        "A query and two texts": {"model": EMBEDDING_MODEL, "text_1": _QUERY, "text_2": _DOCUMENTS},
+        "Two pairs": {
+            "model": EMBEDDING_MODEL,
+            "text_1": [_QUERY, "a kettle"],
+            "text_2": _DOCUMENTS,
+            "truncate_prompt_tokens": -1,
+        },
+    },
+    response_example={
+        "id": "score-5b8d1f0c9a7e4d2b8c3f6a10",
+        "object": "list",
+        "created": 1795276179,
+        "model": EMBEDDING_MODEL,
+        "data": [
+            {"index": 0, "object": "score", "score": 0.17},
+            {"index": 1, "object": "score", "score": 0.61},
+        ],
+        "usage": {"prompt_tokens": 21, "total_tokens": 21},
+    },
+)

@@ -1,0 +1,12 @@
+"""Routes of reranking and of scores."""
+
+from django.urls import path
+
+from inference.scoring import views
+
+urlpatterns = [
+    path("rerank", views.rerank),
+    path("v1/rerank", views.rerank),
+    path("v2/rerank", views.rerank_without_documents),
+    path("score", views.score),
+]

@@ -1,0 +1,98 @@
+"""Views of reranking and of scores."""
+
+import secrets
+import time
+
+from inference.access.operations import OperationCall, operation
+from inference.engine import ScoringRequest
+from inference.protocol.scoring.rerank import (
+    RerankedDocument,
+    RerankMeta,
+    RerankRequest,
+    RerankResponse,
+    RerankResult,
+    RerankTokens,
+)
+from inference.protocol.scoring.scores import PairScore, ScoreRequest, ScoreResponse
+from inference.protocol.token_usage import EmbeddingsTokenUsage
+from inference.scoring import schema, services
+from shared.accounts.roles import Permission
+from shared.observability.request_id import current_request_id
+
+
+@operation(
+    "POST",
+    docs=schema.RERANK,
+    permission=Permission.RUN_INFERENCE,
+    body=RerankRequest,
+    response=RerankResponse,
+    idempotent=True,
+)
+async def rerank(call: OperationCall[RerankRequest]) -> RerankResponse:
+    return await _rerank(call, returns_documents=call.body.return_documents is not False)
+
+
+@operation(
+    "POST",
+    docs=schema.COHERE_RERANK,
+    permission=Permission.RUN_INFERENCE,
+    body=RerankRequest,
+    response=RerankResponse,
+    idempotent=True,
+)
+async def rerank_without_documents(call: OperationCall[RerankRequest]) -> RerankResponse:
+    return await _rerank(call, returns_documents=call.body.return_documents is True)
+
+
+@operation(
+    "POST",
+    docs=schema.SCORE,
+    permission=Permission.RUN_INFERENCE,
+    body=ScoreRequest,
+    response=ScoreResponse,
+    idempotent=True,
+)
+async def score(call: OperationCall[ScoreRequest]) -> ScoreResponse:
+    queries, texts = call.body.pairs()
+    is_cut = call.body.truncate_prompt_tokens is not None
+    request = ScoringRequest(
+        request_id=current_request_id(),
+        texts=texts,
+        queries=queries,
+        max_text_tokens=2**31 - 1 if is_cut else None,
+        max_tokens=call.body.max_tokens(),
+    )
+    result = await services.score_texts(caller=call.caller, model_id=call.body.model, request=request)
+    return ScoreResponse(
+        id=f"score-{secrets.token_hex(12)}",
+        object="list",
+        created=int(time.time()),
+        model=call.body.model,
+        data=[PairScore(index, "score", score) for index, (score,) in enumerate(result.scores)],
+        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
+    )
+
+
+async def _rerank(call: OperationCall[RerankRequest], *, returns_documents: bool) -> RerankResponse:
+    body, texts = call.body, call.body.texts()
+    request = ScoringRequest(
+        request_id=current_request_id(),
+        texts=texts,
+        queries=(body.query,),
+        max_text_tokens=body.max_document_tokens(),
+        max_tokens=body.max_input_tokens(),
+    )
+    result = await services.score_texts(caller=call.caller, model_id=body.model, request=request)
+    ranked = sorted(enumerate(score for (score,) in result.scores), key=lambda one: (-one[1], one[0]))
+    results = [RerankResult(index, score) for index, score in ranked[: body.top_n or len(ranked)]]
+    if returns_documents:
+        for one in results:
+            one.document = RerankedDocument(texts[one.index])
+    return RerankResponse(
+        id=f"rerank-{secrets.token_hex(12)}",
+        object="list",
+        model=body.model,
+        results=results,
+        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
+        meta=RerankMeta(RerankTokens(result.prompt_tokens)),
+    )
