@@ -3,8 +3,8 @@
 from typing import Any
 
 INTRODUCTION = """\
-REST API of a model server: text generation, embeddings, scores, tokens, batches, webhooks and models, as a native API and as
-an OpenAI-compatible one under `/v1`. OpenAI's client libraries work with `/v1` as their base URL.
+REST API of a model server: text generation, embeddings, scores, tokens, batches, webhooks and models, as a native API
+and as an OpenAI-compatible one under `/v1`. OpenAI's client libraries work with `/v1` as their base URL.
 
 **Requests.** Paths have no trailing slash. Bodies are JSON in UTF-8 unless an operation says otherwise. Native
 operations reject unknown fields. Operations under `/v1` ignore them, but reject OpenAI's parameters that the server

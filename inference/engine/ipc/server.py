@@ -178,10 +178,10 @@ class ModelServer:
         match frame:
             case frames.Generate(call, request):
                 self._start_generation(client, call, request)
-            case frames.Embed(call, request):
-                self._start_job(client, call, lambda: self._embed(call, request))
-            case frames.Score(call, request):
-                self._start_job(client, call, lambda: self._score(call, request))
+            case frames.Embed(call, inputs):
+                self._start_job(client, call, lambda: self._embed(call, inputs))
+            case frames.Score(call, texts):
+                self._start_job(client, call, lambda: self._score(call, texts))
             case frames.Tokenize(call, text):
                 self._start_job(client, call, lambda: self._tokenize(call, text))
             case frames.Detokenize(call, ids):

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +23,8 @@ class Classifier(Encoder):
 
     def __init__(self, *, model: PreTrainedModel, tokenizer: Tokenizer, context_size: int) -> None:
         super().__init__(model=model, tokenizer=tokenizer, context_size=context_size)
-        config = model.config
-        self._labels: tuple[str, ...] = tuple(str(config.id2label[index]) for index in range(config.num_labels))
+        config: Any = model.config
+        self._labels = tuple(str(config.id2label[index]) for index in range(config.num_labels))
         self._is_independent = len(self._labels) == 1 or config.problem_type == MULTI_LABEL
         self._has_types = tokenizer.has_type_ids
         # Causal models read the last token that is no padding.
@@ -78,5 +79,5 @@ class Classifier(Encoder):
             for row, text in enumerate(batch):
                 types[row, : len(text.type_ids)] = torch.tensor(text.type_ids)
             inputs["token_type_ids"] = types
-        logits = self._model(**inputs).logits.float()
+        logits: Tensor = self._model(**inputs).logits.float()
         return logits.sigmoid() if self._is_independent else logits.softmax(-1)

@@ -143,14 +143,14 @@ class Tokenizer:
         """
         characters = MANY_CHARACTERS * context_size
         with template_errors():
-            encodings = [
+            start, end = (
                 self._backend.encode(self._disarm(text[:characters]), add_special_tokens=False)
                 for text in (first, second)
-            ]
+            )
             if max_tokens is not None:
-                available = context_size - len(encodings[0]) - self._backend.num_special_tokens_to_add(True)
-                encodings[1].truncate(max(min(max_tokens, available), 0))
-            pair = self._backend.post_process(*encodings)
+                available = context_size - len(start) - self._backend.num_special_tokens_to_add(True)
+                end.truncate(max(min(max_tokens, available), 0))
+            pair = self._backend.post_process(start, end)
         return EncodedText(pair.ids, tuple(pair.type_ids))
 
     def _disarm(self, text: str) -> str:
