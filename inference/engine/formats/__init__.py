@@ -11,6 +11,7 @@ from inference.engine.formats.inspection import (
     fingerprint,
     inspect_model,
 )
+from inference.engine.formats.load_cache import LoadCache
 from inference.engine.formats.model_folder import check_digests, read_json, read_model_folder, read_objects
 from inference.engine.formats.safetensors_header import read_safetensors_header
 
@@ -18,6 +19,7 @@ __all__ = [
     "CLASSIFIER_SUFFIX",
     "TEXT_GENERATION",
     "GGUFHeader",
+    "LoadCache",
     "ModelMetadata",
     "check_digests",
     "find_gguf",

@@ -1,6 +1,8 @@
 """The loader: a model folder or GGUF file to a model that is ready to run."""
 
+import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,16 +16,24 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import logging as transformers_logging
 
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
-from inference.engine.formats import CLASSIFIER_SUFFIX, check_digests, find_gguf, read_json, read_model_folder
-from inference.engine.formats.gguf_weights import GGUFModel, read_gguf
+from inference.engine.formats import (
+    CLASSIFIER_SUFFIX,
+    LoadCache,
+    check_digests,
+    find_gguf,
+    read_json,
+    read_model_folder,
+)
+from inference.engine.formats.gguf_weights import GGUFModel, GGUFTensors, read_gguf
 from inference.engine.model_status import LoadOptions, LoadReport
-from inference.engine.models import kernels_pending, wait_for_kernels
+from inference.engine.models import FOLDER_VARIABLE, kernels_pending, wait_for_kernels
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.models.embedder import Embedder, position_limit, read_max_length, read_pooling
 from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.packing import pack_linears
+from inference.engine.models.transformers_decoder import TransformersDecoder
 from inference.engine.outputs import GenerationOutput
 from inference.engine.scheduling import Engine
 from inference.engine.text import Tokenizer, load_tokenizer
@@ -31,6 +41,8 @@ from inference.engine.text import Tokenizer, load_tokenizer
 logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT = 2048
+CACHE_FOLDER = "loads"  # beside the compiled kernels
+TOKENIZER_ENTRY = "tokenizer"
 MAX_THREADS = 2  # small matrix products are no faster on more, and slower beside other busy processes
 DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
 USE_INT8 = "Load with quantization int8 to use less memory."
@@ -56,6 +68,8 @@ class _Load:
     path: Path
     options: LoadOptions
     started_at: float
+    cache: LoadCache
+    threads: int
 
     def report(
         self, *, context_size: int, memory: int, kernels: str, gpu_layers: int = 0, warning: str | None = None
@@ -84,17 +98,22 @@ def load_model(
 
     Raise ModelLoadFailed with the reason, or InvalidRequest for an option that this model does not support.
     """
-    load = _Load(model_id, path, options, time.monotonic())
+    compiled = os.environ.get(FOLDER_VARIABLE)
+    cache = LoadCache(Path(compiled) / CACHE_FOLDER if compiled else None, path)
+    load = _Load(model_id, path, options, time.monotonic(), cache, min(MAX_THREADS, torch.get_num_threads()))
     _check_options(options)
-    torch.set_num_threads(min(MAX_THREADS, torch.get_num_threads()))
+    # Beside a busy process, two threads wait for each other at each of the thousands of small operations of a load.
+    torch.set_num_threads(1)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         if gguf := find_gguf(path):
-            return _load_causal(load, read_gguf(gguf), load_tokenizer(path, gguf), emit)
+            model = read_gguf(gguf)
+            return _load_causal(load, model, _load_gguf_tokenizer(load, gguf, model), emit)
         check_digests(path)
         architectures = read_model_folder(path).get("architectures") or [None]
         if architectures[0] in CAUSAL_ARCHITECTURES:
             return _load_causal(load, path, load_tokenizer(path), emit)
+        torch.set_num_threads(load.threads)
         return _load_classifier(load) if str(architectures[0]).endswith(CLASSIFIER_SUFFIX) else _load_encoder(load)
     except EngineError:
         raise
@@ -102,6 +121,17 @@ def load_model(
         # Libraries raise anything on a broken folder. Its path is not disclosed.
         reason = str(error).replace(str(path), model_id) or type(error).__name__
         raise ModelLoadFailed(f"{model_id} could not be loaded: {reason}") from error
+
+
+def _load_gguf_tokenizer(load: _Load, gguf: Path, model: GGUFModel) -> Tokenizer:
+    if cached := load.cache.find(TOKENIZER_ENTRY):
+        with contextlib.suppress(OSError, ValueError, KeyError):  # an incomplete entry, which is made again
+            return load_tokenizer(load.path, cached=cached)
+    tokenizer = load_tokenizer(load.path, gguf, is_generic=isinstance(model.tensors, GGUFTensors))
+    with load.cache.new(TOKENIZER_ENTRY) as folder:
+        if folder:
+            tokenizer.save(folder)
+    return tokenizer
 
 
 def _check_options(options: LoadOptions) -> None:
@@ -125,7 +155,9 @@ def _load_causal(
 ) -> LoadedModel:
     config = read_config(source)
     context_size = _context_size(load.options, _limits(config))
-    decoder = open_decoder(source, load.options, context_size)
+    decoder = open_decoder(source, load.options, context_size, load.cache)
+    if isinstance(decoder, TransformersDecoder):
+        torch.set_num_threads(load.threads)  # others have measured theirs
     engine = Engine(
         decoder=decoder,
         tokenizer=tokenizer,
@@ -156,7 +188,7 @@ def _switch_to_kernels(load: _Load, engine: Engine, before: LlamaDecoder, contex
         return
     gguf = find_gguf(load.path)
     try:
-        decoder = open_decoder(read_gguf(gguf) if gguf else load.path, load.options, context_size)
+        decoder = open_decoder(read_gguf(gguf) if gguf else load.path, load.options, context_size, load.cache)
     except EngineError as error:
         logger.warning("engine.kernels_not_used reason=%r", error.message)
         return

@@ -132,7 +132,8 @@ class Tensors(Protocol):
 
     def shape(self, name: str) -> list[int]: ...
 
-    def tensor(self, name: str) -> Tensor: ...
+    def tensor(self, name: str, rows: int | None = None) -> Tensor:
+        """Return a tensor, or its first `rows`."""
 
 
 class FolderTensors:
@@ -150,30 +151,15 @@ class FolderTensors:
     def shape(self, name: str) -> list[int]:
         return list(self._files[name].get_slice(name).get_shape())
 
-    def tensor(self, name: str) -> Tensor:
-        tensor: Tensor = self._files[name].get_tensor(name)
+    def tensor(self, name: str, rows: int | None = None) -> Tensor:
+        file = self._files[name]
+        tensor: Tensor = file.get_tensor(name) if rows is None else file.get_slice(name)[:rows]
         return tensor
 
 
 def _names(file: Any) -> list[str]:
     names: list[str] = file.keys()
     return names
-
-
-class MemoryTensors:
-    """Tensors in memory."""
-
-    def __init__(self, tensors: dict[str, Tensor]) -> None:
-        self._tensors = tensors
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def shape(self, name: str) -> list[int]:
-        return list(self._tensors[name].shape)
-
-    def tensor(self, name: str) -> Tensor:
-        return self._tensors[name]
 
 
 class Checkpoint:
@@ -198,12 +184,12 @@ class Checkpoint:
         return "lm_head.weight" in self._tensors
 
     def embedding(self) -> Tensor:
-        return self._tensor("model.embed_tokens.weight")[: self.architecture.vocabulary]
+        return self._tensor("model.embed_tokens.weight", self.architecture.vocabulary)
 
     def head(self) -> Matrix:
         if self.architecture.tied:
             return Matrix(self.embedding())
-        return Matrix(self._tensor("lm_head.weight")[: self.architecture.vocabulary])
+        return Matrix(self._tensor("lm_head.weight", self.architecture.vocabulary))
 
     def norm(self) -> Tensor:
         return self._tensor("model.norm.weight").float()
@@ -218,11 +204,11 @@ class Checkpoint:
 
     def state(self) -> dict[str, Tensor]:
         """Return all tensors by transformers' names, float32."""
-        tensors = {name: self._tensor(name) for name, _ in self._expected()}
-        for name in ("model.embed_tokens.weight", "lm_head.weight"):
-            if name in tensors:
-                tensors[name] = tensors[name][: self.architecture.vocabulary]
-        return {name: tensor.float() for name, tensor in tensors.items()}
+        per_token = ("model.embed_tokens.weight", "lm_head.weight")
+        return {
+            name: self._tensor(name, self.architecture.vocabulary if name in per_token else None).float()
+            for name, _ in self._expected()
+        }
 
     def _layer(self, prefix: str) -> LayerWeights:
         attention, mlp, of = f"{prefix}.self_attn", f"{prefix}.mlp", self.architecture
@@ -242,8 +228,8 @@ class Checkpoint:
         biases = [self._tensor(f"{name}.bias").float() for name in names] if bias else []
         return Matrix(torch.cat(weights) if len(weights) > 1 else weights[0], torch.cat(biases) if biases else None)
 
-    def _tensor(self, name: str) -> Tensor:
-        tensor = self._tensors.tensor(name)
+    def _tensor(self, name: str, rows: int | None = None) -> Tensor:
+        tensor = self._tensors.tensor(name, rows)
         if tensor.dtype not in FLOATS:
             raise ModelLoadFailed(f"{name} must be float32, bfloat16 or float16, not {tensor.dtype}.")
         return tensor

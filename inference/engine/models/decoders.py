@@ -8,9 +8,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
+from inference.engine.formats import LoadCache
 from inference.engine.formats.gguf_weights import GGUFModel
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.checkpoint import Checkpoint, FolderTensors, MemoryTensors, read_architecture
+from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
 from inference.engine.models.llama_family import DTYPES, EXACT_TOLERANCE, FamilyDecoder, open_family_decoder
 from inference.engine.models.reference import verify
 from inference.engine.models.transformers_decoder import TransformersDecoder
@@ -27,20 +28,20 @@ def check_options(options: LoadOptions) -> None:
 
 
 def open_decoder(
-    source: Path | GGUFModel, options: LoadOptions, context_size: int
+    source: Path | GGUFModel, options: LoadOptions, context_size: int, cache: LoadCache
 ) -> FamilyDecoder | TransformersDecoder:
-    """Return the decoder of a folder or a GGUF file, verified against transformers.
+    """Return the decoder of a folder or a GGUF file, verified against transformers at its first load.
 
     Raise ModelLoadFailed, or InvalidRequest for an option that the architecture does not support.
     """
     config = read_config(source)
     architecture = read_architecture(config)
-    tensors = MemoryTensors(source.tensors) if isinstance(source, GGUFModel) else FolderTensors(source)
-    checkpoint = Checkpoint(tensors, architecture) if architecture else None
+    tensors = source.tensors if isinstance(source, GGUFModel) else FolderTensors(source)
+    checkpoint = Checkpoint(tensors, architecture) if architecture and not isinstance(tensors, dict) else None
     try:
         if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
             return _open_transformers_decoder(source, config, options, context_size)
-        return open_family_decoder(config, checkpoint, options, context_size)
+        return open_family_decoder(config, checkpoint, options, context_size, cache)
     finally:
         _release_freed_memory()
 
@@ -81,7 +82,9 @@ def _open_transformers_decoder(
 def _dequantized(source: GGUFModel) -> PreTrainedModel:
     auto: Any = AutoModelForCausalLM
     model: Any = auto.from_config(source.config, dtype=torch.float32)
-    missing = model.load_state_dict(source.tensors, strict=False, assign=True).missing_keys
+    missing = model.load_state_dict(
+        {name: tensor.float() for name, tensor in source.tensors.items()}, strict=False, assign=True
+    ).missing_keys
     model.tie_weights()
     if missing and not (missing == ["lm_head.weight"] and source.config.tie_word_embeddings):
         raise ModelLoadFailed(f"The file lacks {len(missing)} tensors, among them {missing[0]}.")

@@ -1,10 +1,45 @@
-"""The KV cache in slots, so that sequences join and leave at every step."""
+"""The KV cache in slots, so that sequences join and leave at every step, and the memory of caches."""
 
+import ctypes
+import math
+from mmap import MADV_DONTNEED, MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, mmap
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import Cache
+
+_MADV_NOHUGEPAGE = 15  # of Linux. A huge page would be taken whole for the first position of a sequence.
+
+
+class LazyZeros:
+    """A tensor of zeros in float32 on the CPU. Its pages take memory from their first write until they are cleared."""
+
+    def __init__(self, *shape: int) -> None:
+        self.nbytes = 4 * math.prod(shape)
+        self._map = mmap(-1, self.nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+        self._map.madvise(_MADV_NOHUGEPAGE)
+        self._bytes = torch.frombuffer(self._map, dtype=torch.uint8)
+        self.tensor: Tensor = self._bytes.view(torch.float32).view(shape)
+
+    def clear(self, start: int, end: int) -> None:
+        """Set the bytes from `start` to `end` to zeros. The system gets whole pages back."""
+        first, last = -(-start // PAGESIZE) * PAGESIZE, end // PAGESIZE * PAGESIZE
+        if first >= last:
+            self._bytes[start:end].zero_()
+            return
+        self._bytes[start:first].zero_()
+        self._map.madvise(MADV_DONTNEED, first, last - first)
+        self._bytes[last:end].zero_()
+
+    @property
+    def resident_bytes(self) -> int:
+        """Return the bytes that are in memory now."""
+        pages = (ctypes.c_ubyte * -(-self.nbytes // PAGESIZE))()
+        status = ctypes.CDLL(None).mincore(ctypes.c_void_p(self.tensor.data_ptr()), ctypes.c_size_t(self.nbytes), pages)
+        if status:
+            return self.nbytes
+        return PAGESIZE * bytes(pages).count(1)  # of each page, only the lowest bit is defined to be used
 
 
 class SlotCache:

@@ -4,14 +4,16 @@ import ctypes
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import torch
 from transformers import PreTrainedConfig
 
 from inference.engine.errors import ModelLoadFailed
+from inference.engine.formats import LoadCache
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.checkpoint import Checkpoint
 from inference.engine.models.cuda_graphs import GraphRecorder
@@ -45,18 +47,40 @@ class Kernels:
 
 
 def open_family_decoder(
-    config: PreTrainedConfig, checkpoint: Checkpoint, options: LoadOptions, context_size: int
+    config: PreTrainedConfig, checkpoint: Checkpoint, options: LoadOptions, context_size: int, cache: LoadCache
 ) -> FamilyDecoder:
     """Return the fastest decoder on this machine, verified against transformers. Raise ModelLoadFailed.
 
     A library that is built later is used only if the model is opened again.
     """
-    sample = checkpoint.truncated()
-    kernels = Kernels(None, max(THREADS)) if layers_on_gpu(checkpoint, options) else fastest_kernels(sample, options)
+    sample, compiled = checkpoint.truncated(), compiled_kernels()
+    on_gpu = layers_on_gpu(checkpoint, options) > 0
+    if compiled and not on_gpu and cache.find(_verified(compiled, options)):  # they were the fastest, too
+        kernels = fastest_kernels(sample, options, [compiled])
+    else:
+        libraries = [compiled, None] if compiled else [None]
+        kernels = Kernels(None, max(THREADS)) if on_gpu else fastest_kernels(sample, options, libraries)
+        if not cache.find(_verified(kernels.compiled, options)):
+            _verify_sample(config, sample, options, kernels)
+            with cache.new(_verified(kernels.compiled, options)):
+                pass
+    decoder = make_decoder(checkpoint, options, kernels, slots=options.max_sequences, context_size=context_size)
+    torch.set_num_threads(kernels.threads)
+    return decoder
+
+
+def _verified(compiled: ctypes.CDLL | None, options: LoadOptions) -> str:
+    """Return the name of the cache's entry for kernels that were the fastest and passed verification."""
+    library = Path(compiled._name).stem if compiled else "torch"
+    return f"verified-{library}-{options.dtype}-{options.quantization}-{options.gpu_layers}"
+
+
+def _verify_sample(config: PreTrainedConfig, sample: Checkpoint, options: LoadOptions, kernels: Kernels) -> None:
+    """Verify one layer against transformers. Raise ModelLoadFailed."""
     reference = first_layer(config, sample)
     exact = msgspec.structs.replace(options, dtype="float32", quantization="none", gpu_layers=0)
+    rounded = options.quantization == "int8" or options.dtype != "float32"
     try:
-        rounded = options.quantization == "int8" or options.dtype != "float32"
         for tested, tolerance in (
             (exact, EXACT_TOLERANCE),
             (options, ROUNDED_TOLERANCE if rounded else EXACT_TOLERANCE),
@@ -65,8 +89,6 @@ def open_family_decoder(
             verify(decoder, reference, slots=2, tolerance=tolerance)
     except ValueError as error:
         raise ModelLoadFailed(f"The model does not run correctly on this engine: {error}.") from error
-    torch.set_num_threads(kernels.threads)
-    return make_decoder(checkpoint, options, kernels, slots=options.max_sequences, context_size=context_size)
 
 
 def layers_on_gpu(checkpoint: Checkpoint, options: LoadOptions) -> int:
@@ -106,20 +128,15 @@ def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Place
     return on_cpu + [Placement(gpu, linear_maker(GPU_DTYPES[options.dtype], gpu))] * gpu_layers
 
 
-def fastest_kernels(sample: Checkpoint, options: LoadOptions) -> Kernels:
-    """Return the fastest kernels, by timing one layer with 1 and 16 rows."""
+def fastest_kernels(sample: Checkpoint, options: LoadOptions, libraries: Sequence[ctypes.CDLL | None]) -> Kernels:
+    """Return the fastest of these libraries and numbers of threads, by timing one layer with 1 and 16 rows."""
     before = torch.get_num_threads()
-    times = {kernels: _mean_seconds(sample, options, kernels) for kernels in _candidates()}
+    candidates = [
+        Kernels(library, threads) for library in libraries for threads in THREADS if threads <= (os.cpu_count() or 1)
+    ]
+    times = {kernels: _mean_seconds(sample, options, kernels) for kernels in candidates}
     torch.set_num_threads(before)
     return min(times, key=times.__getitem__)
-
-
-def _candidates() -> Iterator[Kernels]:
-    compiled = compiled_kernels()
-    for library in [compiled, None] if compiled else [None]:
-        for threads in THREADS:
-            if threads <= (os.cpu_count() or 1):
-                yield Kernels(library, threads)
 
 
 def _mean_seconds(sample: Checkpoint, options: LoadOptions, kernels: Kernels) -> float:

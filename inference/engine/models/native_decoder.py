@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, Matrix
 from inference.engine.models.interface import TokenSpan
+from inference.engine.models.kv_cache import LazyZeros
 
 FLOAT32, BFLOAT16, INT8 = range(3)
 KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
@@ -79,7 +80,7 @@ class NativeDecoder:
         layers = [self._layer(weights) for weights in checkpoint.layers()]
         self._cache = [self._layer_cache(slots, context_size) for _ in layers]
         for layer, (keys, values) in zip(layers, self._cache, strict=True):
-            layer.keys, layer.values = keys.data_ptr(), values.data_ptr()
+            layer.keys, layer.values = keys.tensor.data_ptr(), values.tensor.data_ptr()
         self._layers = (_LayerStruct * len(layers))(*layers)
         self._logits = torch.empty(0, _up(self._of.vocabulary, self._width))
         self._model = self._describe(checkpoint, context_size, threads)
@@ -96,7 +97,7 @@ class NativeDecoder:
 
     @property
     def cache_bytes(self) -> int:
-        return sum(tensor.nbytes for pair in self._cache for tensor in pair)
+        return sum(memory.nbytes for pair in self._cache for memory in pair)
 
     def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         tokens, slots, positions, firsts, counts, logit_rows = (array("i") for _ in range(6))
@@ -125,15 +126,19 @@ class NativeDecoder:
         # Positions of the last block beyond `length` are overwritten before they are read.
         blocks = _up(length, self._width) // self._width
         for keys, values in self._cache:
-            keys[target, :, :blocks] = keys[source, :, :blocks]
-            values[target, :, :length] = values[source, :, :length]
+            keys.tensor[target, :, :blocks] = keys.tensor[source, :, :blocks]
+            values.tensor[target, :, :length] = values.tensor[source, :, :length]
 
     def clear(self, slot: int | None = None, start: int = 0) -> None:
-        # Remaining keys of a block are never read: their scores are overwritten.
-        slots, block = slice(None) if slot is None else slice(slot, slot + 1), _up(start, self._width) // self._width
-        for keys, values in self._cache:
-            keys[slots, :, block:].zero_()
-            values[slots, :, start:].zero_()
+        heads = self._of.kv_heads
+        regions = range(self._slots * heads) if slot is None else range(slot * heads, (slot + 1) * heads)
+        for pair in self._cache:
+            for memory, first in zip(pair, (_up(start, self._width), start), strict=True):
+                # Remaining keys of a block are never read: their scores are overwritten.
+                region = memory.nbytes // (self._slots * heads)
+                skipped = region // _up(self._model.context, self._width) * first
+                for index in regions:
+                    memory.clear(index * region + skipped, (index + 1) * region)
 
     def import_slot(self, slot: int, layers: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Write keys and values to the first positions of a slot, per layer [length, kv_heads, head_dim]."""
@@ -142,13 +147,13 @@ class NativeDecoder:
             length = len(new_keys)
             padded = functional.pad(new_keys, (0, 0, 0, 0, 0, _up(length, width) - length))
             blocks = padded.reshape(-1, width, self._of.kv_heads, dim).permute(2, 0, 3, 1)
-            keys[slot, :, : blocks.shape[1]] = blocks
-            values[slot, :, :length, :dim] = new_values.transpose(0, 1)
+            keys.tensor[slot, :, : blocks.shape[1]] = blocks
+            values.tensor[slot, :, :length, :dim] = new_values.transpose(0, 1)
 
-    def _layer_cache(self, slots: int, context_size: int) -> tuple[Tensor, Tensor]:
+    def _layer_cache(self, slots: int, context_size: int) -> tuple[LazyZeros, LazyZeros]:
         positions, dim, width = _up(context_size, self._width), self._of.head_dim, self._width
-        keys = torch.zeros(slots, self._of.kv_heads, positions // width, dim, width)
-        return keys, torch.zeros(slots, self._of.kv_heads, positions, _up(dim, width))
+        keys = LazyZeros(slots, self._of.kv_heads, positions // width, dim, width)
+        return keys, LazyZeros(slots, self._of.kv_heads, positions, _up(dim, width))
 
     def _layer(self, weights: LayerWeights) -> _LayerStruct:
         of, layer = self._of, _LayerStruct()

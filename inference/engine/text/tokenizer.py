@@ -197,6 +197,10 @@ class Tokenizer:
         marked: list[dict[str, Any]] = mark_control_tokens(plain, self._control)
         return marked
 
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer and its chat template to a folder."""
+        self._tokenizer.save_pretrained(str(folder))
+
     def check_template(self) -> None:
         """Raise ModelLoadFailed if the chat template exceeds its limits of time and memory."""
         if self._tokenizer.chat_template:
@@ -246,14 +250,22 @@ def _strings(plain: Any, *, values: bool) -> Iterator[str]:
         yield plain
 
 
-def load_tokenizer(path: Path, gguf: Path | None = None) -> Tokenizer:
+def load_tokenizer(
+    path: Path, gguf: Path | None = None, *, is_generic: bool = False, cached: Path | None = None
+) -> Tokenizer:
     """Load the tokenizer of a model folder, or the one in a GGUF file, and check its chat template.
 
+    is_generic: the model has no tokenizer class of its own. To find one out, AutoTokenizer reads a GGUF file for
+        seconds.
+    cached: folder of an earlier load's `Tokenizer.save`, whose template passed the check.
     Raise whatever transformers raises, ModelLoadFailed for the template, and ValueError for a slow tokenizer.
     """
+    if cached:
+        return Tokenizer(PreTrainedTokenizerFast.from_pretrained(str(cached), local_files_only=True))
     file = {"gguf_file": gguf.name} if gguf else {}
     folder = gguf.parent if gguf else path
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **file)
+    auto: Any = PreTrainedTokenizerFast if is_generic else AutoTokenizer
+    tokenizer = auto.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **file)
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ValueError(f"{type(tokenizer).__name__} has no fast version: the folder needs a tokenizer.json")
     loaded = Tokenizer(tokenizer)

@@ -22,7 +22,8 @@ class Vocabulary:
         self._added = backend.get_added_tokens_decoder()
         self._replacements: list[tuple[str, str]] = []
         self._byte_level = self._byte_fallback = False
-        for decoder in _stages(json.loads(backend.to_str())["decoder"]):
+        stages = json.loads(backend.decoder.__getstate__()) if backend.decoder else None
+        for decoder in _stages(stages):
             self._add_decoder(decoder)
         controls = {token for token, added in self._added.items() if added.special}
         self.longest_token = max(len(self.token_bytes(token)) for token in self._pieces if token not in controls)

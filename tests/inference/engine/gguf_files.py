@@ -12,13 +12,15 @@ KEPT_WHOLE = ("norm", "bias")  # never quantised, as in every converter
 NORMAL, CONTROL = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL
 
 
-def save_gguf(source: Path, target: Path, form: str = "F32") -> Path:
-    """The Llama or Qwen2 model in the folder `source` as the file `target`, its matrices in `form` (F32, Q8_0, ...)."""
+def save_gguf(source: Path, target: Path, form: str = "F32", rope_factors: list[float] | None = None) -> Path:
+    """The Llama or Qwen model in the folder `source` as the file `target`, its matrices in `form` (F32, Q8_0, ...)."""
     config = json.loads((source / "config.json").read_text())
     writer = gguf.GGUFWriter(target, config["model_type"])
     _write_sizes(writer, config)
     _write_tokenizer(writer, source, config)
     _write_tensors(writer, source, config, gguf.GGMLQuantizationType[form])
+    if rope_factors := rope_factors or _rope_factors(config):
+        writer.add_tensor("rope_freqs.weight", np.array(rope_factors, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -36,6 +38,25 @@ def _write_sizes(writer: gguf.GGUFWriter, config: dict) -> None:
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
     writer.add_vocab_size(config["vocab_size"])
+    writer.add_key_length(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+    rope = config["rope_parameters"]
+    if rope["rope_type"] in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+
+
+def _rope_factors(config: dict) -> list[float]:
+    """The divisors of frequencies that a converter writes for Llama 3."""
+    rope = config["rope_parameters"]
+    if rope["rope_type"] != "llama3":
+        return []
+    exponents = np.arange(0, config["head_dim"], 2) / config["head_dim"]
+    waves = 2 * np.pi * rope["rope_theta"] ** exponents
+    old, low, high = (rope[key] for key in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"))
+    smooth = ((old / waves - low) / (high - low)).clip(0, 1)
+    return (1 / ((1 - smooth) / rope["factor"] + smooth)).tolist()
 
 
 def _write_tokenizer(writer: gguf.GGUFWriter, source: Path, config: dict) -> None:

@@ -1,18 +1,25 @@
 """GGUF files give what the folders that they were made of give, within what their own quantisation loses."""
 
+import dataclasses
+import os
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from inference.engine.errors import ModelLoadFailed
+from inference.engine.formats import LoadCache, gguf_weights, read_gguf_header
 from inference.engine.formats.gguf_weights import read_gguf
-from inference.engine.host.loading import load_model
+from inference.engine.host.loading import LoadedModel, load_model
 from inference.engine.model_status import LoadOptions
+from inference.engine.models import FOLDER_VARIABLE, llama_family
 from inference.engine.models.decoders import open_decoder
 from inference.engine.models.interface import TokenSpan
-from inference.engine.text.tokenizer import load_tokenizer
+from inference.engine.models.kv_cache import LazyZeros
+from inference.engine.text.tokenizer import Tokenizer, load_tokenizer
 from tests.inference.engine.gguf_files import KEPT_WHOLE, dequantised, save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config
 
@@ -31,7 +38,7 @@ def saved(folder: Path, family: str, *, tied: bool) -> Path:
 
 def logits(source: Path) -> torch.Tensor:
     model = read_gguf(source) if source.suffix == ".gguf" else source
-    return open_decoder(model, OPTIONS, 64).run([TokenSpan(0, 0, IDS, all_logits=True)])
+    return open_decoder(model, OPTIONS, 64, LoadCache(None, source)).run([TokenSpan(0, 0, IDS, all_logits=True)])
 
 
 @pytest.mark.parametrize(("family", "tied"), [("llama", False), ("llama", True), ("qwen2", False), ("qwen2", True)])
@@ -85,5 +92,125 @@ def test_a_damaged_file_fails_to_load_with_a_reason(tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", "llama", tied=False)
     file = save_gguf(folder, tmp_path / "one.gguf")
     file.write_bytes(file.read_bytes()[:-4000])
-    with pytest.raises(ModelLoadFailed, match="one could not be loaded"):
+    with pytest.raises(ModelLoadFailed, match="ends before its last tensor"):
         load_model("one", file, OPTIONS, lambda outputs: None)
+
+
+def test_a_files_own_reading_equals_that_of_transformers(tmp_path: Path) -> None:
+    file = save_gguf(saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf", "Q4_1")
+    model = read_gguf(file)
+    config = AutoConfig.for_model(**load_gguf_checkpoint(str(file))["config"])
+    with torch.device("meta"):
+        names = AutoModelForCausalLM.from_config(config)
+    expected = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=names)["tensors"]
+    assert expected.keys() == set(model.tensors)
+    for name, tensor in expected.items():
+        assert torch.equal(model.tensors[name].float(), tensor), name
+    settings = config.to_dict()
+    same = ("rope_parameters", "rms_norm_eps", "head_dim", "vocab_size", "eos_token_id", "num_key_value_heads")
+    assert {key: model.config.to_dict()[key] for key in same} == {key: settings[key] for key in same}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("llama.block_count", 0, "block_count must be one number from 1"),
+        ("llama.block_count", 2**31, "block_count must be one number"),
+        ("llama.block_count", 1000, "more layers than the file has tensors"),
+        ("llama.embedding_length", 2**30, "embedding_length must be one number"),
+        ("llama.attention.layer_norm_rms_epsilon", -1.0, "must be a positive number"),
+        ("llama.rope.freq_base", float("inf"), "must be a positive number"),
+        ("llama.rope.dimension_count", 8, "differs from its head size"),
+        ("llama.rope.scaling.type", "longrope", "rope scaling longrope are not supported"),
+        ("llama.expert_count", 8, "with expert_count are not supported"),
+        ("llama.attention.head_count", 2, "shape"),
+    ],
+)
+def test_a_header_that_would_be_computed_wrongly_is_refused(
+    key: str, value: float | str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = save_gguf(saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf")
+    header = read_gguf_header(file)
+    changed = dataclasses.replace(header, values=header.values | {key: value})
+    monkeypatch.setattr(gguf_weights, "read_gguf_header", lambda file: changed)
+    with pytest.raises(ModelLoadFailed, match=reason):
+        load_model("one", file, OPTIONS, lambda outputs: None)
+
+
+@pytest.mark.parametrize("scaling", ["llama3", "linear", "yarn"])
+def test_scaled_positions_of_a_gguf_file_are_those_of_its_folder(scaling: str, tmp_path: Path) -> None:
+    """transformers ignores a file's scaling."""
+    parameters = {
+        "llama3": {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+        "linear": {"factor": 4.0},
+        "yarn": {"factor": 4.0},
+    }[scaling] | {"rope_type": scaling, "rope_theta": 10_000.0}
+    if scaling != "linear":
+        parameters["original_max_position_embeddings"] = 8192
+    config = causal_config("llama", len(byte_tokenizer()))
+    config.head_dim, config.hidden_size, config.intermediate_size = 32, 64, 96
+    config.rope_parameters = parameters
+    folder = save_config(tmp_path / "folder", config, byte_tokenizer())
+    file = save_gguf(folder, tmp_path / "one.gguf")
+    torch.testing.assert_close(logits(file), logits(folder))
+
+
+def test_divisors_of_frequencies_without_a_known_formula_are_refused(tmp_path: Path) -> None:
+    file = save_gguf(
+        saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf", rope_factors=[1.0, 3.0] * 4
+    )
+    with pytest.raises(ModelLoadFailed, match="divisors in rope_freqs"):
+        read_gguf(file)
+
+
+def test_a_tensor_that_the_engine_does_not_know_is_refused(tmp_path: Path) -> None:
+    file = save_gguf(saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf")
+    file.write_bytes(file.read_bytes().replace(b"blk.1.ffn_gate.weight", b"blk.1.ffn_gatf.weight"))
+    with pytest.raises(ModelLoadFailed, match=r"does not know, among them blk\.1\.ffn_gatf"):
+        read_gguf(file)
+
+
+def test_a_second_load_takes_the_tokenizer_and_the_verification_from_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "compiled"))
+    monkeypatch.setattr(llama_family, "compiled_kernels", lambda: None)
+    file = save_gguf(saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf")
+
+    def loaded() -> LoadedModel:
+        return load_model("one", file, OPTIONS, lambda outputs: None)
+
+    first = loaded()
+    entries = sorted(entry.name[33:] for entry in (tmp_path / "compiled" / "loads").iterdir())
+    assert entries == ["tokenizer", "verified-torch-auto-none-0"]
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise AssertionError("done again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(llama_family, "verify", fail)
+        patch.setattr(Tokenizer, "check_template", fail)
+        second = loaded()
+        os.utime(file, ns=(1, 1))
+        with pytest.raises(ModelLoadFailed, match="done again"):
+            loaded()
+    assert first.engine is not None
+    assert second.engine is not None
+    for text in ("a warm lamp", "naïve 日本 🙂", "<|user|>x<|end|>"):
+        assert second.engine.tokenize(text) == first.engine.tokenize(text)
+    for entry in (tmp_path / "compiled" / "loads").iterdir():  # files lost
+        for part in entry.iterdir():
+            part.unlink()
+    assert loaded().engine is not None
+
+
+def test_a_cache_takes_memory_as_it_is_filled_and_gives_it_back_when_it_is_cleared() -> None:
+    memory = LazyZeros(4, 8, 4096)
+    assert memory.resident_bytes == 0
+    memory.tensor[1, :2] = 7.0
+    assert memory.resident_bytes == 2 * 4096 * 4
+    memory.clear((8 + 1) * 4096 * 4 - 8, memory.nbytes)
+    assert memory.resident_bytes == 4096 * 4
+    assert memory.tensor[1, 0, :-2].unique().tolist() == [7.0]
+    assert not memory.tensor[1, 0, -2:].any()
+    assert not memory.tensor[1, 1:].any()
