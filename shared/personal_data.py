@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
+from itertools import chain
 from typing import Any, TypeAlias
 
 from django.apps import apps
 from django.db import models
 from django.utils.module_loading import module_has_submodule
+
+from shared.querysets import pages_by_pk
 
 User: TypeAlias = Any  # of the accounts app, which imports this module
 Erase = Callable[[User, datetime], None]
@@ -46,9 +49,12 @@ class PersonalDataRule:
 
     def export(self, user: User) -> Iterator[tuple[str, Iterable[dict[str, Any]]]]:
         """Yield the name of each table with its rows as dictionaries."""
-        yield f"{self.model._meta.label}.{self.field}", map(self._row, self.rows(user).order_by("pk").iterator())
+        yield f"{self.model._meta.label}.{self.field}", self._read(self.rows(user))
         for name, rows in (self.related_rows(user) if self.related_rows else {}).items():
-            yield name, map(self._row, rows.order_by("pk").iterator())
+            yield name, self._read(rows)
+
+    def _read(self, rows: "models.QuerySet[Any]") -> Iterator[dict[str, Any]]:
+        return map(self._row, chain.from_iterable(pages_by_pk(rows)))
 
     def _row(self, row: models.Model) -> dict[str, Any]:
         return {

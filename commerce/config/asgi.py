@@ -2,7 +2,7 @@
 
 import os
 
-from django.core.asgi import get_asgi_application
+from shared.serving.asgi.handler import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 django_application = get_asgi_application()

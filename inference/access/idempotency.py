@@ -23,7 +23,6 @@ from shared.api.models import KeyedRequest
 from shared.serving.db_threads import run_in_db_thread
 
 MAX_STORED_RESPONSE_BYTES = 4 * 1024 * 1024
-RETRY_DELAYS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)  # while a request with the same key runs; then 409
 LEASE_RENEWAL_INTERVAL: timedelta = store.CLAIM_TIMEOUT / 4
 
 logger = structlog.get_logger(__name__)
@@ -68,16 +67,21 @@ def _store(row: KeyedRequest, response: HttpResponse) -> None:
 
 
 async def _claim(scope: str, digest: str, user_id: int) -> KeyedRequest:
-    await run_in_db_thread(store.delete_expired_keys, scope=scope, now=timezone.now())
-    for delay in (*RETRY_DELAYS_SECONDS, None):
-        row = await run_in_db_thread(
+    """Claim the key. Wait on the event loop while another request with it runs."""
+
+    async def attempt() -> KeyedRequest | None:
+        return await run_in_db_thread(
             store.try_claim_key, scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id
         )
-        if row is not None:
-            return row
-        if delay is not None:
-            await asyncio.sleep(delay)
-    raise store.in_progress_error()
+
+    await run_in_db_thread(store.delete_expired_keys, scope=scope, now=timezone.now())
+    row = await attempt()
+    if row is None:
+        with store.key_waiters.wait(scope=scope, user_id=user_id) as pauses:
+            while row is None:
+                await asyncio.sleep(next(pauses))
+                row = await attempt()
+    return row
 
 
 @contextlib.asynccontextmanager

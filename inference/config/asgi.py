@@ -3,7 +3,8 @@
 import os
 
 from channels.routing import ProtocolTypeRouter
-from django.core.asgi import get_asgi_application
+
+from shared.serving.asgi.handler import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base")
 django_application = get_asgi_application()

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.core.handlers.asgi import ASGIRequest
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
@@ -12,8 +11,9 @@ from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
 from shared.api.query_params import parse_integer
-from shared.audit.export import CONTENT_TYPES, aexport_entries, export_entries
+from shared.audit.export import CONTENT_TYPES, export_entries
 from shared.audit.models import AuditEntry
+from shared.response_chunks import response_chunks
 
 MAX_COUNT = 10_000
 
@@ -72,6 +72,6 @@ class AuditEntryAdmin(ModelAdmin):
 
 
 def _download(request: HttpRequest, entries: "QuerySet[AuditEntry]", form: str) -> StreamingHttpResponse:
-    chunks: Any = aexport_entries(entries, form) if isinstance(request, ASGIRequest) else export_entries(entries, form)
+    chunks = response_chunks(request, export_entries(entries, form))
     headers = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
     return StreamingHttpResponse(chunks, content_type=CONTENT_TYPES[form], headers=headers)

@@ -2,20 +2,19 @@
 
 import csv
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import QuerySet
 
 from shared.audit.models import AuditEntry
 from shared.csv_cells import escape_csv_cell
+from shared.querysets import pages_by_pk
 
 COLUMNS = ("id", "at", "actor_id", "actor_email", "action", "target_type", "target_id", "request_id", "details")
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8"}
-ROWS_PER_QUERY = 500
 
 Record = Mapping[str, Any]
 
@@ -25,28 +24,8 @@ def export_entries(entries: "QuerySet[AuditEntry]", form: str) -> Iterator[bytes
     if form == "csv":
         yield _csv_lines([dict(zip(COLUMNS, COLUMNS, strict=True))])
     to_bytes = _csv_lines if form == "csv" else _json_lines
-    for rows in _batches(entries):
+    for rows in pages_by_pk(entries.select_related("actor")):
         yield to_bytes([_record(entry) for entry in rows])
-
-
-async def aexport_entries(entries: "QuerySet[AuditEntry]", form: str) -> AsyncIterator[bytes]:
-    """Yield the same for ASGI, where Django reads a synchronous stream to its end before it sends anything."""
-    chunks = export_entries(entries, form)
-    while chunk := await sync_to_async(_next_or_empty)(chunks):
-        yield chunk
-
-
-def _next_or_empty(chunks: Iterator[bytes]) -> bytes:
-    return next(chunks, b"")
-
-
-def _batches(entries: "QuerySet[AuditEntry]") -> Iterator[Sequence[AuditEntry]]:
-    """Yield rows by id instead of an open cursor, so that a slow reader holds no transaction."""
-    last = 0
-    ordered = entries.select_related("actor").order_by("pk")
-    while rows := list(ordered.filter(pk__gt=last)[:ROWS_PER_QUERY]):
-        yield rows
-        last = rows[-1].pk
 
 
 def _record(entry: AuditEntry) -> Record:

@@ -1,17 +1,15 @@
 """Views of the dashboard."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, cast
 from urllib.parse import urlencode
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.views import LoginView
-from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -30,6 +28,7 @@ from commerce.analytics.reports.scopes import scope_for_user
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ValidationFailed
+from shared.response_chunks import response_chunks
 
 MAX_SHOP_CHOICES = 200  # with more shops, the form has an input for an id
 MAX_CSV_ROWS = 10_000
@@ -93,7 +92,7 @@ def download_table(request: HttpRequest, table: str) -> StreamingHttpResponse:
     chunks: Any = csv_chunks(csv_rows(rows, row_type, currency=currency))
     name = f"{table}-{date_range.first}-{date_range.last}.csv"
     return StreamingHttpResponse(
-        _to_async(chunks) if isinstance(request, ASGIRequest) else chunks,
+        response_chunks(request, chunks),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
@@ -111,16 +110,6 @@ def _open_data(request: HttpRequest) -> Iterator[DashboardData]:
 
 def _user(request: HttpRequest) -> User:
     return cast(User, request.user)  # `shop_users_only` has checked it
-
-
-async def _to_async(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the chunks asynchronously; under ASGI Django would read a synchronous iterator to its end first."""
-    while chunk := await sync_to_async(_next_chunk)(chunks):
-        yield chunk
-
-
-def _next_chunk(chunks: Iterator[bytes]) -> bytes:
-    return next(chunks, b"")
 
 
 def _page_context(request: HttpRequest) -> dict[str, Any]:

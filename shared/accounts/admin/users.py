@@ -1,11 +1,10 @@
 """Django admin of users, who are deactivated and never deleted."""
 
-from typing import Any, cast
+from typing import cast
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
-from django.core.handlers.asgi import ASGIRequest
 from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, StreamingHttpResponse
@@ -18,9 +17,10 @@ from shared.accounts import services
 from shared.accounts.admin.forms import NewUserForm, PasswordForm, UserForm
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import erase_person
-from shared.accounts.personal_data.export import aexport_person, export_person
+from shared.accounts.personal_data.export import export_person
 from shared.api.admin_base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError, ValidationFailed
+from shared.response_chunks import response_chunks
 
 admin.site.unregister(Group)  # roles take the place of Django's groups
 
@@ -83,7 +83,7 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
         if user is None or users.count() != 1:
             self.message_user(request, "Select exactly one user to export.", messages.ERROR)
             return None
-        chunks: Any = aexport_person(user=user) if isinstance(request, ASGIRequest) else export_person(user=user)
+        chunks = response_chunks(request, export_person(user=user))
         headers = {"Content-Disposition": f'attachment; filename="person-{user.pk}.json"'}
         return StreamingHttpResponse(chunks, content_type="application/json", headers=headers)
 

@@ -1,6 +1,11 @@
 """Middleware of the `Idempotency-Key` header, for every POST of the API."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.db import Error as DatabaseError
@@ -11,19 +16,23 @@ from django.urls import Resolver404, resolve
 from django.utils import timezone
 
 from shared.accounts.authentication import NotAuthenticated, Principal, authenticate, credential_from_headers
-from shared.api.errors import ApiError, problem_response
+from shared.api.errors import ApiError, Problem, problem_response
 from shared.api.idempotency.fingerprints import request_fingerprint
 from shared.api.idempotency.store import (
     IdempotencyMode,
-    claim_key,
+    close_connection,
+    delete_expired_keys,
     enforce_storage_limit,
     idempotency_scope,
+    key_waiters,
     release_claim,
     store_response,
+    try_claim_key,
 )
 from shared.api.middleware.errors import database_unavailable_problem, is_transient_database_error
 from shared.api.models import KeyedRequest
 from shared.observability.request_id import current_request_id
+from shared.serving.asgi.threads import release_request_thread
 
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
@@ -48,40 +57,61 @@ class IdempotencyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if request.method != "POST" or KEY_HEADER not in request.headers:
             return self.get_response(request)
-        if self._is_async:
-            return sync_to_async(self._respond)(request)  # one thread for key and view: they share a transaction
-        return self._respond(request)
+        return self._respond_async(KeyedPost(request)) if self._is_async else self._respond_sync(KeyedPost(request))
 
-    def _respond(self, request: HttpRequest) -> HttpResponseBase:
-        mode = _view_mode(request.path_info)
+    async def _respond_async(self, post: "KeyedPost") -> HttpResponseBase:
+        """Respond once no other request with the key runs; until then wait on the event loop, without a thread."""
+        attempt = sync_to_async(self._attempt)  # one thread for key and view: they share a transaction
+        response = await attempt(post)
         try:
-            principal = _authenticated_principal(request)
-            if mode == IdempotencyMode.DISABLED or principal is None:
-                return self._run(request)
-            return self._respond_once(request, principal, mode)
+            if response is None:
+                with post.wait() as pauses:
+                    while response is None:
+                        release_request_thread()
+                        await asyncio.sleep(next(pauses))
+                        response = await attempt(post)
+        except ApiError as error:
+            return _refuse(post.request, error.problem)
+        return response
+
+    def _respond_sync(self, post: "KeyedPost") -> HttpResponseBase:
+        response = self._attempt(post)
+        try:
+            if response is None:
+                with post.wait() as pauses:
+                    while response is None:
+                        time.sleep(next(pauses))
+                        response = self._attempt(post)
+        except ApiError as error:
+            return _refuse(post.request, error.problem)
+        return response
+
+    def _attempt(self, post: "KeyedPost") -> HttpResponseBase | None:
+        """Respond, or return None and close the connection while another request with the key runs."""
+        try:
+            if post.principal is None or post.mode == IdempotencyMode.DISABLED:
+                return self._run(post.request)
+            row = post.claim()
+            if row is None:
+                close_connection()
+                return None
+            return replay_response(row) if row.status is not None else self._respond_once(post, row)
         except ApiError as error:
             problem = error.problem
         except DatabaseError as error:
             if not is_transient_database_error(error):
                 raise
             problem = database_unavailable_problem(error)
-        return problem_response(problem, path=request.path, request_id=current_request_id())
+        return _refuse(post.request, problem)
 
-    def _respond_once(self, request: HttpRequest, principal: Principal, mode: IdempotencyMode) -> HttpResponseBase:
-        scope = idempotency_scope(
-            who=idempotency_owner(principal), method="POST", path=request.path, key=request.headers[KEY_HEADER]
-        )
-        digest, user_id = request_fingerprint(request), principal.user.pk
-        row = claim_key(scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id)
-        if row.status is not None:
-            return replay_response(row)
+    def _respond_once(self, post: "KeyedPost", row: KeyedRequest) -> HttpResponseBase:
         stored = False
         try:
-            if mode == IdempotencyMode.DEFERRED:
-                response = self._run(request)
+            if post.mode == IdempotencyMode.DEFERRED:
+                response = self._run(post.request)
                 stored = store_response(row=row, response=response)
             else:
-                response, stored = self._run_atomically(request, row)
+                response, stored = self._run_atomically(post.request, row)
         finally:
             if not stored:
                 release_claim(row=row)
@@ -98,6 +128,47 @@ class IdempotencyMiddleware:
         return response, stored
 
 
+class KeyedPost:
+    """POST with an Idempotency-Key. Credential, scope and fingerprint are read at the first attempt."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.request = request
+
+    @cached_property
+    def mode(self) -> IdempotencyMode:
+        return _view_mode(self.request.path_info)
+
+    @cached_property
+    def principal(self) -> Principal | None:
+        """The principal, or None for missing and invalid credentials, which the view refuses."""
+        credential = credential_from_headers(self.request.headers)
+        try:
+            return authenticate(credential) if credential else None
+        except NotAuthenticated:
+            return None
+
+    @cached_property
+    def _key(self) -> dict[str, Any]:
+        """The arguments of `try_claim_key`. Expired keys are deleted first."""
+        principal = cast(Principal, self.principal)
+        key = self.request.headers[KEY_HEADER]
+        scope = idempotency_scope(who=idempotency_owner(principal), method="POST", path=self.request.path, key=key)
+        delete_expired_keys(scope=scope, now=timezone.now())
+        return {"scope": scope, "fingerprint": request_fingerprint(self.request), "user_id": principal.user.pk}
+
+    def claim(self) -> KeyedRequest | None:
+        """Return the row of the key, or None while another request with it runs. Raise ApiError."""
+        return try_claim_key(**self._key, now=timezone.now())
+
+    def wait(self) -> AbstractContextManager[Iterator[float]]:
+        """Count the request among those that wait for its key. See `KeyWaiters.wait`."""
+        return key_waiters.wait(scope=self._key["scope"], user_id=self._key["user_id"])
+
+
+def _refuse(request: HttpRequest, problem: Problem) -> HttpResponse:
+    return problem_response(problem, path=request.path, request_id=current_request_id())
+
+
 def replay_response(row: KeyedRequest) -> HttpResponse:
     """Return the stored response."""
     headers = {REPLAYED_HEADER: "true"}
@@ -112,15 +183,6 @@ def _view_mode(path: str) -> IdempotencyMode:
         return IdempotencyMode.DISABLED
     view_class = getattr(view, "cls", None)
     return getattr(view_class, "idempotency", IdempotencyMode.ATOMIC) if view_class else IdempotencyMode.DISABLED
-
-
-def _authenticated_principal(request: HttpRequest) -> Principal | None:
-    """Return the principal, or None for missing and invalid credentials, which the view refuses."""
-    credential = credential_from_headers(request.headers)
-    try:
-        return authenticate(credential) if credential else None
-    except NotAuthenticated:
-        return None
 
 
 def idempotency_owner(principal: Principal) -> str:

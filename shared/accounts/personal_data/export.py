@@ -1,9 +1,8 @@
 """Export of the rows of this project that refer to a person, and of their account, as JSON."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 
@@ -34,17 +33,6 @@ def export_person(*, user: User) -> Iterator[str]:
                     chunk, separator = [], ", "
             yield (separator if chunk else "") + ", ".join(chunk) + "]"
     yield "}\n"
-
-
-async def aexport_person(*, user: User) -> AsyncIterator[str]:
-    """Yield the same for ASGI, where Django reads a synchronous stream to its end before it sends anything."""
-    chunks = export_person(user=user)
-    while chunk := await sync_to_async(_next_or_empty)(chunks):
-        yield chunk
-
-
-def _next_or_empty(chunks: Iterator[str]) -> str:
-    return next(chunks, "")
 
 
 def _json(value: object) -> str:

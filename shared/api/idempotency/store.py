@@ -8,8 +8,12 @@ choose another mode.
 """
 
 import hashlib
+import threading
 import time
 import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -29,7 +33,9 @@ MAX_KEY_LENGTH = 255
 RETENTION = timedelta(hours=24)
 CLAIM_TIMEOUT = timedelta(minutes=2)  # then the run that claimed the key is taken for dead
 MAX_WAIT_SECONDS = 5.0
-POLL_SECONDS = 0.05
+POLL_SECONDS = (0.05, 0.8)  # first and longest pause between two attempts of a waiting request
+MAX_WAITERS_PER_KEY = 16  # in one process; further requests with the key are refused at once
+MAX_WAITERS_PER_USER = 64
 RETRY_AFTER_SECONDS = 5
 MAX_DELETED_PER_REQUEST = 100
 STORED_ERROR_STATUSES = frozenset({404, 409, 422})  # valid requests that were refused
@@ -64,19 +70,69 @@ def idempotency_scope(*, who: str, method: str, path: str, key: str) -> str:
     return hashlib.sha256(repr((who, method, path, key)).encode()).hexdigest()
 
 
+class KeyWaiters:
+    """Counter of the requests of this process that wait while another one with their key runs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str | int] = Counter()
+
+    @contextmanager
+    def wait(self, *, scope: str, user_id: int | None) -> Iterator[Iterator[float]]:
+        """Count the request in the block, which gets the seconds to sleep before each further attempt.
+
+        Raise ApiError 409 at once if too many wait for the same key or for keys of the same user, and after
+        MAX_WAIT_SECONDS when no attempt has ended the block.
+        """
+        limits: dict[str | int, int] = {scope: MAX_WAITERS_PER_KEY}
+        if user_id is not None:
+            limits[user_id] = MAX_WAITERS_PER_USER
+        with self._lock:
+            if any(self._counts[name] >= limit for name, limit in limits.items()):
+                raise in_progress_error()
+            self._counts.update(limits.keys())
+        try:
+            yield _pauses()
+        finally:
+            with self._lock:
+                self._counts.subtract(limits.keys())
+                for name in limits:
+                    if not self._counts[name]:
+                        del self._counts[name]
+
+
+key_waiters = KeyWaiters()
+
+
+def _pauses() -> Iterator[float]:
+    until, pause = time.monotonic() + MAX_WAIT_SECONDS, POLL_SECONDS[0]
+    while time.monotonic() < until:
+        yield pause
+        pause = min(2 * pause, POLL_SECONDS[1])
+    raise in_progress_error()
+
+
 def claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest:
     """Return the row of the key: with a response (`status` is set), or claimed for the caller to run.
 
-    Wait while another request runs. Raise ValidationFailed if the key was used with another body, and ApiError 409 if
-    the other request takes too long.
+    Wait while another request runs, without a database connection. Raise ValidationFailed if the key was used with
+    another body, and ApiError 409 if the other request takes too long or too many wait for it.
     """
     delete_expired_keys(scope=scope, now=now)
-    until = time.monotonic() + MAX_WAIT_SECONDS
-    while (row := try_claim_key(scope=scope, fingerprint=fingerprint, now=now, user_id=user_id)) is None:
-        if time.monotonic() >= until:
-            raise in_progress_error()
-        time.sleep(POLL_SECONDS)
+    row = try_claim_key(scope=scope, fingerprint=fingerprint, now=now, user_id=user_id)
+    if row is None:
+        with key_waiters.wait(scope=scope, user_id=user_id) as pauses:
+            while row is None:
+                close_connection()
+                time.sleep(next(pauses))
+                row = try_claim_key(scope=scope, fingerprint=fingerprint, now=now, user_id=user_id)
     return row
+
+
+def close_connection() -> None:
+    """Close this thread's database connection before a wait. In tests, which roll back, it stays open."""
+    if not transaction.get_connection().in_atomic_block:
+        transaction.get_connection().close()
 
 
 def try_claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest | None:

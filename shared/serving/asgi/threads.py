@@ -48,6 +48,11 @@ class RequestThread(Executor):
         self._idle = idle
         self._thread: ThreadPoolExecutor | None = None
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no thread is acquired, so that the request has no database connection open."""
+        return self._thread is None
+
     def submit(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
         if self._thread is None:
             self._thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")
@@ -70,6 +75,12 @@ def release_request_thread() -> None:
     """
     if thread := _current_thread.get():
         thread.release()
+
+
+def is_request_thread_unused() -> bool:
+    """Return whether the current request has no thread. False outside of `ThreadReuseMiddleware`."""
+    thread = _current_thread.get()
+    return thread is not None and thread.is_unused
 
 
 def _return_thread(thread: ThreadPoolExecutor, idle: deque[ThreadPoolExecutor]) -> None:

@@ -19,10 +19,10 @@ from django.utils import timezone
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
-from shared.audit.export import ROWS_PER_QUERY
 from shared.audit.models import AppendOnlyError, AuditEntry
 from shared.audit.services import record_audit_entry
 from shared.audit.triggers import TABLE, check_triggers, create_triggers, missing_triggers, trigger_names
+from shared.querysets import ROWS_PER_QUERY
 from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.django_db

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError, connection, connections, transaction
+from django.db.backends.signals import connection_created
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client
@@ -35,6 +37,8 @@ from shared.api.idempotency import store
 from shared.api.idempotency.store import IdempotencyMode, claim_key, store_response
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.models import KeyedRequest
+from shared.serving.asgi.handler import ConnectionReleasingHandler
+from shared.serving.asgi.threads import ThreadReuseMiddleware
 
 pytestmark = pytest.mark.django_db
 
@@ -424,6 +428,71 @@ def test_one_of_ten_concurrent_requests_runs(post: Make, monkeypatch: pytest.Mon
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.content for answer in answers}) == 1
     assert how_many() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_n2_waiting_requests_hold_no_connection_and_those_past_the_cap_are_409_at_once(
+    slow_view: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MAX_WAIT_SECONDS", 60.0)
+    headers = {b"authorization": bearer(make_user("ada@example.com")).encode(), b"idempotency-key": b"k"}
+    connection.close()  # this thread's own
+    opened: list[Any] = []
+
+    def add(connection: Any, **rest: Any) -> None:
+        opened.append(connection)
+
+    async def send_all() -> tuple[list[int], int]:
+        application = ThreadReuseMiddleware(ConnectionReleasingHandler())
+        first = asyncio.create_task(post_to(application, "/slow-things", headers))
+        await asyncio.sleep(0.5)
+        others = [asyncio.create_task(post_to(application, "/slow-things", headers)) for _ in range(40)]
+        in_use: list[int] = []
+        while sum(other.done() for other in others) < 24 or len(in_use) < 100:
+            in_use.append(sum(1 for one in opened if one.connection is not None))
+            await asyncio.sleep(0.02)
+        assert not first.done()
+        slow_view.set()
+        return sorted([await first, *[await other for other in others]]), min(in_use)
+
+    connection_created.connect(add)
+    try:
+        statuses, in_use = asyncio.run(send_all())
+    finally:
+        connection_created.disconnect(add)
+    assert statuses == [201] * 17 + [409] * 24
+    assert in_use == 1, "that of the first request, which runs"
+    assert how_many() == 1
+
+
+def test_n2_one_user_has_64_requests_waiting_over_all_keys() -> None:
+    with ExitStack() as waiting:
+        for number in range(64):
+            waiting.enter_context(store.key_waiters.wait(scope=f"key {number}", user_id=1))
+        with pytest.raises(ApiError) as refused:
+            waiting.enter_context(store.key_waiters.wait(scope="another", user_id=1))
+        assert (refused.value.problem.status, refused.value.problem.headers["Retry-After"]) == (409, "5")
+        waiting.enter_context(store.key_waiters.wait(scope="another", user_id=2))
+    waiting.enter_context(store.key_waiters.wait(scope="another", user_id=1))
+    waiting.close()
+
+
+async def post_to(application: Any, path: str, headers: dict[bytes, bytes]) -> int:
+    """POST an empty object through the server's entry point, and return the status of the response."""
+    events = [{"type": "http.request", "body": b"{}", "more_body": False}]
+    statuses: list[int] = []
+
+    async def receive() -> Any:
+        return events.pop() if events else await asyncio.sleep(120)
+
+    async def send(event: Any) -> None:
+        if event["type"] == "http.response.start":
+            statuses.append(event["status"])
+
+    given = {b"host": b"testserver", b"content-type": b"application/json", b"content-length": b"2"} | headers
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": list(given.items())}
+    await application(scope, receive, send)
+    return statuses[0]
 
 
 def claimed(now: Any) -> KeyedRequest:

@@ -1,0 +1,22 @@
+"""Reads of very many rows without an open cursor."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
+
+RowT = TypeVar("RowT", bound=Model)
+
+ROWS_PER_QUERY = 500
+
+
+def pages_by_pk(rows: "QuerySet[RowT]", *, page_size: int = ROWS_PER_QUERY) -> Iterator[list[RowT]]:
+    """Yield the rows in the order of their primary keys, a query for each page.
+
+    Between two pages the database connection may be closed: whoever reads slowly holds neither cursor nor transaction.
+    """
+    ordered = rows.order_by("pk")
+    page = list(ordered[:page_size])
+    while page:
+        yield page
+        page = list(ordered.filter(pk__gt=page[-1].pk)[:page_size]) if len(page) == page_size else []

@@ -1,0 +1,112 @@
+"""Row N1: no response is sent while its request holds a database connection or a thread."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.backends.signals import connection_created
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.urls import path
+from pytest_django import Settings
+
+from shared.accounts.models import User
+from shared.response_chunks import response_chunks
+from shared.serving.asgi.handler import ConnectionReleasingHandler
+from shared.serving.asgi.threads import ThreadReuseMiddleware
+from shared.serving.asgi.types import Event
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def whole(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(str(User.objects.count()))
+
+
+async def whole_async(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(str(await User.objects.acount()))
+
+
+def stream(request: HttpRequest) -> StreamingHttpResponse:
+    User.objects.count()
+    return StreamingHttpResponse(response_chunks(request, _chunks()))
+
+
+def _chunks() -> Iterator[str]:
+    for _ in range(3):
+        yield str(User.objects.count())
+
+
+urlpatterns = [path("whole", whole), path("whole-async", whole_async), path("stream", stream)]
+
+
+@pytest.fixture
+def opened(settings: Settings) -> Iterator[list[Any]]:
+    """The connections that the requests of the test have opened."""
+    settings.ROOT_URLCONF, settings.MIDDLEWARE = __name__, []
+    found: list[Any] = []
+
+    def add(connection: Any, **rest: Any) -> None:
+        found.append(connection)
+
+    connection_created.connect(add)
+    yield found
+    connection_created.disconnect(add)
+
+
+class Reader:
+    """A client that takes each event only when it is told to."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.waits = asyncio.Event()
+        self._takes = asyncio.Semaphore(0)
+
+    async def send(self, event: Event) -> None:
+        self.waits.set()
+        await self._takes.acquire()
+        self.events.append(event)
+
+    async def read_one(self) -> None:
+        """Wait until the server sends, look nowhere, and take what it sends."""
+        await asyncio.wait_for(self.waits.wait(), 30)
+        self.waits.clear()
+        self._takes.release()
+
+
+@pytest.mark.parametrize(("url", "events"), [("/whole", 2), ("/whole-async", 2), ("/stream", 5)])
+def test_n1_a_reader_that_reads_nothing_holds_neither_connection_nor_thread(opened: list[Any], url: str, events: int):
+    async def ask() -> bytes:
+        application = ThreadReuseMiddleware(ConnectionReleasingHandler())
+        scope = {"type": "http", "method": "GET", "path": url, "query_string": b"", "headers": []}
+        requests = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Event:
+            if requests:
+                return requests.pop()
+            await asyncio.sleep(60)
+            return {"type": "http.disconnect"}
+
+        reader = Reader()
+        asked = asyncio.create_task(application(scope, receive, reader.send))
+        for number in range(events):
+            await asyncio.wait_for(reader.waits.wait(), 30)
+            assert opened, "the request has used a connection"
+            assert [one for one in opened if one.connection is not None] == []
+            if number == 0 and url != "/stream":
+                assert await _eventually(lambda: len(application._idle) == 1)
+            await reader.read_one()
+        await asyncio.wait_for(asked, 30)
+        return b"".join(event.get("body", b"") for event in reader.events)
+
+    connection.close()  # this thread's own
+    assert asyncio.run(ask()) == (b"000" if url == "/stream" else b"0")
+
+
+async def _eventually(is_so: Any) -> bool:
+    for _ in range(300):
+        if is_so():
+            return True
+        await asyncio.sleep(0.01)
+    return False
