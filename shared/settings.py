@@ -187,7 +187,7 @@ CORS_ALLOW_HEADERS = [
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
     "API-Version", "Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining",
-    "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-Request-Id", "X-Should-Retry",
+    "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-Request-Id", "X-Should-Retry", "X-Total-Count",
 ]  # fmt: skip
 
 LANGUAGE_CODE = "en"

@@ -3,17 +3,22 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from django.db.models import QuerySet
 
 from commerce.attributes.models import Attribute
 from shared.api.errors import ValidationFailed
+from shared.querysets import pages_by_pk
 
 COLUMNS = ["name", "slug", "language", "value", "meta"]
 MAX_LENGTHS = {"name": 255, "slug": 255, "language": 16, "value": 255, "meta": 1000}
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_FILE_LINES = 20_000
 MAX_REPORTED_ERRORS = 100
+ATTRIBUTES_PER_QUERY = 10  # with up to 4,000 values each
+MIN_CHUNK_LENGTH = 64 * 1024  # characters of a chunk of an export, but for the last
 # Spreadsheets run cells that begin like a formula. The export puts an apostrophe before them and the import removes it.
 # A cell that begins with an apostrophe gets a second one, so that every text survives the round trip.
 _ESCAPED_PREFIXES = tuple("=+-@\t\r\n'")
@@ -31,16 +36,26 @@ class CsvAttribute:
     values: list[dict[str, str]] = field(default_factory=list)
 
 
-def write_csv(attributes: Iterable[Attribute]) -> str:
-    """Return the attributes with all their values. An attribute without values is one line with an empty value."""
+def write_csv(attributes: "QuerySet[Attribute]") -> Iterator[bytes]:
+    """Yield a file of the attributes with all their values, read a few attributes at a time.
+
+    An attribute without values is one line with an empty value.
+    """
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
-    for attribute in attributes:
-        head = [attribute.name, attribute.slug, attribute.language]
-        for value, meta in [(row.value, row.meta) for row in attribute.values.all()] or [("", "")]:
-            writer.writerow(f"'{cell}" if cell.startswith(_ESCAPED_PREFIXES) else cell for cell in [*head, value, meta])
-    return file.getvalue()
+    for page in pages_by_pk(attributes.prefetch_related("values"), page_size=ATTRIBUTES_PER_QUERY):
+        writer.writerows(line for attribute in page for line in _attribute_lines(attribute))
+        if file.tell() >= MIN_CHUNK_LENGTH:
+            yield file.getvalue().encode()
+            file.seek(file.truncate(0))
+    yield file.getvalue().encode()
+
+
+def _attribute_lines(attribute: Attribute) -> Iterator[Iterator[str]]:
+    head = [attribute.name, attribute.slug, attribute.language]
+    for value, meta in [(row.value, row.meta) for row in attribute.values.all()] or [("", "")]:
+        yield (f"'{cell}" if cell.startswith(_ESCAPED_PREFIXES) else cell for cell in [*head, value, meta])
 
 
 def read_csv(content: bytes) -> list[CsvAttribute]:

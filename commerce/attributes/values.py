@@ -11,6 +11,7 @@ from shared.api.errors import ValidationFailed
 
 MAX_VALUES_PER_ATTRIBUTE = 4_000
 MAX_VALUES_PER_SHOP = 20_000
+MAX_TEXT_LENGTH_PER_ATTRIBUTE = 400_000  # characters of all values: one attribute fits into an array of 4 MiB
 
 
 def set_values(*, attribute: Attribute, items: Sequence[Mapping[str, Any]]) -> None:
@@ -33,6 +34,7 @@ def set_values(*, attribute: Attribute, items: Sequence[Mapping[str, Any]]) -> N
         sent_ids.add(value_id)
         if _differs(existing[value_id], item):
             changed.append(_assign(existing[value_id], item))
+    _require_text_limit(attribute, [*new, *(existing[value_id] for value_id in sent_ids)])
     AttributeValue.objects.filter(pk__in=existing.keys() - sent_ids).delete()
     save_values(new=new, changed=changed)
     require_shop_value_limit(shop_id=attribute.shop_id)
@@ -45,10 +47,10 @@ def merge_values(
 
     No value is deleted, and the same text twice makes two values. Raises ValidationFailed for too many values.
     """
+    old = list(attribute.values.all()) if attribute.pk else []
     existing: dict[str, list[AttributeValue]] = defaultdict(list)
-    for row in attribute.values.all() if attribute.pk else ():
+    for row in old:
         existing[row.value].append(row)
-    old_count = sum(map(len, existing.values()))
     new, changed = [], []
     for item in items:
         same = existing[item["value"]]
@@ -57,7 +59,8 @@ def merge_values(
             new.append(_assign(row, item))
         elif _differs(row, item):
             changed.append(_assign(row, item))
-    if old_count + len(new) > MAX_VALUES_PER_ATTRIBUTE:
+    _require_text_limit(attribute, [*old, *new])
+    if len(old) + len(new) > MAX_VALUES_PER_ATTRIBUTE:
         raise ValidationFailed(
             {"values": [f"{attribute.name}: an attribute has at most {MAX_VALUES_PER_ATTRIBUTE} values."]}
         )
@@ -74,6 +77,12 @@ def require_shop_value_limit(*, shop_id: int) -> None:
     """Raise ValidationFailed if the shop has too many values: lists of all shops carry them."""
     if AttributeValue.objects.filter(attribute__shop=shop_id).count() > MAX_VALUES_PER_SHOP:
         raise ValidationFailed({"values": [f"A shop has at most {MAX_VALUES_PER_SHOP} values in all its attributes."]})
+
+
+def _require_text_limit(attribute: Attribute, rows: Sequence[AttributeValue]) -> None:
+    if (length := sum(len(row.value) + len(row.meta) for row in rows)) > MAX_TEXT_LENGTH_PER_ATTRIBUTE:
+        message = f"{attribute.name}: value and meta of all values have {length} characters together; at most "
+        raise ValidationFailed({"values": [f"{message}{MAX_TEXT_LENGTH_PER_ATTRIBUTE} are allowed."]})
 
 
 def _differs(row: AttributeValue, item: Mapping[str, Any]) -> bool:

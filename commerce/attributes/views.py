@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import StreamingHttpResponse
 from django.utils import timezone
 from rest_framework.generics import get_object_or_404
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
@@ -34,6 +34,7 @@ from shared.api.viewsets import (
     SlugOrIdLookupMixin,
     UpdateMixin,
 )
+from shared.response_chunks import response_chunks
 
 IsShopOwner = HasRole.of("STORE_OWNER", "SUPER_ADMIN")
 
@@ -89,11 +90,12 @@ class ExportAttributesView(APIView):
 
     permission_classes = [ReadOnly]
 
-    def get(self, request: Request, shop_id: int) -> HttpResponse:
+    def get(self, request: Request, shop_id: int) -> StreamingHttpResponse:
         shop = get_object_or_404(Shop.objects.visible_to(current_user(request)), pk=shop_id)
-        file = write_csv(Attribute.objects.filter(shop=shop).prefetch_related("values"))
+        chunks = response_chunks(request._request, write_csv(Attribute.objects.filter(shop=shop)))
         disposition = f'attachment; filename="attributes-{shop.pk}.csv"'
-        return HttpResponse(file, content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition})
+        headers = {"Content-Disposition": disposition}
+        return StreamingHttpResponse(chunks, content_type="text/csv; charset=utf-8", headers=headers)
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
         """Answer in CSV whatever the Accept header says, as a browser's link sends it; errors are JSON."""

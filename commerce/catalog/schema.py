@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_view
 
 PRODUCT_TAGS = ["Products"]
 SHOP_STAFF_ONLY = (
@@ -60,13 +60,6 @@ describe_low_stock = extend_schema_view(
         description="Returns the products with fewer than 10 pieces in stock, the lowest quantity first. Store "
         "owners and staff get those of their own shops, super admins those of all shops; other users get 403. The "
         "response has an `ETag`: send it as `If-None-Match` to get 304 if nothing has changed.",
-        parameters=[
-            OpenApiParameter(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": 100, "default": 10, "example": 10},
-                description="Maximum number of products; values over 100 count as 100.",
-            )
-        ],
     )
 )
 

@@ -26,9 +26,8 @@ from commerce.catalog.serializers import (
 )
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
-from shared.api.limits.query_limits import limit_list_query
 from shared.api.lists.pagination import ArrayPagination, PagePagination
-from shared.api.query_params import get_limit, parse_integer
+from shared.api.query_params import parse_integer
 from shared.api.viewsets import (
     ApiViewSet,
     CreateMixin,
@@ -93,6 +92,12 @@ class ProductViewSet(
         return Shop.objects.managed_by(user).filter(pk=shop_id).exists()
 
 
+class LowStockArray(ArrayPagination):
+    """An array of 10 products, or of `limit`."""
+
+    default_limit = 10
+
+
 @schema.describe_low_stock
 @method_decorator(conditional_page, name="dispatch")
 @method_decorator(cache_control(private=True, no_cache=True), name="dispatch")
@@ -104,16 +109,12 @@ class LowStockViewSet(ListModelMixin, ApiViewSet):
     permission_classes = [IsShopStaff]
     serializer_class = ProductSerializer
     filterset_class = ProductFilters
-    pagination_class = None
+    pagination_class = LowStockArray
 
     def get_queryset(self) -> "QuerySet[Product]":
         user = current_user(self.request)
         products = Product.objects.none() if user is None else Product.objects.managed_by(user)
         return products.low_stock().for_response()
-
-    def filter_queryset(self, queryset: "QuerySet[Any]") -> Any:
-        with limit_list_query(self.request, first_row=0):
-            return list(super().filter_queryset(queryset)[: get_limit(self.request, default=10)])
 
 
 class TaxonomyViewSet(

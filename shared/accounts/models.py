@@ -132,6 +132,8 @@ class SignIn(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_ins")
     refresh_id = models.UUIDField(default=uuid.uuid4)  # `jti` of the only valid refresh token
+    # `jti` of the refresh token before: for some seconds it is answered with the pair that it was exchanged for.
+    previous_refresh_id = models.UUIDField(null=True)
     created_at = models.DateTimeField()
     refreshed_at = models.DateTimeField()
     expires_at = models.DateTimeField()

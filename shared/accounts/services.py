@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
@@ -26,6 +26,7 @@ from shared.accounts.tokens import AccessToken, RefreshToken
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
 
+REUSE_PERIOD = timedelta(seconds=10)  # in which a used refresh token is answered again with its pair
 LAST_ADMIN_ERROR = "This is the last active super admin. Create another one first."
 
 
@@ -103,8 +104,8 @@ def check_credentials(*, email: str, password: str, address: str) -> tuple[User,
 def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
     """Rotate a refresh token: exchange it for a new pair of tokens. Raise NotAuthenticated.
 
-    Exactly one of many concurrent uses succeeds. A use that arrived (`now`) after the token had been used comes from a
-    copy, and revokes the sign-in.
+    Two tabs of a browser may use one token at once: within REUSE_PERIOD after its exchange it is answered with the
+    same pair. A later use comes from a copy, and revokes the sign-in.
     """
     try:
         token = RefreshToken(refresh)
@@ -113,16 +114,20 @@ def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
     sign_in = SignIn.objects.select_related("user").filter(id=token.sign_in_id, revoked_at=None).first()
     if sign_in is None or not sign_in.user.is_active or sign_in.user.token_version != token.token_version:
         raise NotAuthenticated
-    sign_in.refresh_id = uuid.uuid4()
-    won = SignIn.objects.filter(id=sign_in.id, refresh_id=token.token_id, revoked_at=None).update(
-        refresh_id=sign_in.refresh_id,
-        refreshed_at=timezone.now(),  # not `now`: a request that arrived before this moment lost a race and is no copy
-        expires_at=now + RefreshToken.lifetime,
+    used_at = timezone.now()  # not `now`: a request that arrived before this moment lost a race and is no copy
+    SignIn.objects.filter(id=sign_in.id, refresh_id=token.token_id, revoked_at=None).update(
+        refresh_id=uuid.uuid4(),
+        previous_refresh_id=token.token_id,
+        refreshed_at=used_at,
+        expires_at=used_at + RefreshToken.lifetime,
     )
-    if not won:
+    sign_in.refresh_from_db(fields=["refresh_id", "previous_refresh_id", "refreshed_at", "revoked_at"])
+    if sign_in.revoked_at:
+        raise NotAuthenticated
+    if sign_in.previous_refresh_id != token.token_id or now > sign_in.refreshed_at + REUSE_PERIOD:
         SignIn.objects.filter(id=sign_in.id, revoked_at=None, refreshed_at__lt=now).update(revoked_at=now)
         raise NotAuthenticated
-    return _token_pair(sign_in, now)
+    return _token_pair(sign_in, sign_in.refreshed_at)
 
 
 def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> None:

@@ -94,7 +94,13 @@ class SignInToken(simplejwt.Token):
 
 
 class AccessToken(SignInToken, simplejwt.AccessToken):
-    """Credential of requests, for minutes."""
+    """Credential of requests, for minutes. The access tokens of one pair and one moment are equal."""
+
+    @classmethod
+    def for_sign_in(cls, sign_in: SignIn, *, now: datetime) -> Self:
+        token = super().for_sign_in(sign_in, now=now)
+        token["jti"] = uuid.uuid5(sign_in.refresh_id, "access").hex
+        return token
 
 
 class RefreshToken(SignInToken, simplejwt.RefreshToken):  # type: ignore[misc]

@@ -45,6 +45,13 @@ def get_page(request: Request) -> int:
     return MAX_PAGE if len(digits) > 15 else int(digits)
 
 
+def get_offset(request: Request) -> int:
+    """Return `offset`; 0 for an invalid or missing one."""
+    text = request.query_params.get("offset", "")
+    digits = text.lstrip("0") if _DIGITS.match(text) else ""
+    return MAX_PAGE if len(digits) > 15 else int(digits or "0")
+
+
 def get_language(request: Request) -> str:
     """Return `language`, English by default. Raise ValidationFailed for an invalid language code."""
     text = request.query_params.get("language", "") or DEFAULT_LANGUAGE

@@ -1,8 +1,12 @@
 """Fixtures of the shop's tests."""
 
+import os
+import secrets
 from collections.abc import Callable, Iterator
 
+import psycopg
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -69,3 +73,16 @@ def customer(db: None) -> User:
 @pytest.fixture
 def admin(db: None) -> User:
     return make_user(Role.SUPER_ADMIN)
+
+
+@pytest.fixture
+def empty_database_url() -> Iterator[str]:
+    """Yield the URL of an empty database of the kind under test, or "" for the shop's own SQLite file."""
+    if connection.vendor != "postgresql":
+        yield ""
+        return
+    name, url = f"drill_{secrets.token_hex(4)}", os.environ["DATABASE_URL"]
+    folder = url.partition("host=")[2]
+    with psycopg.connect(host=folder, user="postgres", dbname="postgres", autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+    yield url.replace("/postgres?", f"/{name}?")

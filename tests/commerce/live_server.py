@@ -39,6 +39,7 @@ class ServedShop:
     users: list[dict[str, str]]
     log: Path
     environment: dict[str, str]  # of other processes that use its database
+    pid: int = 0
 
     def headers(self, role: str) -> dict[str, str]:
         """Sign in as a demo user with this role; return the Authorization header."""
@@ -70,7 +71,7 @@ def served_shop(
         log = Path(home) / "log"
         process = start_server(environment, log)
         try:
-            yield ServedShop(url_of(process, log), users, log, environment)
+            yield ServedShop(url_of(process, log), users, log, environment, process.pid)
         finally:
             process.terminate()
             process.wait(30)

@@ -37,7 +37,7 @@ def last_admin_blocker(user: User) -> str:
 
 RULES = (
     PersonalDataRule(ApiKey, "user", _erase_keys, excluded_fields=("secret_hash",)),
-    delete_rows(SignIn, "user", excluded_fields=("refresh_id",)),
+    delete_rows(SignIn, "user", excluded_fields=("refresh_id", "previous_refresh_id")),
     PersonalDataRule(LogEntry, "user", _erase_log),
 )
 ERASURE_BLOCKERS = (last_admin_blocker,)

@@ -1,16 +1,20 @@
 """The two forms of a list: a JSON array, and pages with the keys that the shop's clients read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rest_framework.pagination import BasePagination
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from shared.api.limits.query_limits import limit_list_query
-from shared.api.query_params import MAX_LIMIT, MAX_PAGE, get_limit, get_page
+from shared.api.query_params import MAX_LIMIT, MAX_PAGE, get_limit, get_offset, get_page
 
 MAX_ARRAY_LENGTH = 1000
+MAX_ARRAY_BYTES = 4 * 1024 * 1024
+SIZES_PER_QUERY = 250  # rows whose size is read at once
+TOTAL_HEADER = "X-Total-Count"
 # Counting costs as much as reading: above this number `total` is a minimum, and the next page is still found.
 MAX_EXACT_COUNT = 100_000
 PAGE_PARAMETER = {
@@ -18,6 +22,13 @@ PAGE_PARAMETER = {
     "in": "query",
     "description": "Number of the page. An invalid number is page 1, and a page past the end is empty.",
     "schema": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1, "example": 2},
+}
+
+OFFSET_PARAMETER = {
+    "name": "offset",
+    "in": "query",
+    "description": "Number of rows to skip instead of `page`. The `Link` header has it where an array ended at 4 MiB.",
+    "schema": {"type": "integer", "minimum": 0, "maximum": MAX_PAGE, "example": 40},
 }
 
 
@@ -71,10 +82,7 @@ class PagePagination(BasePagination):
         offset = (self.page - 1) * self.limit
         with limit_list_query(request, first_row=offset):
             rows = list(queryset[offset : offset + self.limit + 1])  # one more shows that there is a next page
-            self.total = offset + len(rows)
-            if not rows or len(rows) > self.limit:
-                counted = queryset.order_by()[: MAX_EXACT_COUNT + 1].count() if offset or rows else 0
-                self.total = max(counted, self.total) if rows else counted
+            self.total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= self.limit)
         return rows[: self.limit]
 
     def get_paginated_response(self, data: list[Any]) -> Response:
@@ -120,30 +128,82 @@ class PagePagination(BasePagination):
 
 
 class ArrayPagination(BasePagination):
-    """JSON array of up to 1,000 rows, or of `limit` rows.
+    """JSON array of up to 1,000 rows, or of `limit` rows, and of at most 4 MiB.
 
-    If there are more, a `Link` header with `rel="next"` has the URL of the rest (RFC 8288).
+    The header `X-Total-Count` has the number of all rows. If there are more, a `Link` header with `rel="next"` has the
+    URL of the rest (RFC 8288). Where rows have lists of their own, the queryset's `with_response_size` annotates
+    `response_size`, an estimate of their bytes, so that no more is read than fits.
     """
 
     default_limit = MAX_ARRAY_LENGTH
-    next_url: str | None
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        page, limit = get_page(request), get_limit(request, default=self.default_limit)
-        offset = (page - 1) * limit
-        with limit_list_query(request, first_row=offset):
-            rows = list(queryset[offset : offset + limit + 1])
-        self.next_url = f"{_page_urls(request)[1]}{page + 1}" if len(rows) > limit else None
-        return rows[:limit]
+        self._request, self._limit = request, get_limit(request, default=self.default_limit)
+        self._offset = get_offset(request) or (get_page(request) - 1) * self._limit
+        with limit_list_query(request, first_row=self._offset):
+            count = _count_fitting(queryset, self._offset, self._limit)
+            rows = list(queryset[self._offset : self._offset + count + 1])
+            self._total = _count_rows(queryset, self._offset, len(rows), is_last=0 < len(rows) <= count)
+        return rows[:count]
 
     def get_paginated_response(self, data: list[Any]) -> Response:
-        return Response(data, headers={"Link": f'<{self.next_url}>; rel="next"'} if self.next_url else None)
+        count = _fitting_prefix(data)
+        headers = {TOTAL_HEADER: str(self._total)}
+        if 0 < count < self._total - self._offset:
+            headers["Link"] = f'<{self._next_url(count)}>; rel="next"'
+        return Response(data[:count], headers=headers)
+
+    def _next_url(self, count: int) -> str:
+        """Return the URL of the rest: the next page, or the rows after these `count` ones if they end within a page."""
+        page, within_page = divmod(self._offset + count, self._limit)
+        if within_page:
+            return f"{_page_urls(self._request, 'offset')[1]}{self._offset + count}"
+        return f"{_page_urls(self._request)[1]}{page + 1}"
 
     def get_paginated_response_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         return dict(schema)
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        return [PAGE_PARAMETER, limit_parameter(self.default_limit)]
+        return [PAGE_PARAMETER, limit_parameter(self.default_limit), OFFSET_PARAMETER]
+
+
+def _count_rows(queryset: Any, offset: int, found: int, *, is_last: bool) -> int:
+    """Return the number of all rows, counted up to MAX_EXACT_COUNT. `found` of them begin at `offset`."""
+    if is_last or (not offset and not found):
+        return offset + found
+    counted: int = queryset.order_by()[: MAX_EXACT_COUNT + 1].count()
+    return max(counted, offset + found) if found else counted
+
+
+def _count_fitting(queryset: Any, offset: int, limit: int) -> int:
+    """Return how many rows from `offset` on fit into an array by their estimated size: `limit` at most, 1 at least."""
+    if not hasattr(queryset, "with_response_size"):
+        return limit
+    sizes = queryset.with_response_size().values_list("response_size", flat=True)
+    used = count = 0
+    while count < limit:
+        page = list(sizes[offset + count : offset + min(count + SIZES_PER_QUERY, limit)])
+        for size in page:
+            used += size
+            if used > MAX_ARRAY_BYTES:
+                return max(1, count)
+            count += 1
+        if len(page) < SIZES_PER_QUERY:
+            break
+    return limit
+
+
+def _fitting_prefix(rows: Sequence[Any]) -> int:
+    """Return how many of the rows fit into MAX_ARRAY_BYTES of JSON: 1 at least, if there are any."""
+    renderer = JSONRenderer()
+    if len(renderer.render(rows)) <= MAX_ARRAY_BYTES:
+        return len(rows)
+    used = 2  # brackets
+    for position, row in enumerate(rows):
+        used += len(renderer.render(row)) + 1
+        if used > MAX_ARRAY_BYTES:
+            return max(1, position)
+    return len(rows)
 
 
 def limit_parameter(default: int) -> dict[str, Any]:
@@ -157,12 +217,13 @@ def limit_parameter(default: int) -> dict[str, Any]:
     return {"name": "limit", "in": "query", "description": description, "schema": schema}
 
 
-def _page_urls(request: Request) -> tuple[str, str]:
+def _page_urls(request: Request, parameter: str = "page") -> tuple[str, str]:
     """Return the URL of this list, and the prefix of its page URLs before the page number."""
     path = request.build_absolute_uri(request.path)
     query = request.query_params.copy()
-    query.pop("page", None)
-    return path, f"{path}?{query.urlencode()}&page=" if query else f"{path}?page="
+    for name in ("page", "offset"):
+        query.pop(name, None)
+    return path, f"{path}?{query.urlencode()}&{parameter}=" if query else f"{path}?{parameter}="
 
 
 def visible_pages(current: int, last: int) -> list[int | None]:

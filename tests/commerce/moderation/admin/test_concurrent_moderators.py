@@ -1,17 +1,13 @@
 """Twenty concurrent moderators on one queue, who use the forms of the admin over HTTP."""
 
 import asyncio
-import os
 import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import httpx2
-import psycopg
 import pytest
-from django.db import connection
 
 from tests.commerce.live_server import ServedShop, manage, served_shop
 from tests.commerce.moderation.moderator_browser import QUEUE
@@ -42,19 +38,6 @@ print(Case.objects.waiting().count(), made.count(), made.values("case").distinct
 """
 
 
-@pytest.fixture
-def database_url() -> Iterator[str]:
-    """Yield the URL of an empty database of the kind under test, or "" for the shop's own SQLite file."""
-    if connection.vendor != "postgresql":
-        yield ""
-        return
-    name, url = f"drill_{secrets.token_hex(4)}", os.environ["DATABASE_URL"]
-    folder = url.partition("host=")[2]
-    with psycopg.connect(host=folder, user="postgres", dbname="postgres", autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
-    yield url.replace("/postgres?", f"/{name}?")
-
-
 async def moderate(shop: ServedShop, signed_in: list[str], number: int) -> Counter[int]:
     """Decide about the first case until the queue is empty, and return the statuses of the responses."""
     session_name, csrf_name, session = signed_in
@@ -76,9 +59,9 @@ async def moderate(shop: ServedShop, signed_in: list[str], number: int) -> Count
 
 
 @pytest.mark.timeout(600)
-async def test_c4_twenty_moderators_at_one_queue_decide_about_each_item_once(whole: bool, database_url: str):
+async def test_c4_twenty_moderators_at_one_queue_decide_about_each_item_once(whole: bool, empty_database_url: str):
     items = WEIGHT_SCALE if whole else EVERY_DAY
-    with served_shop(provider_url="http://127.0.0.1:9", database_url=database_url) as shop:
+    with served_shop(provider_url="http://127.0.0.1:9", database_url=empty_database_url) as shop:
         before = manage(shop.environment, "shell", "-v", "0", "-c", SIGN_IN.format(items=items, moderators=MODERATORS))
         sessions: list[list[str]] = [line.split() for line in before.splitlines()]
         waiting = int(manage(shop.environment, "shell", "-v", "0", "-c", TOLD).split()[0])

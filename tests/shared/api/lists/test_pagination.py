@@ -179,3 +179,36 @@ def test_an_array_ends_at_a_thousand_rows_with_a_link_to_the_next(db: None):
     assert len(answer.json()) == 1000
     assert answer.headers["Link"] == '<http://testserver/users?page=2>; rel="next"'
     assert [row["name"] for row in Client().get("/users?page=2").json()] == ["1000"]
+
+
+def test_n3_an_array_tells_the_number_of_all_rows(db: None):
+    make_users(5)
+    for query, count in [("", 5), ("?limit=2", 2), ("?limit=2&page=3", 1), ("?limit=2&page=9", 0)]:
+        answer = Client().get(f"/users{query}")
+        assert (answer.headers["X-Total-Count"], len(answer.json())) == ("5", count)
+
+
+@pytest.mark.parametrize("query", ["", "?limit=7", "?limit=12&page=2", "?limit=1"])
+def test_n3_an_array_ends_at_its_maximum_size_and_the_links_lead_through_all_rows(
+    db: None, monkeypatch: pytest.MonkeyPatch, query: str
+):
+    make_users(30)
+    whole = [row["id"] for row in Client().get("/users").json()]
+    monkeypatch.setattr(pagination, "MAX_ARRAY_BYTES", 300)
+    url, ids, pages = f"http://testserver/users{query}", [], 0
+    while url:
+        answer = Client().get(url)
+        assert len(answer.content) <= 300 or len(answer.json()) == 1
+        assert answer.headers["X-Total-Count"] == "30"
+        ids += [row["id"] for row in answer.json()]
+        url, pages = answer.headers.get("Link", "").partition(">")[0].removeprefix("<"), pages + 1
+    assert ids == (whole[12:] if "page=2" in query else whole)
+    assert pages > 1, "300 bytes do not have all rows"
+
+
+def test_n3_a_row_larger_than_the_maximum_is_sent_alone(db: None, monkeypatch: pytest.MonkeyPatch):
+    make_users(3)
+    monkeypatch.setattr(pagination, "MAX_ARRAY_BYTES", 10)
+    answer = Client().get("/users")
+    assert [row["name"] for row in answer.json()] == ["0000"]
+    assert answer.headers["Link"] == '<http://testserver/users?offset=1>; rel="next"'
