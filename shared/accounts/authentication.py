@@ -7,6 +7,7 @@ password therefore count from the next request.
 import contextlib
 import hashlib
 import hmac
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,6 +30,8 @@ from shared.sqlite.base import fail_if_locked
 
 API_KEY_PREFIX = "stoa_"
 MAX_CREDENTIAL_LENGTH = 4096
+REFUSED_KEY_SECONDS = 60.0
+MAX_REFUSED_KEYS = 10_000
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 
@@ -129,8 +132,39 @@ def _authenticate_access_token(raw: str, now: datetime) -> Principal:
     return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in, expires_at=token.expires_at)
 
 
+class RefusedApiKeys:
+    """Digests of unknown and revoked API keys, each refused for a minute without a query.
+
+    Neither becomes valid again. Keys of deactivated users and expired keys may, so they are not among these.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def __contains__(self, raw: str) -> bool:
+        return self._until.get(hash_secret(raw), 0.0) > time.monotonic()
+
+    def add(self, raw: str) -> None:
+        if len(self._until) >= MAX_REFUSED_KEYS:
+            self._until.clear()
+        self._until[hash_secret(raw)] = time.monotonic() + REFUSED_KEY_SECONDS
+
+
+refused_api_keys = RefusedApiKeys()
+
+
 def find_api_key(raw: str) -> ApiKey | None:
-    """Return the API key of this raw form, revoked or not, or None."""
+    """Return the API key of this raw form, or None if it is unknown or revoked."""
+    if raw in refused_api_keys:
+        return None
+    key = _load_api_key(raw)
+    if key is None or key.revoked_at:
+        refused_api_keys.add(raw)
+        return None
+    return key
+
+
+def _load_api_key(raw: str) -> ApiKey | None:
     key_id, _, secret = raw.removeprefix(API_KEY_PREFIX).partition("_")
     key = ApiKey.objects.select_related("user").filter(key_id=key_id).first()
     return key if key and hmac.compare_digest(key.secret_hash, hash_secret(secret)) else None
@@ -140,7 +174,7 @@ def _authenticate_api_key(raw: str, now: datetime) -> Principal:
     key = find_api_key(raw)
     if key is None:
         raise NotAuthenticated
-    if key.revoked_at or (key.expires_at and key.expires_at <= now) or not key.user.is_active:
+    if (key.expires_at and key.expires_at <= now) or not key.user.is_active:
         raise NotAuthenticated
     _update_last_used_at(key, now)
     permissions = _role_permissions(key.user)

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib.auth.backends import BaseBackend
 from django.http import HttpRequest
+from django.utils import timezone
 
 from shared.accounts.models import User
 from shared.accounts.services import check_credentials
@@ -21,7 +22,7 @@ class LimitedBackend(BaseBackend):
             return None
         address = request.META.get("REMOTE_ADDR", "") if request else ""
         try:
-            return check_credentials(email=email, password=password, address=address)[0]
+            return check_credentials(email=email, password=password, address=address, now=timezone.now())[0]
         except ApiError as error:
             if error.problem.status == 401:
                 return None

@@ -141,3 +141,20 @@ class SignIn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} at {self.created_at:%Y-%m-%d %H:%M}"
+
+
+class SignInNetwork(models.Model):
+    """A network from which a user has signed in, as a keyed hash.
+
+    Wrong passwords from elsewhere do not use up its attempts.
+    """
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_in_networks")
+    network = models.CharField(max_length=64)
+    used_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "network"], name="accounts_network_of_user")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.used_at:%Y-%m-%d %H:%M}"

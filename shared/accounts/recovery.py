@@ -25,15 +25,19 @@ EMAIL_WINDOW_SECONDS = 3600
 
 
 def request_password_reset(*, email: str, address: str, now: datetime) -> RateLimitDecision:
-    """Send a link to the active user of this e-mail address, if any, and return the state of the limits."""
+    """Send a link to the active user of this e-mail address, if any, and return the state of the client's limit.
+
+    No second e-mail is sent within a resend interval: an hour by EMAIL_LIMIT.
+    """
     email = User.objects.normalize_email(email)
     decision = limit_link_use(address=address)
-    limit_emails(email=email)
+    # A stranger's requests never refuse the owner's: in the meantime the link of the last e-mail is valid.
+    is_due = hit("reset-letters", email, limit=1, window_s=_resend_interval(), strict=True).allowed
     user = User.objects.filter(email=email, is_active=True).first()
     message = password_reset_email(
         email, create_link_token(user or User(email=email), LinkPurpose.RESET_PASSWORD, now=now)
     )
-    if user and user.has_usable_password():
+    if is_due and user and user.has_usable_password():
         email_outbox.send(message)
     return decision
 
@@ -101,6 +105,10 @@ def limit_link_use(*, address: str) -> RateLimitDecision:
     decision = hit("links", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
     raise_if_limited(decision)
     return decision
+
+
+def _resend_interval() -> int:
+    return max(1, EMAIL_WINDOW_SECONDS // max(1, settings.EMAIL_LIMIT))
 
 
 def limit_emails(*, email: str) -> None:

@@ -20,6 +20,7 @@ from shared.accounts.email.links import LinkPurpose, create_link_token
 from shared.accounts.email.messages import address_verification_email
 from shared.accounts.email.outbox import email_outbox
 from shared.accounts.models import ApiKey, SignIn, User
+from shared.accounts.networks import find_user, network_of, remember_network
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.tokens import AccessToken, RefreshToken
@@ -80,24 +81,32 @@ def sign_in(*, email: str, password: str, address: str, now: datetime) -> TokenP
 
     Raise ApiError 401, the same for every wrong pair, and 429 before any hashing.
     """
-    user, decision = check_credentials(email=email, password=password, address=address)
+    user, decision = check_credentials(email=email, password=password, address=address, now=now)
     return _start_sign_in(user, now, decision)
 
 
-def check_credentials(*, email: str, password: str, address: str) -> tuple[User, RateLimitDecision]:
+def check_credentials(*, email: str, password: str, address: str, now: datetime) -> tuple[User, RateLimitDecision]:
     """Return the active user of this pair and the state of the limits. Raise as `sign_in` does.
 
-    An unknown e-mail address, an inactive user and a wrong password take the same time and look the same.
+    An unknown e-mail address, an inactive user and a wrong password take the same time and look the same. Attempts are
+    counted for the address and for the account. A network from which the user has signed in before counts for itself,
+    so that strangers lock nobody out.
     """
-    email = User.objects.normalize_email(email)
-    decision = _limit_sign_in(email, address)
-    user = User.objects.filter(email=email).first()
+    email, network = User.objects.normalize_email(email), network_of(address)
+    by_address = hit("sign-in-address", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
+    raise_if_limited(by_address)
+    user, is_known_network = find_user(email=email, network=network, now=now)
+    counter = f"{email} {network}" if is_known_network else email
+    by_account = hit("sign-in-account", counter, limit=settings.LOGIN_LIMIT, strict=True)
+    raise_if_limited(by_account)
+    decision = min(by_address, by_account, key=lambda decision: decision.remaining)
     if not password_matches(user, password) or user is None or not user.is_active:
         raise ApiError(
             401,
             "The e-mail address or the password is wrong.",
             headers={"WWW-Authenticate": "Bearer"} | rate_limit_headers(decision),
         )
+    remember_network(user=user, network=network, now=now)
     return user, decision
 
 
@@ -276,18 +285,6 @@ def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
     """Refuse the key from the next request."""
     ApiKey.objects.filter(pk=api_key.pk, revoked_at=None).update(revoked_at=now)
     api_key.refresh_from_db(fields=["revoked_at"])
-
-
-def _limit_sign_in(email: str, address: str) -> RateLimitDecision:
-    """Count an attempt for the address and for the account, and return the tighter limit.
-
-    Raise ApiError 429, or 503 when the limits cannot be counted.
-    """
-    by_address = hit("sign-in-address", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
-    raise_if_limited(by_address)
-    by_account = hit("sign-in-account", email, limit=settings.LOGIN_LIMIT, strict=True)
-    raise_if_limited(by_account)
-    return min(by_address, by_account, key=lambda decision: decision.remaining)
 
 
 def _start_sign_in(user: User, now: datetime, decision: RateLimitDecision) -> TokenPair:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
+from django.utils import timezone
 from rest_framework_simplejwt.exceptions import TokenError
 
 from shared.accounts.authentication import (
@@ -19,6 +20,7 @@ from shared.accounts.authentication import (
     credential_from_headers,
     find_api_key,
     hash_secret,
+    refused_api_keys,
 )
 from shared.accounts.models import ApiKey
 from shared.accounts.tokens import AccessToken
@@ -83,7 +85,9 @@ class ApiKeyOwnerCache:
         self._owners: dict[str, tuple[CredentialOwner, float]] = {}
 
     async def find_owner(self, raw: str) -> CredentialOwner | None:
-        """Return the owner of a raw key, or None for an unknown key and when the database fails."""
+        """Return the owner of a raw key, or None for a key that is refused and when the database fails."""
+        if raw in refused_api_keys:
+            return None
         digest = hash_secret(raw)
         owner, expires_at = self._owners.get(digest, (None, 0.0))
         if expires_at > time.monotonic():
@@ -103,7 +107,8 @@ def _load_owner(raw: str) -> CredentialOwner | None:
         return None
     finally:
         connection.close()  # this thread's own
-    return CredentialOwner(key.user_id, key) if key else None
+    is_valid = key and key.user.is_active and not (key.expires_at and key.expires_at <= timezone.now())
+    return CredentialOwner(key.user_id, key) if key and is_valid else None
 
 
 _api_key_owners = ApiKeyOwnerCache()

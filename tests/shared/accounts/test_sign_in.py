@@ -4,6 +4,7 @@ import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from pytest_django import Settings
 
 from shared.accounts import passwords
 from shared.accounts.authentication import authenticate
-from shared.accounts.models import User
+from shared.accounts.models import SignInNetwork, User
+from shared.accounts.networks import find_user, network_of, remember_network
 from shared.accounts.roles import Role
 from shared.accounts.services import deactivate_user, sign_in
 from shared.api.errors import ApiError
@@ -134,6 +136,37 @@ def test_a7_one_account_signs_in_ten_times_a_minute_from_any_address(hashes: typ
     statuses = [post("Ada@example.com", "wrong", address=f"192.0.2.{number}").status_code for number in range(30)]
     assert statuses == [401] * 10 + [429] * 20
     assert hashes.total == 10
+
+
+def test_n6_two_hundred_wrong_passwords_of_strangers_lock_no_owner_out(user: User) -> None:
+    assert post(user.email, PASSWORD, address="198.51.100.1").status_code == 200
+    for number in range(200):
+        post(user.email, "wrong", address=f"192.0.2.{number}")
+    assert post(user.email, PASSWORD, address="192.0.2.250").status_code == 429
+    for _ in range(9):
+        assert post(user.email, PASSWORD, address="198.51.100.1").status_code == 200
+    assert post("another@example.com", "wrong", address="198.51.100.2").status_code == 401
+
+
+def test_n6_an_owner_without_a_known_network_shares_the_limit_and_a_known_one_has_its_own(user: User) -> None:
+    for address in ("198.51.100.1", "2001:db8::1"):
+        assert post(user.email, PASSWORD, address=address).status_code == 200
+    statuses = [post(user.email, "wrong", address="2001:db8::ffff").status_code for _ in range(12)]
+    assert statuses == [401] * 9 + [429] * 3, "nine: the address has signed in once, and its network of 64 bits is one"
+    assert post(user.email, PASSWORD, address="198.51.100.1").status_code == 200
+
+
+def test_n6_the_twenty_latest_networks_of_a_user_are_stored_without_their_addresses(user: User) -> None:
+    for number in range(25):
+        network = network_of(f"192.0.2.{number}")
+        remember_network(user=user, network=network, now=timezone.now() + timedelta(minutes=number))
+    stored = set(SignInNetwork.objects.values_list("network", flat=True))
+    assert stored == {network_of(f"192.0.2.{number}") for number in range(5, 25)}
+    assert not any("192.0.2" in network for network in stored)
+    now = timezone.now()
+    assert find_user(email=user.email, network=network_of("192.0.2.24"), now=now) == (user, True)
+    assert find_user(email=user.email, network=network_of("192.0.2.24"), now=now + timedelta(days=91)) == (user, False)
+    assert find_user(email="nobody@example.com", network=network_of("192.0.2.24"), now=now) == (None, False)
 
 
 def test_a7_a_429_says_when_to_retry(user: User) -> None:

@@ -12,10 +12,11 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from shared.accounts.authentication import NotAuthenticated, authenticate
 from shared.accounts.middleware import request_limits
 from shared.accounts.middleware.request_limits import limit_request
 from shared.accounts.models import SignIn, User
-from shared.accounts.services import create_api_key
+from shared.accounts.services import create_api_key, revoke_api_key
 from shared.accounts.tokens import AccessToken, RefreshToken, SignInToken
 from shared.serving.asgi.wrapper import wrap
 from tests.shared.accounts.conftest import make_user
@@ -205,6 +206,47 @@ def test_a_key_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> No
     assert asyncio.run(statuses(headers={"x-api-key": raw})) == [200, 200, 200, 429, 429]
     assert asked == [raw]
     assert User.objects.count() == 1
+
+
+def fetch_through_limit(key: str, address: str = "192.0.2.1") -> ClientResponse:
+    return asyncio.run(get(application, address=address, headers={"x-api-key": key}))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", ["revoked", "made up"])
+def test_n7_a_refused_key_costs_its_owner_nothing_and_no_query_after_the_first(
+    settings: Settings, django_assert_num_queries: Any, kind: str
+) -> None:
+    settings.REQUEST_LIMIT = 5
+    user = make_user(email="owner@example.com")
+    key, raw = create_api_key(user=user, name="k", now=timezone.now())
+    valid = create_api_key(user=user, name="valid", now=timezone.now())[1]
+    if kind == "revoked":
+        revoke_api_key(api_key=key, now=timezone.now())
+    else:
+        raw = f"stoa_{key.key_id}_{'A' * 43}"
+    statuses = [fetch_through_limit(raw).status for _ in range(7)]
+    assert statuses == [200] * 5 + [429] * 2, "of the address"
+    with django_assert_num_queries(0):
+        for _ in range(1000):
+            with pytest.raises(NotAuthenticated):
+                authenticate(raw)
+    assert [fetch_through_limit(valid, "192.0.2.9").status for _ in range(6)] == [200] * 5 + [429]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_n7_a_key_that_is_revoked_while_its_owner_is_known_is_charged_once_at_most(settings: Settings) -> None:
+    settings.REQUEST_LIMIT = 5
+    user = make_user(email="late@example.com")
+    key, raw = create_api_key(user=user, name="k", now=timezone.now())
+    assert fetch_through_limit(raw, "192.0.2.1").status == 200
+    revoke_api_key(api_key=key, now=timezone.now())
+    with pytest.raises(NotAuthenticated):
+        authenticate(raw)
+    for _ in range(5):
+        fetch_through_limit(raw, "192.0.2.2")
+    valid = create_api_key(user=user, name="valid", now=timezone.now())[1]
+    assert [fetch_through_limit(valid, "192.0.2.3").status for _ in range(5)] == [200] * 4 + [429]
 
 
 async def test_a_key_counts_for_its_address_when_the_database_fails(monkeypatch: pytest.MonkeyPatch) -> None:
