@@ -114,6 +114,7 @@ _SHARED = (
     Variable("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER", VariableType.BYTES, "256MiB", "Size of the responses stored for one day for one user's `Idempotency-Key`s. Above it the oldest are deleted, and their keys are refused.", former_name="STOA_KEPT_ANSWERS_PER_USER"),
     Variable("STOA_TRUSTED_PROXY_COUNT", VariableType.INTEGER, 0, "Number of proxies in front of the server that append to `X-Forwarded-For`. With 0 such headers are ignored.", former_name="STOA_TRUSTED_PROXIES"),
     Variable("STOA_CORS_ORIGINS", VariableType.LIST, [], "Origins whose pages may call the API.", format=_ORIGIN),
+    Variable("STOA_HSTS_SECONDS", VariableType.INTEGER, 31_536_000, "Seconds for which browsers use HTTPS only, in production. 0: off, as where another host of the domain has no HTTPS."),
     Variable("STOA_METRICS_DIR", VariableType.STRING, "", "Folder in which the processes of one machine share their metrics.", default_description="`var/metrics`"),
     Variable("STOA_METRICS_PUBLIC", VariableType.BOOLEAN, False, "Allow anybody to read `/metrics`."),
     Variable("STOA_LOG_FORMAT", VariableType.STRING, "json", "Format of log lines: JSON, or readable text for a console.", choices=("json", "console")),

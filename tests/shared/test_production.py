@@ -100,3 +100,34 @@ def test_probes_and_metrics_need_no_tls_and_everything_else_does(tmp_path: Path)
         timeout=120,
     )
     assert asked.stdout.splitlines()[-1:] == ["[200, 401, 301]"], asked.stderr
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(None, "max-age=31536000; includeSubDomains; preload"), ("0", None)])
+def test_hsts_can_be_switched_off_and_probes_are_never_redirected(
+    tmp_path: Path, seconds: str | None, header: str | None
+) -> None:
+    environment = os.environ | SOUND | {"STOA_HOME": str(tmp_path), "STOA_HSTS_SECONDS": seconds or "31536000"}
+    environment["DJANGO_SETTINGS_MODULE"] = f"{configured.PROJECT}.config.settings.production"
+    done = subprocess.run(
+        [sys.executable, "-c", READ_HEADERS],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == [str(header), "None", "None", "None", "301"], done.stderr
+
+
+READ_HEADERS = """
+import django
+django.setup()
+from django.http import HttpResponse
+from django.middleware.security import SecurityMiddleware
+from django.test import RequestFactory
+middleware = SecurityMiddleware(lambda request: HttpResponse())
+print(middleware(RequestFactory().get("/nowhere", secure=True)).headers.get("Strict-Transport-Security"))
+for path in ("/livez", "/readyz", "/health"):
+    print(middleware.process_request(RequestFactory().get(path, headers={"Host": "shop.example"})))
+print(middleware.process_request(RequestFactory().get("/nowhere", headers={"Host": "shop.example"})).status_code)
+"""

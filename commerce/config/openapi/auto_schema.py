@@ -11,6 +11,7 @@ from rest_framework.serializers import ListSerializer
 
 from commerce.config.openapi.common_texts import describe_path_parameter
 from shared.api.idempotency.store import IdempotencyMode
+from shared.api.lists.pagination import ArrayPagination
 from shared.api.viewsets import ApiViewSet, DestroyMixin
 
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -54,6 +55,11 @@ class CommerceAutoSchema(AutoSchema):
         status_code = str(getattr(self.view, "create_status_code", 200)) if action == "create" else "200"
         describe: Any = self._get_response_for_code
         return {status_code: describe(serializers, status_code, direction=direction)}
+
+    def get_paginated_name(self, serializer_name: str) -> str:
+        """Return the component's name: a resource may have an array as well as pages."""
+        is_array = isinstance(self._get_paginator(), ArrayPagination)
+        return f"{serializer_name}Array" if is_array else super().get_paginated_name(serializer_name)
 
     def get_description(self) -> str:  # type: ignore[override]
         """Return no description: each operation has its text in its app's `schema.py`, never a docstring."""

@@ -22,9 +22,9 @@ SECURE_REDIRECT_EXEMPT = [
     r"^livez$",
     r"^readyz$",
     r"^metrics$",
+    r"^health$",
 ]  # probes and Prometheus use the internal network without TLS
-SECURE_HSTS_SECONDS = 365 * 24 * 3600
-SECURE_HSTS_INCLUDE_SUBDOMAINS = True
-SECURE_HSTS_PRELOAD = True
+SECURE_HSTS_SECONDS = env.int("STOA_HSTS_SECONDS")
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SECURE_HSTS_SECONDS > 0
 SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True

@@ -1,5 +1,7 @@
 """Django's ASGI handler, which sends no response while the request holds a database connection or a thread."""
 
+from typing import Any
+
 import django
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIHandler
@@ -7,13 +9,12 @@ from django.db import close_old_connections
 from django.http.response import HttpResponseBase
 
 from shared.serving.asgi.threads import is_request_thread_unused, release_request_thread
-from shared.serving.asgi.types import Send
 
 
 class ConnectionReleasingHandler(ASGIHandler):
     """Handler for clients that read slowly: what they wait for is in memory, a file or read page by page."""
 
-    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+    async def send_response(self, response: HttpResponseBase, send: Any) -> None:
         """Close the thread's database connection, return the thread, then send the response."""
         if not is_request_thread_unused():
             await sync_to_async(close_old_connections)()

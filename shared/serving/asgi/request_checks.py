@@ -8,6 +8,7 @@ from shared.observability.tracing import HEADERS as TRACE_HEADERS
 from shared.serving.asgi.types import Headers, Scope
 
 MAX_HEADER_COUNT = 100
+ALLOWED_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 SINGLE_HEADERS = frozenset({b"host", b"authorization", b"x-api-key", b"content-type", b"content-length"})
 # Only a trusted proxy may set these; from any other client they are removed.
 PROXY_HEADERS = (b"forwarded", b"x-forwarded-", b"x-real-ip")
@@ -26,7 +27,12 @@ def trace_headers(headers: Headers) -> dict[str, str]:
 
 
 def validate_request(scope: Scope) -> None:
-    """Raise ApiError 400 for a head that parsers behind this one might read differently (request smuggling)."""
+    """Raise ApiError 400 for a head that parsers behind this one might read differently (request smuggling).
+
+    Raise ApiError 405 for TRACE, which no route has: its response would repeat headers that scripts must not read.
+    """
+    if scope["method"] == "TRACE":
+        raise ApiError(405, "No address takes TRACE.", headers={"Allow": ALLOWED_METHODS})
     headers: Headers = scope["headers"]
     if len(headers) > MAX_HEADER_COUNT:
         raise ApiError(400, f"The request has more than {MAX_HEADER_COUNT} headers.")

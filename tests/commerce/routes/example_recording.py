@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 
 from tests.commerce.routes.route_table import TABLE, Row
 from tests.commerce.routes.scenario import IDENTITIES, World
@@ -49,7 +49,7 @@ def _example(world: World, row: Row, identity: str) -> dict[str, Any]:
     with transaction.atomic():
         answer = world.request(identity, row.method, row.path, row.body)
         transaction.set_rollback(True)
-    assert isinstance(answer, HttpResponse)
+    assert isinstance(answer, HttpResponse | StreamingHttpResponse)
     example = {"answered": _plain(_body(answer))}
     if row.body:
         sent = world.filled(row.body, identity)
@@ -57,9 +57,10 @@ def _example(world: World, row: Row, identity: str) -> dict[str, Any]:
     return example
 
 
-def _body(answer: HttpResponse) -> Any:
+def _body(answer: HttpResponse | StreamingHttpResponse) -> Any:
     is_json = answer.headers["Content-Type"].startswith("application/json")
-    return json.loads(answer.content) if is_json else answer.content.decode()
+    content = answer.getvalue()
+    return json.loads(content) if is_json else content.decode()
 
 
 def _sendable(value: Any) -> Any:

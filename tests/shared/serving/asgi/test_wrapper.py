@@ -77,6 +77,14 @@ def test_x4_every_response_has_security_headers(served: Served):
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
 
 
+def test_trace_is_405_on_every_path(served: Served):
+    for path in ("/echo", "/livez", "/nowhere"):
+        answer = httpx2.request("TRACE", served.url + path, headers={"Cookie": "secret=1"})
+        assert answer.status_code == 405
+        assert answer.headers["allow"] == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+        assert "secret" not in answer.text
+
+
 def test_an_unhandled_exception_is_a_json_500_with_its_traceback_only_in_the_log(served: Served):
     answer = served.get("/fail")
     assert answer.status_code == 500
