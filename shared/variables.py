@@ -187,6 +187,8 @@ _INFERENCE = (
     Variable("STOA_MAX_BATCH_BYTES_PER_USER", VariableType.BYTES, "10GiB", "Size of the requests and results of all batches of a user, with about 512 bytes of overhead a request. Above it new batches are refused, and requests that have not completed fail.", former_name="STOA_BATCHES_PER_USER"),
     Variable("STOA_MAX_QUEUED_BATCH_TOKENS_PER_USER", VariableType.INTEGER, 500_000_000, "Tokens of all open batches of a user, with prompts estimated. Above it new batches are refused.", former_name="STOA_BATCH_QUEUED_TOKENS"),
     Variable("STOA_BATCH_RETENTION_DAYS", VariableType.NUMBER, 7.0, "Days after which a batch, its results and its files are deleted.", maximum=MAX_DAYS, former_name="STOA_BATCH_KEEP_DAYS"),
+    Variable("STOA_RESPONSE_RETENTION_DAYS", VariableType.NUMBER, 30.0, "Days after which a response of `/v1/responses` is deleted, and a conversation that was not used.", maximum=MAX_DAYS),
+    Variable("STOA_MAX_RESPONSE_BYTES_PER_USER", VariableType.BYTES, "1GiB", "Size of the stored responses of a user. Above it the oldest are deleted."),
     Variable("STOA_WEBHOOK_ALLOW", VariableType.LIST, [], "Webhook receivers on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
     Variable("HF_ENDPOINT", VariableType.STRING, "https://huggingface.co", "URL of the hub from which models are downloaded."),
     Variable("HF_TOKEN", VariableType.SECRET, "", "Access token for the hub. It is not sent on to hosts to which the hub redirects."),

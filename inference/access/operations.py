@@ -29,10 +29,10 @@ from inference.access.requests import (
     read_body,
 )
 from inference.access.responses import json_response, problem_from_engine_error
+from inference.access.resumption import StreamKey, read_stream_key, resume_stream
 from inference.engine import EngineError
 from inference.protocol.parsing import parse_struct
 from shared.accounts.authentication import Principal
-from shared.accounts.middleware.idempotency import KEY_HEADER
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, problem_response
 from shared.observability.request_id import current_request_id
@@ -44,12 +44,16 @@ View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 @dataclass(frozen=True)
 class OperationCall(Generic[BodyT]):
-    """One authorized request with its parsed body and query. `principal` is None on public routes only."""
+    """One authorized request with its parsed body and query. `principal` is None on public routes only.
+
+    stream_key: set if the response is a stream that has to be stored, so that the same request can resume it.
+    """
 
     request: HttpRequest
     principal: Principal | None
     body: BodyT
     query: Any = None
+    stream_key: StreamKey | None = None
 
     @property
     def caller(self) -> Principal:
@@ -71,7 +75,8 @@ class Operation:
     body_reader: returns the body of its bytes; it runs in a thread, within `heavy_request_slot`.
     response, events, content_type: the JSON, the server-sent events and any other content of a response.
     form_schema: the OpenAPI schema of a multipart form that the handler reads by itself.
-    idempotent: a POST whose whole responses are stored for their Idempotency-Key; never if a response has a secret.
+    idempotent: a POST whose responses are stored for their Idempotency-Key; never if a response has a secret. Its
+    handler stores streams under `OperationCall.stream_key`.
     """
 
     method: str
@@ -119,11 +124,10 @@ class Operation:
         async with heavy_request_slot(principal) if self.body_reader and principal else nullcontext():
             body = await self._parse_body(request)
             query = parse_struct(request.GET.dict(), self.query, strict=False) if self.query else None
-            if self.idempotent and has_idempotency_key(request) and self.streams(body):
-                raise ApiError(
-                    400, f"`{KEY_HEADER}` cannot be used for a stream. Leave it out, or request a whole response."
-                )
-            result = await handler(OperationCall(request, principal, body, query), **path)
+            key = await read_stream_key(request, principal) if self.idempotent and self.streams(body) else None
+            if key and principal and (stream := await resume_stream(request, principal, key)):
+                return stream
+            result = await handler(OperationCall(request, principal, body, query, key), **path)
         return result if isinstance(result, HttpResponseBase) else json_response(result)
 
     async def _parse_body(self, request: HttpRequest) -> Any:

@@ -14,6 +14,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.base"
 PERIODIC_TASKS = {
     "inference.batches.tasks.forget": 600.0,
     "inference.files.tasks.sweep": 600.0,
+    "inference.responses.tasks.sweep": 600.0,
+    "inference.streams.tasks.sweep": 600.0,
     "inference.webhooks.tasks.forget": 600.0,
     "inference.openai_batches.tasks.sweep": 10.0,
 }

@@ -15,6 +15,7 @@ from shared.observability.health import check_database, livez, readyz
 urlpatterns = [
     path("", include("inference.registry.urls")),
     path("", include("inference.generation.urls")),
+    path("", include("inference.responses.urls")),
     path("", include("inference.embeddings.urls")),
     path("", include("inference.scoring.urls")),
     path("", include("inference.tokens.urls")),

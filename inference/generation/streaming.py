@@ -1,17 +1,33 @@
 """A generation as server-sent events, with keep-alive comments, and cancelled when its client disconnects."""
 
 import asyncio
+import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextvars import Context
+from typing import Any
 
+import structlog
+from django.db import Error as DatabaseError
 from django.http import StreamingHttpResponse
+from django.utils import timezone
 
+from inference.access.operations import OperationCall
+from inference.access.resumption import numbered_frame, stored_stream
 from inference.engine import FinishReason, GenerationOutput, GenerationStream
 from inference.protocol import sse
+from inference.streams.recorder import StreamRecorder
+from inference.streams.services import StreamLost, open_stream
+from shared.api.idempotency.fingerprints import keyed_fingerprints
 from shared.observability import tracing
 from shared.serving.asgi.threads import release_request_thread
+from shared.serving.db_threads import run_in_db_thread
 
 KEEP_ALIVE_SECONDS = 15.0
+FRAME_END = b"\n\n"
+
+logger = structlog.get_logger(__name__)
+_recordings: set[asyncio.Task[None]] = set()  # of streams whose clients may be gone
 
 
 class EventStreamResponse(StreamingHttpResponse):
@@ -32,6 +48,71 @@ class EventStreamResponse(StreamingHttpResponse):
         """Release the generation. Django calls this outside the event loop."""
         self._release()
         super().close()
+
+
+async def respond_with_stream(
+    call: OperationCall[Any],
+    outputs: GenerationStream,
+    encode: Callable[[GenerationOutput], Iterable[bytes]],
+    start: bytes = b"",
+) -> StreamingHttpResponse:
+    """Return the events of a generation as a stream, which is stored if the request has an Idempotency-Key.
+
+    A stored stream goes on when its client disconnects.
+    """
+    if call.stream_key is None:
+        return EventStreamResponse(outputs, encode, start)
+    owner = uuid.uuid4()
+    try:
+        stream = await run_in_db_thread(
+            open_stream,
+            user=call.caller.user,
+            owner=owner,
+            key=call.stream_key.scope,
+            fingerprint=keyed_fingerprints(call.stream_key.fingerprint)[0],
+            now=timezone.now(),
+        )
+    except BaseException:
+        await outputs.close()
+        raise
+    recorder = StreamRecorder(stream.pk, owner)
+    # In an empty context: the recording belongs to no request.
+    task = asyncio.create_task(_record(recorder, outputs, encode, start), context=Context())
+    _recordings.add(task)
+    task.add_done_callback(_recordings.discard)
+    return stored_stream(call.request, call.caller, stream.pk, after=-1)
+
+
+async def _record(
+    recorder: StreamRecorder,
+    outputs: GenerationStream,
+    encode: Callable[[GenerationOutput], Iterable[bytes]],
+    start: bytes,
+) -> None:
+    """Write the events of a generation with their numbers, to its end."""
+    try:
+        async with outputs:
+            _append(recorder, [start])
+            async for output in outputs:
+                _append(recorder, encode(output))
+                if output.finish_reason is FinishReason.ERROR or recorder.is_lost:
+                    break
+        await recorder.finish([], _do_nothing)
+    except StreamLost:
+        await recorder.abandon()
+    except DatabaseError as error:  # the lease expires, and readers end with an error
+        logger.warning("stream_not_ended", reason=type(error).__name__)
+        await recorder.abandon()
+
+
+def _append(recorder: StreamRecorder, events: Iterable[bytes]) -> None:
+    for event in events:
+        for frame in event.split(FRAME_END)[:-1]:
+            recorder.append(numbered_frame(frame + FRAME_END, recorder.next_index))
+
+
+def _do_nothing() -> None:
+    """End the stream without further writes."""
 
 
 async def _events(

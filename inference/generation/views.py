@@ -3,10 +3,12 @@
 import time
 from collections.abc import Iterable
 
+from django.http import StreamingHttpResponse
+
 from inference.access.operations import OperationCall, operation
 from inference.engine import FinishReason, InvalidRequest
 from inference.generation import schema, services
-from inference.generation.streaming import EventStreamResponse
+from inference.generation.streaming import respond_with_stream
 from inference.protocol import sse
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import model_unloaded_error
@@ -47,7 +49,7 @@ from shared.accounts.roles import Permission
     events=STREAM_EVENTS,
     idempotent=True,
 )
-async def infer(call: OperationCall[InferenceRequest]) -> InferenceResponse | EventStreamResponse:
+async def infer(call: OperationCall[InferenceRequest]) -> InferenceResponse | StreamingHttpResponse:
     if call.body.stream is True:
         return await _stream(call)
     started_at = time.monotonic()
@@ -73,7 +75,7 @@ async def infer(call: OperationCall[InferenceRequest]) -> InferenceResponse | Ev
     events=STREAM_EVENTS,
     idempotent=True,
 )
-async def infer_stream(call: OperationCall[InferenceRequest]) -> EventStreamResponse:
+async def infer_stream(call: OperationCall[InferenceRequest]) -> StreamingHttpResponse:
     if call.body.stream is False:
         raise InvalidRequest("`stream` must be true or absent: POST /inference returns whole texts.", field="stream")
     return await _stream(call)
@@ -89,7 +91,7 @@ async def infer_stream(call: OperationCall[InferenceRequest]) -> EventStreamResp
     events=(ChatCompletionChunk, OpenAIErrorEvent),
     idempotent=True,
 )
-async def chat(call: OperationCall[ChatCompletionRequest]) -> ChatCompletion | EventStreamResponse:
+async def chat(call: OperationCall[ChatCompletionRequest]) -> ChatCompletion | StreamingHttpResponse:
     body = call.body
     completion_id, created = services.new_id("chatcmpl-"), int(time.time())
     request = body.generation_request(completion_id)
@@ -102,7 +104,7 @@ async def chat(call: OperationCall[ChatCompletionRequest]) -> ChatCompletion | E
             n=request.n,
         )
         outputs = await services.start_stream(caller=call.caller, model_id=body.model, request=request)
-        return EventStreamResponse(outputs, chunks.events, start=chunks.start())
+        return await respond_with_stream(call, outputs, chunks.events, start=chunks.start())
     completion = await services.complete(caller=call.caller, model_id=body.model, request=request)
     _raise_if_cancelled(completion.choices)
     return build_chat_completion(
@@ -127,7 +129,7 @@ async def chat(call: OperationCall[ChatCompletionRequest]) -> ChatCompletion | E
 )
 async def completions(
     call: OperationCall[CompletionRequest],
-) -> TextCompletion | EventStreamResponse:
+) -> TextCompletion | StreamingHttpResponse:
     body = call.body
     completion_id, created = services.new_id("cmpl-"), int(time.time())
     requests, with_logprobs = body.generation_requests(completion_id), body.logprobs is not None
@@ -140,7 +142,7 @@ async def completions(
             with_logprobs=with_logprobs,
         )
         outputs = await services.start_merged_stream(caller=call.caller, model_id=body.model, requests=requests)
-        return EventStreamResponse(outputs, chunks.events)
+        return await respond_with_stream(call, outputs, chunks.events)
     completion = await services.complete_all(caller=call.caller, model_id=body.model, requests=requests)
     _raise_if_cancelled(completion.choices)
     return build_text_completion(
@@ -159,8 +161,8 @@ def _raise_if_cancelled(choices: Iterable[GeneratedChoice]) -> None:
         raise model_unloaded_error()
 
 
-async def _stream(call: OperationCall[InferenceRequest]) -> EventStreamResponse:
+async def _stream(call: OperationCall[InferenceRequest]) -> StreamingHttpResponse:
     body = call.body
     request = body.generation_request(services.new_id("inf_"))
     outputs = await services.start_stream(caller=call.caller, model_id=body.model, request=request)
-    return EventStreamResponse(outputs, lambda output: map(sse.encode_event, stream_events(output, body.n)))
+    return await respond_with_stream(call, outputs, lambda output: map(sse.encode_event, stream_events(output, body.n)))

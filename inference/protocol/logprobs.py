@@ -15,7 +15,13 @@ class TopLogprob(Struct):
 
     token: Annotated[str, Meta(description="Text of the token.", examples=[" steel"])]
     logprob: Annotated[
-        float, Meta(description=f"Log probability of the token, at least {MIN_LOGPROB:g}.", examples=[-0.31])
+        float,
+        Meta(
+            ge=MIN_LOGPROB,
+            le=0,
+            description=f"Log probability of the token, at least {MIN_LOGPROB:g}.",
+            examples=[-0.31],
+        ),
     ]
     bytes: Annotated[
         list[int],
@@ -48,5 +54,5 @@ def choice_logprobs(tokens: Iterable[TokenLogprob]) -> ChoiceLogprobs:
 
 
 def _fields(token: TokenLogprob) -> tuple[str, float, list[int]]:
-    logprob = MIN_LOGPROB if token.logprob is None else max(token.logprob, MIN_LOGPROB)
+    logprob = MIN_LOGPROB if token.logprob is None else min(max(token.logprob, MIN_LOGPROB), 0.0)
     return token.text, logprob, list(token.data)

@@ -57,6 +57,7 @@ class Admission:
     """An admitted request, for use by one event loop.
 
     Its reservations last until all streams that it follows have ended, or until its `with` block ends without any.
+    ledger_key: None if the caller records the usage by itself.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Admission:
         meter: "UsageMeter",
         budget: TokenBudget,
         reservation: BudgetReservation,
-        ledger_key: LedgerKey,
+        ledger_key: LedgerKey | None,
         quota_reservation: QuotaReservation | None = None,
     ) -> None:
         self.budget = budget
@@ -126,7 +127,7 @@ class UsageMeter:
         scopes: Sequence[LimitScope],
         quotas: tuple[MonthlyQuota, ...] = (),
         tokens: int,
-        ledger_key: LedgerKey,
+        ledger_key: LedgerKey | None,
     ) -> Admission:
         """Reserve tokens for a request. Raise BudgetExceeded or MonthlyQuotaExceeded."""
         if not settings.REDIS_URL and not quotas:
@@ -147,7 +148,7 @@ class UsageMeter:
         self._running.pop(admission.reservation.id, None)
         tokens = amount.usage.total_tokens if amount else 0
         self._unsettled.append((admission.budget, BudgetSettlement(admission.reservation, tokens)))
-        if amount:
+        if amount and admission.ledger_key:
             self.buffer.add(admission.ledger_key, amount)
         if admission.quota_reservation:
             self._unreleased.append(admission.quota_reservation)
@@ -184,7 +185,7 @@ class UsageMeter:
                     self._unsettled.extendleft((budget, settlement) for settlement in settlements)
 
     def _admit(
-        self, scopes: Sequence[LimitScope], quotas: tuple[MonthlyQuota, ...], tokens: int, ledger_key: LedgerKey
+        self, scopes: Sequence[LimitScope], quotas: tuple[MonthlyQuota, ...], tokens: int, ledger_key: LedgerKey | None
     ) -> Admission:
         """Admit a request after settling what has ended in this process."""
         self._start_threads()

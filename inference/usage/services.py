@@ -34,15 +34,17 @@ DEFAULT_REPORT_DAYS = 30
 MAX_REPORT_DAYS = 366
 
 
-async def admit(*, caller: Principal, model_id: str, tokens: int) -> Admission:
+async def admit(*, caller: Principal, model_id: str, tokens: int, records_usage: bool = True) -> Admission:
     """Admit a request that may use this many tokens, and reserve them until it ends. Use the result in a `with` block.
 
+    records_usage: whether the ledger gets the usage; otherwise the caller calls `record_usage` in its transaction.
     A request of 0 tokens counts against the concurrency limit alone. Raise ApiError 429 if the key or its user has
     reached its tokens per minute, its monthly quota or its concurrent requests.
     """
     now = timezone.now()
     key_id = caller.api_key.pk if caller.api_key else None
-    ledger_key = ledger.LedgerKey.at(now, user_id=caller.user.pk, api_key_id=key_id, model_id=model_id)
+    key = ledger.LedgerKey.at(now, user_id=caller.user.pk, api_key_id=key_id, model_id=model_id)
+    ledger_key = key if records_usage else None
     scopes = principal_limit_scopes(caller)
     quotas = quotas_for(caller.user, caller.api_key, now=now) if tokens else ()
     try:

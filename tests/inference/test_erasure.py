@@ -21,6 +21,13 @@ from inference.files.services import sweep_files, upload_file
 from inference.openai_batches.models import FileBatch
 from inference.openai_batches.services import create_file_batch
 from inference.protocol.openai.batches import OpenAIBatchCreateRequest
+from inference.protocol.openai.responses.items import MessageItem
+from inference.protocol.openai.responses.request import parse_response_request
+from inference.responses.context import read_context
+from inference.responses.conversations import create_conversation
+from inference.responses.models import Conversation, ConversationItem, StoredResponse
+from inference.responses.services import NewResponse, create_background
+from inference.streams.models import StoredStream, StreamSegment
 from inference.usage.models import DailyUsage
 from inference.usage.services import record_usage
 from inference.webhooks.models import Delivery, Endpoint
@@ -72,7 +79,22 @@ def left_behind(person: User) -> Batch:
     create_endpoint(user=person, url="https://8.8.8.8/ada", events=[BATCH_COMPLETE], is_enabled=True, now=now)
     announce(user=person, url=None, event=BATCH_COMPLETE, data={}, now=now)
     record_usage(user_id=person.pk, api_key_id=None, model_id="m", usage=Usage(10, 20), now=now)
+    leave_response(person)
     return batch
+
+
+def leave_response(person: User) -> None:
+    """Leave a background response in a conversation, with its stream."""
+    now = timezone.now()
+    caller = Principal(user=person, permissions=frozenset())
+    wire = create_conversation(
+        user=person, items=[MessageItem(role="user", content=SAID)], metadata={"wish": SAID}, now=now
+    )
+    body = parse_response_request({"model": "m", "input": SAID, "background": True, "conversation": wire.id})
+    context = read_context(user=person, body=body, response_id="resp_1")
+    request = body.generation_request("resp_1", context.messages(None))
+    new = NewResponse(caller, body.to_response("resp_1", now.timestamp(), "queued"), context)
+    create_background(new=new, request=request, now=now)
 
 
 def test_an_export_has_requests_and_responses(person: User, left_behind: Batch):
@@ -83,6 +105,10 @@ def test_an_export_has_requests_and_responses(person: User, left_behind: Batch):
     assert [row["name"] for row in told["inference_files.StoredFile.owner"]] == ["wish.jsonl"]
     assert [row["url"] for row in told["inference_webhooks.Endpoint.user"]] == ["https://8.8.8.8/ada"]
     assert len(told["inference_webhooks.Delivery.endpoint"]) == 1
+    assert SAID in told["inference_responses.StoredResponse.user"][0]["input_items"]
+    assert told["inference_responses.Conversation.user"][0]["metadata"] == {"wish": SAID}
+    assert SAID in told["inference_responses.ConversationItem.conversation"][0]["body"]
+    assert "response.queued" in told["inference_streams.StreamSegment.stream"][0]["frames"]
     assert Endpoint.objects.get().secret not in text
 
 
@@ -95,7 +121,8 @@ def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: 
 
     erase_person(user=person, actor=None, now=timezone.now())
 
-    for model in (Batch, BatchRequest, BatchResult, Endpoint, Delivery):
+    responses = (StoredResponse, Conversation, ConversationItem, StoredStream, StreamSegment)
+    for model in (Batch, BatchRequest, BatchResult, Endpoint, Delivery, *responses):
         assert not model.objects.exists(), model
     assert list(folder.iterdir()) == []
     assert StoredFile.objects.get().name == ""  # until the sweep
@@ -130,8 +157,10 @@ def test_requests_received_before_and_written_after_erasure_are_refused(person: 
         upload_file(owner=asking, content=SimpleUploadedFile("wish.jsonl", SAID.encode()), now=now)
     with pytest.raises(ApiError, match="deactivated"):
         create_endpoint(user=asking, url="https://8.8.8.8/ada", events=[BATCH_COMPLETE], is_enabled=True, now=now)
+    with pytest.raises(ApiError, match="deactivated"):
+        leave_response(asking)
 
-    for model in (Batch, BatchRequest, Endpoint, StoredFile):
+    for model in (Batch, BatchRequest, Endpoint, StoredFile, Conversation, StoredResponse, StoredStream):
         assert not model.objects.exists(), model
 
 

@@ -26,7 +26,8 @@ under `/v1` answer OpenAI's `{"error": {"message", "type", "param", "code"}}` wi
 again.
 
 **Retries.** A POST that accepts an `Idempotency-Key` header is carried out once; sending it again within a day
-returns the first response with `Idempotent-Replayed: true`.
+returns the first response with `Idempotent-Replayed: true`. A stream with a key goes on when its client
+disconnects: the same request with `Last-Event-ID` sends the rest of it.
 
 **Versions.** Responses name the API's version in `API-Version`. A request may name the version that it expects in the
 same header; another major version is rejected.
@@ -59,6 +60,9 @@ PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     for name, description, example in (
         ("model_id", "Id of the model, as `GET /models` lists it.", "stoa-describer"),
         ("file_id", "Id of the file, as the upload returned it.", "file-5b8d1f0c9a7e4d2b8c3f6a10"),
+        ("response_id", "Id of the response, as its creation returned it.", "resp_8f1c2a53d9c64ab2f84e1d07"),
+        ("conversation_id", "Id of the conversation, as its creation returned it.", "conv_2b7d90c1f3e84a65b0d1c9e7"),
+        ("item_id", "Id of the item, as the list of items returned it.", "msg_4f0c8d2e7b6a4915a3c1d0e2"),
         ("batch_id", "Id of the batch, as its creation returned it.", "batch_0d6d4a4f2b1f5c6e7a8b9c0d"),
         ("webhook_id", "Id of the webhook, as `GET /webhooks` lists it.", "wh_1f0c2a53d9c64ab2f84e1d07"),
         ("delivery_id", "Id of the delivery, which is also its `webhook-id` header.", "msg_6a2f7c1d9e4b83505f1ce2d7"),

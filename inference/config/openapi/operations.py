@@ -24,9 +24,19 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "description": "A key of your choice, of up to 255 printable ASCII characters. If the same request is sent again "
-    "with the same key within a day, nothing is done and the first response is returned. Not for streams.",
+    "with the same key within a day, nothing is done and the first response is returned. A stream goes on when its "
+    "client disconnects, and is sent again from its beginning or from `Last-Event-ID`.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH, "pattern": "^[ -~]+$"},
     "example": "0f8fad5b-d9cb-469f-a165-70867728950e",
+}
+LAST_EVENT_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "Only with `Idempotency-Key`, for a stream: number of the last event that you have. The same "
+    "request sends the rest. With a key events have their number as `id`, from 0; those of a response have it in "
+    "`sequence_number`.",
+    "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
+    "example": 41,
 }
 REF_TEMPLATE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"<(?:[^<:>]+:)?([^<>]+)>")
@@ -48,7 +58,8 @@ def add_operations(result: dict[str, Any], generator: Any, request: Any, public:
     describe_tags(components)
     schemas: Schemas = dict(zip(types, references, strict=True))
     queries: dict[Any, dict[str, Any]] = {
-        operation.query: components.pop(operation.query.__name__) for _, operation in operations if operation.query
+        query: components.pop(query.__name__)
+        for query in dict.fromkeys(operation.query for _, operation in operations if operation.query)
     }
     for path, operation in operations:
         described = _describe(path, operation, schemas, queries.get(operation.query, {}))
@@ -73,7 +84,7 @@ def _find_operations(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, 
 
 def _describe(path: str, operation: Operation, schemas: Schemas, query: dict[str, Any]) -> dict[str, Any]:
     error = schemas[_error_type(path)]
-    accepts_key = operation.docs.accepts_idempotency_key or (operation.idempotent and operation.response)
+    accepts_key = operation.docs.accepts_idempotency_key or operation.idempotent
     described: dict[str, Any] = {
         "operationId": f"{operation.method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower()).strip('_')}",
         "summary": operation.docs.summary,
@@ -84,7 +95,8 @@ def _describe(path: str, operation: Operation, schemas: Schemas, query: dict[str
             for name in re.findall(r"{(\w+)}", path)
         ]
         + list(_query_parameters(query))
-        + ([IDEMPOTENCY_KEY] if accepts_key else []),
+        + ([IDEMPOTENCY_KEY] if accepts_key else [])
+        + ([LAST_EVENT_ID] if operation.idempotent and operation.events else []),
         "responses": {"200": _success(path, operation, schemas)},
         "security": [{name: []} for name in common_texts.SECURITY_SCHEMES] if operation.permission else [{}],
     }

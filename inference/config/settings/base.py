@@ -32,6 +32,8 @@ INSTALLED_APPS = [
     "inference.registry",
     "inference.usage",
     "inference.batches",
+    "inference.streams",
+    "inference.responses",
     "inference.files",
     "inference.openai_batches",
     "inference.webhooks",
@@ -85,6 +87,10 @@ if not START_HOST and HostOptions() != MODEL_POLICY:
 
 # Retention of batches with their results and files, from their end; of unused files, from their upload.
 BATCH_RETENTION = timedelta(days=env.float("STOA_BATCH_RETENTION_DAYS"))
+
+# Retention of responses from their creation, and of conversations from their last use; storage of a user's responses.
+RESPONSE_RETENTION = timedelta(days=env.float("STOA_RESPONSE_RETENTION_DAYS"))
+MAX_RESPONSE_BYTES_PER_USER = env.bytes("STOA_MAX_RESPONSE_BYTES_PER_USER")
 
 # Files of batches: in a folder or in a private S3 bucket. Only the body of an upload may exceed MAX_BODY_BYTES.
 MAX_FILE_BYTES = env.bytes("STOA_MAX_FILE_BYTES")

@@ -33,8 +33,17 @@ def new_key() -> str:
     return f"key-{uuid.uuid4()}"
 
 
-def post(stoa: RunningServer, path: str, body: object, key: str, role: str = "SUPER_ADMIN") -> httpx2.Response:
+def post(
+    stoa: RunningServer,
+    path: str,
+    body: object,
+    key: str,
+    role: str = "SUPER_ADMIN",
+    last_event_id: str | None = None,
+) -> httpx2.Response:
     headers = stoa.headers(role) | {"Idempotency-Key": key}
+    if last_event_id is not None:
+        headers["Last-Event-ID"] = last_event_id
     return httpx2.post(stoa.url + path, json=body, headers=headers, timeout=60)
 
 
@@ -97,11 +106,31 @@ def test_an_invalid_key_is_rejected(stoa: RunningServer, key: str):
         ("/v1/completions", BODY | {"stream": True}),
     ],
 )
-def test_a_stream_with_a_key_is_rejected_before_it_starts(stoa: RunningServer, path: str, body: object):
-    answer = post(stoa, path, body, new_key())
+def test_p1_a_stream_with_a_key_is_sent_again_from_any_event(stoa: RunningServer, path: str, body: object):
+    key = new_key()
+    first = post(stoa, path, body, key)
+    events = first.text.removesuffix("\n\n").split("\n\n")
+    assert first.headers["content-type"] == "text/event-stream"
+    assert [event.split("\n")[0] for event in events] == [f"id: {number}" for number in range(len(events))]
 
-    assert answer.status_code == 400
-    assert "`Idempotency-Key` cannot be used for a stream" in answer.json()["error"]["message"]
+    assert post(stoa, path, body, key).text == first.text
+    for last in (0, 1, len(events) - 2):
+        rest = post(stoa, path, body, key, last_event_id=str(last))
+        assert rest.text == "".join(f"{event}\n\n" for event in events[last + 1 :])
+
+
+def test_p3_a_stream_is_not_resumed_by_others_with_another_body_or_at_a_wrong_event(stoa: RunningServer):
+    key, body = new_key(), BODY
+    count = post(stoa, "/inference/stream", body, key).text.count("id: ")
+
+    def status(last: str, sent: object = body, role: str = "SUPER_ADMIN", sent_key: str = key) -> int:
+        return post(stoa, "/inference/stream", sent, sent_key, role, last_event_id=last).status_code
+
+    assert status(str(count - 1)) == 200
+    assert [status(wrong) for wrong in (str(count), "-1", "x", "9999999999")] == [400] * 4
+    assert status("0", sent=BODY | {"max_tokens": 4}) == 400
+    assert status("0", role="STAFF") == 404
+    assert status("0", sent_key=new_key()) == 404
 
 
 def test_an_error_is_not_stored(stoa: RunningServer):

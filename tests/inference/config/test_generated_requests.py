@@ -82,7 +82,10 @@ def narrow(part: Any) -> Any:
         return part
     if "integer" in part.get("type", ()) and part.get("maximum") == 2**31 - 1:
         return part | {"maximum": 30}
-    return {name: KNOWN.get(name) or narrow(inner) for name, inner in part.items()}
+    return {
+        name: KNOWN[name] if name in KNOWN and isinstance(inner, dict) else narrow(inner)
+        for name, inner in part.items()
+    }
 
 
 @pytest.mark.parametrize("role", ["STAFF"] if EXAMPLES <= 5 else ["STAFF", "SUPER_ADMIN", "CUSTOMER"])

@@ -24,6 +24,21 @@ OPERATIONS = {
     ("get", "/v1/models/{model_id}"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/completions"),
+    ("post", "/v1/responses"),
+    ("post", "/v1/responses/input_tokens"),
+    ("post", "/v1/responses/compact"),
+    ("get", "/v1/responses/{response_id}"),
+    ("delete", "/v1/responses/{response_id}"),
+    ("post", "/v1/responses/{response_id}/cancel"),
+    ("get", "/v1/responses/{response_id}/input_items"),
+    ("post", "/v1/conversations"),
+    ("get", "/v1/conversations/{conversation_id}"),
+    ("post", "/v1/conversations/{conversation_id}"),
+    ("delete", "/v1/conversations/{conversation_id}"),
+    ("get", "/v1/conversations/{conversation_id}/items"),
+    ("post", "/v1/conversations/{conversation_id}/items"),
+    ("get", "/v1/conversations/{conversation_id}/items/{item_id}"),
+    ("delete", "/v1/conversations/{conversation_id}/items/{item_id}"),
     ("post", "/v1/embeddings"),
     ("post", "/rerank"),
     ("post", "/v1/rerank"),
@@ -62,8 +77,8 @@ OPERATIONS = {
 
 
 DECIMAL_FIELDS = {
-    "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty", "progress", "relevance_score",
-    "repeat_penalty", "score", "temperature", "timeout", "top_p", "value",
+    "completed_at", "created_at", "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty", "progress",
+    "relevance_score", "repeat_penalty", "score", "temperature", "timeout", "top_p", "value",
 }  # fmt: skip
 
 
@@ -140,10 +155,14 @@ def test_operations_document_limits_and_idempotency_keys(document: Document):
     assert "X-RateLimit-Remaining" in usage["responses"]["200"]["headers"]
     inference = document["paths"]["/inference"]["post"]
     assert [(parameter["name"], parameter["in"]) for parameter in inference["parameters"]] == [
-        ("Idempotency-Key", "header")
+        ("Idempotency-Key", "header"),
+        ("Last-Event-ID", "header"),
     ]
     assert "409" in inference["responses"]
-    assert document["paths"]["/inference/stream"]["post"]["parameters"] == []
+    stream = document["paths"]["/inference/stream"]["post"]
+    assert [parameter["name"] for parameter in stream["parameters"]] == ["Idempotency-Key", "Last-Event-ID"]
+    embeddings = document["paths"]["/embeddings"]["post"]
+    assert [parameter["name"] for parameter in embeddings["parameters"]] == ["Idempotency-Key"]
     assert "429" not in document["paths"]["/health"]["get"]["responses"]
 
 

@@ -84,6 +84,24 @@ def test_tokens_come_as_they_are_made_and_escape_stops(page: Page, stoa: Running
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
+def test_a_response_goes_on_when_its_connection_is_cut(page: Page, stoa: RunningServer):
+    sign_in(page, stoa.keys["STAFF"])
+    set_mode(page, "Response")
+    page.get_by_label("Max tokens").fill("400")
+    page.get_by_label("Your message").fill("speak")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
+    page.get_by_role("button", name="Cut the connection").click()
+
+    expect(page.locator("#connection")).to_have_text(re.compile(r"^Cut after event \d+\."))
+    expect(page.locator("#connection")).to_have_text(
+        re.compile(r"^Resumed at event \d+ after \d+ ms\.$"), timeout=SLOW_MS
+    )
+    expect(page.locator("#ended")).to_have_text("length", timeout=SLOW_MS)
+    expect(page.locator(".assistant")).to_have_text("".join(f"w{n} " for n in range(400)).strip())
+    expect(page.locator("#tokens")).to_have_text("0 in, 400 out")
+
+
 def test_a_chat_cleared_during_a_response_is_not_sent_again(page: Page, stoa: RunningServer):
     sign_in(page, stoa.keys["STAFF"])
     page.get_by_label("Max tokens").fill("3000")

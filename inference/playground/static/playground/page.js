@@ -8,11 +8,12 @@ const PARAMETERS = ["max_tokens", "temperature", "top_p", "top_k", "repeat_penal
 const HINTS = {
   chat: "Ask something below. The conversation goes through the model's chat template.",
   complete: "Begin a text below. The model goes on where it ends.",
+  respond: "Ask something below, and cut the connection while the answer comes. The rest follows by another connection.",
 };
 
 const EXAMPLE = "Hello";
 
-const state = { socket: null, token: null, messages: [], asked: null, running: null, count: 0 };
+const state = { socket: null, token: null, messages: [], asked: null, running: null, stream: null, count: 0 };
 
 /* Signing in */
 
@@ -87,6 +88,7 @@ function mode() {
 
 function request(text, turns = state.messages) {
   const asked = { model: element("model").value };
+  if (mode() === "respond") return responseRequest(text);
   if (mode() === "chat") {
     const system = element("system").value.trim();
     const before = system ? [{ role: "system", content: system }] : [];
@@ -97,6 +99,20 @@ function request(text, turns = state.messages) {
   for (const name of PARAMETERS) {
     const given = Number(element(name).value || element(name).placeholder); // routes differ in what they assume
     if (!Number.isNaN(given)) asked[name] = WHOLE.includes(name) ? Math.trunc(given) : given;
+  }
+  const stops = element("stop_at").value.split("\n").filter(Boolean);
+  if (stops.length) asked.stop = stops;
+  return asked;
+}
+
+/** The body of /v1/responses, which has names of its own. */
+function responseRequest(text) {
+  const asked = { model: element("model").value, input: text };
+  const system = element("system").value.trim();
+  if (system) asked.instructions = system;
+  for (const name of PARAMETERS) {
+    const given = element(name).value;
+    if (given !== "") asked[name === "max_tokens" ? "max_output_tokens" : name] = Number(given);
   }
   const stops = element("stop_at").value.split("\n").filter(Boolean);
   if (stops.length) asked.stop = stops;
@@ -119,16 +135,16 @@ async function ask() {
   const meter = new Meter();
   state.asked = { text, turns: [...conversation] };
   show(element("problem"), null);
-  const answer = new Answer(isChat ? sayInTurn(text) : sayInOne(text));
+  show(element("connection"), null);
+  const answer = new Answer(mode() === "complete" ? sayInOne(text) : sayInTurn(text));
   begin(id);
-  if (isChat) element("prompt").value = "";
+  if (mode() !== "complete") element("prompt").value = "";
   try {
-    if (!state.socket?.isOpen) await connect();
-    meter.start();
-    const end = await state.socket.generate(id, asked, (token) => {
+    const add = (token) => {
       meter.count();
       answer.add(token);
-    });
+    };
+    const end = mode() === "respond" ? await respond(asked, meter, add) : await generate(id, asked, meter, add);
     answer.finish();
     if (isChat) conversation.push({ role: "user", content: text }, { role: "assistant", content: answer.text });
     meter.show(end);
@@ -143,8 +159,38 @@ async function ask() {
   }
 }
 
+async function generate(id, asked, meter, add) {
+  if (!state.socket?.isOpen) await connect();
+  meter.start();
+  return state.socket.generate(id, asked, add);
+}
+
+/** A response, whose connection a button cuts. Answers its end as the socket would. */
+async function respond(asked, meter, add) {
+  const stream = (state.stream = new ResponseStream(state.token));
+  meter.start();
+  element("cut").hidden = false;
+  try {
+    const final = await stream.run(asked, {
+      text: add,
+      cut: (seen) => show(element("connection"), `Cut after event ${seen}. The response goes on.`),
+      resumed: (next, took) => show(element("connection"), `Resumed at event ${next} after ${Math.round(took)} ms.`),
+    });
+    if (final.status === "failed") throw new Error(final.error.message);
+    const usage = final.usage || { input_tokens: 0, output_tokens: meter.tokens };
+    return {
+      finish_reason: final.status === "incomplete" ? "length" : final.status,
+      usage: { prompt_tokens: usage.input_tokens, completion_tokens: usage.output_tokens },
+    };
+  } finally {
+    element("cut").hidden = true;
+    state.stream = null;
+  }
+}
+
 function stop() {
-  if (state.running) state.socket?.cancel(state.running);
+  if (state.stream) state.stream.cancel();
+  else if (state.running) state.socket?.cancel(state.running);
 }
 
 /* What is shown */
@@ -250,14 +296,15 @@ function clear() {
   state.asked = null;
   element("output").replaceChildren();
   show(element("problem"), null);
+  show(element("connection"), null);
   render();
 }
 
 function render() {
-  const isChat = mode() === "chat";
-  element("system-row").hidden = !isChat;
-  element("prompt-label").textContent = isChat ? "Your message" : "The beginning of a text";
-  element("prompt").placeholder = isChat ? "Your message" : "The beginning of a text";
+  const isText = mode() === "complete";
+  element("system-row").hidden = isText;
+  element("prompt-label").textContent = isText ? "The beginning of a text" : "Your message";
+  element("prompt").placeholder = isText ? "The beginning of a text" : "Your message";
   element("output").dataset.hint = HINTS[mode()];
   const language = document.querySelector("input[name=language]:checked").value;
   element("code").textContent = snippets[language](location.origin, shown());
@@ -285,6 +332,7 @@ element("sign-out").addEventListener("click", () => {
 });
 element("clear").addEventListener("click", clear);
 element("stop").addEventListener("click", stop);
+element("cut").addEventListener("click", () => state.stream?.cut());
 element("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   ask();

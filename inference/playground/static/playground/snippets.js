@@ -14,14 +14,17 @@ const snippets = {
   },
 
   python(origin, request) {
+    if (request.input) return pythonResponse(origin, request);
     return request.messages ? pythonChat(origin, request) : pythonCompletion(origin, request);
   },
 };
 
+const RESPONSE_PARAMETERS = ["model", "input", "instructions", "max_output_tokens", "temperature", "top_p"];
 const OPENAI_PARAMETERS = ["model", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"];
 
 function overHttp(request) {
-  return { path: request.messages ? "/v1/chat/completions" : "/inference/stream", body: { ...request, stream: true } };
+  const path = request.input ? "/v1/responses" : request.messages ? "/v1/chat/completions" : "/inference/stream";
+  return { path, body: { ...request, stream: true } };
 }
 
 function pythonChat(origin, request) {
@@ -40,6 +43,26 @@ function pythonChat(origin, request) {
     ")",
     "for chunk in stream:",
     '    print(chunk.choices[0].delta.content or "", end="", flush=True)',
+  ].join("\n");
+}
+
+function pythonResponse(origin, request) {
+  const known = Object.entries(request).filter(([name]) => RESPONSE_PARAMETERS.includes(name));
+  const further = Object.fromEntries(Object.entries(request).filter(([name]) => !RESPONSE_PARAMETERS.includes(name)));
+  return [
+    "import os",
+    "",
+    "from openai import OpenAI",
+    "",
+    `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["API_KEY"])`,
+    "stream = client.responses.create(",
+    ...known.map(([name, value]) => `    ${name}=${python(value)},`),
+    `    extra_body=${python(further)},`,
+    "    stream=True,",
+    ")",
+    "for event in stream:",
+    '    if event.type == "response.output_text.delta":',
+    '        print(event.delta, end="", flush=True)',
   ].join("\n");
 }
 
