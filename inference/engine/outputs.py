@@ -105,12 +105,15 @@ class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoringResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Scores in the order of the request's texts.
+    """Scores in the order of the request's texts or questions.
 
     scores: of each text, the probability of each of `labels`; with queries, one number: the probability that the text
-        is relevant, or the cosine similarity by an embedding model.
+        is relevant, or the cosine similarity by an embedding model. Of each question, the probability of each answer;
+        they add up to 1.
     labels: those of a classifier.
-    cached_tokens: prompt tokens that were read from the prefix cache.
+    prompt_tokens: tokens that the model read. The context of questions counts once.
+    cached_tokens: prompt tokens that were read from the prefix cache: by later questions, or since an earlier request.
+    cache_write_tokens: tokens of the context that were computed and put into the prefix cache.
     """
 
     request_id: str
@@ -118,3 +121,4 @@ class ScoringResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     prompt_tokens: int
     labels: tuple[str, ...] = ()
     cached_tokens: int = 0
+    cache_write_tokens: int = 0

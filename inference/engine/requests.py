@@ -106,9 +106,17 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
     batch: bool = False
 
 
-class ScoringRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Texts to score by a classifier, a cross-encoder or an embedding model.
+class ScoringQuestion(msgspec.Struct, frozen=True, array_like=True):
+    """A question about a context, and at least two answers, none of which begins with another."""
 
+    text: str
+    answers: tuple[str, ...]
+
+
+class ScoringRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Texts to score by a classifier, a cross-encoder or an embedding model, or questions to a generating model.
+
+    context: text that a generating model reads before each of `questions`, whose answers are scored.
     queries: none to classify each text alone, one for all texts, or one per text.
     max_text_tokens: each of `texts` is cut to so many tokens, and to the context; None makes a long one an error.
     max_tokens: the input of the model, a text with its query, is cut to so many tokens.
@@ -117,8 +125,10 @@ class ScoringRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """
 
     request_id: str
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
+    context: str = ""
+    questions: tuple[ScoringQuestion, ...] = ()
     max_text_tokens: int | None = None
     max_tokens: int | None = None
     user: str = ""

@@ -28,7 +28,7 @@ from inference.engine.ipc.interface import (
     TokenizerInterface,
 )
 from inference.engine.model_status import EngineStats, ModelState
-from inference.engine.outputs import GenerationOutput
+from inference.engine.outputs import GenerationOutput, ScoringResult
 from inference.engine.prompt_limits import PromptLimits
 from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
 
@@ -181,7 +181,8 @@ class ModelServer:
             case frames.Embed(call, inputs):
                 self._start_job(client, call, lambda: self._embed(call, inputs))
             case frames.Score(call, texts):
-                self._start_job(client, call, lambda: self._score(call, texts))
+                engine_id = f"{client.number}-{call}"
+                self._start_job(client, call, lambda: self._score(call, texts, engine_id, time.monotonic()))
             case frames.Tokenize(call, text):
                 self._start_job(client, call, lambda: self._tokenize(call, text))
             case frames.Detokenize(call, ids):
@@ -263,14 +264,29 @@ class ModelServer:
             )
         return frames.EmbedReply(call, await self._encode(request, self._embedder.embed))
 
-    async def _score(self, call: int, request: ScoringRequest) -> Frame:
+    async def _score(self, call: int, request: ScoringRequest, engine_id: str, arrived_at: float) -> Frame:
         self._check_not_draining()
+        if request.questions:
+            request = msgspec.structs.replace(request, request_id=engine_id)
+            return frames.ScoreReply(call, await self._score_answers(request, arrived_at))
         if self._scorer is None:
             raise InvalidRequest(
                 f"{self._model_id} {self._kind}; use a cross-encoder or an embedding model to score texts.",
                 capability="rerank",
             )
         return frames.ScoreReply(call, await self._encode(request, self._scorer.score))
+
+    async def _score_answers(self, request: ScoringRequest, arrived_at: float) -> ScoringResult:
+        """Submit questions in a thread, because they are tokenized, and return their scores. Users take turns."""
+        score, cancelled = self._causal_engine().score, threading.Event()
+        try:
+            async with self._submission_semaphore.acquire(user=request.user, batch=request.batch):
+                scores = await self._loop.run_in_executor(
+                    self._submission_threads, score, request, cancelled, arrived_at
+                )
+            return await asyncio.shield(asyncio.wrap_future(scores))
+        finally:
+            cancelled.set()
 
     async def _encode(
         self, request: EncoderRequest, run: Callable[[EncoderRequest, threading.Event], Result]

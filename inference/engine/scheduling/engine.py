@@ -5,18 +5,21 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 
 import msgspec
 import torch
 
-from inference.engine.errors import EngineOverloaded, InvalidRequest
+from inference.engine.errors import EngineOverloaded, InferenceFailed, InvalidRequest
 from inference.engine.model_status import EngineStats, LoadOptions
 from inference.engine.models import Decoder
-from inference.engine.outputs import FinishReason, GenerationOutput, Usage
+from inference.engine.outputs import FinishReason, GenerationOutput, ScoringResult, Usage
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import GenerationRequest
+from inference.engine.requests import GenerationRequest, ScoringRequest
 from inference.engine.sampling.sampler import PreemptedSampling, SampledToken, Sampler
+from inference.engine.scheduling.answers import AnswerProcessor
 from inference.engine.scheduling.input_processor import InputProcessor
+from inference.engine.scheduling.prefix_cache import common_prefix
 from inference.engine.scheduling.scheduler import Scheduler, StepPlan
 from inference.engine.scheduling.sequence import Generation, Sequence
 from inference.engine.scheduling.step import build_spans, collect_prompt_logprobs, record_computed
@@ -96,16 +99,36 @@ class Engine:
         Raise InvalidRequest, ContextLengthExceeded, or EngineOverloaded when the queue is full or the engine stops.
         """
         generation = self._input_processor.process(request, time.monotonic() if arrived_at is None else arrived_at)
+        self._add(generation)
+        return Usage(len(generation.prompt_ids), 0)
+
+    def score(
+        self, request: ScoringRequest, cancelled: threading.Event, arrived_at: float | None = None
+    ) -> Future[ScoringResult]:
+        """Queue a request with questions, and return its future scores. Thread-safe.
+
+        cancelled: when it is set, the remaining questions are dropped.
+        Raise as `submit` does; the future raises InferenceFailed, or ModelNotLoaded when the engine stops.
+        """
+        generation, scoring = self._input_processor.process_questions(
+            request,
+            time.monotonic() if arrived_at is None else arrived_at,
+            cancelled=cancelled,
+            sequences=max(1, self._slots // 2),  # other requests find slots free
+        )
+        self._add(generation)
+        return scoring.done
+
+    def _add(self, generation: Generation) -> None:
         with self._wake:
             if self._stopping:
                 raise EngineOverloaded(
                     "The model is being unloaded. Try again later.", retry_after=1, reason="stopping"
                 )
-            if self._scheduler.find(request.request_id):
-                raise InvalidRequest(f"A request with the id {request.request_id!r} is running. Use another.")
+            if self._scheduler.find(generation.request_id):
+                raise InvalidRequest(f"A request with the id {generation.request_id!r} is running. Use another.")
             self._scheduler.add(generation)
             self._wake.notify()
-        return Usage(len(generation.prompt_ids), 0)
 
     def replace_decoder(self, make: MakeDecoder) -> None:
         """Replace the decoder by another one of the same model, between two steps. Thread-safe.
@@ -211,7 +234,8 @@ class Engine:
 
     def _step(self, plan: StepPlan) -> Iterable[GenerationOutput]:
         for sequence, slot in plan.preempted:
-            self._preempted[sequence] = self._sampler.preempt(slot)
+            if not isinstance(sequence.output_processor, AnswerProcessor):
+                self._preempted[sequence] = self._sampler.preempt(slot)
         for sequence in plan.admitted:
             self._admit(sequence)
         for copy in plan.copies:
@@ -224,12 +248,49 @@ class Engine:
         logits = self._decoder.run(spans)
         record_computed(plan)
         logits = collect_prompt_logprobs(plan, logits, self._input_processor.describe)
+        if any(isinstance(one.output_processor, AnswerProcessor) for one in sequences):
+            sequences, logits = self._record_answers(sequences, logits)
         if sequences:
             self._scheduler.counts.generated_tokens += len(sequences)
             sampled = self._sampler.sample(logits, [sequence.slot for sequence in sequences])
             yield from filter(None, map(self._process_token, sequences, sampled))
 
+    def _record_answers(self, sequences: list[Sequence], logits: torch.Tensor) -> tuple[list[Sequence], torch.Tensor]:
+        """Score the answers that these sequences have computed. Return the other sequences, with their rows."""
+        others = []
+        for row, sequence in enumerate(sequences):
+            if isinstance(sequence.output_processor, AnswerProcessor):
+                self._record_answer(sequence, sequence.output_processor, logits[row])
+            else:
+                others.append(row)
+        return [sequences[row] for row in others], logits[others]
+
+    def _record_answer(self, sequence: Sequence, processor: AnswerProcessor, logits: torch.Tensor) -> None:
+        """Record the answers at a sequence's node. Continue the sequence at the next node, or end it."""
+        scoring, node, generation = processor.scoring, processor.node, sequence.generation
+        chosen = logits[node.tokens]
+        if scoring.cancelled.is_set():
+            scoring.fail(InferenceFailed("The request was cancelled."))
+        elif not bool(chosen.isfinite().all()):
+            self._decoder.clear(sequence.slot)
+            sequence.computed = 0  # keeps the slot's values out of the prefix cache
+            scoring.fail(InferenceFailed(NOT_FINITE))
+        else:
+            scoring.record(node, chosen.log_softmax(-1).tolist())
+            if following := scoring.next_node():
+                ids = [*scoring.context, *following.ids]
+                sequence.computed = common_prefix(ids, sequence.ids, min(len(ids) - 1, len(sequence.ids)))
+                sequence.ids[:] = ids
+                processor.node = following
+                return
+        with self._wake:
+            self._scheduler.finish(sequence, time.monotonic(), completed=scoring.error is None)
+        if not generation.choices:
+            scoring.finish(generation.cached_tokens)
+
     def _admit(self, sequence: Sequence) -> None:
+        if isinstance(sequence.output_processor, AnswerProcessor):
+            return
         if preempted := self._preempted.pop(sequence, None):
             self._sampler.resume(sequence.slot, preempted)
         else:
@@ -238,6 +299,7 @@ class Engine:
     def _process_token(self, sequence: Sequence, sampled: SampledToken) -> GenerationOutput | None:
         """Return the output of a sampled token, or None while outputs are coalesced. End the choice if it is over."""
         generation, processor = sequence.generation, sequence.output_processor
+        assert not isinstance(processor, AnswerProcessor)
         if generation.echo is not None and not processor.tokens:
             processor.set_echo(generation.echo, tuple(generation.prompt_logprobs))
         if not sampled.finite:
@@ -255,7 +317,7 @@ class Engine:
 
     def _end(self, sequence: Sequence, output: GenerationOutput) -> GenerationOutput:
         """Free the slot of a choice. Return its last output, with usage if it is the request's last."""
-        if sequence.slot >= 0:
+        if sequence.slot >= 0 and not isinstance(sequence.output_processor, AnswerProcessor):
             self._sampler.release(sequence.slot)
         self._preempted.pop(sequence, None)
         completed, now = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR), time.monotonic()

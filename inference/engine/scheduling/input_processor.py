@@ -1,5 +1,6 @@
 """The input processor: checks a request, encodes its prompt and makes the `Generation` that is queued."""
 
+import threading
 from functools import partial
 from math import inf
 
@@ -8,15 +9,17 @@ import msgspec
 from inference.engine.errors import InvalidRequest
 from inference.engine.outputs import TokenLogprob
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import REQUEST_PARAMETERS, GenerationRequest, Tool
+from inference.engine.requests import REQUEST_PARAMETERS, GenerationRequest, ScoringRequest, Tool
 from inference.engine.sampling import SamplingParams, check_sampling
 from inference.engine.sampling.grammars import GrammarCompiler, TokenConstraint
 from inference.engine.sampling.logprobs import RankedTokens
+from inference.engine.scheduling.answers import AnswerProcessor, AnswerScoring, find_nodes
 from inference.engine.scheduling.output_processor import OutputProcessor
 from inference.engine.scheduling.sequence import Generation, Sequence
 from inference.engine.text import TextStream, Tokenizer, ToolParser, ToolUse, check_tools, grammar, schema_length
 
 MAX_PROMPT_LOGPROBS = 2**18
+MAX_SCORING_TOKENS = 2**18  # of all questions of a request, which one step after the other computes
 # Seeds of neighbouring requests and choices must not meet: the golden ratio of 64 bits (SplitMix64).
 SEED_STEP = 0x9E3779B97F4A7C15
 
@@ -63,6 +66,53 @@ class InputProcessor:
             choice.constraint = constraint.copy() if constraint else None
             generation.choices.append(choice)
         return generation
+
+    def process_questions(
+        self, request: ScoringRequest, now: float, *, cancelled: threading.Event, sequences: int
+    ) -> tuple[Generation, AnswerScoring]:
+        """Return the generation of a request with questions, in at most so many sequences, and its scores.
+
+        Raise InvalidRequest or ContextLengthExceeded.
+        """
+        limit = self.limits.context_size
+        if len(request.context) > limit * self.limits.longest_token:
+            raise self.limits.exceeded(-(-len(request.context) // self.limits.longest_token), 1, "at least ")
+        questions = [(question.text, question.answers) for question in request.questions]
+        context, encoded = self._tokenizer.encode_questions(request.context, questions)
+        nodes = [node for index, (ids, answers) in enumerate(encoded) for node in find_nodes(index, ids, answers)]
+        longest, total = max(len(node.ids) for node in nodes), sum(len(node.ids) for node in nodes)
+        if len(context) + longest > limit:
+            raise self.limits.exceeded(len(context) + longest, 1)
+        if total > MAX_SCORING_TOKENS:
+            raise InvalidRequest(
+                f"The questions with their answers are {total} tokens, and at most {MAX_SCORING_TOKENS} are allowed. "
+                "Ask fewer or shorter questions.",
+                parameter="questions",
+            )
+        if max(max(context, default=0), *(max([*node.ids, *node.tokens]) for node in nodes)) >= self._vocabulary:
+            raise InvalidRequest("The text needs a token that this model does not have.", parameter="input")
+        scoring = AnswerScoring(
+            request_id=request.request_id,
+            context=context,
+            nodes=nodes,
+            answers=[len(answers) for _, answers in encoded],
+            cancelled=cancelled,
+        )
+        generation = Generation(
+            request_id=request.request_id, prompt_ids=context, user=request.user, batch=request.batch, arrived_at=now
+        )
+        for index in range(min(sequences, len(nodes))):
+            node = scoring.next_node()
+            assert node is not None
+            sequence = Sequence(
+                generation=generation,
+                choice=index,
+                sampling=SamplingParams(),
+                output_processor=AnswerProcessor(scoring, node),
+                ids=context + node.ids,
+            )
+            generation.choices.append(sequence)
+        return generation, scoring
 
     def describe(self, token: int, logprob: float | None, top: RankedTokens) -> TokenLogprob:
         """Return a token's log probability with its text and bytes."""

@@ -9,6 +9,7 @@ from inference.engine.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from inference.engine.sampling.grammars import TokenConstraint
+    from inference.engine.scheduling.answers import AnswerProcessor
     from inference.engine.scheduling.output_processor import OutputProcessor
 
 
@@ -71,7 +72,7 @@ class Sequence:
     generation: Generation
     choice: int
     sampling: SamplingParams
-    output_processor: "OutputProcessor"
+    output_processor: "OutputProcessor | AnswerProcessor"
     ids: list[int]
     constraint: "TokenConstraint | None" = None
     slot: int = -1

@@ -25,6 +25,7 @@ from inference.engine.text.tool_calls import (
 from inference.engine.text.vocabulary import Vocabulary
 
 ROLES = ("system", "user", "assistant", "tool")
+QUESTION_MARKER = "\U000f0002"  # for private use, like the markers of transformers
 MANY_CHARACTERS = 64  # per token; only white space and unknown words have more
 
 
@@ -172,6 +173,38 @@ class Tokenizer:
                 raise InvalidRequest(f"Unknown role {message.role!r}. Use one of {', '.join(ROLES)}.")
         with template_errors():
             return encode_marked_chat(self._tokenizer, self._rendered(messages, tools))
+
+    def encode_questions(
+        self, context: str, questions: Sequence[tuple[str, Sequence[str]]]
+    ) -> tuple[list[int], list[tuple[list[int], list[list[int]]]]]:
+        """Return the ids of a context, and for each question its ids and those of its answers.
+
+        Context and question are the user's message in the model's chat template, and the answer is the assistant's. A
+        model without a template continues the text. Raise InvalidRequest if the template fails or drops the message.
+        """
+        before, after = context, "\n"
+        with template_errors():
+            if self._tokenizer.chat_template:
+                message = Message(role="user", content=context.replace(QUESTION_MARKER, "") + QUESTION_MARKER)
+                before, marker, after = self._rendered([message], ()).partition(QUESTION_MARKER)
+                if not marker:
+                    raise InvalidRequest("This model's chat template drops the text of messages. Use another model.")
+                ids = encode_marked_chat(self._tokenizer, before)
+            else:
+                ids = [*self._prefix, *self._encode_part(before)]
+            encoded = [
+                (self._encode_part(text, after), [self._encode_part(answer) for answer in answers])
+                for text, answers in questions
+            ]
+        return ids, encoded
+
+    def _encode_part(self, text: str, template: str = "") -> list[int]:
+        """Return the ids of a text without first and last tokens. template: a part of the chat template after it."""
+        if self._control.search(text):
+            marked = mark_control_tokens(text, self._control)
+            return encode_marked_chat(self._tokenizer, marked + template)
+        ids: list[int] = self._backend.encode(text + template, add_special_tokens=False).ids
+        return ids
 
     def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
         """Return the conversation as text, with markers around control tokens in the messages."""
