@@ -1,1 +1,1 @@
-"""Scoring: relevance of documents to a query."""
+"""Scoring: relevance of documents to a query, and decisions by the probabilities of answers."""

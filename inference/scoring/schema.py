@@ -1,6 +1,6 @@
-"""OpenAPI texts and examples of reranking and of scores."""
+"""OpenAPI texts and examples of reranking, scores and decisions."""
 
-from inference.access.docs import EMBEDDING_MODEL, OperationDocs
+from inference.access.docs import EMBEDDING_MODEL, TEXT_MODEL, OperationDocs
 
 _QUERY = "a warm lamp"
 _DOCUMENTS = ["A quiet kettle.", "A brass lamp with a linen shade."]
@@ -86,5 +86,57 @@ SCORE = OperationDocs(
             {"index": 1, "object": "score", "score": 0.61},
         ],
         "usage": {"prompt_tokens": 21, "total_tokens": 21},
+    },
+)
+
+_TICKET = "I was charged twice for my order. Please return the money."
+_PREDICATE = {"type": "predicate", "name": "refund", "instructions": "The customer wants a refund."}
+
+DECISIONS = OperationDocs(
+    summary="Answer questions by probabilities",
+    description="""
+    Answers up to 400 questions about one input, in their order, as OpenAI's decisions do. A predicate asks how
+    probable it is that a statement is true, a choice asks for one of 2 to 255 options, and a score rates the input on
+    2 to 10 levels. No text is generated: the answers are the probabilities that the model gives to the possible
+    answers, which add up to 1. The model reads the input once for all questions.
+
+    The input is a text, or the messages and tool calls of a conversation. Images are refused.
+
+    It needs the permission `run_inference`. It answers 404 for an unknown model, 400 for a model that does not generate
+    text, with the loaded ones that could, 400 with the code `context_length_exceeded` for an input that is too long
+    with a question, and 429 over a limit.
+    """,
+    request_examples={
+        "A predicate": {"model": TEXT_MODEL, "input": _TICKET, "questions": [_PREDICATE]},
+        "Three kinds of questions": {
+            "model": TEXT_MODEL,
+            "input": [{"type": "message", "role": "user", "content": _TICKET}],
+            "questions": [
+                _PREDICATE,
+                {
+                    "type": "choice",
+                    "name": "department",
+                    "instructions": "Which department should answer?",
+                    "choices": [{"value": "billing", "description": "Payments and refunds."}, {"value": "technical"}],
+                },
+                {
+                    "type": "score",
+                    "name": "urgency",
+                    "instructions": "How urgent is it?",
+                    "levels": [{"label": "low"}, {"label": "high", "description": "Needs an answer today."}],
+                },
+            ],
+        },
+    },
+    response_example={
+        "answers": [{"type": "predicate", "name": "refund", "probability": 0.93}],
+        "model": TEXT_MODEL,
+        "usage": {
+            "input_tokens": 62,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 38},
+            "output_tokens": 0,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 62,
+        },
     },
 )

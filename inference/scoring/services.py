@@ -10,7 +10,7 @@ from shared.accounts.authentication import Principal
 
 
 async def score_texts(*, caller: Principal, model_id: str, request: ScoringRequest) -> ScoringResult:
-    """Return scores in the order of the texts.
+    """Return scores in the order of the texts or questions.
 
     Raise ApiError MODEL_NOT_FOUND or RATE_LIMIT_EXCEEDED; ModelNotLoaded; InvalidRequest if the model does not score
     such requests; ContextLengthExceeded for a text that is too long and is not cut.

@@ -1,4 +1,4 @@
-"""Routes of reranking and of scores."""
+"""Routes of reranking, scores and decisions."""
 
 from django.urls import path
 
@@ -9,4 +9,5 @@ urlpatterns = [
     path("v1/rerank", views.rerank),
     path("v2/rerank", views.rerank_without_documents),
     path("score", views.score),
+    path("v1/decisions", views.decisions),
 ]

@@ -1,10 +1,18 @@
-"""Views of reranking and of scores."""
+"""Views of reranking, scores and decisions."""
 
 import secrets
 import time
 
 from inference.access.operations import OperationCall, operation
 from inference.engine import ScoringRequest
+from inference.protocol.openai.decisions import (
+    DecisionsInputTokensDetails,
+    DecisionsOutputTokensDetails,
+    DecisionsRequest,
+    DecisionsResponse,
+    DecisionsUsage,
+    parse_decisions_request,
+)
 from inference.protocol.scoring.rerank import (
     RerankedDocument,
     RerankMeta,
@@ -16,6 +24,7 @@ from inference.protocol.scoring.rerank import (
 from inference.protocol.scoring.scores import PairScore, ScoreRequest, ScoreResponse
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 from inference.scoring import schema, services
+from inference.scoring.decisions import answer, context_text, scoring_question
 from shared.accounts.roles import Permission
 from shared.observability.request_id import current_request_id
 
@@ -70,6 +79,36 @@ async def score(call: OperationCall[ScoreRequest]) -> ScoreResponse:
         model=call.body.model,
         data=[PairScore(index, "score", score) for index, (score,) in enumerate(result.scores)],
         usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
+    )
+
+
+@operation(
+    "POST",
+    docs=schema.DECISIONS,
+    permission=Permission.RUN_INFERENCE,
+    body=DecisionsRequest,
+    body_parser=parse_decisions_request,
+    response=DecisionsResponse,
+    idempotent=True,
+)
+async def decisions(call: OperationCall[DecisionsRequest]) -> DecisionsResponse:
+    body = call.body
+    request = ScoringRequest(
+        request_id=current_request_id(),
+        context=context_text(body.input),
+        questions=tuple(map(scoring_question, body.questions)),
+    )
+    result = await services.score_texts(caller=call.caller, model_id=body.model, request=request)
+    return DecisionsResponse(
+        answers=[answer(question, scores) for question, scores in zip(body.questions, result.scores, strict=True)],
+        model=body.model,
+        usage=DecisionsUsage(
+            input_tokens=result.prompt_tokens,
+            input_tokens_details=DecisionsInputTokensDetails(result.cached_tokens, result.cache_write_tokens),
+            output_tokens=0,
+            output_tokens_details=DecisionsOutputTokensDetails(0),
+            total_tokens=result.prompt_tokens,
+        ),
     )
 
 

@@ -32,10 +32,12 @@ def estimate_embedding_tokens(request: EmbeddingRequest) -> int:
 
 
 def estimate_scoring_tokens(request: ScoringRequest) -> int:
-    """Estimate the tokens of the texts to score, each with its query."""
+    """Estimate the tokens of the texts to score, each with its query, or of a context with its questions."""
     queries = sum(map(estimate_text_tokens, request.queries))
     repeated = len(request.texts) if len(request.queries) == 1 else 1
-    return max(1, queries * repeated + sum(map(estimate_text_tokens, request.texts)))
+    questions = sum(estimate_text_tokens(question.text) for question in request.questions)
+    texts = estimate_text_tokens(request.context) + sum(map(estimate_text_tokens, request.texts))
+    return max(1, queries * repeated + texts + questions)
 
 
 def estimate_text_tokens(text: str) -> int:

@@ -65,6 +65,10 @@ def test_i2_no_route_accepts_an_unknown_encoding(client: httpx2.Client, method: 
         ("/v1/rerank", {"model": "embedder", "query": "a", "documents": ["b"]}),
         ("/v2/rerank", {"model": "embedder", "query": "a", "documents": ["b"]}),
         ("/score", {"model": "embedder", "text_1": "a", "text_2": "b"}),
+        (
+            "/v1/decisions",
+            {"model": "talker", "input": "a", "questions": [{"type": "predicate", "instructions": "b"}]},
+        ),
         ("/tokenize", {"model": "talker", "prompt": "a"}),
         ("/models/talker/load", {}),
         ("/batch", {"model": "talker", "requests": [{"id": "a", "prompt": "speak"}], "max_tokens": 1}),

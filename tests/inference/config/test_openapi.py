@@ -44,6 +44,7 @@ OPERATIONS = {
     ("post", "/v1/rerank"),
     ("post", "/v2/rerank"),
     ("post", "/score"),
+    ("post", "/v1/decisions"),
     ("post", "/tokenize"),
     ("post", "/detokenize"),
     ("get", "/v1/files"),
@@ -77,7 +78,8 @@ OPERATIONS = {
 
 
 DECIMAL_FIELDS = {
-    "completed_at", "created_at", "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty", "progress",
+    "completed_at", "confidence", "created_at", "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty",
+    "probability", "progress",
     "relevance_score", "repeat_penalty", "score", "temperature", "timeout", "top_p", "value",
 }  # fmt: skip
 

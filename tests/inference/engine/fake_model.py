@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,6 +98,24 @@ class FakeEngine:
             assert request.request_id not in self._speeches
             self._speeches[request.request_id] = Speech(request, arrived_at or time.monotonic())
         return Usage(len(request.prompt or ""), 0)
+
+    def score(
+        self, request: ScoringRequest, cancelled: threading.Event, arrived_at: float | None = None
+    ) -> Future[ScoringResult]:
+        """An answer's probability is its share of the answers' letters. `for ever` in the context is not answered."""
+        scores: Future[ScoringResult] = Future()
+        if "for ever" not in request.context:
+            rows = [[len(answer) for answer in question.answers] for question in request.questions]
+            scores.set_result(
+                ScoringResult(
+                    request_id=request.request_id,
+                    scores=tuple(tuple(length / sum(row) for length in row) for row in rows),
+                    prompt_tokens=len(request.context) + sum(len(question.text) for question in request.questions),
+                    cached_tokens=len(request.context) if len(rows) > 1 else 0,
+                    cache_write_tokens=len(request.context),
+                )
+            )
+        return scores
 
     def cancel(self, request_id: str) -> None:
         with self._lock:
