@@ -78,9 +78,9 @@ OPERATIONS = {
 
 
 DECIMAL_FIELDS = {
-    "completed_at", "confidence", "created_at", "embedding", "frequency_penalty", "logprob", "min_p", "presence_penalty",
-    "probability", "progress",
-    "relevance_score", "repeat_penalty", "score", "temperature", "timeout", "top_p", "value",
+    "completed_at", "confidence", "created_at", "embedding", "frequency_penalty", "logprob", "min_p",
+    "presence_penalty", "probability", "progress", "relevance_score", "repeat_penalty", "score", "temperature",
+    "timeout", "top_p", "value",
 }  # fmt: skip
 
 
