@@ -18,8 +18,10 @@ from commerce.attachments.records import attachment_record
 from commerce.catalog import services
 from commerce.catalog.admin_money import MoneyForm, format_money
 from commerce.catalog.models import Category, Product, ProductType, Variation
+from commerce.catalog.search.services import search_all_languages
 from commerce.catalog.variations import set_variations
 from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
+from shared.api.lists.search import MAX_SEARCH_LENGTH
 
 MAX_DESCRIPTION_PRODUCTS = 200  # one more is passed on, so that the next page reports the limit
 
@@ -160,11 +162,20 @@ class ProductAdmin(LargeTableAdmin):
     ]  # fmt: skip
     inlines = [VariationInline]
     actions = ["publish", "reject", "describe", "delete_from_lists"]
-    search_help_text = "Start of a product's name, SKU or shop, or a product's id"
+    search_help_text = "Words of a product, or the start of a name, SKU or shop, or a product's id"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False: orders refer to products. The `delete_from_lists` action removes them from every list."""
         return False
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: "QuerySet[Any]", search_term: str
+    ) -> "tuple[QuerySet[Any], bool]":
+        """Add what a shopper would find, in any language, to the products that begin with the search term."""
+        found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
+        if search_term.strip():
+            found |= queryset.filter(pk__in=search_all_languages(text=search_term[:MAX_SEARCH_LENGTH]))
+        return found, may_have_duplicates
 
     @admin.display(description="", empty_value="")
     def thumbnail(self, product: Product) -> str | None:

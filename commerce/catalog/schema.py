@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+
+from commerce.catalog.serializers import FoundProductSerializer
+from shared.api.lists.search import MAX_SEARCH_LENGTH
+from shared.api.query_params import DEFAULT_LANGUAGE, MAX_LANGUAGE_LENGTH
 
 PRODUCT_TAGS = ["Products"]
 SHOP_STAFF_ONLY = (
@@ -10,7 +14,39 @@ SHOP_STAFF_ONLY = (
 )
 SUPER_ADMIN_ONLY = "Only super admins may call this."
 
+SUGGEST_PARAMETERS = [
+    OpenApiParameter(
+        "q",
+        {"type": "string", "maxLength": MAX_SEARCH_LENGTH, "example": "cof"},
+        description="What was typed; the last word may be unfinished. Without words there are no suggestions.",
+    ),
+    OpenApiParameter(
+        "language",
+        {"type": "string", "maxLength": MAX_LANGUAGE_LENGTH, "default": DEFAULT_LANGUAGE, "example": "de"},
+        description="Code of the language.",
+    ),
+]
+
 describe_products = extend_schema_view(
+    search=extend_schema(
+        operation_id="search_products",
+        tags=PRODUCT_TAGS,
+        summary="Search for products",
+        description="Returns a page of published products that match the text `q`, the best first. Words are "
+        "compared by their stems and misspelled ones are corrected; a word in the name counts more than one in the "
+        "description or the shop's name. A search looks at the 1,000 best products, which the other parameters "
+        "narrow. No credentials are needed. `highlight` is safe HTML. Without `q` it is the list of products. "
+        f"Returns 422 if `q` has more than {MAX_SEARCH_LENGTH} characters.",
+        responses=FoundProductSerializer(many=True),
+    ),
+    suggest=extend_schema(
+        operation_id="suggest_products",
+        tags=PRODUCT_TAGS,
+        summary="Suggest products while typing",
+        description="Returns up to ten published products whose names have the words of `q`, those that begin with "
+        "it first. No credentials are needed.",
+        parameters=SUGGEST_PARAMETERS,
+    ),
     list=extend_schema(
         operation_id="products",
         tags=PRODUCT_TAGS,

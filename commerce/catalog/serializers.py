@@ -7,6 +7,8 @@ from rest_framework import serializers
 
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.catalog.models import Category, Product, ProductType, Variation
+from commerce.catalog.search.highlights import highlight
+from commerce.catalog.search.services import search_result_of
 from commerce.shops.fields import MAX_ID, ImageReferenceField
 from commerce.shops.serializers import MAX_SLUG_LENGTH, ShopSummarySerializer
 from shared.api.lists.relations import RelationsSerializer
@@ -184,6 +186,44 @@ class ProductSerializer(RelationsSerializer):
     def get_variations(self, product: Product) -> Any:
         live = [variation for variation in product.variations.all() if variation.deleted_at is None]
         return VariationSerializer(live, many=True).data
+
+
+class HighlightSerializer(serializers.Serializer[Any]):
+    """HTML of a product's texts with the words of the query in `<mark>`; everything else is escaped."""
+
+    name = serializers.CharField(help_text="Name.")
+    description = serializers.CharField(help_text="Part of the description around the first word that was found.")
+
+
+class FoundProductSerializer(ProductSerializer):
+    """A product that a search has found."""
+
+    highlight = serializers.SerializerMethodField(
+        help_text="HTML of the name and the description with the words of the query in `<mark>`."
+    )
+
+    class Meta(ProductSerializer.Meta):
+        fields = [*ProductSerializer.Meta.fields, "highlight"]
+
+    @extend_schema_field(HighlightSerializer)
+    def get_highlight(self, product: Product) -> dict[str, str]:
+        words = search_result_of(self.context["request"]).words
+        return {"name": highlight(product.name, words), "description": highlight(product.description, words)}
+
+
+class SuggestionSerializer(serializers.Serializer[Any]):
+    """A product whose name continues what was typed."""
+
+    text = serializers.CharField(source="name", help_text="Name of the product.")
+    slug = serializers.CharField(help_text="Name in URLs.")
+
+
+class SuggestionsSerializer(serializers.Serializer[Any]):
+    """Suggestions for what was typed, at most ten."""
+
+    data = SuggestionSerializer(  # type: ignore[assignment]
+        many=True, help_text="Products, the best first."
+    )
 
 
 class VariationWriteSerializer(serializers.Serializer[Any]):

@@ -8,26 +8,35 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import conditional_page
 from django.views.decorators.vary import vary_on_headers
+from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from commerce.catalog import schema, services, taxonomy
-from commerce.catalog.filters import CategoryFilters, ProductFilters, TypeFilters
+from commerce.catalog.filters import CategoryFilters, ProductFilters, ProductSearchFilters, TypeFilters, is_text_search
 from commerce.catalog.models import Category, Product, ProductType
+from commerce.catalog.search.pagination import SearchPagination
+from commerce.catalog.search.services import suggest
 from commerce.catalog.serializers import (
     CategorySerializer,
     CategoryWriteSerializer,
+    FoundProductSerializer,
     NewCategorySerializer,
     NewProductSerializer,
     NewTypeSerializer,
     ProductSerializer,
     ProductWriteSerializer,
+    SuggestionsSerializer,
     TypeSerializer,
     TypeWriteSerializer,
 )
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
+from shared.api.errors import ValidationFailed
 from shared.api.lists.pagination import ArrayPagination, PagePagination
-from shared.api.query_params import parse_integer
+from shared.api.lists.search import MAX_SEARCH_LENGTH
+from shared.api.query_params import get_language, parse_integer
 from shared.api.viewsets import (
     ApiViewSet,
     CreateMixin,
@@ -57,10 +66,27 @@ class ProductViewSet(
     permission_classes = [ReadOnly | IsShopStaff]
     serializer_class = ProductSerializer
     request_serializer_classes = {"create": NewProductSerializer, "update": ProductWriteSerializer}
+    response_serializer_classes = {"search": FoundProductSerializer, "suggest": SuggestionsSerializer}
     is_partial_update = True
     filterset_class = ProductFilters
     pagination_class = PagePagination
     has_slug_per_language = True
+
+    @property
+    def indexed_parameters(self) -> tuple[str, ...]:
+        return ("search",) if is_text_search(self.request.query_params.get("search", "")) else ()
+
+    @action(detail=False, filterset_class=ProductSearchFilters, pagination_class=SearchPagination)
+    def search(self, request: Request) -> Response:
+        return self.list(request)
+
+    @action(detail=False, filter_backends=[], pagination_class=None)
+    def suggest(self, request: Request) -> Response:
+        text, language = request.query_params.get("q", ""), get_language(request)
+        if len(text) > MAX_SEARCH_LENGTH:
+            raise ValidationFailed({"q": [f"Send at most {MAX_SEARCH_LENGTH} characters."]})
+        products = suggest(text=text, language=language, products=Product.objects.public().filter(language=language))
+        return Response(SuggestionsSerializer({"data": products}).data)
 
     def get_queryset(self) -> "QuerySet[Product]":
         user = current_user(self.request)

@@ -12,11 +12,12 @@ PERIODIC_TASKS = {
     "commerce.moderation.tasks.send_notices": 30.0,
     "commerce.analytics.tasks.keep_up": 10.0,
     "commerce.analytics.tasks.reconcile": 600.0,
+    "commerce.catalog.search.tasks.update_index": 10.0,
     "commerce.descriptions.tasks.look_after_all": 5.0,
 }
 
 app = create_celery_app("commerce", periodic_tasks=PERIODIC_TASKS)
-app.autodiscover_tasks(["commerce.descriptions.jobs"])
+app.autodiscover_tasks(["commerce.descriptions.jobs", "commerce.catalog.search"])
 
 
 def send(task: str, **ids: int) -> bool:

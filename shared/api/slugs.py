@@ -12,6 +12,7 @@ from django.utils.text import slugify
 from shared.api.errors import ApiError
 
 MAX_BASE_LENGTH = 240  # the column has 255: this leaves space for a suffix
+RESERVED_SLUGS = frozenset({"search", "suggest"})  # paths beside those of products
 NUMBERED_SUFFIXES = range(2, 10)
 MAX_ATTEMPTS = 5
 
@@ -25,15 +26,18 @@ def validate_slug(slug: str) -> None:
     """Validate the slug of a model field: one typed in the admin gets no suffix."""
     if is_numeric(slug):
         raise ValidationError("A slug may not be a number alone: in an address that is an id.")
+    if slug in RESERVED_SLUGS:
+        raise ValidationError(f"The slug {slug} is reserved: choose another one, such as {slug}-2.")
 
 
 def slug_candidates(text: str) -> list[str]:
     """Yield slugs for `text`, best first: without a suffix, with a small number, then with random letters.
 
-    A slug that would read as an id gets a suffix too. A text without Latin letters or digits becomes "item".
+    A slug that would read as an id, and a reserved one, get a suffix too. A text without Latin letters
+    or digits becomes "item".
     """
     base = slugify(text)[:MAX_BASE_LENGTH].strip("-_") or "item"
-    candidates = [] if is_numeric(base) else [base]
+    candidates = [] if is_numeric(base) or base in RESERVED_SLUGS else [base]
     return [*candidates, *(f"{base}-{number}" for number in NUMBERED_SUFFIXES), f"{base}-{secrets.token_hex(4)}"]
 
 

@@ -69,6 +69,7 @@ FIELD_EXAMPLES: dict[str, Any] = {
     "sold_quantity": 3,
     "status": "open",
     "stream": False,
+    "text": "Velmo lamp",
     "thumbnail": "https://shop.example/media/attachments/9f86d081884c7d659a2feaa0c55ad015/sizes/thumbnail.webp",
     "title": "Large",
     "to": "2026-01-31",

@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "django_filters",
     "commerce.shops",
     "commerce.catalog",
+    "commerce.catalog.search",
     "commerce.orders",
     "commerce.reviews",
     "commerce.addresses",
@@ -148,6 +149,7 @@ if not CELERY_BROKER_URL:
     SERVER_PERIODIC_TASKS = {
         "commerce.analytics.tasks.run_maintenance": 10.0,
         "commerce.analytics.tasks.reconcile_nightly": 600.0,
+        "commerce.catalog.search.tasks.update_index": 10.0,
         "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
     }
 

@@ -7,7 +7,7 @@ itself ends a query that takes too long, and a limit of concurrent searches leav
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import cast
 
@@ -26,12 +26,14 @@ _slots = threading.BoundedSemaphore(MAX_CONCURRENT_SEARCHES)
 
 
 @contextmanager
-def limit_list_query(request: Request, *, first_row: int) -> Iterator[None]:
+def limit_list_query(request: Request, *, first_row: int, indexed: Collection[str] = ()) -> Iterator[None]:
     """Limit the queries of a list whose rows begin at `first_row`. Lists without a search are not limited.
+
+    indexed: parameters of this request that have an index, and so no limit.
 
     Raise ValidationFailed if a query takes too long, and ApiError 503 if too many searches run at once.
     """
-    parameters = [name for name in ("search", "orderBy") if request.query_params.get(name)]
+    parameters = [name for name in ("search", "orderBy") if request.query_params.get(name) and name not in indexed]
     if first_row > MAX_UNLIMITED_OFFSET:
         parameters.append("page")
     if not parameters:

@@ -80,7 +80,7 @@ class PagePagination(BasePagination):
         self._path, self._prefix = _page_urls(request)
         self.page, self.limit = get_page(request), get_limit(request, default=self.default_limit)
         offset = (self.page - 1) * self.limit
-        with limit_list_query(request, first_row=offset):
+        with limit_list_query(request, first_row=offset, indexed=getattr(view, "indexed_parameters", ())):
             rows = list(queryset[offset : offset + self.limit + 1])  # one more shows that there is a next page
             self.total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= self.limit)
         return rows[: self.limit]

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 
 from commerce.catalog.models import Product
+from commerce.catalog.search.models import SearchWord
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop
 from shared.api.lists import text_indexes
@@ -20,6 +21,7 @@ SEARCHED = [
     (Review, "comment"),
     (Question, "question"),
     (Question, "answer"),
+    (SearchWord, "word"),
 ]
 
 

@@ -67,6 +67,8 @@ TABLE = [
         {"token": "{invitation}", "name": "New", "password": "{password}"}),
     # catalog
     row("GET /api/products",                    "200"),
+    row("GET /api/products/search",             "200"),
+    row("GET /api/products/suggest",            "200"),
     row("POST /api/products",                   "401 403 403 201 403 201 403 201", NEW_PRODUCT),
     row("GET /api/products/{product}",          "200"),
     row("PUT /api/products/{product}",          "401 403 403 200 404 200 404 200", {"price": 21}),

@@ -28,7 +28,7 @@ MAX_QUERIES_PER_RELATION = 2
 WORLD = 10  # more than the users and decisions that the fixtures create
 NOT_LISTS = {
     "/api/me", "/api/analytics", "/api/description-allowance", "/api/openapi.json", "/api/schema", "/api/docs",
-    "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}",
+    "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}", "/api/products/suggest",
 }  # fmt: skip
 
 
@@ -116,6 +116,7 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/shops/{shop}/staff": ("owner", staff),
     "/api/shops/{shop}/invitations": ("owner", lambda count: multiply(StaffInvitation, count, email=named("x@y.z"))),
     "/api/products": ("nobody", products),
+    "/api/products/search": ("nobody", products),
     "/api/categories": ("nobody", shelves),
     "/api/types": ("nobody", lambda count: multiply(ProductType, count, slug=named("type"))),
     "/api/orders": ("customer", lambda count: multiply(Order, count, tracking_number=named("S"))),

@@ -1,0 +1,74 @@
+"""The index follows the products: what has changed since it was indexed is indexed again, in short transactions.
+
+A product's document has the time of its last change, and the name of its shop. Those that differ are found by
+comparison, so that no write is missed, whoever made it and whenever it was committed.
+"""
+
+import time
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import F, Max, Q
+
+from commerce.catalog.models import Product
+from commerce.catalog.search.models import SearchDocument, SearchWord
+from commerce.catalog.search.text_index import text_index
+from commerce.catalog.search.words import spelling_words
+
+BATCH_SIZE = 100  # products per transaction: writers of a shop wait for some 20 ms
+MAX_RUN_SECONDS = 60.0
+
+
+def update_index(*, max_seconds: float = MAX_RUN_SECONDS) -> int:
+    """Index what has changed, for at most `max_seconds`. Return the number of products that were indexed or removed."""
+    give_up_at, count = time.monotonic() + max_seconds, 0
+    stale = _stale_ids()
+    while stale and time.monotonic() < give_up_at:
+        batch, stale = stale[:BATCH_SIZE], stale[BATCH_SIZE:]
+        if not _update(batch):
+            return count  # another process does it
+        count += len(batch)
+    return count
+
+
+def _stale_ids() -> list[int]:
+    is_current = Q(
+        search_document__product_updated_at=F("updated_at"),
+        search_document__shop_name=F("shop__name"),
+        search_document__language=F("language"),
+    )
+    live = Product.objects.live().order_by().values_list("pk", flat=True)
+    changed = live.difference(live.filter(is_current))
+    deleted = SearchDocument.objects.filter(product__deleted_at__isnull=False).values_list("pk", flat=True)
+    return [*changed, *deleted]
+
+
+@transaction.atomic
+def _update(product_ids: Sequence[int]) -> bool:
+    """Replace the documents of these products. Return False if another process writes the index."""
+    index = text_index()
+    if not index.take_lock():
+        return False
+    products = list(Product.objects.live().filter(pk__in=product_ids).select_related("shop"))
+    index.remove_texts(product_ids)
+    SearchDocument.objects.filter(pk__in=product_ids).delete()
+    SearchDocument.objects.bulk_create(
+        SearchDocument(
+            product=product,
+            product_updated_at=product.updated_at,
+            shop_name=product.shop.name,
+            language=product.language,
+        )
+        for product in products
+    )
+    index.write_texts([(p.pk, p.language, p.name, p.description, p.shop.name) for p in products])
+    _add_words({(p.language, word) for p in products for word in spelling_words(f"{p.name} {p.description}")})
+    return True
+
+
+def _add_words(pairs: set[tuple[str, str]]) -> None:
+    found = SearchWord.objects.filter(word__in={word for _, word in pairs})
+    new = pairs - set(found.values_list("language", "word"))
+    last_id = SearchWord.objects.aggregate(last=Max("pk"))["last"] or 0
+    SearchWord.objects.bulk_create(SearchWord(language=language, word=word) for language, word in sorted(new))
+    text_index().add_words(last_id)
