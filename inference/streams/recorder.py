@@ -19,7 +19,7 @@ from django.utils import timezone
 from inference.streams import services
 from inference.streams.services import NewEvents, StreamLost
 
-FLUSH_INTERVAL_SECONDS = 0.1
+FLUSH_INTERVAL_SECONDS = 0.25
 RENEW_INTERVAL_SECONDS = services.LEASE_DURATION.total_seconds() / 4
 MAX_WINDOW_BYTES = 64 * 1024  # of written events in memory; events that are not written yet stay in any case
 MAX_STREAMS_PER_FLUSH = 200
