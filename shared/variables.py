@@ -51,6 +51,7 @@ _BROKER = Format(rf"[a-z0-9+]+://({_AUTHORITY})?([/?]\S*)?", ("amqp://user:passw
 _SCANNER = Format(rf"tcp://{_AUTHORITY}|unix://\S+", ("tcp://host:3310", "unix:///path"))
 _HOST = Format(r"\*|\.?\w[\w.-]*|\[[0-9A-Fa-f:.]+\]", ("shop.example",), note="without a scheme, a port or a path")
 _SENDER = Format(r"[^\r\n]*@[^\r\n]*", ("Stoa <stoa@shop.example>",))
+_LABEL = Format(r"[^=,]+=[a-z/-]+", ("toxic=harassment",))
 _CURRENCY = Format(r"[A-Z]{3}", ("EUR",))
 
 
@@ -158,6 +159,8 @@ _INFERENCE = (
     Variable("STOA_MODELS_DIR", VariableType.LIST, [], "Folders of models. Downloads go into the first.", default_description="`var/models`"),
     Variable("STOA_LOAD", VariableType.LIST, ["stoa-describer", "stoa-encoder"], "Models that are loaded on the first start. Later starts load what operators last chose."),
     Variable("STOA_REMOTE_MODELS", VariableType.SECRET, "", "JSON array of models of other servers, with their API keys."),
+    Variable("STOA_MODERATION_MODEL", VariableType.STRING, "", "Model of `POST /v1/moderations`: a classifier, or a text-generation model, which answers a question per category.", default_description="none"),
+    Variable("STOA_MODERATION_LABELS", VariableType.LIST, [], "Moderation categories of a classifier's labels that are named otherwise.", format=_LABEL),
     Variable("STOA_MEMORY_BUDGET", VariableType.BYTES, "", "Memory for the weights and caches of all loaded models.", default_description="no limit"),
     Variable("STOA_MAX_LOADED_MODELS", VariableType.INTEGER, 0, "Number of models loaded at once. 0: no limit.", former_name="STOA_MAX_LOADED"),
     Variable("STOA_EVICT", VariableType.BOOLEAN, False, "If a load needs memory, unload the least recently used idle model. Otherwise such a load is refused with 503."),

@@ -1,1 +1,1 @@
-"""Scoring: relevance of documents to a query, and decisions by the probabilities of answers."""
+"""Scoring: relevance to a query, decisions by the probabilities of answers, and moderation."""

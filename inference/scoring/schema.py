@@ -1,4 +1,4 @@
-"""OpenAPI texts and examples of reranking, scores and decisions."""
+"""OpenAPI texts and examples of reranking, scores, decisions and moderations."""
 
 from inference.access.docs import EMBEDDING_MODEL, TEXT_MODEL, OperationDocs
 
@@ -138,5 +138,40 @@ DECISIONS = OperationDocs(
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": 62,
         },
+    },
+)
+
+MODERATIONS = OperationDocs(
+    summary="Moderate texts",
+    description="""
+    Returns the probability of each of OpenAI's moderation categories for up to 32 texts, and flags those of 0.5 or
+    more. A generating model answers a question for each category, as decisions do. A classifier gives the probabilities
+    of its labels that are categories, and the result has only these.
+
+    Without `model`, and for OpenAI's names such as `omni-moderation-latest`, the configured model moderates. Images are
+    refused.
+
+    It needs the permission `run_inference`. It answers 400 if no model is configured, with what to load; 404 for an
+    unknown model, 400 for a model that cannot moderate, 400 with the code `context_length_exceeded` for a text that is
+    too long, and 429 over a limit.
+    """,
+    request_examples={
+        "Two texts": {"model": TEXT_MODEL, "input": ["What a lovely lamp.", "I will break your kettle."]},
+        "A text in parts": {
+            "model": TEXT_MODEL,
+            "input": [{"type": "text", "text": "What a lovely lamp."}, {"type": "text", "text": "I want it."}],
+        },
+    },
+    response_example={
+        "id": "modr-5b8d1f0c9a7e4d2b8c3f6a10",
+        "model": TEXT_MODEL,
+        "results": [
+            {
+                "flagged": False,
+                "categories": {"violence": False},
+                "category_scores": {"violence": 0.02},
+                "category_applied_input_types": {"violence": ["text"]},
+            }
+        ],
     },
 )

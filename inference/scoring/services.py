@@ -1,5 +1,7 @@
 """Scores of texts by models, within the caller's limits."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from inference.engine import ScoringRequest, ScoringResult, Usage
@@ -9,13 +11,32 @@ from inference.usage.services import admit
 from shared.accounts.authentication import Principal
 
 
+async def score_requests(
+    *, caller: Principal, model_id: str, requests: Sequence[ScoringRequest]
+) -> list[ScoringResult]:
+    """Return the results of several requests, which count as one. Raise as `score_texts` does."""
+    tokens = sum(map(estimate_scoring_tokens, requests))
+    with await admit(caller=caller, model_id=model_id, tokens=tokens) as admission:
+        engine = engine_for(model_id)
+        results = [
+            await engine.score(
+                model_id, replace(request, request_id=f"{request.request_id}-{index}", user=str(caller.user.pk))
+            )
+            for index, request in enumerate(requests)
+        ]
+        prompt_tokens, cached_tokens = (
+            sum(result.prompt_tokens for result in results),
+            sum(result.cached_tokens for result in results),
+        )
+        admission.finish(Usage(prompt_tokens, 0, cached_tokens))
+    return results
+
+
 async def score_texts(*, caller: Principal, model_id: str, request: ScoringRequest) -> ScoringResult:
     """Return scores in the order of the texts or questions.
 
     Raise ApiError MODEL_NOT_FOUND or RATE_LIMIT_EXCEEDED; ModelNotLoaded; InvalidRequest if the model does not score
     such requests; ContextLengthExceeded for a text that is too long and is not cut.
     """
-    with await admit(caller=caller, model_id=model_id, tokens=estimate_scoring_tokens(request)) as admission:
-        result = await engine_for(model_id).score(model_id, replace(request, user=str(caller.user.pk)))
-        admission.finish(Usage(result.prompt_tokens, 0, result.cached_tokens))
+    [result] = await score_requests(caller=caller, model_id=model_id, requests=[request])
     return result

@@ -1,4 +1,4 @@
-"""Routes of reranking, scores and decisions."""
+"""Routes of reranking, scores, decisions and moderations."""
 
 from django.urls import path
 
@@ -10,4 +10,5 @@ urlpatterns = [
     path("v2/rerank", views.rerank_without_documents),
     path("score", views.score),
     path("v1/decisions", views.decisions),
+    path("v1/moderations", views.moderations),
 ]

@@ -1,4 +1,4 @@
-"""Views of reranking, scores and decisions."""
+"""Views of reranking, scores, decisions and moderations."""
 
 import secrets
 import time
@@ -13,6 +13,7 @@ from inference.protocol.openai.decisions import (
     DecisionsUsage,
     parse_decisions_request,
 )
+from inference.protocol.openai.moderations import ModerationsRequest, ModerationsResponse
 from inference.protocol.scoring.rerank import (
     RerankedDocument,
     RerankMeta,
@@ -25,6 +26,7 @@ from inference.protocol.scoring.scores import PairScore, ScoreRequest, ScoreResp
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 from inference.scoring import schema, services
 from inference.scoring.decisions import answer, context_text, scoring_question
+from inference.scoring.moderations import moderate, moderation_result
 from shared.accounts.roles import Permission
 from shared.observability.request_id import current_request_id
 
@@ -109,6 +111,21 @@ async def decisions(call: OperationCall[DecisionsRequest]) -> DecisionsResponse:
             output_tokens_details=DecisionsOutputTokensDetails(0),
             total_tokens=result.prompt_tokens,
         ),
+    )
+
+
+@operation(
+    "POST",
+    docs=schema.MODERATIONS,
+    permission=Permission.RUN_INFERENCE,
+    body=ModerationsRequest,
+    response=ModerationsResponse,
+    idempotent=True,
+)
+async def moderations(call: OperationCall[ModerationsRequest]) -> ModerationsResponse:
+    model_id, rows = await moderate(caller=call.caller, model=call.body.model, texts=call.body.texts())
+    return ModerationsResponse(
+        id=f"modr-{secrets.token_hex(12)}", model=model_id, results=list(map(moderation_result, rows))
     )
 
 

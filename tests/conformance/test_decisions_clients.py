@@ -1,4 +1,4 @@
-"""The official openai client and LangChain's OpenAIDecisions against /v1/decisions, on the built-in describer."""
+"""The official openai client and LangChain's OpenAIDecisions against decisions and moderations, on the describer."""
 
 from collections.abc import Iterator
 
@@ -47,6 +47,16 @@ def test_the_client_gets_probabilities_that_add_up_to_one(client: openai.OpenAI)
     assert score.score == pytest.approx(score.probabilities[1].probability)
     assert answer.usage.input_tokens_details.cached_tokens > 20
     assert answer.usage.input_tokens > answer.usage.input_tokens_details.cached_tokens
+
+
+def test_the_demo_moderates_by_decisions(client: openai.OpenAI):
+    answer = client.moderations.create(input=[INPUT, "a warm lamp of brass and oak"], model="omni-moderation-latest")
+
+    assert (answer.model, len(answer.results)) == (MODEL, 2)
+    scores = [list(result.category_scores.model_dump().values()) for result in answer.results]
+    assert all(0 < score < 1 for row in scores for score in row)
+    assert scores[0] != scores[1]
+    assert len(set(scores[0])) > 1
 
 
 def test_the_same_question_has_the_same_answer_alone_and_among_400(client: openai.OpenAI):

@@ -70,6 +70,10 @@ COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR") or VAR_DIR / "compiled")  # pri
 # Whether servers and workers start a model host if none runs; otherwise they wait for one that runs apart.
 START_HOST = env.bool("STOA_START_HOST")
 
+# The model of POST /v1/moderations, and the categories of a classifier's labels.
+MODERATION_MODEL = env.str("STOA_MODERATION_MODEL")
+MODERATION_LABELS = dict(entry.rsplit("=", 1) for entry in env.list("STOA_MODERATION_LABELS"))
+
 # Options of the model host.
 MODEL_POLICY = HostOptions(
     memory_budget=env.bytes("STOA_MEMORY_BUDGET") or None,

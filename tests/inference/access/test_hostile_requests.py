@@ -65,6 +65,7 @@ def test_i2_no_route_accepts_an_unknown_encoding(client: httpx2.Client, method: 
         ("/v1/rerank", {"model": "embedder", "query": "a", "documents": ["b"]}),
         ("/v2/rerank", {"model": "embedder", "query": "a", "documents": ["b"]}),
         ("/score", {"model": "embedder", "text_1": "a", "text_2": "b"}),
+        ("/v1/moderations", {"model": "talker", "input": "a"}),
         (
             "/v1/decisions",
             {"model": "talker", "input": "a", "questions": [{"type": "predicate", "instructions": "b"}]},

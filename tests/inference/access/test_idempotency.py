@@ -24,6 +24,7 @@ POSTS = [
     ("/rerank", RERANK),
     ("/v1/rerank", RERANK),
     ("/v2/rerank", RERANK),
+    ("/v1/moderations", {"model": "talker", "input": "x"}),
     ("/v1/decisions", {"model": "talker", "input": "x", "questions": [{"type": "predicate", "instructions": "y"}]}),
     ("/score", {"model": "embedder", "text_1": "x", "text_2": "y"}),
     ("/models/talker/load", {}),

@@ -70,6 +70,7 @@ TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("POST", "/v2/rerank", USERS, 400),
     ("POST", "/score", USERS, 400),
     ("POST", "/v1/decisions", USERS, 400),
+    ("POST", "/v1/moderations", USERS, 400),
     ("POST", "/tokenize", USERS, 400),
     ("POST", "/detokenize", USERS, 400),
     ("GET", "/usage", USERS, 200),

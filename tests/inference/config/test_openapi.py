@@ -45,6 +45,7 @@ OPERATIONS = {
     ("post", "/v2/rerank"),
     ("post", "/score"),
     ("post", "/v1/decisions"),
+    ("post", "/v1/moderations"),
     ("post", "/tokenize"),
     ("post", "/detokenize"),
     ("get", "/v1/files"),
