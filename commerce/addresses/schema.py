@@ -22,7 +22,7 @@ describe_addresses = extend_schema_view(
         summary="Add an address",
         description="Creates an address of yours and returns it. Any signed-in user may call this; super admins may "
         "create addresses of any customer. A new default replaces the previous one of its type. Returns 422 for the id "
-        "of another customer, and for an address that is empty or larger than 16 KiB.",
+        "of another customer, for an address that is empty or larger than 16 KiB, and for more than 100 addresses.",
     ),
     retrieve=extend_schema(
         tags=TAGS,

@@ -10,6 +10,8 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import NotFound, ValidationFailed
 
+MAX_ADDRESSES_PER_CUSTOMER = 100
+
 
 @transaction.atomic
 def create_address(
@@ -17,11 +19,15 @@ def create_address(
 ) -> Address:
     """Create an address of the actor; a super admin may create one for any customer.
 
-    A new default replaces the previous one of its type. Raises ValidationFailed for another or an unknown customer.
+    A new default replaces the previous one of its type. Raises ValidationFailed for another or an unknown customer,
+    and for more than MAX_ADDRESSES_PER_CUSTOMER addresses.
     """
     if customer_id != actor.pk and actor.role != Role.SUPER_ADMIN:
         raise ValidationFailed({"customer_id": ["Send your own id: you can only add addresses of your own."]})
     _lock_customer(customer_id)
+    if Address.objects.filter(customer=customer_id).count() >= MAX_ADDRESSES_PER_CUSTOMER:
+        message = f"A customer has at most {MAX_ADDRESSES_PER_CUSTOMER} addresses. Delete one first."
+        raise ValidationFailed({"customer_id": [message]})
     row = Address(customer_id=customer_id, title=title, type=type, address=address, default=default, created_at=now)
     return _save(row, now)
 

@@ -17,6 +17,7 @@ from django.core.files.storage import default_storage
 
 from commerce.attachments import services, storage
 from commerce.attachments.models import Attachment, ScheduledDeletion
+from commerce.attachments.quota import require_free_storage
 from commerce.attachments.uploads import preparation
 from commerce.attachments.uploads.preparation import IncomingFile
 from shared.accounts.models import User
@@ -39,11 +40,12 @@ class PresignedUpload:
 
 
 def presign_upload(*, owner: User, name: str, now: datetime) -> PresignedUpload:
-    """Return a form for one file. Raise ValidationFailed where the storage is not S3."""
+    """Return a form for one file. Raise ValidationFailed where the storage is not S3, and ApiError 413."""
     if settings.STORAGE != "s3":
         raise ValidationFailed(
             {"name": ["This server stores files itself: send them to POST /api/attachments as a form."]}
         )
+    require_free_storage(owner=owner, added_bytes=0, added_files=1)
     key = secrets.token_hex(16)
     folder = _incoming_folder(key)
     ScheduledDeletion.objects.create(folder=folder, due_at=now + FINALIZE_TIMEOUT + FORM_LIFETIME)

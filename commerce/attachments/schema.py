@@ -13,8 +13,8 @@ from commerce.attachments.serializers import (
 TAGS = ["Attachments"]
 FILE_TYPES = "JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP and EPUB files are accepted; the type is detected from the content."
 UPLOAD_ERRORS = (
-    "Returns 422 for a file of another type, over 10 MiB or with a virus, 429 after too many uploads a minute and 503 "
-    "while files cannot be stored."
+    "Returns 413, which says what is left, for more than your quota, 422 for a file of another type, over "
+    "10 MiB or with a virus, 429 after too many uploads a minute and 503 while files cannot be stored."
 )
 MEDIA = "https://shop.example/media/attachments/9f86d081884c7d659a2feaa0c55ad015"
 UPLOADED = {

@@ -19,10 +19,12 @@ from django.db import connection, transaction
 from commerce.attachments import storage
 from commerce.attachments.images.limits import InvalidImage
 from commerce.attachments.models import Attachment, ScheduledDeletion
+from commerce.attachments.quota import require_free_storage
 from commerce.attachments.uploads import preparation
 from commerce.attachments.uploads.preparation import IncomingFile, PreparedFile
 from commerce.config.celery import send
 from shared.accounts.models import User
+from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
 
 UPLOAD_TIMEOUT = timedelta(hours=1)
@@ -42,12 +44,15 @@ def upload_attachments(
     """Store all of these files, or none.
 
     `claim` is called in the transaction that creates the attachments; an exception from it prevents them. Raises
-    ValidationFailed naming the invalid files, ApiError 503 after an hour, and the errors of `preparation`.
+    ValidationFailed naming the invalid files, ApiError 413 over the owner's quota and 503 after an hour, and the errors
+    of `preparation`.
     """
+    require_free_storage(owner=owner, added_bytes=0, added_files=len(incoming_files))
     _release_connection()
     types = preparation.check_files(incoming_files)
     with preparation.prepare_files(incoming_files, types, has_worker=bool(settings.CELERY_BROKER_URL)) as files:
         attachments = [_build_attachment(owner, file, now) for file in files]
+        _require_free_storage(owner, attachments)
         folders = [storage.attachment_folder(attachment.key) for attachment in attachments]
         due_at = now + UPLOAD_TIMEOUT
         ScheduledDeletion.objects.bulk_create([ScheduledDeletion(folder=folder, due_at=due_at) for folder in folders])
@@ -81,6 +86,11 @@ def _build_attachment(owner: User, file: PreparedFile, now: datetime) -> Attachm
     )
 
 
+def _require_free_storage(owner: User, attachments: Sequence[Attachment]) -> None:
+    size = sum(attachment.size for attachment in attachments)
+    require_free_storage(owner=owner, added_bytes=size, added_files=len(attachments))
+
+
 def _save_files(attachment: Attachment, file: PreparedFile) -> None:
     storage.save(storage.original_path(attachment), file.file)
     for size, copy in file.sizes or []:
@@ -91,6 +101,9 @@ def _save_files(attachment: Attachment, file: PreparedFile) -> None:
 def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[], None] | None) -> None:
     if claim:
         claim()
+    owner = attachments[0].owner
+    lock_active_user(owner)  # of several uploads at once, each sees the files of those before it
+    _require_free_storage(owner, attachments)
     for attachment in attachments:
         attachment.save(force_insert=True)
     cancelled_count, _ = ScheduledDeletion.objects.filter(folder__in=folders).delete()

@@ -11,10 +11,11 @@ from commerce.addresses.models import Address
 from commerce.addresses.services import create_address, update_address
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from shared.api.errors import ValidationFailed
 from tests.commerce.conftest import make_user
 
 AT_ONCE = 20
-REPEATS = 10
+REPEATS = 5  # of twenty addresses: a customer has a hundred at most
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
 
@@ -69,3 +70,21 @@ def test_c8_concurrent_changes_to_default_leave_one_default(buyer: User):
         in_threads(*(lambda row=row: choose(row) for row in rows))
 
         assert Address.objects.filter(customer=buyer, default=True).count() == 1
+
+
+def test_n4_a_customer_has_a_hundred_addresses_at_most(buyer: User):
+    Address.objects.bulk_create(
+        Address(customer=buyer, title="T", type="billing", address={"n": 1}, created_at=NOW, updated_at=NOW)
+        for _ in range(98)
+    )
+    refused: list[int] = []
+
+    def add(number: int) -> None:
+        try:
+            make(buyer, number, default=False)
+        except ValidationFailed:
+            refused.append(number)
+
+    in_threads(*(lambda number=number: add(number) for number in range(8)))
+    assert len(refused) == 6
+    assert Address.objects.count() == 100

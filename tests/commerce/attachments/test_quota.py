@@ -1,0 +1,75 @@
+"""Row N4: the quota of the files that one user stores."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.db.models import Sum
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from commerce.attachments.models import Attachment
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from tests.commerce.attachments.conftest import Upload, files_in
+from tests.commerce.attachments.samples import pdf_file
+from tests.commerce.conftest import bearer, make_user
+
+PDF = ("prices.pdf", pdf_file())
+
+
+def test_n4_files_over_the_quota_of_an_unconfirmed_user_are_413_and_not_stored(
+    upload: Upload, customer: User, media_root: Path, settings: Settings
+):
+    settings.MAX_UNVERIFIED_ATTACHMENTS = 3
+    assert upload(PDF, PDF).status_code == 200
+    before = files_in(media_root)
+
+    refused = upload(PDF, PDF)
+    assert refused.status_code == 413
+    left = 50 * 1024 * 1024 - 2 * len(pdf_file())
+    assert refused.json()["code"] == "payload_too_large"
+    assert refused.json()["message"] == (
+        f"Your quota has {left} bytes and 1 files left; this upload has 0 bytes and 2 files. "
+        "Delete attachments or confirm your e-mail address first."
+    )
+    assert files_in(media_root) == before
+    assert upload(PDF).status_code == 200
+    assert upload(PDF).status_code == 413
+
+    Client(headers=bearer(customer)).delete(f"/api/attachments/{Attachment.objects.earliest('id').pk}")
+    assert upload(PDF).status_code == 200, "what is deleted is free again"
+
+
+def test_n4_bytes_count_and_a_confirmed_user_has_the_larger_quota(
+    upload: Upload, customer: User, media_root: Path, settings: Settings
+):
+    settings.MAX_UNVERIFIED_ATTACHMENT_BYTES = 2 * len(pdf_file())
+    settings.MAX_ATTACHMENT_BYTES_PER_USER = 3 * len(pdf_file())
+    assert upload(PDF, PDF).status_code == 200
+    before = files_in(media_root)
+    assert (upload(PDF).status_code, files_in(media_root)) == (413, before)
+
+    User.objects.filter(pk=customer.pk).update(email_verified_at=timezone.now())
+    assert [upload(PDF).status_code for _ in range(2)] == [200, 413]
+    assert upload(PDF, by=make_user(Role.SUPER_ADMIN)).status_code == 200, "a super admin has no quota"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_n4_of_twenty_concurrent_uploads_no_more_than_the_quota_are_stored(
+    upload: Upload, customer: User, settings: Settings
+):
+    settings.MAX_UNVERIFIED_ATTACHMENT_BYTES = 5 * len(pdf_file())
+
+    def send(_: int) -> int:
+        try:
+            return int(upload(PDF).status_code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(20) as pool:
+        statuses = sorted(pool.map(send, range(20)))
+    assert statuses == [200] * 5 + [413] * 15
+    assert Attachment.objects.aggregate(size=Sum("size"))["size"] == 5 * len(pdf_file())
