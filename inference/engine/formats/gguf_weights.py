@@ -95,6 +95,16 @@ class GGUFTensors(Mapping[str, Tensor]):
             described = replace(described, shape=(min(rows, described.shape[0]), *described.shape[1:]))
         return self._in_order(name, _dequantized(self._read(described), described))
 
+    def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
+        """Return the name of a tensor's quantization and its blocks, [rows, bytes], or None if it is not quantized."""
+        described = self._described[name]
+        if described.kind in FLOATS:
+            return None
+        if rows is not None:
+            described = replace(described, shape=(min(rows, described.shape[0]), *described.shape[1:]))
+        blocks = self._read(described).view(described.shape[0], -1)
+        return gguf.GGMLQuantizationType(described.kind).name, self._in_order(name, blocks)
+
     def shape(self, name: str) -> list[int]:
         return list(self._described[name].shape)
 

@@ -168,7 +168,8 @@ def _load_causal(
         emit=emit,
     )
     warning = None
-    if isinstance(source, GGUFModel) and load.options.quantization == "none":
+    is_kept = isinstance(decoder, NativeDecoder) and decoder.is_all_blocks
+    if isinstance(source, GGUFModel) and load.options.quantization == "none" and not is_kept:
         warning = DEQUANTIZED if decoder.gpu_layers else f"{DEQUANTIZED} {USE_INT8}"
     if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_pending():
         threading.Thread(target=_switch_to_kernels, args=(load, engine, decoder, context_size), daemon=True).start()

@@ -1,6 +1,6 @@
 """The Llama family's checkpoints: architecture from a configuration, and tensors."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -105,10 +105,14 @@ def _rope(config: PreTrainedConfig, head_dim: int) -> tuple[Tensor, float]:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix of a checkpoint: `weight` [outputs, inputs] in the file's own type, `bias` [outputs] in float32."""
+    """A matrix of a checkpoint: `weight` [outputs, inputs] in the file's own type, `bias` [outputs] in float32.
+
+    blocks: name of GGUF's quantization, if `weight` is the file's own blocks, [outputs, bytes].
+    """
 
     weight: Tensor
     bias: Tensor | None = None
+    blocks: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,9 @@ class Tensors(Protocol):
     def tensor(self, name: str, rows: int | None = None) -> Tensor:
         """Return a tensor, or its first `rows`."""
 
+    def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
+        """Return a tensor's quantization and blocks, [rows, bytes], or None if it is not quantized."""
+
 
 class FolderTensors:
     """Tensors of a folder's safetensors files. They are memory-mapped: only a copy of a tensor takes memory."""
@@ -155,6 +162,9 @@ class FolderTensors:
         file = self._files[name]
         tensor: Tensor = file.get_tensor(name) if rows is None else file.get_slice(name)[:rows]
         return tensor
+
+    def blocks(self, name: str, rows: int | None = None) -> None:
+        """Return None: safetensors are not quantized."""
 
 
 def _names(file: Any) -> list[str]:
@@ -186,17 +196,23 @@ class Checkpoint:
     def embedding(self) -> Tensor:
         return self._tensor("model.embed_tokens.weight", self.architecture.vocabulary)
 
-    def head(self) -> Matrix:
-        if self.architecture.tied:
-            return Matrix(self.embedding())
-        return Matrix(self._tensor("lm_head.weight", self.architecture.vocabulary))
+    def embedding_blocks(self, kinds: Collection[str]) -> Matrix | None:
+        """Return the embedding as the file's own blocks, if it has blocks of these kinds."""
+        return self._in_blocks(["model.embed_tokens.weight"], None, kinds, self.architecture.vocabulary)
+
+    def head(self, kinds: Collection[str] = ()) -> Matrix:
+        """Return the head, as the file's own blocks if they are of these kinds."""
+        name = "model.embed_tokens.weight" if self.architecture.tied else "lm_head.weight"
+        blocks = self._in_blocks([name], None, kinds, self.architecture.vocabulary)
+        return blocks or Matrix(self._tensor(name, self.architecture.vocabulary))
 
     def norm(self) -> Tensor:
         return self._tensor("model.norm.weight").float()
 
-    def layers(self) -> Iterator[LayerWeights]:
+    def layers(self, kinds: Collection[str] = ()) -> Iterator[LayerWeights]:
+        """Yield the weights of each layer. Matrices of these kinds of GGUF blocks stay as they are in the file."""
         for layer in range(self.architecture.layers):
-            yield self._layer(f"model.layers.{layer}")
+            yield self._layer(f"model.layers.{layer}", kinds)
 
     def truncated(self) -> "Checkpoint":
         """Return the same tensors as a model of one layer and few tokens."""
@@ -210,23 +226,35 @@ class Checkpoint:
             for name, _ in self._expected()
         }
 
-    def _layer(self, prefix: str) -> LayerWeights:
+    def _layer(self, prefix: str, kinds: Collection[str]) -> LayerWeights:
         attention, mlp, of = f"{prefix}.self_attn", f"{prefix}.mlp", self.architecture
         return LayerWeights(
-            qkv=self._fused([f"{attention}.{kind}_proj" for kind in "qkv"], bias=of.qkv_bias),
-            output=self._fused([f"{attention}.o_proj"], bias=of.output_bias),
-            gate_up=self._fused([f"{mlp}.gate_proj", f"{mlp}.up_proj"], bias=of.mlp_bias),
-            down=self._fused([f"{mlp}.down_proj"], bias=of.mlp_bias),
+            qkv=self._fused([f"{attention}.{kind}_proj" for kind in "qkv"], bias=of.qkv_bias, kinds=kinds),
+            output=self._fused([f"{attention}.o_proj"], bias=of.output_bias, kinds=kinds),
+            gate_up=self._fused([f"{mlp}.gate_proj", f"{mlp}.up_proj"], bias=of.mlp_bias, kinds=kinds),
+            down=self._fused([f"{mlp}.down_proj"], bias=of.mlp_bias, kinds=kinds),
             attention_norm=self._tensor(f"{prefix}.input_layernorm.weight").float(),
             mlp_norm=self._tensor(f"{prefix}.post_attention_layernorm.weight").float(),
             query_norm=self._tensor(f"{attention}.q_norm.weight").float() if of.head_norms else None,
             key_norm=self._tensor(f"{attention}.k_norm.weight").float() if of.head_norms else None,
         )
 
-    def _fused(self, names: list[str], *, bias: bool) -> Matrix:
+    def _fused(self, names: list[str], *, bias: bool, kinds: Collection[str]) -> Matrix:
+        biases = torch.cat([self._tensor(f"{name}.bias").float() for name in names]) if bias else None
+        if blocks := self._in_blocks([f"{name}.weight" for name in names], biases, kinds):
+            return blocks
         weights = [self._tensor(f"{name}.weight") for name in names]
-        biases = [self._tensor(f"{name}.bias").float() for name in names] if bias else []
-        return Matrix(torch.cat(weights) if len(weights) > 1 else weights[0], torch.cat(biases) if biases else None)
+        return Matrix(torch.cat(weights) if len(weights) > 1 else weights[0], biases)
+
+    def _in_blocks(
+        self, names: list[str], bias: Tensor | None, kinds: Collection[str], rows: int | None = None
+    ) -> Matrix | None:
+        """Return the matrix of these tensors below each other, if all have blocks of the same kind among `kinds`."""
+        found = [self._tensors.blocks(name, rows) for name in names] if kinds else []
+        parts = [part for part in found if part is not None and part[0] in kinds]
+        if not parts or len(parts) < len(names) or len({kind for kind, _ in parts}) > 1:
+            return None
+        return Matrix(torch.cat([blocks for _, blocks in parts]), bias, parts[0][0])
 
     def _tensor(self, name: str, rows: int | None = None) -> Tensor:
         tensor = self._tensors.tensor(name, rows)

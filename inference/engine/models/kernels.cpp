@@ -6,6 +6,9 @@
 // by `fused`, and nothing else is: a compiler that chooses (-ffp-contract) chooses otherwise for other numbers of rows.
 //
 // Matrices are packed by native_decoder.py: [outputs / W][inputs][W], int8 ones [outputs / W][inputs / 4][W][4].
+// Those of GGUF's blocks of 32 inputs lie [outputs / W][inputs / 32][record]: the numbers without sign, [4 or 8][W][4]
+// bytes, then a half-precision scale and, in Q4_1, a minimum of each output. The rows that they are multiplied with have
+// 16 bits, as two bytes with sign, so that only sums of 32 products are rounded.
 // Keys lie [slot][head][context / W][dim][W], values [slot][head][context][dim rounded up to W].
 
 #include <algorithm>
@@ -160,7 +163,7 @@ class Pool {
 
 extern "C" {
 
-enum Kind : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2 };
+enum Kind : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, Q4_0 = 3, Q4_1 = 4, Q8_0 = 5 };
 
 struct Matrix {
     int32_t kind, outputs, inputs, unused;
@@ -197,19 +200,57 @@ struct Step {
 
 namespace {
 
-// Rows as a matrix takes them: cut into tiles, each [inputs][rows of the tile], int8 [inputs / 4][rows][4].
+constexpr int BLOCK = 32;     // inputs of a GGUF block
+constexpr int QUADS = BLOCK / 4;
+constexpr int MOST = 127 * 256;  // of a number of 16 bits in two bytes with sign
+
+constexpr bool blocked(Kind kind) { return kind >= Q4_0; }
+constexpr long number_bytes(Kind kind) { return kind == Q8_0 ? W * BLOCK : W * BLOCK / 2; }
+constexpr long record_bytes(Kind kind) { return number_bytes(kind) + (kind == Q4_1 ? 2 : 1) * W * 2; }
+constexpr int subtracted(Kind kind) { return kind == Q8_0 ? 128 : kind == Q4_0 ? 8 : 0; }
+
+inline float half_to_float(uint16_t half) {
+    const uint32_t sign = uint32_t(half & 0x8000) << 16, exponent = (half >> 10) & 31, fraction = half & 1023;
+    uint32_t word = sign | (exponent + 112) << 23 | fraction << 13;
+    if (exponent == 31) word = sign | 0x7f800000 | fraction << 13;
+    float value;
+    std::memcpy(&value, &word, 4);
+    if (exponent == 0) value = (sign ? -1.0f : 1.0f) * float(fraction) * 5.9604644775390625e-8f;
+    return value;
+}
+
+inline Vec widen_halves(const void *from) {
+#if defined(__AVX512F__)
+    return (Vec)_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
+#elif defined(__F16C__)
+    return (Vec)_mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+#else
+    Vec some;
+    uint16_t halves[W];
+    std::memcpy(halves, from, sizeof halves);
+    for (int lane = 0; lane < W; lane++) some[lane] = half_to_float(halves[lane]);
+    return some;
+#endif
+}
+
+// Rows as a matrix takes them: cut into tiles, each [inputs][rows of the tile], int8 [inputs / 4][rows][4]. For blocks
+// [inputs / 32][rows][high and low bytes][32], with the sum and the scale of each block.
 struct Input {
     int rows = 0, inputs = 0, tiles = 0;
     std::vector<float> floats;
     std::vector<uint8_t> bytes;
+    std::vector<int32_t> sums;
     std::vector<float> scale;
 
     void shape(int rows_, int inputs_, Kind kind) {
         rows = rows_, inputs = inputs_, tiles = (rows + TILE - 1) / TILE;
         const size_t size = size_t(rows) * up(inputs, 4);
-        if (kind == INT8) {
-            if (bytes.size() < size) bytes.resize(size);
-            if (int(scale.size()) < rows) scale.resize(rows);
+        if (kind == INT8 || blocked(kind)) {
+            const size_t factor = blocked(kind) ? 2 : 1;
+            if (bytes.size() < size * factor) bytes.resize(size * factor);
+            const size_t scales = blocked(kind) ? size / BLOCK : rows;
+            if (blocked(kind) && sums.size() < scales) sums.resize(scales);
+            if (scale.size() < scales) scale.resize(scales);
         } else if (floats.size() < size) {
             floats.resize(size);
         }
@@ -218,6 +259,7 @@ struct Input {
 
     void take(int tile, int row, const float *from, Kind kind) {
         const int begin = first(tile), width = first(tile + 1) - begin;
+        if (blocked(kind)) return take_blocks(begin, width, row, from);
         if (kind != INT8) {
             float *to = floats.data() + size_t(begin) * inputs + (row - begin);
             for (int k = 0; k < inputs; k++) to[size_t(k) * width] = from[k];
@@ -234,7 +276,53 @@ struct Input {
             to[(k / 4) * width * 4 + k % 4] = uint8_t(int(std::lrintf(value)) + 128);
         }
     }
+
+    // Each block has a scale of its own, so that one large number makes no other block less exact.
+    void take_blocks(int begin, int width, int row, const float *from) {
+        const int blocks = inputs / BLOCK;
+        for (int block = 0; block < blocks; block++, from += BLOCK) {
+            const size_t at = size_t(begin) * blocks + size_t(block) * width + (row - begin);
+            uint8_t *high = bytes.data() + at * 2 * BLOCK, *low = high + BLOCK;
+            float most = 1e-30f, nothing = 0;
+            for (int i = 0; i < BLOCK; i++) most = std::max(most, std::fabs(from[i])), nothing += from[i] * 0;
+            const float inverse = nothing == 0 ? MOST / most : 0;
+            int32_t sum = 0;
+            for (int i = 0; i < BLOCK; i++) {
+                const int whole = nothing == 0 ? int(std::lrintf(from[i] * inverse)) : 0;
+                const int above = (whole + 128) >> 8;
+                high[i] = uint8_t(above);
+                low[i] = uint8_t(whole - above * 256);
+                sum += whole;
+            }
+            sums[at] = sum;
+            scale[at] = most / MOST + nothing;
+        }
+    }
 };
+
+// sum + the products of four numbers without sign of each lane and four with sign.
+inline Ints dot_unsigned(Ints sum, Ints weights, int32_t four) {
+#if defined(__AVX512VNNI__) && defined(__AVX512F__)
+    return (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)weights, _mm512_set1_epi32(four));
+#elif defined(__AVXVNNI__) && !defined(__AVX512F__)
+    return (Ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)weights, _mm256_set1_epi32(four));
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+    // Halves of the numbers first: sums of two products are limited to 16 bits.
+    const __m256i row = _mm256_set1_epi32(four), ones = _mm256_set1_epi16(1), lowest = _mm256_set1_epi8(1);
+    const __m256i halves = _mm256_and_si256(_mm256_srli_epi16((__m256i)weights, 1), _mm256_set1_epi8(127));
+    const __m256i twice = _mm256_madd_epi16(_mm256_maddubs_epi16(halves, row), _mm256_set1_epi16(2));
+    const __m256i rest = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_and_si256((__m256i)weights, lowest), row), ones);
+    return (Ints)_mm256_add_epi32((__m256i)sum, _mm256_add_epi32(twice, rest));
+#else
+    int8_t row[4];
+    uint8_t numbers[W * 4];
+    std::memcpy(row, &four, 4);
+    std::memcpy(numbers, &weights, sizeof numbers);
+    for (int lane = 0; lane < W; lane++)
+        for (int i = 0; i < 4; i++) sum[lane] += int(numbers[lane * 4 + i]) * row[i];
+    return sum;
+#endif
+}
 
 inline Ints dot(Ints sum, int32_t four, const int8_t *weights) {
 #if defined(__AVX512VNNI__) && defined(__AVX512F__)
@@ -250,10 +338,56 @@ inline Ints dot(Ints sum, int32_t four, const int8_t *weights) {
 #endif
 }
 
+// sum = the product of a tile of R rows and the vector of outputs `block`.
+template <Kind K, int R> __attribute__((noinline)) void multiply_blocks(const Matrix &m, const Input &in, int first, int block, Vec (&sum)[R]) {
+    const long blocks = m.inputs / BLOCK;
+    const size_t place = size_t(first) * blocks;
+    const uint8_t *x = in.bytes.data() + place * 2 * BLOCK;
+    const int32_t *sums = in.sums.data() + place;
+    const float *scales = in.scale.data() + place;
+    const uint8_t *record = static_cast<const uint8_t *>(m.packed) + size_t(block) * blocks * record_bytes(K);
+    for (int r = 0; r < R; r++) sum[r] = Vec{};
+    for (long b = 0; b < blocks; b++, record += record_bytes(K)) {
+        Ints weights[QUADS];
+        if constexpr (K == Q8_0) {
+            for (int q = 0; q < QUADS; q++) weights[q] = reinterpret_cast<const Ints *>(record)[q];
+        } else {
+            for (int q = 0; q < QUADS / 2; q++) {
+                const Ints both = reinterpret_cast<const Ints *>(record)[q];
+                weights[q] = both & 0x0f0f0f0f;
+                weights[q + QUADS / 2] = (both >> 4) & 0x0f0f0f0f;
+            }
+        }
+        const Vec scale = widen_halves(record + number_bytes(K));
+        for (int r = 0; r < R; r++) {
+            const long at = b * R + r;
+            const uint8_t *row = x + at * 2 * BLOCK;
+            Ints high{}, low{};
+            for (int q = 0; q < QUADS; q++) {
+                int32_t four[2];
+                std::memcpy(&four[0], row + q * 4, 4);
+                std::memcpy(&four[1], row + BLOCK + q * 4, 4);
+                high = dot_unsigned(high, weights[q], four[0]);
+                low = dot_unsigned(low, weights[q], four[1]);
+            }
+            const Ints whole = (high << 8) + low - subtracted(K) * sums[at];
+            sum[r] = fused(__builtin_convertvector(whole, Vec) * scales[at], scale, sum[r]);
+            if constexpr (K == Q4_1)
+                sum[r] = fused(widen_halves(record + number_bytes(K) + W * 2), float(sums[at]) * scales[at], sum[r]);
+        }
+    }
+}
+
 // y = the product of a tile of R rows and V vectors of outputs from `block` on.
 template <Kind K, int R, int V>
 inline void multiply(const Matrix &m, const Input &in, int first, int block, Vec (&y)[R][V]) {
-    if constexpr (K == INT8) {
+    if constexpr (blocked(K)) {
+        for (int v = 0; v < V; v++) {
+            Vec sum[R];
+            multiply_blocks<K, R>(m, in, first, block + v, sum);
+            for (int r = 0; r < R; r++) y[r][v] = sum[r];
+        }
+    } else if constexpr (K == INT8) {
         const long quads = up(m.inputs, 4) / 4;
         const int8_t *w = static_cast<const int8_t *>(m.packed) + size_t(block) * quads * W * 4;
         const uint8_t *x = in.bytes.data() + size_t(first) * quads * 4;
@@ -304,6 +438,9 @@ template <int R, class Use> void with_rows(int rows, const Use &use) {
 template <class Use> void with_kind(int kind, const Use &use) {
     if (kind == FLOAT32) use(std::integral_constant<Kind, FLOAT32>{});
     else if (kind == BFLOAT16) use(std::integral_constant<Kind, BFLOAT16>{});
+    else if (kind == Q4_0) use(std::integral_constant<Kind, Q4_0>{});
+    else if (kind == Q4_1) use(std::integral_constant<Kind, Q4_1>{});
+    else if (kind == Q8_0) use(std::integral_constant<Kind, Q8_0>{});
     else use(std::integral_constant<Kind, INT8>{});
 }
 
@@ -322,7 +459,7 @@ template <class Finish> void product(Pool &pool, const Matrix &m, const Matrix *
                 for (int tile = 0; tile < in.tiles; tile++) {
                     const int first = in.first(tile);
                     with_rows<TILE>(in.first(tile + 1) - first, [&](auto rows) {
-                        constexpr int R = rows(), V = vectors(R);
+                        constexpr int R = rows(), V = blocked(kind()) ? 1 : vectors(R);
                         auto some = [&]<int N>(int block, std::integral_constant<int, N>) {
                             Vec y[R][N];
                             multiply<kind(), R, N>(m, in, first, block, y);
@@ -385,7 +522,24 @@ struct Runner {
         if (buffer.size() < size) buffer.resize(size);
     }
 
+    void embed_blocks(int token, float *to) const {
+        const Kind kind = Kind(model.embedding_kind);
+        const long blocks = model.hidden / BLOCK, lane = token % W;
+        const uint8_t *record = static_cast<const uint8_t *>(model.embedding) + size_t(token / W) * blocks * record_bytes(kind);
+        for (long k = 0; k < model.hidden; k++) {
+            const uint8_t *block = record + k / BLOCK * record_bytes(kind);
+            const long quad = k % BLOCK / 4, stored = kind == Q8_0 ? quad : quad % (QUADS / 2);
+            int number = block[(stored * W + lane) * 4 + k % 4];
+            if (kind != Q8_0) number = quad < QUADS / 2 ? number & 15 : number >> 4;
+            uint16_t scale, least = 0;
+            std::memcpy(&scale, block + number_bytes(kind) + lane * 2, 2);
+            if (kind == Q4_1) std::memcpy(&least, block + number_bytes(kind) + (W + lane) * 2, 2);
+            to[k] = half_to_float(scale) * float(number - subtracted(kind)) + half_to_float(least);
+        }
+    }
+
     void embed(int token, float *to) const {
+        if (blocked(Kind(model.embedding_kind))) return embed_blocks(token, to);
         const long stride = model.embedding_packed ? W : 1;
         const long at = model.embedding_packed ? long(token) / W * W * model.hidden + token % W : long(token) * model.hidden;
         for (long k = 0; k < model.hidden; k++) {

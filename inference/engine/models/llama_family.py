@@ -112,6 +112,7 @@ def make_decoder(
         threads=kernels.threads,
         slots=slots,
         context_size=context_size,
+        keeps_blocks=options.dtype == "auto" and options.quantization == "none",
     )
 
 

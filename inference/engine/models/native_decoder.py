@@ -14,6 +14,10 @@ from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
 
 FLOAT32, BFLOAT16, INT8 = range(3)
+BLOCK_KINDS = {"Q4_0": 3, "Q4_1": 4, "Q8_0": 5}  # GGUF's quantizations that the kernels read
+MATRICES = ("qkv", "output", "gate", "up", "down")
+BLOCK_INPUTS = 32  # numbers in a block of them
+SIGN_BIT = 0x80
 KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
 MIN_SCALE = 1e-30  # of an output whose weights are all zeros
 FOUR = 4  # numbers in a word: int8 products add so many at once
@@ -28,7 +32,7 @@ class _MatrixStruct(ctypes.Structure):
 
 class _LayerStruct(ctypes.Structure):
     _fields_ = (
-        *((name, _MatrixStruct) for name in ("qkv", "output", "gate", "up", "down")),
+        *((name, _MatrixStruct) for name in MATRICES),
         *((name, c_void_p) for name in ("attention_norm", "mlp_norm", "query_norm", "key_norm", "keys", "values")),
     )
 
@@ -56,6 +60,7 @@ class NativeDecoder:
     """A `Decoder` with compiled kernels. They keep the weights of bfloat16 files and widen them exactly.
 
     dtype: torch.bfloat16 rounds other weights, torch.int8 quantizes all, torch.float32 keeps them.
+    keeps_blocks: matrices that a GGUF file has in `BLOCK_KINDS` stay so, with any type.
     """
 
     kernels = "compiled"
@@ -70,14 +75,16 @@ class NativeDecoder:
         threads: int,
         slots: int,
         context_size: int,
+        keeps_blocks: bool = False,
     ) -> None:
+        self._kinds = BLOCK_KINDS if keeps_blocks else {}
         self._of = checkpoint.architecture
         self._slots = slots
         self._kernels = _typed(kernels)
         self._width = int(kernels.vector_width())
         self._dtype = dtype
         self._tensors: list[Tensor] = []  # memory that the kernels point to
-        layers = [self._layer(weights) for weights in checkpoint.layers()]
+        layers = [self._layer(weights) for weights in checkpoint.layers(self._kinds)]
         self._cache = [self._layer_cache(slots, context_size) for _ in layers]
         for layer, (keys, values) in zip(layers, self._cache, strict=True):
             layer.keys, layer.values = keys.tensor.data_ptr(), values.tensor.data_ptr()
@@ -94,6 +101,13 @@ class NativeDecoder:
     @property
     def weight_bytes(self) -> int:
         return sum(tensor.nbytes for tensor in self._tensors)
+
+    @property
+    def is_all_blocks(self) -> bool:
+        """Return whether all matrices are blocks of their GGUF file."""
+        layer_matrices = (getattr(layer, name) for layer in self._layers for name in MATRICES)
+        kinds = {matrix.kind for matrix in (*layer_matrices, self._model.head)} | {self._model.embedding_kind}
+        return kinds <= set(BLOCK_KINDS.values())
 
     @property
     def cache_bytes(self) -> int:
@@ -178,6 +192,10 @@ class NativeDecoder:
         scale = offset = bias = None
         if matrix.bias is not None:
             bias = self._keep(functional.pad(matrix.bias, (0, extra)))
+        if matrix.blocks:
+            records = _records(matrix.blocks, weight, width)
+            inputs = records.shape[1] * BLOCK_INPUTS
+            return _MatrixStruct(BLOCK_KINDS[matrix.blocks], outputs, inputs, 0, self._keep(records), bias)
         if self._dtype == torch.int8:
             scales = weight.float().abs().amax(1).clamp_min(MIN_SCALE) / 127
             weight = (weight.float() / scales[:, None]).round_().to(torch.int8)
@@ -194,10 +212,14 @@ class NativeDecoder:
     def _describe(self, checkpoint: Checkpoint, context_size: int, threads: int) -> _ModelStruct:
         of = self._of
         angles = torch.outer(torch.arange(context_size, dtype=torch.float), of.frequencies)
-        head = self._matrix(checkpoint.head())
+        head = self._matrix(checkpoint.head(self._kinds))
         shared = of.tied and head.kind != INT8
+        blocks = None if shared else checkpoint.embedding_blocks(self._kinds)
         if shared:
             embedding, kind = head.packed, head.kind
+        elif blocks:
+            matrix = self._matrix(blocks)
+            embedding, kind = matrix.packed, matrix.kind
         else:
             table = checkpoint.embedding().clone()
             table = table if table.dtype == torch.bfloat16 else table.float()
@@ -229,7 +251,26 @@ def _typed(kernels: ctypes.CDLL) -> ctypes.CDLL:
 def _halves(gate_up: Matrix, of: Architecture) -> list[Matrix]:
     parts = slice(of.intermediate), slice(of.intermediate, None)
     bias = gate_up.bias
-    return [Matrix(gate_up.weight[part], None if bias is None else bias[part]) for part in parts]
+    return [Matrix(gate_up.weight[part], None if bias is None else bias[part], gate_up.blocks) for part in parts]
+
+
+def _records(kind: str, blocks: Tensor, width: int) -> Tensor:
+    """Return a matrix's blocks [outputs, bytes] as the kernels read them, [outputs / width, inputs / 32, record].
+
+    Each of GGUF's blocks has a half-precision scale, in Q4_1 also a minimum, and then its numbers.
+    """
+    ends = {"Q4_0": 2, "Q4_1": 4, "Q8_0": 2}[kind]
+    size = ends + (BLOCK_INPUTS if kind == "Q8_0" else BLOCK_INPUTS // 2)
+    padded = functional.pad(blocks, (0, 0, 0, _up(len(blocks), width) - len(blocks)))
+    parts = padded.view(-1, width, padded.shape[1] // size, size)
+    numbers = parts[..., ends:].contiguous()
+    if kind == "Q8_0":
+        numbers ^= SIGN_BIT  # adds 128 to a number with sign
+    quads = (
+        numbers.view(torch.int32).permute(0, 2, 3, 1).reshape(*parts.shape[0:3:2], -1).contiguous().view(torch.uint8)
+    )
+    halves = parts[..., :ends].contiguous().view(torch.int16).permute(0, 2, 3, 1)
+    return torch.cat([quads, halves.reshape(*parts.shape[0:3:2], -1).contiguous().view(torch.uint8)], -1)
 
 
 def _up(count: int, unit: int) -> int:

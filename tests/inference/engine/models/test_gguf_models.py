@@ -1,9 +1,11 @@
 """GGUF files give what the folders that they were made of give, within what their own quantisation loses."""
 
+import ctypes
 import dataclasses
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,13 +14,16 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.formats import LoadCache, gguf_weights, read_gguf_header
-from inference.engine.formats.gguf_weights import read_gguf
+from inference.engine.formats.gguf_weights import GGUFTensors, read_gguf
 from inference.engine.host.loading import LoadedModel, load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import FOLDER_VARIABLE, llama_family
+from inference.engine.models.checkpoint import Checkpoint, read_architecture
 from inference.engine.models.decoders import open_decoder
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
+from inference.engine.models.llama_family import Kernels, make_decoder
+from inference.engine.models.native_decoder import BLOCK_KINDS, NativeDecoder
 from inference.engine.text.tokenizer import Tokenizer, load_tokenizer
 from tests.inference.engine.gguf_files import KEPT_WHOLE, dequantised, save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config
@@ -214,3 +219,49 @@ def test_a_cache_takes_memory_as_it_is_filled_and_gives_it_back_when_it_is_clear
     assert memory.tensor[1, 0, :-2].unique().tolist() == [7.0]
     assert not memory.tensor[1, 0, -2:].any()
     assert not memory.tensor[1, 1:].any()
+
+
+@pytest.mark.parametrize("form", BLOCK_KINDS)
+@pytest.mark.parametrize("tied", [False, True])
+def test_compiled_kernels_compute_with_the_files_own_blocks(
+    form: str, tied: bool, tmp_path: Path, kernels: ctypes.CDLL
+) -> None:
+    folder = saved(tmp_path / "folder", "llama", tied=tied)
+    model = read_gguf(save_gguf(folder, tmp_path / "one.gguf", form))
+    architecture = read_architecture(model.config)
+    assert architecture is not None
+    assert isinstance(model.tensors, GGUFTensors)
+
+    def decoder(options: LoadOptions) -> NativeDecoder:
+        checkpoint = Checkpoint(model.tensors, architecture)
+        made = make_decoder(checkpoint, options, Kernels(kernels, 1), slots=16, context_size=64)
+        assert isinstance(made, NativeDecoder)
+        return made
+
+    blocks, dequantized = decoder(OPTIONS), decoder(msgspec.structs.replace(OPTIONS, dtype="float32"))
+    assert blocks.is_all_blocks
+    assert not dequantized.is_all_blocks
+    assert blocks.weight_bytes < 0.5 * dequantized.weight_bytes
+    whole = blocks.run([TokenSpan(0, 0, IDS, all_logits=True)]).clone()
+    expected = dequantized.run([TokenSpan(0, 0, IDS, all_logits=True)])
+    assert (whole - expected).abs().max() < 1e-3 * (expected.max() - expected.min())
+    # The same to the last bit in pieces beside other sequences.
+    rows = []
+    for start in range(0, len(IDS), 7):
+        others = [TokenSpan(slot, start, IDS[slot : slot + 1 + slot % 5]) for slot in range(1, 16)]
+        mine = TokenSpan(0, start, IDS[start : start + 7], all_logits=True)
+        rows.append(blocks.run([*others[:7], mine, *others[7:]])[7 : 7 + len(mine.ids)].clone())
+    assert torch.equal(torch.cat(rows), whole)
+
+
+@pytest.mark.parametrize("form", BLOCK_KINDS)
+def test_a_model_in_its_files_own_blocks_is_loaded_without_warning(
+    form: str, tmp_path: Path, kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fastest = llama_family.fastest_kernels
+    monkeypatch.setattr(
+        llama_family, "fastest_kernels", lambda sample, options, libraries: fastest(sample, options, [kernels])
+    )
+    file = save_gguf(saved(tmp_path / "folder", "qwen2", tied=False), tmp_path / "one.gguf", form)
+    report = load_model("one", file, OPTIONS, lambda outputs: None).report
+    assert (report.kernels, report.warning) == ("compiled", None)
