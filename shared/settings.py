@@ -52,10 +52,10 @@ SHARED_APPS = [
 
 MIDDLEWARE = [
     "shared.observability.request_id.RequestIdMiddleware",
+    "corsheaders.middleware.CorsMiddleware",  # before errors become JSON, so that those have its headers too
     "shared.api.middleware.errors.JsonErrorsMiddleware",  # early, to format the errors of the others
     "django.middleware.security.SecurityMiddleware",
     "shared.serving.files.static_files.StaticFilesMiddleware",
-    "corsheaders.middleware.CorsMiddleware",
     "shared.api.middleware.pages.PageSessionMiddleware",
     "shared.api.middleware.pages.AsyncCommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -130,8 +130,8 @@ SIMPLE_JWT: dict[str, Any] = {
     "AUDIENCE": "stoa",
     "USER_ID_CLAIM": "sub",
     "TOKEN_TYPE_CLAIM": "kind",
-    "ACCESS_TOKEN_LIFETIME": timedelta(minutes=15),
-    "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
+    "ACCESS_TOKEN_LIFETIME": timedelta(seconds=env.int("STOA_ACCESS_TOKEN_LIFETIME")),
+    "REFRESH_TOKEN_LIFETIME": timedelta(seconds=env.int("STOA_REFRESH_TOKEN_LIFETIME")),
     "AUTH_TOKEN_CLASSES": ["shared.accounts.tokens.AccessToken"],
 }
 # E-mails are printed unless STOA_EMAIL_URL names a mail server.

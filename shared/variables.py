@@ -109,6 +109,8 @@ _SHARED = (
     Variable("STOA_STOREFRONT_URL", VariableType.STRING, "http://localhost:3000", "URL of the storefront, to whose pages the links in e-mails lead. Required in the shop's production.", format=_URL, former_name="STOA_EMAIL_LINKS"),
     Variable("STOA_EMAILS_PER_HOUR", VariableType.INTEGER, 5, "E-mails per hour to one address.", former_name="STOA_EMAIL_LIMIT"),
     Variable("STOA_LOGINS_PER_MINUTE", VariableType.INTEGER, 10, "Sign-in attempts per minute, from one IP address and for one account.", former_name="STOA_LOGIN_LIMIT"),
+    Variable("STOA_ACCESS_TOKEN_LIFETIME", VariableType.INTEGER, 86_400, "Seconds for which an access token is valid. Sign-out, a new password and deactivation end it at once all the same.", minimum=60, maximum=31_536_000),
+    Variable("STOA_REFRESH_TOKEN_LIFETIME", VariableType.INTEGER, 1_209_600, "Seconds for which a refresh token is valid, which is how long an unused sign-in lasts. No access token outlives it.", minimum=60, maximum=31_536_000),
     Variable("STOA_REQUESTS_PER_MINUTE", VariableType.INTEGER, 600, "Requests per minute. In the shop, per user, or per IP address without a user; in the model server, per IP address that reads its pages.", former_name="STOA_REQUEST_LIMIT"),
     Variable("STOA_CURRENCY", VariableType.STRING, "EUR", "ISO 4217 currency of prices whose product names none.", format=_CURRENCY),
     Variable("STOA_MAX_BODY_BYTES", VariableType.BYTES, "10MiB", "Size of one request body, except uploads and batches.", minimum=1),

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from commerce.addresses.country_rules import AddressCheck, check_address
 from commerce.addresses.models import Address
-from commerce.addresses.validators import validate_address
+from commerce.addresses.validators import validate_address, validate_changed_address
 from shared.api.lists.relations import RelationsSerializer
 from shared.api.query_params import MAX_INTEGER
 
@@ -56,13 +56,20 @@ class AddressSerializer(RelationsSerializer):
 class AddressChangesSerializer(serializers.ModelSerializer[Address]):
     """The fields of an address that may change. Its customer never changes."""
 
-    address = serializers.DictField(required=False, validators=[validate_address], help_text=ADDRESS_HELP_TEXT)
+    address = serializers.DictField(
+        required=False,
+        validators=[validate_changed_address],
+        help_text=f"{ADDRESS_HELP_TEXT} An empty object changes nothing.",
+    )
 
     class Meta:
         model = Address
         fields = ["title", "type", "default", "address"]
         validators: list[Any] = []  # the service replaces the previous default before the constraint is checked
         extra_kwargs = {name: kwargs | {"required": False} for name, kwargs in FIELD_HELP_TEXTS.items()}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in attrs.items() if name != "address" or value}
 
 
 class NewAddressSerializer(serializers.ModelSerializer[Address]):

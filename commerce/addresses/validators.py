@@ -24,3 +24,9 @@ def validate_address(value: Any) -> None:
         parse_json(json.dumps(value).encode())  # a form in the admin does not pass the middleware that checks bodies
     except ApiError as error:
         raise ValidationError(str(error)) from None
+
+
+def validate_changed_address(value: Any) -> None:
+    """Raise ValidationError as `validate_address` does, except for an empty object, which changes nothing."""
+    if value != {}:
+        validate_address(value)

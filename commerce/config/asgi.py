@@ -25,4 +25,6 @@ PASSWORD_PATHS = [  # anonymous requests to these paths hash a password
 
 body_limit = authenticated_body_limits({("POST", "/api/attachments"): "MAX_UPLOAD_BYTES"})
 password_limited = PasswordConcurrencyMiddleware(django_application, paths=PASSWORD_PATHS)
-application = wrap(ThreadReuseMiddleware(password_limited), rate_limit=limit_request, body_limit=body_limit)
+application = wrap(
+    ThreadReuseMiddleware(password_limited), rate_limit=limit_request, body_limit=body_limit, slash_prefix="/api/"
+)

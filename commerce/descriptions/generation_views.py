@@ -41,7 +41,7 @@ class AsyncAPIView(APIView):
 
 @schema.describe_generation
 class GenerateDescriptionView(AsyncAPIView):
-    permission_classes = [HasRole.of("STORE_OWNER", "STAFF")]
+    permission_classes = [HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")]
     http_method_names = ["post"]
     idempotency = IdempotencyMode.DISABLED  # a stream cannot be replayed
 

@@ -36,8 +36,8 @@ describe_generation = extend_schema_view(
         operation_id="generate_description",
         tags=TAGS,
         summary="Write a product description",
-        description="Writes a description with the language model and returns it. Store owners and staff may call "
-        'this. With `stream` the response is a stream of events: `{"text": ...}` for each piece and '
+        description="Writes a description with the language model and returns it. Store owners, staff and super "
+        'admins may call this. With `stream` the response is a stream of events: `{"text": ...}` for each piece and '
         '`{"done": true, "description": ...}` at the end. With `product_id` the text is saved as a draft. Each call '
         "is charged to the daily quota of the product's shop, or of your first shop; a failed one is refunded. Returns "
         "404 for a product of another shop, 429 when the quota is used up, 500 if the provider fails and 503 while it "
@@ -56,7 +56,7 @@ describe_quota = extend_schema_view(
         tags=TAGS,
         summary="Get the daily quota",
         description="Returns how many descriptions a shop may request today, and how many it has requested. Store "
-        "owners and staff may call this. Returns 404 for a product of another shop.",
+        "owners, staff and super admins may call this. Returns 404 for a product of another shop.",
         parameters=[
             OpenApiParameter(
                 "product_id",

@@ -43,8 +43,8 @@ class DescriptionsBusy(ApiError):
 
 
 def find_product(*, user: User, product_id: int) -> Product:
-    """Return the product, if this user owns its shop or works there. Raise ApiError 404 otherwise."""
-    product = Product.objects.for_user(user).filter(pk=product_id).first()
+    """Return the product, if this user may change it. Raise ApiError 404 otherwise."""
+    product = Product.objects.managed_by(user).filter(pk=product_id).first()
     if product is None:
         raise ApiError(404, PRODUCT_NOT_FOUND)
     return product

@@ -29,7 +29,7 @@ from shared.api.viewsets import ApiViewSet, UpdateMixin
 class QuotaView(APIView):
     """Usage of the daily quota."""
 
-    permission_classes = [HasRole.of("STORE_OWNER", "STAFF")]
+    permission_classes = [HasRole.of("STORE_OWNER", "STAFF", "SUPER_ADMIN")]
 
     def get(self, request: Request) -> Response:
         query = QuotaQuerySerializer(data=request.query_params)

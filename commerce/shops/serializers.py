@@ -170,6 +170,13 @@ class OwnAddressSerializer(serializers.ModelSerializer[Address]):
         }
 
 
+class ProfileSerializer(serializers.Serializer[Any]):
+    """The profile of the signed-in user."""
+
+    customer_id = serializers.IntegerField(help_text="Id of the user.")
+    contact = serializers.CharField(allow_null=True, help_text="Contact of the user's last order with one, or null.")
+
+
 class CurrentUserSerializer(serializers.ModelSerializer[User]):
     """The signed-in user."""
 
@@ -177,12 +184,14 @@ class CurrentUserSerializer(serializers.ModelSerializer[User]):
     permissions = serializers.SerializerMethodField(help_text="Role names in lower case that the user acts with.")
     address = serializers.SerializerMethodField(help_text="Addresses of the user, at most 100.")
     shops = serializers.SerializerMethodField(help_text="Shops that the user owns or works in.")
+    managed_shop = serializers.SerializerMethodField(help_text="Shop that a staff member works for, else null.")
+    profile = serializers.SerializerMethodField(help_text="What a checkout form is filled in with.")
 
     class Meta:
         model = User
         fields = [
             "id", "name", "email", "is_active", "email_verified_at", "shop_id", "permissions", "role", "address",
-            "shops",
+            "shops", "managed_shop", "profile",
         ]  # fmt: skip
         extra_kwargs = {
             "name": {"help_text": "Name of the user."},
@@ -208,3 +217,15 @@ class CurrentUserSerializer(serializers.ModelSerializer[User]):
     @extend_schema_field(ShopSerializer(many=True))
     def get_shops(self, user: User) -> Any:
         return ShopSerializer(Shop.objects.for_user(user).for_response(), many=True, context=self.context).data
+
+    @extend_schema_field(ShopSerializer(allow_null=True))
+    def get_managed_shop(self, user: User) -> Any:
+        shop = Shop.objects.for_user(user).for_response().first() if user.role == Role.STAFF else None
+        return None if shop is None else ShopSerializer(shop, context=self.context).data
+
+    @extend_schema_field(ProfileSerializer)
+    def get_profile(self, user: User) -> Any:
+        order_model: Any = Shop.orders.rel.related_model  # orders imports shops, not the other way round
+        orders = order_model._default_manager.of_customer(user).exclude(customer_contact="")
+        contact = orders.order_by("-created_at", "-id").values_list("customer_contact", flat=True).first()
+        return ProfileSerializer({"customer_id": user.pk, "contact": contact}).data

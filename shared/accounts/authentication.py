@@ -16,6 +16,7 @@ from asgiref.sync import sync_to_async
 from django.db import Error, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework_simplejwt.authentication import JWTAuthentication
 from rest_framework_simplejwt.exceptions import TokenError
@@ -209,13 +210,21 @@ def _update_last_used_at(key: ApiKey, now: datetime) -> None:
 
 
 class BearerAuthentication(JWTAuthentication):
-    """DRF authentication by an access token or an API key; `request.auth` is the Principal."""
+    """DRF authentication by an access token or an API key; `request.auth` is the Principal.
+
+    A read with an invalid credential is anonymous: public ones succeed, and the permissions of others answer 401.
+    """
 
     def authenticate(self, request: Request) -> tuple[User, Principal] | None:  # type: ignore[override]
         credential = credential_from_headers(request.headers)
         if credential is None:
             return None
-        principal = authenticate(credential)
+        try:
+            principal = authenticate(credential)
+        except NotAuthenticated:
+            if request.method in SAFE_METHODS:
+                return None
+            raise
         return principal.user, principal
 
     def authenticate_header(self, request: Request) -> str:

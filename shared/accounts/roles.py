@@ -35,7 +35,7 @@ ROLE_PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 # The names that the shop's clients know. Every user is a customer too.
 SHOP_PERMISSIONS: Mapping[Role, tuple[str, ...]] = {
-    Role.SUPER_ADMIN: ("super_admin", "customer"),
+    Role.SUPER_ADMIN: ("super_admin", "store_owner", "customer"),
     Role.STORE_OWNER: ("store_owner", "customer"),
     Role.STAFF: ("staff", "customer"),
     Role.CUSTOMER: ("customer",),

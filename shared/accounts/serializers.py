@@ -1,6 +1,7 @@
 """Serializers of sign-in, registration and passwords."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
@@ -45,8 +46,17 @@ class RegistrationSerializer(serializers.Serializer[Any]):
 
 
 class ChangePasswordSerializer(serializers.Serializer[Any]):
-    old = PasswordField(help_text="Present password.")
-    new = PasswordField(help_text="New password of at least 8 characters.")
+    """The two passwords, also under the names that some clients send."""
+
+    ALIASES: ClassVar = {"oldPassword": "old", "newPassword": "new"}
+
+    old = PasswordField(help_text="Present password; `oldPassword` is accepted too.")
+    new = PasswordField(help_text="New password of at least 8 characters; `newPassword` is accepted too.")
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            data = {name: data[alias] for alias, name in self.ALIASES.items() if alias in data} | dict(data)
+        return super().to_internal_value(data)
 
 
 class ForgetPasswordSerializer(serializers.Serializer[Any]):

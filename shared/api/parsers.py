@@ -1,4 +1,4 @@
-"""Strict JSON parsers: bodies that databases, logs or other languages would misread are refused with 400."""
+"""Strict JSON parsers: bodies that databases, logs or other languages would misread are refused."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from typing import IO, Any, NoReturn
 from django.utils.http import parse_header_parameters
 from rest_framework.parsers import BaseParser
 
-from shared.api.errors import ApiError
+from shared.api.errors import ApiError, ValidationFailed
 
 MAX_DEPTH = 64
 # Brackets inside strings count as well. An object or list costs far more than its two bytes: ten megabytes of them
@@ -26,7 +26,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class StrictJSONParser(BaseParser):
-    """DRF parser that uses `parse_json`."""
+    """DRF parser that uses `parse_json`, and reports what it refuses as a validation error."""
 
     media_type = "application/json"
     max_bytes: int | None = None  # None: the server's limit
@@ -38,7 +38,10 @@ class StrictJSONParser(BaseParser):
         body = stream.read()
         if self.max_bytes is not None and len(body) > self.max_bytes:
             raise ApiError(413, f"The request body is larger than {self.max_bytes} bytes.")
-        return parse_json(body)
+        try:
+            return parse_json(body)
+        except ApiError as error:
+            raise ValidationFailed({"non_field_errors": [error.problem.message]}) from None
 
 
 class CredentialsJSONParser(StrictJSONParser):

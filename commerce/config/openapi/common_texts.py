@@ -8,7 +8,7 @@ INTRODUCTION = """\
 REST API of a multi-vendor store: shops, products, orders, reviews, moderation, attachments, analytics and AI-written
 product descriptions.
 
-**Requests.** Paths begin with `/api` and have no trailing slash. Bodies are JSON in UTF-8 unless an operation says
+**Requests.** Paths begin with `/api`; a trailing slash is ignored. Bodies are JSON in UTF-8 unless an operation says
 otherwise. Times are ISO 8601 in UTC. Money is a number of major units (`12.5`) in the `currency` of its record.
 
 **Authentication.** `POST /api/token` returns a short-lived access token and a refresh token. Send the access token or

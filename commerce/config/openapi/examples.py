@@ -22,6 +22,7 @@ data: {"done": true, "description": "The Velmo lamp glows."}
 """
 # Fields that are empty in all recorded bodies, or that no recorded request sends.
 FIELD_EXAMPLES: dict[str, Any] = {
+    "contact": "+353 21 555 0100",
     "cancelled_at": "2026-01-10T10:45:00.000000Z",
     "category_id": 3,
     "category_name": "Lamps",

@@ -43,6 +43,7 @@ def wrap(
     rate_limit: RateLimitHook | None = None,
     body_limit: BodyLimitHook | None = None,
     max_websockets: int | None = None,
+    slash_prefix: str | None = None,
 ) -> Application:
     """Return the application behind the wrapper.
 
@@ -51,8 +52,9 @@ def wrap(
         body_limit: returns the maximum body size in bytes, instead of `settings.MAX_BODY_BYTES`; may raise ApiError.
         max_websockets: maximum number of WebSockets that the application has open at once; None: it has no
             WebSockets, and every handshake is a 404.
+        slash_prefix: a path below it may end with a slash, which is removed without a redirect.
     """
-    http = _HttpWrapper(application, rate_limit, body_limit)
+    http = _HttpWrapper(application, rate_limit, body_limit, slash_prefix)
     websockets = WebSocketGuard() if max_websockets is None else WebSocketGuard(application, max_websockets)
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,6 +73,7 @@ class _HttpWrapper:
     application: Application
     rate_limit: RateLimitHook | None
     body_limit: BodyLimitHook | None
+    slash_prefix: str | None
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one request, and record it in the log, the metrics and its trace."""
@@ -118,6 +121,7 @@ class _HttpWrapper:
         if is_draining() and scope["path"] != LIVENESS_PATH:
             raise draining_error()
         validate_request(scope)
+        scope = _without_slash(scope, self.slash_prefix)
         scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
         if self.rate_limit and (decision := await self.rate_limit(scope)):
             sender.headers |= rate_limit_headers(decision)
@@ -140,6 +144,13 @@ class _HttpWrapper:
                 await self.application(_with_content_length(scope, spooled.length), spooled, sender)
         finally:
             spooled.close()
+
+
+def _without_slash(scope: Scope, prefix: str | None) -> Scope:
+    path = scope["path"]
+    if prefix is None or not path.startswith(prefix) or not path.endswith("/") or path == prefix:
+        return scope
+    return {**scope, "path": path[:-1], "raw_path": scope.get("raw_path", b"").removesuffix(b"/")}
 
 
 def _with_content_length(scope: Scope, length: int) -> Scope:

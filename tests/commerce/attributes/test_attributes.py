@@ -218,7 +218,7 @@ def test_c5_anonymous_users_read_and_write_nothing(shop: Shop):
     assert Client().post("/api/import-attributes").status_code == 401
     assert Client().get("/api/attributes").status_code == 200
     stale = Client(headers={"Authorization": "Bearer stale"})
-    assert stale.get("/api/attributes").status_code == 401
+    assert stale.get("/api/attributes").json() == Client().get("/api/attributes").json()
 
 
 def test_attributes_of_an_inactive_shop_are_visible_to_its_members_only(mine: Client, shop: Shop):
@@ -304,7 +304,7 @@ def test_i2_text_that_no_database_can_store_is_refused(mine: Client, shop: Shop,
     sent = f'{{"shop_id": {shop.pk}, "values": [{{"value": {name}}}], "name": "New"}}'
 
     for method, path in (("post", "attributes"), ("put", f"attributes/{attribute.pk}")):
-        assert send(mine, method, path, sent).status_code == 400
+        assert send(mine, method, path, sent).status_code == 422
     assert Attribute.objects.get().name == "Color"
 
 

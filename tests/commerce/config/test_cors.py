@@ -39,6 +39,25 @@ def test_other_origins_are_refused():
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/types", 200),
+        ("GET", "/api/nothing", 404),
+        ("DELETE", "/nothing", 404),
+        ("GET", "/api/me", 401),
+        ("PATCH", "/api/types", 405),
+        ("POST", "/api/token", 422),
+    ],
+)
+def test_every_answer_to_an_allowed_origin_has_the_headers(method: str, path: str, status: int):
+    for origin, allowed in ((STOREFRONT, STOREFRONT), ("https://evil.example", None)):
+        answer = Client().generic(method, path, "{", content_type="application/json", headers={"Origin": origin})
+        assert answer.status_code == status if method != "PATCH" else answer.status_code in (401, 405)
+        assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+
+
+@pytest.mark.django_db
 def test_an_allowed_origin_may_read_the_response_headers():
     answer = Client().get("/api/types", headers={"Origin": STOREFRONT})
 

@@ -39,11 +39,11 @@ def post(client: Client, **body: Any) -> Any:
         (Role.STORE_OWNER, 200, None),
         (Role.STAFF, 200, None),
         (Role.CUSTOMER, 403, "permission_denied"),
-        (Role.SUPER_ADMIN, 403, "permission_denied"),
+        (Role.SUPER_ADMIN, 200, None),
         (None, 401, "not_authenticated"),
     ],
 )
-def test_only_owners_and_staff_may_generate(
+def test_owners_staff_and_super_admins_may_generate(
     client_of: ApiClient, provider_server: ProviderServer, role: Role | None, status: int, code: str | None
 ):
     response = post(client_of(make_user(role) if role else None), **VELMO)

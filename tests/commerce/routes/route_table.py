@@ -152,8 +152,8 @@ TABLE = [
     row("GET /api/category-wise-product-sale",  "401 403 403 200 200 200 200 200"),
     row("GET /api/top-rate-product",            "401 403 403 200 200 200 200 200"),
     # descriptions
-    row("POST /api/generate-descriptions",      "401 403 403 200 200 200 200 403", {"product_name": "Velmo lamp"}),
-    row("GET /api/description-allowance",       "401 403 403 200 200 200 200 403"),
+    row("POST /api/generate-descriptions",      "401 403 403 200 200 200 200 200", {"product_name": "Velmo lamp"}),
+    row("GET /api/description-allowance",       "401 403 403 200 200 200 200 200"),
     row("GET /api/description-drafts",          "401 403 403 200 200 200 200 200"),
     row("GET /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200"),
     row("PUT /api/description-drafts/{draft}",  "401 403 403 200 404 200 404 200", {"text": "A lamp of brass."}),

@@ -6,6 +6,7 @@ from commerce.addresses.models import Address
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from tests.commerce.conftest import ApiClient
+from tests.commerce.orders.factories import buy, make_goods
 
 
 def me(client_of: ApiClient, user: User) -> dict[str, object]:
@@ -26,6 +27,8 @@ def test_a_customer_gets_their_own_record(client_of: ApiClient, customer: User):
         "role": "CUSTOMER",
         "address": [],
         "shops": [],
+        "managed_shop": None,
+        "profile": {"customer_id": customer.pk, "contact": None},
     }
 
 
@@ -70,6 +73,7 @@ def test_staff_get_the_shop_they_work_in(client_of: ApiClient, staff: User, shop
 
     assert told["shop_id"] == shop.pk
     assert [shop["id"] for shop in told["shops"]] == [shop.pk]  # type: ignore[attr-defined]
+    assert told["managed_shop"] == told["shops"][0]  # type: ignore[index]
     assert told["permissions"] == ["staff", "customer"]
 
 
@@ -77,6 +81,15 @@ def test_a_super_admin_has_the_role_and_no_shop(client_of: ApiClient, admin: Use
     told = me(client_of, admin)
 
     assert (told["role"], told["shop_id"], told["shops"]) == ("SUPER_ADMIN", None, [])
+    assert told["permissions"] == ["super_admin", "store_owner", "customer"]
+
+
+def test_the_profile_has_the_contact_of_the_last_order_with_one(client_of: ApiClient, customer: User, shop: Shop):
+    lamp = make_goods(shop)
+    for contact in ("+353 1", "+353 2", ""):
+        buy(customer, (lamp, 1), customer_contact=contact)
+
+    assert me(client_of, customer)["profile"] == {"customer_id": customer.pk, "contact": "+353 2"}
 
 
 def test_an_anonymous_user_gets_401(client_of: ApiClient):

@@ -195,6 +195,11 @@ class TestChangePassword:
         assert [post("token/refresh", {"refresh": one.refresh}).status_code for one in (pair, other)] == [401, 401]
         assert sign_in(email=user.email, password=NEW_PASSWORD, address=ADDRESS, now=timezone.now())
 
+    def test_the_names_that_some_clients_send_are_accepted(self, user: User) -> None:
+        body = {"oldPassword": PASSWORD, "newPassword": NEW_PASSWORD}
+        assert post("change-password", body, token=signed_in(user).access).json() is True
+        assert sign_in(email=user.email, password=NEW_PASSWORD, address=ADDRESS, now=timezone.now())
+
     def test_a_wrong_old_or_a_weak_new_password_is_refused(self, user: User) -> None:
         token = signed_in(user).access
         for body, field in [({"old": "wrong", "new": NEW_PASSWORD}, "old"), ({"old": PASSWORD, "new": "1234"}, "new")]:

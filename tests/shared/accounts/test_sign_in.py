@@ -36,7 +36,7 @@ def post(email: str, password: str, address: str = ADDRESS, **headers: str) -> A
 @pytest.mark.parametrize(
     ("role", "permissions"),
     [
-        (Role.SUPER_ADMIN, ["super_admin", "customer"]),
+        (Role.SUPER_ADMIN, ["super_admin", "store_owner", "customer"]),
         (Role.STORE_OWNER, ["store_owner", "customer"]),
         (Role.STAFF, ["staff", "customer"]),
         (Role.CUSTOMER, ["customer"]),

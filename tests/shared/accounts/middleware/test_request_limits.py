@@ -156,7 +156,7 @@ def test_r1_forged_credentials_and_forwarded_headers_count_for_the_address() -> 
         {"authorization": "Bearer stoa_aaaa_bbbb"},
         {"x-api-key": "x" * 5000},
         {"authorization": f"Bearer {token_of(7, RefreshToken)}"},
-        {"authorization": f"Bearer {token_of(7, age=timedelta(minutes=16))}"},
+        {"authorization": f"Bearer {token_of(7, age=timedelta(days=1, minutes=1))}"},
         {"x-forwarded-for": "198.51.100.1"},
         {"forwarded": "for=198.51.100.2"},
         {"x-real-ip": "198.51.100.3"},

@@ -1,14 +1,16 @@
 """The ASGI wrapper around Django, as clients of a real server see it."""
 
+import asyncio
 import json
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import httpx2
 import psutil
 import pytest
 
+from shared.serving.asgi.wrapper import wrap
 from tests.shared.serving.conftest import Served, StartServer
 
 MIB = 1024 * 1024
@@ -53,6 +55,34 @@ def test_every_response_is_one_log_line_with_the_clients_request_id(served: Serv
     line = served.wait_for_line("request", request_id=answer.headers["x-request-id"])
     assert (line["method"], line["path"], line["status"]) == ("GET", "/echo", 200)
     assert "hunter2" not in served.log.read_text()
+
+
+def test_a_slash_at_the_end_of_a_path_below_the_prefix_is_removed_for_every_method():
+    seen: list[tuple[str, str, bytes]] = []
+
+    async def application(scope, receive, send):
+        seen.append((scope["method"], scope["path"], scope["raw_path"]))
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def call(method: str, path: str) -> None:
+        scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"a=1/"}
+        headers = [(b"host", b"localhost")]
+        with suppress(KeyError):
+            await wrap(application, slash_prefix="/api/")(scope | {"headers": headers}, receive, send)
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(event):
+        pass
+
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        for path in ("/api/shops/", "/api/shops", "/api/", "/api/shops//", "/admin/login/"):
+            asyncio.run(call(method, path))
+
+    told = ["/api/shops", "/api/shops", "/api/", "/api/shops/", "/admin/login/"]
+    assert seen == [(method, path, path.encode()) for method in ("GET", "POST", "PUT", "DELETE") for path in told]
 
 
 def test_hostile_bytes_in_a_path_cannot_forge_a_log_line(served: Served):
