@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
 
-from commerce.moderation.models import AbuseReport, Appeal, Notice
+from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice
 from commerce.moderation.reportable_content import ContentNotFound, parse_kind
 from shared.api.lists.filters import IntegerFilter, ListFilterSet
 
@@ -19,7 +19,7 @@ class ContentKindFilter(filters.CharFilter):  # type: ignore[misc]
         if not value:
             return qs
         try:
-            return qs.filter(model_type=parse_kind(value))
+            return qs.filter(**{self.field_name: parse_kind(value)})
         except ContentNotFound:
             return qs.none()
 
@@ -48,6 +48,19 @@ class ReportFilters(OwnReportFilters):
     search_fields = {name: name for name in ("model_type", "model_id", "status", "message", "user_id")}
     relations = {"user": "user"}
     status = ReportStatusFilter(choices=AbuseReport.Status.choices, help_text="Status of the reports. Default: open.")
+
+
+class DecisionFilters(ListFilterSet):
+    search_fields = {"action": "action", "model_type": "case__model_type", "model_id": "case__model_id"}
+    order_fields = {name: name for name in ("id", "created_at")}
+    relations = {"moderator": "moderator"}
+    model_type = ContentKindFilter("case__model_type", help_text="Kind of the content: Review or Question.")
+    model_id = IntegerFilter("case__model_id", help_text="Id of a review or question.")
+    action = filters.ChoiceFilter(choices=Decision.Action.choices, help_text="What was decided.")
+
+    class Meta:
+        model = Decision
+        fields: list[str] = []
 
 
 class NoticeFilters(ListFilterSet):

@@ -27,16 +27,20 @@ LEGACY_PREFIX = "Marvel\\Database\\Models\\"
 class ContentNotFound(ApiError):
     """404: the content does not exist, or its kind cannot be reported."""
 
-    def __init__(self) -> None:
-        super().__init__(404, "There is no review or question with this model_type and model_id.")
+    def __init__(self, message: str = "There is no review or question with this model_type and model_id.") -> None:
+        super().__init__(404, message)
 
 
 def parse_kind(model_type: str) -> ContentKind:
-    """Return the kind of a `model_type`, with or without LEGACY_PREFIX. Raises ContentNotFound for any other."""
-    name = model_type.removeprefix(LEGACY_PREFIX)
-    if name not in CONTENT_MODELS:
-        raise ContentNotFound
-    return ContentKind(name)
+    """Return the kind of a `model_type` in any case, with or without LEGACY_PREFIX.
+
+    Raises ContentNotFound, which names the kinds, for any other.
+    """
+    name = model_type.lower().removeprefix(LEGACY_PREFIX.lower())
+    kind = next((kind for kind in ContentKind if kind.lower() == name), None)
+    if kind is None:
+        raise ContentNotFound(f"There is no such kind of content. Send {' or '.join(ContentKind)} as model_type.")
+    return kind
 
 
 def get_content(case: Case) -> Reportable:

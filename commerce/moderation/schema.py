@@ -3,14 +3,15 @@
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema, extend_schema_view
 
+from commerce.moderation.serializers import DecisionRecordSerializer
 from commerce.reviews.serializers import CONTENT_SERIALIZERS
 
 TAGS = ["Moderation"]
 MODERATORS_ONLY = "Only super admins may call this; others get 403."
 WRITE_LIMIT = "Returns 429 after five reviews, questions, reports and appeals a minute."
 DECISION_ERRORS = (
-    "Returns 404 for content that does not exist or is taken down, and 409 while another moderator's decision about it "
-    "can still be undone."
+    "Returns 404 for content that does not exist or is taken down, until it is restored, and for another kind of "
+    "content."
 )
 CONTENT = PolymorphicProxySerializer(
     component_name="ReportedContent", serializers=list(CONTENT_SERIALIZERS.values()), resource_type_field_name=None
@@ -59,9 +60,46 @@ describe_reports = extend_schema_view(
         tags=TAGS,
         summary="Keep reported content",
         description="Keeps a review or question, shows it again if it was hidden, deletes its open reports and returns "
-        "it. The reporters get a notice once the decision can no longer be undone. "
+        "it. Content that was kept before and not reported since stays as it is. The reporters get a notice once the "
+        "decision can no longer be undone. "
         f"{DECISION_ERRORS} {MODERATORS_ONLY}",
         responses=CONTENT,
+    ),
+)
+
+describe_decisions = extend_schema_view(
+    list=extend_schema(
+        operation_id="decisions",
+        tags=TAGS,
+        summary="List decisions",
+        description="Returns a page of the decisions of moderators and rules, the newest first. Filter by `model_type` "
+        f"and `model_id` to find those about one review or question. {MODERATORS_ONLY}",
+    ),
+    retrieve=extend_schema(
+        operation_id="decision",
+        tags=TAGS,
+        summary="Get a decision",
+        description=f"Returns one decision with the content as it was before. {MODERATORS_ONLY}",
+    ),
+    undo=extend_schema(
+        operation_id="undo_decision",
+        tags=TAGS,
+        summary="Undo a decision",
+        description="Restores content, reports and reporters as they were before the decision and returns it. Returns "
+        "409 after `undo_until`, if there is a later decision about the content, and if its author has deleted it "
+        f"since. {MODERATORS_ONLY}",
+        request=None,
+        responses=DecisionRecordSerializer,
+    ),
+    restore=extend_schema(
+        operation_id="restore_content",
+        tags=TAGS,
+        summary="Restore content that was taken down",
+        description="Restores the content of a decision, at any time after it was taken down, deletes its accepted "
+        "reports and returns the new decision. Returns 409 unless a moderator took it down, while an appeal is open, "
+        f"and if the author has written another one since. {MODERATORS_ONLY}",
+        request=None,
+        responses=DecisionRecordSerializer,
     ),
 )
 

@@ -2,20 +2,24 @@
 
 from typing import Any
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.moderation.decisions import DecisionMessage
-from commerce.moderation.models import AbuseReport, Appeal, ContentKind, Notice
+from commerce.moderation.models import AbuseReport, Appeal, ContentKind, Decision, Notice
 from shared.accounts.models import User
 from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer, UTCDateTimeField
 
 MAX_TEXT_LENGTH = 2_000
 MODEL_TYPE_TEXT = "Kind of the content: Review or Question."
-CONTENT_KIND_PATTERN = r"^(Marvel\\Database\\Models\\)?(Review|Question)$"
+LEGACY_PREFIX_PATTERN = r"([Mm][Aa][Rr][Vv][Ee][Ll]\\[Dd][Aa][Tt][Aa][Bb][Aa][Ss][Ee]\\[Mm][Oo][Dd][Ee][Ll][Ss]\\)?"
+CONTENT_KIND_PATTERN = rf"^{LEGACY_PREFIX_PATTERN}([Rr][Ee][Vv][Ii][Ee][Ww]|[Qq][Uu][Ee][Ss][Tt][Ii][Oo][Nn])$"
 MODEL_ID_TEXT = "Id of the review or question."
-MODEL_TYPE_INPUT_TEXT = f"{MODEL_TYPE_TEXT} The long form Marvel\\Database\\Models\\Review is accepted too."
+MODEL_TYPE_INPUT_TEXT = (
+    f"{MODEL_TYPE_TEXT} Any case, and the long form Marvel\\Database\\Models\\Review, are accepted too."
+)
 
 
 class ReportingUserSerializer(serializers.ModelSerializer[User]):
@@ -83,6 +87,51 @@ class DecisionSerializer(ContentKeySerializer):
         data = dict(self.validated_data)
         message = DecisionMessage(note=data.pop("note", ""), reason=data.pop("reason", ""))
         return data | {"message": message}
+
+
+class ModeratorSerializer(serializers.ModelSerializer[User]):
+    """The moderator of a decision."""
+
+    class Meta:
+        model = User
+        fields = ["id", "name"]
+        extra_kwargs = {"name": {"help_text": "Name of the moderator."}}
+
+
+class DecisionRecordSerializer(RelationsSerializer):
+    """A decision of a moderator or a rule, for moderators."""
+
+    model_type = serializers.ChoiceField(
+        source="case.model_type", choices=ContentKind.choices, read_only=True, help_text=MODEL_TYPE_TEXT
+    )
+    model_id = serializers.IntegerField(source="case.model_id", read_only=True, help_text=MODEL_ID_TEXT)
+    can_be_undone = serializers.SerializerMethodField(help_text="Whether it is young enough to be undone.")
+    content = serializers.DictField(read_only=True, help_text="The content as it was before the decision.")
+    moderator = ModeratorSerializer(
+        read_only=True, allow_null=True, help_text="Moderator, or null for a rule. Only with `with=moderator`."
+    )
+
+    class Meta:
+        model = Decision
+        fields = [
+            "id", "action", "model_type", "model_id", "author_id", "moderator_id", "note", "reason", "reports_count",
+            "content", "created_at", "undo_until", "undone_at", "can_be_undone", "moderator",
+        ]  # fmt: skip
+        relations = ["moderator"]
+        extra_kwargs = {
+            "action": {"help_text": "What was decided."},
+            "author_id": {"help_text": "Id of the user who wrote the content."},
+            "moderator_id": {"help_text": "Id of the moderator; null if a rule decided."},
+            "note": {"help_text": "Note for other moderators."},
+            "reason": {"help_text": "Reason for the author and the reporters."},
+            "reports_count": {"help_text": "Number of reports that were decided on."},
+            "created_at": {"help_text": "When it was decided."},
+            "undo_until": {"help_text": "When the time to undo it ends."},
+            "undone_at": {"help_text": "When it was undone, or null."},
+        }
+
+    def get_can_be_undone(self, decision: Decision) -> bool:
+        return decision.can_be_undone(timezone.now())
 
 
 class NoticeSerializer(RelationsSerializer):

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from commerce.moderation.cases import add_report, open_reports
+from commerce.moderation.cases import add_report, find_case, open_reports
 from commerce.moderation.decisions import (
     NO_MESSAGE,
     Action,
@@ -86,13 +86,20 @@ def _hide_if_due(case: Case, content: Reportable, now: datetime) -> None:
 
 @transaction.atomic
 def accept_report(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
+    *,
+    model_type: str,
+    model_id: int,
+    moderator: User,
+    now: datetime,
+    message: DecisionMessage = NO_MESSAGE,
+    may_overrule: bool = False,
 ) -> Decision:
     """Take the content down and mark its reports as accepted.
 
-    Raises ContentNotFound, also for content that is down already, and Conflict right after another decision.
+    Raises ContentNotFound, also for content that is down already, and Conflict right after another decision unless
+    `may_overrule`, which the API sets: its clients show no decision that could have been missed.
     """
-    pending = _begin(Action.ACCEPTED, model_type, model_id, moderator, now, message)
+    pending = _begin(Action.ACCEPTED, model_type, model_id, moderator, now, message, may_overrule=may_overrule)
     set_visibility(pending.content, deleted_at=now, hidden_at=None, now=now)
     open_reports(pending.case).update(status=AbuseReport.Status.ACCEPTED, updated_at=now)
     return finish_decision(pending, Case.State.ACCEPTED, now=now)
@@ -100,10 +107,21 @@ def accept_report(
 
 @transaction.atomic
 def reject_report(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
+    *,
+    model_type: str,
+    model_id: int,
+    moderator: User,
+    now: datetime,
+    message: DecisionMessage = NO_MESSAGE,
+    may_overrule: bool = False,
 ) -> Decision:
-    """Keep the content, show it if it was hidden, and delete its reports. Raises the errors of `accept_report`."""
-    pending = _begin(Action.REJECTED, model_type, model_id, moderator, now, message)
+    """Keep the content, show it if it was hidden, and delete its reports. Raises the errors of `accept_report`.
+
+    With `may_overrule`, content that was rejected already stays as it is, and its last decision is returned.
+    """
+    if may_overrule and (made := _find_standing_rejection(model_type, model_id)):
+        return made
+    pending = _begin(Action.REJECTED, model_type, model_id, moderator, now, message, may_overrule=may_overrule)
     _show(pending, now)
     open_reports(pending.case).delete()
     update_report_count(pending.case, pending.content)
@@ -238,13 +256,29 @@ def release_case(*, case_id: int, moderator: User) -> None:
     Case.objects.filter(pk=case_id, claimed_by=moderator).update(claimed_by=None, claimed_until=None)
 
 
+def _find_standing_rejection(model_type: str, model_id: int) -> Decision | None:
+    """Return the last decision of locked content whose reports were rejected and that nobody has reported since."""
+    kind = parse_kind(model_type)
+    lock_content(kind, model_id)
+    case = find_case(kind, model_id)
+    return case.last_decision if case is not None and case.state == Case.State.REJECTED else None
+
+
 def _begin(
-    action: str, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage
+    action: str,
+    model_type: str,
+    model_id: int,
+    moderator: User,
+    now: datetime,
+    message: DecisionMessage,
+    *,
+    may_overrule: bool = False,
 ) -> PendingDecision:
     kind = parse_kind(model_type)
     content = lock_content(kind, model_id)
     case = get_or_create_case(kind, content, now)
-    check_no_recent_decision(case, action, now)
+    if not may_overrule:
+        check_no_recent_decision(case, action, now)
     reports = list(open_reports(case))
     return begin_decision(action, case, content, reports, moderator=moderator, message=message, now=now)
 

@@ -11,17 +11,19 @@ from rest_framework.response import Response
 
 from commerce.moderation import schema, services
 from commerce.moderation.appeals import file_appeal
-from commerce.moderation.filters import AppealFilters, NoticeFilters, OwnReportFilters, ReportFilters
-from commerce.moderation.models import AbuseReport, Appeal, Notice
+from commerce.moderation.filters import AppealFilters, DecisionFilters, NoticeFilters, OwnReportFilters, ReportFilters
+from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice
 from commerce.moderation.reportable_content import get_content
 from commerce.moderation.serializers import (
     AppealSerializer,
+    DecisionRecordSerializer,
     DecisionSerializer,
     NewAppealSerializer,
     NewReportSerializer,
     NoticeSerializer,
     ReportSerializer,
 )
+from commerce.moderation.undo import undo_decision
 from commerce.reviews.serializers import serialize_content
 from shared.accounts.permissions import HasRole, IsSignedIn
 from shared.api.limits.throttling import RateLimitThrottle
@@ -59,15 +61,43 @@ class ReportViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixi
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def accept(self, request: Request) -> Response:
-        services.accept_report(**self.validated().decision(), moderator=request.auth.user, now=timezone.now())
+        decision = self.validated().decision()
+        services.accept_report(**decision, moderator=request.auth.user, may_overrule=True, now=timezone.now())
         return Response(True)
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def reject(self, request: Request) -> Response:
         decision = services.reject_report(
-            **self.validated().decision(), moderator=request.auth.user, now=timezone.now()
-        )  # fmt: skip
+            **self.validated().decision(), moderator=request.auth.user, may_overrule=True, now=timezone.now()
+        )
         return Response(serialize_content(get_content(decision.case)))
+
+
+@schema.describe_decisions
+class DecisionViewSet(ListModelMixin, RetrieveModelMixin, ApiViewSet):
+    """Decisions of moderators and rules: read, undone, and taken-down content restored, by moderators."""
+
+    queryset = Decision.objects.all()
+    permission_classes = [HasRole.of("SUPER_ADMIN")]
+    serializer_class = DecisionRecordSerializer
+    filterset_class = DecisionFilters
+    pagination_class = PagePagination
+
+    def get_queryset(self) -> "QuerySet[Decision]":
+        return Decision.objects.select_related("case").order_by("-id")
+
+    @action(methods=["POST"], detail=True)
+    def undo(self, request: Request, **path: Any) -> Response:
+        decision = undo_decision(decision_id=path["pk"], moderator=request.auth.user, now=timezone.now())
+        return Response(self.represent(decision))
+
+    @action(methods=["POST"], detail=True)
+    def restore(self, request: Request, **path: Any) -> Response:
+        case = self.get_object().case
+        decision = services.restore_content(
+            model_type=case.model_type, model_id=case.model_id, moderator=request.auth.user, now=timezone.now()
+        )
+        return Response(self.represent(decision))
 
 
 @schema.describe_own_reports

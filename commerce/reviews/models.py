@@ -58,8 +58,6 @@ class Content(models.Model):
 class Review(Content):
     """A customer's review of a product: one for each order with it, and one without an order."""
 
-    audited_fields = ("comment", "rating")  # kept in the audit log when somebody else deletes it
-
     # The parent order, whichever order of the tree was sent.
     order = models.ForeignKey(Order, on_delete=models.PROTECT, null=True, blank=True, related_name="reviews")
     rating = models.PositiveSmallIntegerField()
@@ -97,8 +95,6 @@ class Review(Content):
 
 class Question(Content):
     """A customer's question about a product, and the shop's answer."""
-
-    audited_fields = ("question", "answer")
 
     question = models.TextField()
     answer = models.TextField(blank=True)

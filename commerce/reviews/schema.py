@@ -34,7 +34,8 @@ describe_reviews = extend_schema_view(
         tags=REVIEW_TAGS,
         summary="Delete a review",
         description="Deletes a review, takes its rating off the product and returns `true`. Its author and super "
-        "admins may call this; others get 404.",
+        "admins may call this; others get 404. A super admin's deletion is the acceptance of its reports: the author "
+        "gets a notice and may appeal, and the decision can be undone.",
     ),
 )
 

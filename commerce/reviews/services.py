@@ -13,7 +13,6 @@ from commerce.reviews.models import Question, Review
 from commerce.reviews.moderation_hooks import hooks
 from shared.accounts.models import User
 from shared.api.errors import ApiError, NotFound, ValidationFailed
-from shared.audit.services import record_audit_entry
 
 
 @transaction.atomic
@@ -110,20 +109,13 @@ def set_visibility(
 
 
 def _delete(content: Review | Question, *, actor: User, now: datetime) -> None:
-    """Delete content and withdraw its moderation case. The audit log keeps what others than the author delete."""
+    """Withdraw the author's own content with its moderation case, or take others' content down as a moderator does."""
     model_type = type(content).__name__
+    if content.user_id != actor.pk:
+        hooks.take_down(model_type=model_type, model_id=content.pk, moderator=actor, may_overrule=True, now=now)
+        return
     set_visibility(content, deleted_at=now, hidden_at=content.hidden_at, now=now)
     hooks.withdraw_case(model_type=model_type, model_id=content.pk, now=now)
-    if content.user_id != actor.pk:
-        details = {name: getattr(content, name) for name in content.audited_fields}
-        record_audit_entry(
-            action="reviews.deleted",
-            actor=actor,
-            target_type=model_type,
-            target_id=content.pk,
-            details=details,
-            now=now,
-        )
 
 
 def _get_product_for_sale(product_id: int) -> Product:

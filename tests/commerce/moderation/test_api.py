@@ -20,6 +20,7 @@ pytestmark = pytest.mark.django_db
 
 REPORTS = "/api/abusive_reports"
 ACCEPT, REJECT = f"{REPORTS}/accept", f"{REPORTS}/reject"
+DECISIONS = "/api/decisions"
 LONG = "Marvel\\Database\\Models\\"
 RECORD = {"id", "user_id", "model_type", "model_id", "message", "status", "created_at", "updated_at"}
 
@@ -67,7 +68,7 @@ def test_both_spellings_of_a_kind_are_accepted(
 def other_names() -> list[str]:
     models = [model for model in apps.get_models() if model not in (Review, Question)]
     names = [name for model in models for name in (model.__name__, model._meta.label, model._meta.label_lower)]
-    variants = ["review", "REVIEW", "Review ", " Review", "Reviews", f"\\{LONG}Review", f"{LONG}{LONG}Review", "Réview"]
+    variants = ["Review ", " Review", "REV\u0130EW", "Reviews", f"\\{LONG}Review", f"{LONG}{LONG}Review", "Réview"]
     return [*names, *(f"{LONG}{name}" for name in names), *variants, LONG, "__class__", "0", "x" * 100_000]
 
 
@@ -176,7 +177,121 @@ def test_rejecting_returns_the_content_and_deletes_its_reports(
         assert answer.json() == client_of(None).get(f"/api/{path}/{content.pk}").json()
         assert answer.json()["abusive_reports_count"] == 0
     assert not AbuseReport.objects.exists()
-    assert send(client_of, admin, "post", REJECT, target(asked)).status_code == 409
+
+
+def test_a_repeated_reject_changes_nothing_and_an_accept_after_it_is_carried_out(
+    client_of: ApiClient, written: Review, admin: User
+):
+    report(written, reporter("ann"))
+    first = send(client_of, admin, "post", REJECT, target(written)).json()
+    for _ in range(3):
+        again = send(client_of, admin, "post", REJECT, target(written))
+        assert (again.status_code, again.json()) == (200, first)
+    assert Decision.objects.count() == AuditEntry.objects.count() == 1
+
+    assert send(client_of, admin, "post", ACCEPT, target(written)).status_code == 200
+    assert send(client_of, admin, "post", REJECT, target(written)).status_code == 404
+    taken_down = Decision.objects.get(action="accepted")
+    restored = send(client_of, admin, "post", f"{DECISIONS}/{taken_down.pk}/restore")
+    assert (restored.status_code, restored.json()["action"]) == (200, "restored")
+    assert client_of(None).get(f"/api/reviews/{written.pk}").status_code == 200
+    assert send(client_of, admin, "post", REJECT, target(written)).json() == first | {
+        "updated_at": client_of(None).get(f"/api/reviews/{written.pk}").json()["updated_at"]
+    }
+    assert Decision.objects.count() == 3
+
+
+def test_a_new_report_after_a_reject_can_be_rejected_too(client_of: ApiClient, written: Review, admin: User):
+    report(written, reporter("ann"))
+    send(client_of, admin, "post", REJECT, target(written))
+    report(written, reporter("bob"))
+
+    assert send(client_of, admin, "post", REJECT, target(written)).status_code == 200
+    assert (Decision.objects.count(), AbuseReport.objects.count()) == (2, 0)
+
+
+def test_decisions_are_listed_by_content_and_undone_within_the_window(
+    client_of: ApiClient, written: Review, asked: Question, admin: User, customer: User
+):
+    report(written, reporter("ann"))
+    send(client_of, admin, "post", ACCEPT, target(written, note="Known.", reason="Advertising."))
+    send(client_of, admin, "post", REJECT, target(asked))
+    made = Decision.objects.get(action="accepted")
+
+    [told] = client_of(admin).get(
+        DECISIONS, {"model_type": "review", "model_id": written.pk, "with": "moderator"}
+    ).json()["data"]  # fmt: skip
+    assert told["moderator"] == {"id": admin.pk, "name": admin.name}
+    assert (told["id"], told["action"], told["note"], told["reason"]) == (
+        made.pk,
+        "accepted",
+        "Known.",
+        "Advertising.",
+    )
+    assert (told["model_type"], told["model_id"], told["reports_count"]) == ("Review", written.pk, 1)
+    assert (told["content"]["comment"], told["can_be_undone"], told["undone_at"]) == (written.comment, True, None)
+    assert listed(client_of, admin, DECISIONS, model_type="Answer") == []
+    assert listed(client_of, admin, DECISIONS, action="rejected") == [made.pk + 1]
+    for path in (DECISIONS, f"{DECISIONS}/{made.pk}"):
+        assert client_of(customer).get(path).status_code == 403
+
+    undone = send(client_of, admin, "post", f"{DECISIONS}/{made.pk}/undo")
+    assert undone.status_code == 200
+    assert (undone.json()["can_be_undone"], undone.json()["undone_at"] is None) == (False, False)
+    assert AbuseReport.objects.get().status == "open"
+    assert client_of(None).get(f"/api/reviews/{written.pk}").status_code == 200
+    assert send(client_of, admin, "post", f"{DECISIONS}/{made.pk}/undo").status_code == 409
+    assert send(client_of, admin, "post", f"{DECISIONS}/{made.pk}/restore").status_code == 409
+    for action in ("undo", "restore"):
+        assert send(client_of, admin, "post", f"{DECISIONS}/{made.pk + 9}/{action}").status_code == 404
+        assert send(client_of, customer, "post", f"{DECISIONS}/{made.pk}/{action}").status_code == 403
+
+
+def test_a_decision_is_not_undone_after_the_window(client_of: ApiClient, written: Review, admin: User):
+    made = decide("accept_report", written, admin, at=timezone.now() - timedelta(hours=1))
+
+    assert send(client_of, admin, "post", f"{DECISIONS}/{made.pk}/undo").status_code == 409
+    assert client_of(None).get(f"/api/reviews/{written.pk}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["reviews", "questions"])
+def test_a_super_admins_delete_accepts_the_reports_and_an_authors_withdraws(
+    client_of: ApiClient, written: Review, asked: Question, admin: User, customer: User, path: str
+):
+    content = written if path == "reviews" else asked
+    made = report(content, reporter("ann"))
+    send(client_of, admin, "post", REJECT, target(content))
+    made = report(content, reporter("bob"))
+
+    answer = send(client_of, admin, "delete", f"/api/{path}/{content.pk}")
+
+    assert (answer.status_code, answer.json()) == (200, True)
+    decision = Decision.objects.latest("pk")
+    assert (decision.action, decision.moderator, decision.reports_count) == ("accepted", admin, 1)
+    assert AbuseReport.objects.get(pk=made.pk).status == "accepted"
+    assert {notice.user_id for notice in decision.notices.all()} == {customer.pk, made.user_id}
+    assert AuditEntry.objects.latest("pk").action == "moderation.accepted"
+    assert send(client_of, admin, "delete", f"/api/{path}/{content.pk}").status_code == 404
+    assert send(client_of, admin, "post", f"{DECISIONS}/{decision.pk}/undo").status_code == 200
+    assert send(client_of, customer, "delete", f"/api/{path}/{content.pk}").status_code == 200
+    assert AbuseReport.objects.get(pk=made.pk).status == "withdrawn"
+    assert Decision.objects.filter(action="accepted", undone_at=None).count() == 0
+
+
+@pytest.mark.parametrize("kind", ["review", "REVIEW", "Review", "marvel\\database\\models\\review", LONG + "rEVIEW"])
+def test_a_kind_is_accepted_in_any_case(client_of: ApiClient, written: Review, admin: User, kind: str):
+    body = {"model_type": kind, "model_id": written.pk, "message": "Spam."}
+
+    assert send(client_of, admin, "post", REPORTS, body).json()["model_type"] == "Review"
+    assert listed(client_of, admin, model_type=kind) != []
+    assert send(client_of, admin, "post", ACCEPT, body).status_code == 200
+
+
+def test_an_unknown_kind_is_404_and_the_message_names_the_kinds(client_of: ApiClient, admin: User):
+    answer = send(client_of, admin, "post", ACCEPT, {"model_type": "Answer", "model_id": 1})
+
+    assert answer.status_code == 404
+    assert answer.json()["message"] == "There is no such kind of content. Send Review or Question as model_type."
 
 
 def test_deciding_about_missing_content_is_404_and_deletes_nothing(client_of: ApiClient, written: Review, admin: User):

@@ -21,7 +21,8 @@ from commerce.descriptions.jobs.services import DescriptionOptions, create_job
 from commerce.descriptions.services import save_draft
 from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.moderation.appeals import file_appeal
-from commerce.moderation.services import accept_report, file_report
+from commerce.moderation.models import Notice
+from commerce.moderation.services import accept_report, file_report, warn_author
 from commerce.orders.services import request_refund
 from commerce.shops.invitations import SALT
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -157,8 +158,10 @@ def _moderated(world: World, shop: Shop) -> dict[str, Any]:
         earlier = now - timedelta(hours=1)
         decision = accept_report(model_type=kind, model_id=content.pk, moderator=admin, now=earlier)
         notices.append(decision.notices.get().pk)
+    young = warn_author(model_type="Question", model_id=asked.pk, moderator=admin, now=now)
+    decisions = {"decision": Notice.objects.get(pk=notices[0]).decision_id, "young_decision": young.pk}
     appeal = file_appeal(author=customer, notice_id=notices[1], message="It was one.", now=now)
-    return {"report": report.pk, "notice": notices[0], "appeal": appeal.pk}
+    return {"report": report.pk, "notice": notices[0], "appeal": appeal.pk, **decisions}
 
 
 def _user(identity: str, role: Role) -> User:

@@ -124,6 +124,7 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/reviews": ("nobody", reviews),
     "/api/questions": ("nobody", lambda count: multiply(Question, count)),
     "/api/abusive_reports": ("super admin", reports),
+    "/api/decisions": ("super admin", lambda count: multiply(Decision, count)),
     "/api/my-reports": ("another customer", reports),
     "/api/notices": ("customer", notices),
     "/api/appeals": ("customer", appeals),
