@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from commerce.attributes.models import Attribute
-from commerce.attributes.values import require_shop_value_limit, set_values
+from commerce.attributes.values import require_shop_value_limit, require_unused, set_values
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -50,12 +50,13 @@ def update_attribute(*, actor: User, attribute_id: int, changes: Mapping[str, An
     """Change those of `name`, `shop_id` and `values` that are in `changes`; `values` replaces the whole list.
 
     The slug never changes. Raises NotFound, ApiError 403 unless the actor owns both the present and the new shop, and
-    ValidationFailed.
+    ValidationFailed, also if a product uses a value that would be deleted or move to another shop.
     """
     attribute = _lock_attribute(actor, attribute_id)
     if changes.get("shop_id", attribute.shop_id) != attribute.shop_id:
         require_owned_shop(actor=actor, shop_id=changes["shop_id"])
         require_attribute_limit(shop_id=changes["shop_id"], added=1)
+        require_unused(attribute.values.all(), field="shop_id")
         attribute.shop_id = changes["shop_id"]
     attribute.name = changes.get("name", attribute.name)
     attribute.updated_at = now
@@ -68,8 +69,13 @@ def update_attribute(*, actor: User, attribute_id: int, changes: Mapping[str, An
 
 @transaction.atomic
 def delete_attribute(*, actor: User, attribute_id: int) -> None:
-    """Delete the attribute in this language, with its values. Raises NotFound and ApiError 403."""
-    _lock_attribute(actor, attribute_id).delete()
+    """Delete the attribute in this language, with its values.
+
+    Raises NotFound, ApiError 403, and ValidationFailed if a product uses a value.
+    """
+    attribute = _lock_attribute(actor, attribute_id)
+    require_unused(attribute.values.all(), field="values")
+    attribute.delete()
 
 
 def require_owned_shop(*, actor: User, shop_id: int) -> Shop:

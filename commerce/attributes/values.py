@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils.text import slugify
 
 from commerce.attributes.models import Attribute, AttributeValue
@@ -18,7 +19,7 @@ def set_values(*, attribute: Attribute, items: Sequence[Mapping[str, Any]]) -> N
     """Replace the values of an attribute.
 
     Items with an id change that value, items without one are new, and values not in the list are deleted. The caller
-    holds the attribute's row lock. Raises ValidationFailed.
+    holds the attribute's row lock. Raises ValidationFailed, also for a value to delete that a product uses.
     """
     existing = {row.pk: row for row in attribute.values.all()}
     sent_ids: set[int] = set()
@@ -35,9 +36,24 @@ def set_values(*, attribute: Attribute, items: Sequence[Mapping[str, Any]]) -> N
         if _differs(existing[value_id], item):
             changed.append(_assign(existing[value_id], item))
     _require_text_limit(attribute, [*new, *(existing[value_id] for value_id in sent_ids)])
-    AttributeValue.objects.filter(pk__in=existing.keys() - sent_ids).delete()
+    removed = AttributeValue.objects.filter(pk__in=existing.keys() - sent_ids)
+    require_unused(removed, field="values")
+    removed._raw_delete(removed.db)  # one query; delete() would look for the products of every hundred values again
     save_values(new=new, changed=changed)
     require_shop_value_limit(shop_id=attribute.shop_id)
+
+
+def require_unused(values: "QuerySet[AttributeValue]", *, field: str) -> None:
+    """Raise ValidationFailed, which names the product, if a product has one of the values."""
+    used = values.filter(products__isnull=False).order_by("pk").values_list("value", "products__pk", "products__name")
+    found = used.first()
+    if found is not None:
+        value, product_id, name = found
+        message = (
+            f"The product {name!r} (id {product_id}) uses the value {value!r}. "
+            "Take the value off the product and its variations first."
+        )
+        raise ValidationFailed({field: [message]})
 
 
 def merge_values(

@@ -15,12 +15,13 @@ from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.attachments.records import attachment_record
-from commerce.catalog import services
+from commerce.catalog import services, taxonomy
 from commerce.catalog.admin_money import MoneyForm, format_money
-from commerce.catalog.models import Category, Product, ProductType, Variation
+from commerce.catalog.models import Category, Product, ProductType, Tag, Variation
 from commerce.catalog.search.services import search_all_languages
 from commerce.catalog.variations import set_variations
 from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
+from shared.api.errors import ValidationFailed
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 
 MAX_DESCRIPTION_PRODUCTS = 200  # one more is passed on, so that the next page reports the limit
@@ -45,14 +46,40 @@ class ProductTypeAdmin(LargeTableAdmin):
     prepopulated_fields = {"slug": ["name"]}
 
 
+@admin.register(Tag)
+class TagAdmin(LargeTableAdmin):
+    list_display = ["name", "slug", "language"]
+    list_filter = [LanguageListFilter]
+    search_fields = ["slug"]
+    prepopulated_fields = {"slug": ["name"]}
+
+
+class CategoryForm(forms.ModelForm):  # type: ignore[type-arg]
+    def _post_clean(self) -> None:
+        """Set the depth, once the instance has the values of the page."""
+        super()._post_clean()  # type: ignore[misc]
+        if self.errors:
+            return
+        try:
+            taxonomy.place_category(self.instance)
+        except ValidationFailed as error:
+            for field, messages in (error.problem.errors or {}).items():
+                self.add_error("type" if field == "type_id" else field, messages)
+
+
 @admin.register(Category)
 class CategoryAdmin(LargeTableAdmin):
-    list_display = ["name", "type", "slug", "language"]
-    list_select_related = ["type"]
+    form = CategoryForm
+    list_display = ["name", "type", "parent", "slug", "language"]
+    list_select_related = ["type", "parent"]
     list_filter = [LanguageListFilter, ["type", AutocompleteSelectFilter]]
     search_fields = ["slug", "type__slug"]
-    autocomplete_fields = ["type"]
+    autocomplete_fields = ["type", "parent"]
     prepopulated_fields = {"slug": ["name"]}
+
+    def save_model(self, request: HttpRequest, obj: Category, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        taxonomy.update_depths_below(obj)
 
 
 class ProductForm(MoneyForm):
@@ -147,12 +174,12 @@ class ProductAdmin(LargeTableAdmin):
         ["type", AutocompleteSelectFilter],
     ]
     search_fields = ["slug", "name", "sku", "shop__slug"]
-    autocomplete_fields = ["shop", "type", "categories", "image", "gallery"]
+    autocomplete_fields = ["shop", "type", "categories", "tags", "image", "gallery"]
     prepopulated_fields = {"slug": ["name"]}
     readonly_fields = ["thumbnail", "sold_quantity", "stars", "rating_count", "created_at", "updated_at", "deleted_at"]
     fieldsets = [
         (None, {"fields": ["name", "slug", "language", "shop", "status", "description"]}),
-        ("Category", {"fields": ["type", "categories"]}),
+        ("Category", {"fields": ["type", "categories", "tags"]}),
         ("Price and stock", {"fields": [
             "product_type", ("price", "sale_price", "currency"), "is_taxable", ("sku", "quantity", "unit"),
         ]}),

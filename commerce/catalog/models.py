@@ -1,18 +1,23 @@
-"""Models of products, their variations, product types and categories. Database constraints hold their invariants."""
+"""Models of products, their variations, product types, categories and tags.
+
+Database constraints hold their invariants.
+"""
 
 from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, F, OuterRef, Prefetch, Q, Subquery, Value, When
 from django.db.models.functions import Cast, Coalesce
 
 from commerce.attachments.models import Attachment
+from commerce.attributes.models import AttributeValue
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.slugs import validate_slug
 
 LOW_STOCK_QUANTITY = 10  # a product with fewer pieces is low on stock
+MAX_CATEGORY_DEPTH = 4  # levels below a category at the top
 
 
 def platform_currency() -> str:
@@ -37,10 +42,41 @@ class ProductType(models.Model):
         return self.name
 
 
+class CategoryQuerySet(models.QuerySet["Category"]):
+    def for_response(self) -> Self:
+        """Prefetch all categories below, in one query a level."""
+        return self.prefetch_related("__".join(["children"] * MAX_CATEGORY_DEPTH))
+
+
 class Category(models.Model):
-    """A category within a product type, in one language. A product may be in several categories."""
+    """A category within a product type, in one language. A product may be in several categories.
+
+    Categories form a tree. `depth` is the number of categories above one, written by `taxonomy.save_entry`.
+    """
 
     type = models.ForeignKey(ProductType, on_delete=models.PROTECT, related_name="categories")
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
+    depth = models.PositiveSmallIntegerField(default=0, editable=False)
+    name = models.CharField(max_length=255)
+    slug = models.SlugField(max_length=255, validators=[validate_slug])
+    language = models.CharField(max_length=16, default="en")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = CategoryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        verbose_name_plural = "categories"
+        constraints = [models.UniqueConstraint(fields=["slug", "language"], name="commerce_category_slug_language")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tag(models.Model):
+    """A word that groups products across types and categories, such as bestseller, in one language."""
+
     name = models.CharField(max_length=255)
     slug = models.SlugField(max_length=255, validators=[validate_slug])
     language = models.CharField(max_length=16, default="en")
@@ -49,8 +85,7 @@ class Category(models.Model):
 
     class Meta:
         ordering = ["id"]
-        verbose_name_plural = "categories"
-        constraints = [models.UniqueConstraint(fields=["slug", "language"], name="commerce_category_slug_language")]
+        constraints = [models.UniqueConstraint(fields=["slug", "language"], name="commerce_tag_slug_language")]
 
     def __str__(self) -> str:
         return self.name
@@ -70,8 +105,12 @@ class ProductQuerySet(models.QuerySet["Product"]):
         return self.live().filter(shop__in=Shop.objects.managed_by(user))
 
     def low_stock(self) -> Self:
-        """Return the products that are low on stock, the lowest quantity first."""
-        return self.live().filter(quantity__lt=LOW_STOCK_QUANTITY).order_by("quantity", "pk")
+        """Return the products that are low on stock, or have a variation that is, the lowest quantity first."""
+        low_variations = Variation.objects.live().filter(quantity__lt=LOW_STOCK_QUANTITY)
+        of_product = low_variations.filter(product=OuterRef("pk")).order_by("quantity").values("quantity")[:1]
+        is_low = Q(quantity__lt=LOW_STOCK_QUANTITY) | Q(pk__in=low_variations.values("product"))
+        lowest = Coalesce(Subquery(of_product), "quantity")
+        return self.live().filter(is_low).order_by(lowest, "quantity", "pk")
 
     def public(self) -> Self:
         """Return what everybody may see and buy: published products of active shops."""
@@ -135,6 +174,8 @@ class Product(PricedItem):
     shop = models.ForeignKey(Shop, on_delete=models.PROTECT, related_name="products")
     type = models.ForeignKey(ProductType, on_delete=models.PROTECT, related_name="products")
     categories = models.ManyToManyField(Category, blank=True, related_name="products")
+    tags = models.ManyToManyField(Tag, blank=True, related_name="products")
+    attribute_values = models.ManyToManyField(AttributeValue, through="ProductValue", related_name="products")
     name = models.CharField(max_length=255, db_index=True)
     slug = models.SlugField(max_length=255, validators=[validate_slug])
     description = models.TextField(blank=True)
@@ -201,6 +242,22 @@ class Product(PricedItem):
             models.Index(fields=["shop", "status", "-id"], name="commerce_product_of_shop"),
             models.Index(fields=["shop", "quantity"], name="commerce_product_low_stock"),
             models.Index(fields=["status", "-id"], name="commerce_product_by_status"),
+            models.Index(fields=["updated_at"], name="commerce_product_updated"),
+            # All columns that facets read: counting a hundred thousand products would otherwise read their texts too.
+            models.Index(
+                fields=[
+                    "language",
+                    "status",
+                    "deleted_at",
+                    "shop",
+                    "type",
+                    "currency",
+                    "min_price",
+                    "ratings",
+                    "quantity",
+                ],
+                name="commerce_product_facets",
+            ),
             models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_product_deleted"),
         ]
 
@@ -213,21 +270,46 @@ class Product(PricedItem):
         return self.rating_count
 
 
+class ProductValue(models.Model):
+    """A value of an attribute in which the variations of a product may differ.
+
+    The value cannot be deleted while a product has it.
+    """
+
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="value_links", db_index=False)
+    value = models.ForeignKey(AttributeValue, on_delete=models.PROTECT, related_name="product_links", db_index=False)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["product", "value"], name="commerce_product_value_once")]
+        indexes = [models.Index(fields=["value", "product"], name="commerce_product_of_value")]
+
+    def __str__(self) -> str:
+        return f"{self.value_id} of product {self.product_id}"
+
+
 class VariationQuerySet(models.QuerySet["Variation"]):
     def live(self) -> Self:
         """Exclude deleted rows, which orders still refer to."""
         return self.filter(deleted_at=None)
 
+    def visible_to(self, user: User | None) -> Self:
+        """Return the live variations with their image and values. Who may see a product may see its variations."""
+        values = VariationValue.objects.select_related("value__attribute")
+        return self.live().select_related("image").prefetch_related(Prefetch("value_links", values))
+
 
 class Variation(PricedItem):
-    """A variation of a variable product, such as a size or a color.
+    """A variation of a variable product: a combination of its attribute values, such as a size and a color.
 
-    `options` is a list of `{"name": ..., "value": ...}`. Money is in the product's currency.
+    `options` has the combination as it was written, as a list of `{"name": ..., "value": ...}`. It is the only record
+    of options that name no attribute. Money is in the product's currency.
     """
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="variations")
     title = models.CharField(max_length=255)
     options = models.JSONField(default=list, blank=True)
+    image = models.ForeignKey(Attachment, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 
     objects = VariationQuerySet.as_manager()
 
@@ -239,6 +321,27 @@ class Variation(PricedItem):
                 name="commerce_variation_sale_price_within_price",
             ),
         ]
+        indexes = [
+            models.Index(
+                fields=["quantity", "product"],
+                condition=Q(deleted_at__isnull=True),
+                name="commerce_variation_low_stock",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.title
+
+
+class VariationValue(models.Model):
+    """A value that a variation combines. Its product has the value too, in ProductValue."""
+
+    variation = models.ForeignKey(Variation, on_delete=models.CASCADE, related_name="value_links", db_index=False)
+    value = models.ForeignKey(AttributeValue, on_delete=models.PROTECT, related_name="variation_links")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["variation", "value"], name="commerce_variation_value_once")]
+
+    def __str__(self) -> str:
+        return f"{self.value_id} of variation {self.variation_id}"

@@ -1,10 +1,11 @@
-"""OpenAPI texts of the routes of products, product types and categories."""
+"""OpenAPI texts of the routes of products, product types, categories and tags."""
 
 from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 
 from commerce.catalog.serializers import FoundProductSerializer
+from shared.api.lists.pagination import PagePagination
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 from shared.api.query_params import DEFAULT_LANGUAGE, MAX_LANGUAGE_LENGTH
 
@@ -13,6 +14,94 @@ SHOP_STAFF_ONLY = (
     "Only the owner and the staff of the product's shop and super admins may call this; others get 403 or 404."
 )
 SUPER_ADMIN_ONLY = "Only super admins may call this."
+CHANGE_PRODUCT = (
+    "Changes the fields that you send and returns the product. `variations`, `gallery`, `categories` and `tags` "
+    "replace the whole list; `variation_options` changes, adds and removes the variations that it names. The slug, the "
+    "language and the shop never change. Returns 422 for a status that shops may not set, and for a variation that "
+    "combines other values than those in `variations`."
+)
+
+FACETS_PARAMETER = {
+    "name": "facets",
+    "in": "query",
+    "description": "`1` to add `facets` to the page: how many products each choice of a filter would leave.",
+    "schema": {"type": "boolean", "default": False, "example": True},
+}
+
+
+def _entries(description: str, **examples: Any) -> dict[str, Any]:
+    """Return the schema of a facet: an array of objects with these fields, each an example and a description."""
+    properties = {}
+    for name, (example, text) in examples.items():
+        kind = {bool: "boolean", int: "integer", float: "number", str: "string"}[type(example)]
+        properties[name] = {"type": kind, "description": text, "example": example}
+    return {
+        "type": "array",
+        "description": description,
+        "items": {"type": "object", "properties": properties, "required": list(properties)},
+    }
+
+
+_COUNT = (12, "Number of products.")
+_ID, _NAME, _SLUG = (7, "Id."), ("Kitchen", "Name."), ("kitchen", "Name in URLs.")
+_VALUES = _entries(
+    "Values of the attribute.",
+    id=_ID,
+    value=("Red", "Text of the value."),
+    meta=("#ff0000", "Free text that belongs to the value."),
+    slug=("red", "The value in lower case with hyphens."),
+    count=_COUNT,
+)
+_ATTRIBUTES = _entries(
+    "By value of an attribute; choose one by `attribute_value_id`.", id=_ID, name=("Color", "Name."), slug=_SLUG
+)
+_ATTRIBUTES["items"]["properties"]["values"] = _VALUES
+_ATTRIBUTES["items"]["required"].append("values")
+_CATEGORIES = _entries(
+    "By category; choose one by `category_id`.", id=_ID, name=_NAME, slug=_SLUG,
+    parent_id=(3, "Id of the category above."), count=_COUNT,
+)  # fmt: skip
+_CATEGORIES["items"]["properties"]["parent_id"]["type"] = ["integer", "null"]
+_PRICES = _entries(
+    "By lowest price; choose a band by `price_from` and `price_to`.",
+    **{
+        "from": (10.0, "Least price of the band, in major units."),
+        "to": (25.0, "Price at which the next band begins; null for the last one."),
+        "currency": ("EUR", "Currency of the platform. Products in others are in no band."),
+        "count": _COUNT,
+    },
+)
+_PRICES["items"]["properties"]["to"]["type"] = ["number", "null"]
+FACETS = {
+    "types": _entries("By product type; choose one by `type_id`.", id=_ID, name=_NAME, slug=_SLUG, count=_COUNT),
+    "categories": _CATEGORIES,
+    "attributes": _ATTRIBUTES,
+    "prices": _PRICES,
+    "ratings": _entries(
+        "By average rating; choose one by `rating_from`.", **{"from": (4, "Least rating."), "count": _COUNT}
+    ),
+    "in_stock": _entries(
+        "By whether they are in stock; choose by `in_stock`.", value=(True, "Whether in stock."), count=_COUNT
+    ),
+}
+FACETS_SCHEMA = {
+    "type": "object",
+    "description": "Numbers of products by choice, each as if its own filter were off. Only with `facets=1`.",
+    "properties": FACETS,
+    "required": list(FACETS),
+}
+
+
+class ProductPagination(PagePagination):
+    """Pages of products, which may have facets."""
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        page = super().get_paginated_response_schema(schema)
+        return page | {"properties": page["properties"] | {"facets": FACETS_SCHEMA}}
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [*super().get_schema_operation_parameters(view), FACETS_PARAMETER]
+
 
 SUGGEST_PARAMETERS = [
     OpenApiParameter(
@@ -52,7 +141,9 @@ describe_products = extend_schema_view(
         tags=PRODUCT_TAGS,
         summary="List products",
         description="Returns a page of published products of active shops, newest first, in one language. No "
-        "credentials are needed. With `shop_id`, the owner and the staff of that shop get its products in any status.",
+        "credentials are needed. With `shop_id`, the owner and the staff of that shop get its products in any status. "
+        "With `facets=1` the page has `facets`, which are counted over all pages; stock and ratings in them may be "
+        "half a minute old.",
     ),
     create=extend_schema(
         operation_id="create_product",
@@ -60,8 +151,9 @@ describe_products = extend_schema_view(
         summary="Add a product to a shop",
         description="Creates a product and returns it. Store owners and staff may call this for their own shops, "
         "super admins for any shop; another shop is 403. A variable product takes its quantity and prices from its "
-        "variations. Returns 422 if a field is invalid, if a type, category or image does not exist, or if you did "
-        "not upload the image.",
+        "variations: `variations` lists the attribute values in which they differ, and `variation_options` has in "
+        "`upsert` a variation for each combination. Returns 422 if a field is invalid, if a type, category, tag, value "
+        "or image does not exist, or if you did not upload the image.",
     ),
     retrieve=extend_schema(
         operation_id="product",
@@ -75,9 +167,7 @@ describe_products = extend_schema_view(
         operation_id="change_product",
         tags=PRODUCT_TAGS,
         summary="Change a product",
-        description="Changes the fields that you send and returns the product. `variations`, `gallery` and "
-        "`categories` replace the whole list. The slug, the language and the shop never change. Returns 422 for a "
-        f"status that shops may not set. {SHOP_STAFF_ONLY}",
+        description=f"{CHANGE_PRODUCT} {SHOP_STAFF_ONLY}",
     ),
     destroy=extend_schema(
         operation_id="delete_product",
@@ -93,15 +183,16 @@ describe_low_stock = extend_schema_view(
         operation_id="low_stock",
         tags=["Analytics"],
         summary="List products that are low on stock",
-        description="Returns the products with fewer than 10 pieces in stock, the lowest quantity first. Store "
-        "owners and staff get those of their own shops, super admins those of all shops; other users get 403. The "
-        "response has an `ETag`: send it as `If-None-Match` to get 304 if nothing has changed.",
+        description="Returns the products that have fewer than 10 pieces in stock, or a variation that has, the "
+        "lowest quantity first. Store owners and staff get those of their own shops, super admins those of all "
+        "shops; other users get 403. The response has an `ETag`: send it as `If-None-Match` to get 304 if nothing has "
+        "changed.",
     )
 )
 
 
-def _describe_taxonomy(*, singular: str, plural: str, tag: str, in_use: str, list_shape: str) -> Any:
-    """Return the texts of the routes of product types or categories, which differ in their nouns only."""
+def _describe_taxonomy(*, singular: str, plural: str, tag: str, deletion: str, list_shape: str) -> Any:
+    """Return the texts of the routes of product types, categories or tags, which differ in their nouns only."""
     noun = "product type" if singular == "type" else singular
     return extend_schema_view(
         list=extend_schema(
@@ -134,7 +225,7 @@ def _describe_taxonomy(*, singular: str, plural: str, tag: str, in_use: str, lis
             operation_id=f"delete_{singular}",
             tags=[tag],
             summary=f"Delete a {noun}",
-            description=f"Deletes the {noun} and returns it as it was. Returns 409 while {in_use}. {SUPER_ADMIN_ONLY}",
+            description=f"Deletes the {noun} and returns it as it was. {deletion} {SUPER_ADMIN_ONLY}",
         ),
     )
 
@@ -143,13 +234,21 @@ describe_types = _describe_taxonomy(
     singular="type",
     plural="types",
     tag="Types",
-    in_use="it has categories or products",
+    deletion="Returns 409 while it has categories or products.",
     list_shape="an array of the product types",
 )
 describe_categories = _describe_taxonomy(
     singular="category",
     plural="categories",
     tag="Categories",
-    in_use="it has products",
-    list_shape="a page of the categories",
+    deletion="Returns 409 while it has products or categories below it.",
+    list_shape="a page of the categories, each with all categories below it in `children`; with `parent=null` those at "
+    "the top, with `parent=7` those directly below category 7,",
+)
+describe_tags = _describe_taxonomy(
+    singular="tag",
+    plural="tags",
+    tag="Tags",
+    deletion="Products lose it.",
+    list_shape="a page of the tags",
 )

@@ -1,4 +1,4 @@
-"""Serializers of products, variations, product types and categories."""
+"""Serializers of products, product types, categories and tags."""
 
 from typing import Any
 
@@ -6,20 +6,27 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.attachments.records import AttachmentRecordSerializer
-from commerce.catalog.models import Category, Product, ProductType, Variation
+from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.search.highlights import highlight
 from commerce.catalog.search.services import search_result_of
+from commerce.catalog.variation_serializers import (
+    MAX_QUANTITY,
+    ProductValueSerializer,
+    ValueOrVariationSerializer,
+    VariationOptionsSerializer,
+    VariationSerializer,
+)
+from commerce.catalog.variations import MAX_VALUES
 from commerce.shops.fields import MAX_ID, ImageReferenceField
 from commerce.shops.serializers import MAX_SLUG_LENGTH, ShopSummarySerializer
+from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer
 from shared.api.money import MoneyField
 
 MAX_DESCRIPTION_LENGTH = 20_000
 MAX_CATEGORIES = 50
+MAX_TAGS = 50
 MAX_GALLERY_IMAGES = 20
-MAX_VARIATIONS = 100
-MAX_OPTIONS = 10
-MAX_QUANTITY = 2**31 - 1
 LANGUAGE_PATTERN = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})?\Z"
 
 NAME_FIELDS = {
@@ -47,16 +54,26 @@ class TypeSummarySerializer(serializers.ModelSerializer[ProductType]):
         extra_kwargs = NAME_FIELDS
 
 
-class CategorySerializer(RelationsSerializer):
-    """A category of products."""
+CATEGORY_FIELDS = NAME_FIELDS | {
+    "type_id": {"help_text": "Id of the product type."},
+    "parent_id": {"help_text": "Id of the category above; null at the top."},
+    "depth": {"help_text": "Number of categories above this one."},
+}
 
-    type = TypeSummarySerializer(read_only=True, help_text="Product type of the category. Only with `with=type`.")
+
+class CategoryNodeSerializer(serializers.ModelSerializer[Category]):
+    """A category below another one."""
+
+    children = serializers.SerializerMethodField(help_text="Categories directly below this one.")
 
     class Meta:
         model = Category
-        fields = ["id", "name", "slug", "language", "type_id", "type", "created_at", "updated_at"]
-        relations = ["type"]
-        extra_kwargs = NAME_FIELDS | {"type_id": {"help_text": "Id of the product type."}}
+        fields = ["id", "name", "slug", "language", "type_id", "parent_id", "depth", "children"]
+        extra_kwargs = CATEGORY_FIELDS
+
+    @extend_schema_field({"type": "array", "items": {"$ref": "#/components/schemas/CategoryNode"}, "example": []})
+    def get_children(self, category: Category) -> Any:
+        return [self.to_representation(child) for child in category.children.all()]
 
 
 class CategorySummarySerializer(serializers.ModelSerializer[Category]):
@@ -66,34 +83,6 @@ class CategorySummarySerializer(serializers.ModelSerializer[Category]):
         model = Category
         fields = ["id", "name", "slug"]
         extra_kwargs = NAME_FIELDS
-
-
-class OptionSerializer(serializers.Serializer[Any]):
-    """One option of a variation, such as size L."""
-
-    name = serializers.CharField(max_length=64, help_text="Name of the option, as in Size.")
-    value = serializers.CharField(max_length=255, help_text="Value of the option, as in L.")
-
-
-class VariationSerializer(serializers.ModelSerializer[Variation]):
-    """A variation of a variable product."""
-
-    price = MoneyField(currency_source="product.currency", read_only=True, help_text="Regular price in major units.")
-    sale_price = MoneyField(
-        currency_source="product.currency", read_only=True, allow_null=True, help_text="Reduced price, or null."
-    )
-    options = OptionSerializer(many=True, read_only=True, help_text="Options that set this variation apart.")
-    in_stock = serializers.BooleanField(read_only=True, help_text="Whether at least one piece is in stock.")
-
-    class Meta:
-        model = Variation
-        fields = ["id", "title", "options", "sku", "price", "sale_price", "quantity", "sold_quantity", "in_stock"]
-        extra_kwargs = {
-            "title": {"help_text": "Name of the variation."},
-            "sku": {"help_text": "Stock keeping unit."},
-            "quantity": {"help_text": "Number of pieces in stock."},
-            "sold_quantity": {"help_text": "Number of pieces sold."},
-        }
 
 
 class RelatedProductSerializer(serializers.ModelSerializer[Product]):
@@ -123,6 +112,43 @@ class RelatedProductSerializer(serializers.ModelSerializer[Product]):
         }
 
 
+class CategorySerializer(RelationsSerializer):
+    """A category of products."""
+
+    type = TypeSummarySerializer(read_only=True, help_text="Product type of the category. Only with `with=type`.")
+    parent = CategorySummarySerializer(
+        read_only=True, allow_null=True, help_text="Category above, or null. Only with `with=parent`."
+    )
+    children = CategoryNodeSerializer(many=True, read_only=True, help_text="Categories directly below this one.")
+
+    class Meta:
+        model = Category
+        fields = [
+            "id", "name", "slug", "language", "type_id", "type", "parent_id", "parent", "depth", "children",
+            "created_at", "updated_at",
+        ]  # fmt: skip
+        relations = ["type", "parent"]
+        extra_kwargs = CATEGORY_FIELDS
+
+
+class TagSerializer(serializers.ModelSerializer[Tag]):
+    """A tag of products."""
+
+    class Meta:
+        model = Tag
+        fields = ["id", "name", "slug", "language", "created_at", "updated_at"]
+        extra_kwargs = NAME_FIELDS
+
+
+class TagSummarySerializer(serializers.ModelSerializer[Tag]):
+    """A tag inside another record."""
+
+    class Meta:
+        model = Tag
+        fields = ["id", "name", "slug"]
+        extra_kwargs = NAME_FIELDS
+
+
 class ProductSerializer(RelationsSerializer):
     """A product as everybody sees it. Prices are in major units of `currency`."""
 
@@ -142,11 +168,23 @@ class ProductSerializer(RelationsSerializer):
     categories = CategorySummarySerializer(
         many=True, read_only=True, help_text="Categories. Only with `with=categories`."
     )
-    variations = serializers.SerializerMethodField(help_text="Variations. Only with `with=variations`.")
+    tags = TagSummarySerializer(many=True, read_only=True, help_text="Tags. Only with `with=tags`.")
     related_products = RelatedProductSerializer(
         many=True,
         read_only=True,
         help_text="The newest products of the same type, at most 20. Only with `with=related_products`.",
+    )
+    variations = ProductValueSerializer(
+        source="attribute_values",
+        many=True,
+        read_only=True,
+        help_text="Attribute values in which the variations differ. Only with `with=variations`.",
+    )
+    variation_options = VariationSerializer(
+        source="variations",
+        many=True,
+        read_only=True,
+        help_text="Variations, each a combination of `variations`. Only with `with=variation_options`.",
     )
 
     class Meta:
@@ -155,9 +193,10 @@ class ProductSerializer(RelationsSerializer):
             "id", "name", "slug", "description", "type_id", "price", "sale_price", "min_price", "max_price", "currency",
             "sku", "quantity", "sold_quantity", "in_stock", "is_taxable", "status", "product_type", "unit", "height",
             "width", "length", "image", "gallery", "language", "shop_id", "ratings", "total_reviews", "rating_count",
-            "created_at", "updated_at", "type", "shop", "categories", "variations", "related_products",
+            "created_at", "updated_at", "type", "shop", "categories", "tags", "variations", "variation_options",
+            "related_products",
         ]  # fmt: skip
-        relations = ["type", "shop", "categories", "variations", "related_products"]
+        relations = ["type", "shop", "categories", "tags", "variations", "variation_options", "related_products"]
         extra_kwargs = {
             "name": {"help_text": "Name of the product."},
             "slug": {"help_text": "Name in URLs, unique within its language and never changed."},
@@ -181,11 +220,6 @@ class ProductSerializer(RelationsSerializer):
 
     def get_ratings(self, product: Product) -> float:
         return round(float(product.ratings), 2)
-
-    @extend_schema_field(VariationSerializer(many=True))
-    def get_variations(self, product: Product) -> Any:
-        live = [variation for variation in product.variations.all() if variation.deleted_at is None]
-        return VariationSerializer(live, many=True).data
 
 
 class HighlightSerializer(serializers.Serializer[Any]):
@@ -223,28 +257,6 @@ class SuggestionsSerializer(serializers.Serializer[Any]):
 
     data = SuggestionSerializer(  # type: ignore[assignment]
         many=True, help_text="Products, the best first."
-    )
-
-
-class VariationWriteSerializer(serializers.Serializer[Any]):
-    """A variation in a request. One with an `id` is changed, one without is new."""
-
-    id = serializers.IntegerField(
-        min_value=1,
-        max_value=MAX_ID,
-        required=False,
-        allow_null=True,
-        help_text="Id of a variation to keep; missing or null for a new one.",
-    )
-    title = serializers.CharField(max_length=255, help_text="Name of the variation.")
-    options = OptionSerializer(  # type: ignore[call-arg]
-        many=True, required=False, max_length=MAX_OPTIONS, help_text="Options that set this variation apart."
-    )
-    sku = serializers.CharField(max_length=64, required=False, allow_blank=True, help_text="Stock keeping unit.")
-    price = MoneyField(help_text="Regular price in major units of the product's currency.")
-    sale_price = MoneyField(required=False, allow_null=True, help_text="Reduced price, at most `price`, or null.")
-    quantity = serializers.IntegerField(
-        min_value=0, max_value=MAX_QUANTITY, required=False, help_text="Number of pieces in stock."
     )
 
 
@@ -301,12 +313,39 @@ class ProductWriteSerializer(serializers.Serializer[Any]):
         source="category_ids",
         help_text="Ids of categories; replaces the whole list.",
     )
-    variations = VariationWriteSerializer(  # type: ignore[call-arg]
+    tags = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
+        required=False,
+        max_length=MAX_TAGS,
+        source="tag_ids",
+        help_text="Ids of tags; replaces the whole list.",
+    )
+    variations = ValueOrVariationSerializer(  # type: ignore[call-arg]
         many=True,
         required=False,
-        max_length=MAX_VARIATIONS,
-        help_text="All variations of a variable product; those that are not in the list are deleted.",
+        max_length=MAX_VALUES,
+        help_text="All attribute values in which the variations of a variable product differ, as "
+        '`[{"attribute_value_id": 7}]`. In the former form, all of its variations.',
     )
+    variation_options = VariationOptionsSerializer(
+        required=False, help_text="Variations of a variable product to change, add and delete."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Split `variations` into attribute values and variations in the former form."""
+        items = attrs.get("variations", [])
+        value_ids = [item["attribute_value_id"] for item in items if "attribute_value_id" in item]
+        if value_ids and (len(value_ids) < len(items)):
+            message = "Send either values, as in {'attribute_value_id': 7}, or whole variations, not both."
+            raise serializers.ValidationError({"variations": [message]})
+        if len(value_ids) < len(items) and "variation_options" in attrs:
+            message = "Send whole variations in `variation_options`, and their values here."
+            raise serializers.ValidationError({"variations": [message]})
+        if "variations" in attrs and (value_ids or not items):
+            attrs["attribute_value_ids"] = value_ids
+            if value_ids or "variation_options" in attrs:
+                del attrs["variations"]
+        return attrs
 
 
 class NewProductSerializer(ProductWriteSerializer):
@@ -323,7 +362,7 @@ class NewProductSerializer(ProductWriteSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "price" not in attrs and attrs.get("product_type") != Product.Kind.VARIABLE:
             raise serializers.ValidationError({"price": ["A simple product needs a price."]})
-        return attrs
+        return super().validate(attrs)
 
 
 class TypeWriteSerializer(serializers.Serializer[Any]):
@@ -341,9 +380,31 @@ class NewTypeSerializer(TypeWriteSerializer):
     )
 
 
-class CategoryWriteSerializer(TypeWriteSerializer):
+class PlaceSerializer(serializers.Serializer[Any]):
+    """Place of a category in the tree."""
+
     type_id = serializers.IntegerField(min_value=1, max_value=MAX_ID, help_text="Id of a product type.")
+    parent_id = IdField(
+        required=False,
+        allow_null=True,
+        help_text="Id of the category above, which has the same product type and language; null at the top.",
+    )
+    parent = IdField(  # type: ignore[assignment]
+        required=False, allow_null=True, source="parent_id", help_text="The same as `parent_id`."
+    )
 
 
-class NewCategorySerializer(NewTypeSerializer):
-    type_id = serializers.IntegerField(min_value=1, max_value=MAX_ID, help_text="Id of a product type.")
+class CategoryWriteSerializer(PlaceSerializer, TypeWriteSerializer):
+    """The fields of a category that may change."""
+
+
+class NewCategorySerializer(PlaceSerializer, NewTypeSerializer):
+    """A new category."""
+
+
+class TagWriteSerializer(TypeWriteSerializer):
+    """The fields of a tag that may change."""
+
+
+class NewTagSerializer(NewTypeSerializer):
+    """A new tag."""

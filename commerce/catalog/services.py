@@ -1,15 +1,21 @@
 """Writes to products and their ratings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from commerce.attachments.models import Attachment
-from commerce.catalog.models import Category, Product, ProductType
-from commerce.catalog.variations import set_variations
+from commerce.catalog.models import Category, Product, ProductType, Tag
+from commerce.catalog.variations import (
+    change_variations,
+    delete_value_links,
+    require_listed_values,
+    set_attribute_values,
+    set_variations,
+)
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -20,6 +26,7 @@ COLUMNS = (
     "type_id", "name", "description", "price", "sale_price", "sku", "quantity", "currency", "is_taxable", "status",
     "product_type", "unit", "height", "width", "length",
 )  # fmt: skip
+UNKNOWN_IMAGE = "Send the id of an image that you uploaded."
 # Statuses that a shop may set. Super admins approve and reject; a product under review waits for them, or a rejected
 # product could go back on sale by way of a draft.
 SHOP_STATUSES = frozenset({Product.Status.DRAFT, Product.Status.PUBLISH, Product.Status.UNDER_REVIEW})
@@ -29,8 +36,9 @@ SHOP_STATUSES = frozenset({Product.Status.DRAFT, Product.Status.PUBLISH, Product
 def create_product(*, actor: User, shop_id: int, values: Mapping[str, Any], now: datetime) -> Product:
     """Create a product in a shop that the actor manages.
 
-    `values` has the columns, `slug`, `language`, `category_ids`, `image_id`, `gallery_ids` and `variations`. Raises
-    ApiError 403 for another shop, and ValidationFailed.
+    `values` has the columns, `slug`, `language`, `category_ids`, `tag_ids`, `image_id`, `gallery_ids`,
+    `attribute_value_ids`, and `variations` or `variation_options`. Raises ApiError 403 for another shop, and
+    ValidationFailed.
     """
     shop = Shop.objects.managed_by(actor).filter(pk=shop_id).first()
     if shop is None:
@@ -68,7 +76,8 @@ def change_product(*, actor: User, product_id: int, values: Mapping[str, Any], n
 def delete_product(*, actor: User, product_id: int, now: datetime) -> Product:
     """Remove a product from every list; orders keep it. Raises NotFound as `change_product` does."""
     product = _lock_product(actor, product_id)
-    Product.objects.filter(pk=product.pk).update(deleted_at=now)
+    Product.objects.filter(pk=product.pk).update(deleted_at=now, updated_at=now)
+    delete_value_links(product=product)
     return product
 
 
@@ -108,14 +117,24 @@ def _require_prices_of_new_currency(product: Product, values: Mapping[str, Any])
     if values.get("currency", product.currency) == product.currency:
         return
     if values.get("product_type", product.product_type) == Product.Kind.VARIABLE:
-        items = values.get("variations")
-        has_prices = items is not None and all("sale_price" in item or item.get("id") is None for item in items)
+        has_prices = _has_prices_of_all_variations(product, values)
         required = "all variations, with `sale_price` where one has an id"
     else:
         has_prices = "price" in values and ("sale_price" in values or product.sale_price is None)
         required = "`price` and `sale_price`"
     if not has_prices:
         raise ValidationFailed({"currency": [f"A new currency needs new prices: send {required} with it."]})
+
+
+def _has_prices_of_all_variations(product: Product, values: Mapping[str, Any]) -> bool:
+    items, kept_ids = values.get("variations"), set[int]()
+    if "variation_options" in values:
+        options = values["variation_options"]
+        items = options.get("upsert", [])
+        kept_ids = set(product.variations.live().exclude(pk__in=options.get("delete", [])).values_list("pk", flat=True))
+    if items is None or kept_ids - {item.get("id") for item in items}:
+        return False
+    return all("sale_price" in item or item.get("id") is None for item in items)
 
 
 def _can_set_status(actor: User, old: str, new: str) -> bool:
@@ -136,9 +155,12 @@ def _set_image(product: Product, actor: User, values: Mapping[str, Any]) -> None
 
 
 def _require_own_images(actor: User, field: str, ids: set[int]) -> None:
-    own = Attachment.objects.for_user(actor).filter(pk__in=ids, width__isnull=False)
-    if own.count() != len(ids):
-        raise ValidationFailed({field: ["Send the id of an image that you uploaded."]})
+    if _own_images(actor, ids).count() != len(ids):
+        raise ValidationFailed({field: [UNKNOWN_IMAGE]})
+
+
+def _own_images(actor: User, ids: set[int]) -> "QuerySet[Attachment]":
+    return Attachment.objects.for_user(actor).filter(pk__in=ids, width__isnull=False)
 
 
 def _set_relations(product: Product, actor: User, values: Mapping[str, Any], now: datetime) -> None:
@@ -147,14 +169,48 @@ def _set_relations(product: Product, actor: User, values: Mapping[str, Any], now
         if Category.objects.filter(pk__in=ids).count() != len(ids):
             raise ValidationFailed({"categories": ["There is no category with one of these ids."]})
         product.categories.set(ids)
+    if "tag_ids" in values:
+        ids = set(values["tag_ids"])
+        if Tag.objects.filter(pk__in=ids).count() != len(ids):
+            raise ValidationFailed({"tags": ["There is no tag with one of these ids."]})
+        product.tags.set(ids)
     if "gallery_ids" in values:
         ids = set(values["gallery_ids"])
         existing_ids = set(product.gallery.values_list("pk", flat=True))
         _require_own_images(actor, "gallery", ids - existing_ids)
         product.gallery.set(ids)
     if product.product_type == Product.Kind.VARIABLE:
-        set_variations(product=product, items=values.get("variations"), now=now)
-    elif values.get("variations"):
+        _set_variations(product, actor, values, now)
+    elif values.get("variations") or values.get("attribute_value_ids"):
         raise ValidationFailed({"variations": ["Only a variable product has variations."]})
+    elif values.get("variation_options", {}).get("upsert"):
+        raise ValidationFailed({"variation_options": ["Only a variable product has variations."]})
     elif product.lowest_variation_price is not None:  # it was a variable product until now
         set_variations(product=product, items=[], now=now)
+        delete_value_links(product=product)
+
+
+def _set_variations(product: Product, actor: User, values: Mapping[str, Any], now: datetime) -> None:
+    if "attribute_value_ids" in values:
+        set_attribute_values(product=product, value_ids=values["attribute_value_ids"])
+    options = values.get("variation_options")
+    if options is None:
+        items = values.get("variations")
+        _require_own_variation_images(product, actor, items or [], "variations")
+        set_variations(product=product, items=items, now=now)
+    else:
+        upsert = options.get("upsert", [])
+        _require_own_variation_images(product, actor, upsert, "variation_options.upsert")
+        change_variations(product=product, upsert=upsert, removed_ids=options.get("delete", []), now=now)
+    if "attribute_value_ids" in values:
+        require_listed_values(product=product)
+
+
+def _require_own_variation_images(product: Product, actor: User, items: Sequence[Mapping[str, Any]], path: str) -> None:
+    existing_ids = set(product.variations.exclude(image=None).values_list("image_id", flat=True))
+    sent_ids = {position: item["image_id"] for position, item in enumerate(items) if item.get("image_id")}
+    new_ids = set(sent_ids.values()) - existing_ids
+    own_ids = set(_own_images(actor, new_ids).values_list("pk", flat=True)) if new_ids else set[int]()
+    for position, image_id in sent_ids.items():
+        if image_id in new_ids - own_ids:
+            raise ValidationFailed({f"{path}.{position}.image": [UNKNOWN_IMAGE]})

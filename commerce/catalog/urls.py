@@ -1,6 +1,6 @@
-"""Routes of products, product types and categories, under /api."""
+"""Routes of products, product types, categories and tags, under /api."""
 
-from commerce.catalog.views import CategoryViewSet, LowStockViewSet, ProductViewSet, TypeViewSet
+from commerce.catalog.views import CategoryViewSet, LowStockViewSet, ProductViewSet, TagViewSet, TypeViewSet
 from shared.api.viewsets import ApiRouter
 
 router = ApiRouter()
@@ -8,5 +8,6 @@ router.register("products", ProductViewSet)
 router.register("low-stock-products", LowStockViewSet, "low-stock-product")
 router.register("categories", CategoryViewSet)
 router.register("types", TypeViewSet)
+router.register("tags", TagViewSet)
 
 urlpatterns = router.urls

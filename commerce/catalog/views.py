@@ -1,4 +1,4 @@
-"""Views of products, product types and categories."""
+"""Views of products, product types, categories and tags."""
 
 from typing import Any
 
@@ -14,8 +14,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from commerce.catalog import schema, services, taxonomy
-from commerce.catalog.filters import CategoryFilters, ProductFilters, ProductSearchFilters, TypeFilters, is_text_search
-from commerce.catalog.models import Category, Product, ProductType
+from commerce.catalog.facets import count_facets
+from commerce.catalog.filters import (
+    CategoryFilters,
+    ProductFilters,
+    ProductSearchFilters,
+    TagFilters,
+    TypeFilters,
+    is_text_search,
+)
+from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.search.pagination import SearchPagination
 from commerce.catalog.search.services import suggest
 from commerce.catalog.serializers import (
@@ -24,10 +32,13 @@ from commerce.catalog.serializers import (
     FoundProductSerializer,
     NewCategorySerializer,
     NewProductSerializer,
+    NewTagSerializer,
     NewTypeSerializer,
     ProductSerializer,
     ProductWriteSerializer,
     SuggestionsSerializer,
+    TagSerializer,
+    TagWriteSerializer,
     TypeSerializer,
     TypeWriteSerializer,
 )
@@ -36,7 +47,7 @@ from shared.accounts.permissions import HasRole, ReadOnly, current_user
 from shared.api.errors import ValidationFailed
 from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.lists.search import MAX_SEARCH_LENGTH
-from shared.api.query_params import get_language, parse_integer
+from shared.api.query_params import get_boolean, get_language, parse_integer
 from shared.api.viewsets import (
     ApiViewSet,
     CreateMixin,
@@ -69,7 +80,7 @@ class ProductViewSet(
     response_serializer_classes = {"search": FoundProductSerializer, "suggest": SuggestionsSerializer}
     is_partial_update = True
     filterset_class = ProductFilters
-    pagination_class = PagePagination
+    pagination_class = schema.ProductPagination
     has_slug_per_language = True
 
     @property
@@ -96,6 +107,20 @@ class ProductViewSet(
             return Product.objects.visible_to(user).for_response()
         products = Product.objects.live() if self._is_own_shop() else Product.objects.public()
         return products.for_response().order_by("-id")
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Return the page, with facets if the query has `facets=1`."""
+        with_facets = get_boolean(request, "facets")
+        response = super().list(request, *args, **kwargs)
+        if with_facets:
+            response.data["facets"] = count_facets(
+                self.get_queryset(),
+                request.query_params,
+                request=request,
+                is_public=not self._is_own_shop(),
+                filters=self.filterset_class,
+            )
+        return response
 
     def perform_create(self, serializer: Any) -> Product:
         values = dict(serializer.validated_data)
@@ -152,7 +177,7 @@ class TaxonomyViewSet(
     RetrieveModelMixin,
     ApiViewSet,
 ):
-    """Product types or categories: public to read, written by super admins."""
+    """Product types, categories or tags: public to read, written by super admins."""
 
     permission_classes = [ReadOnly | HasRole.of("SUPER_ADMIN")]
     is_partial_update = True
@@ -164,7 +189,7 @@ class TaxonomyViewSet(
     def perform_update(self, serializer: Any) -> Any:
         return taxonomy.save_entry(entry=serializer.instance, values=serializer.validated_data)
 
-    def perform_destroy(self, instance: ProductType | Category) -> None:
+    def perform_destroy(self, instance: ProductType | Category | Tag) -> None:
         taxonomy.delete_entry(entry=instance)
 
 
@@ -183,8 +208,22 @@ class TypeViewSet(TaxonomyViewSet):
 class CategoryViewSet(TaxonomyViewSet):
     """Categories of products."""
 
-    queryset = Category.objects.order_by("id")
+    queryset = Category.objects.for_response().order_by("id")
     serializer_class = CategorySerializer
     request_serializer_classes = {"create": NewCategorySerializer, "update": CategoryWriteSerializer}
     filterset_class = CategoryFilters
+    pagination_class = PagePagination
+
+    def perform_update(self, serializer: Any) -> Any:
+        return self.get_queryset().get(pk=super().perform_update(serializer).pk)  # with the new depths below it
+
+
+@schema.describe_tags
+class TagViewSet(TaxonomyViewSet):
+    """Tags of products."""
+
+    queryset = Tag.objects.order_by("id")
+    serializer_class = TagSerializer
+    request_serializer_classes = {"create": NewTagSerializer, "update": TagWriteSerializer}
+    filterset_class = TagFilters
     pagination_class = PagePagination

@@ -16,7 +16,6 @@ from commerce.analytics.aggregation.batches import aggregate_ledger
 from commerce.attachments.services import upload_attachments
 from commerce.attachments.uploads.preparation import IncomingFile
 from commerce.catalog.models import Product, Variation
-from commerce.catalog.variations import set_variations
 from commerce.demo.full_data import (
     CATEGORIES,
     FIRST_NAMES,
@@ -29,7 +28,14 @@ from commerce.demo.full_data import (
 )
 from commerce.demo.images import draw_image
 from commerce.demo.order_history import HISTORY_DAYS, OrderTerms, SellableItem, generate_orders
-from commerce.demo.services import create_category, create_product, create_users_and_shops, seed_small
+from commerce.demo.services import (
+    create_attribute,
+    create_category,
+    create_product,
+    create_users_and_shops,
+    seed_small,
+    vary_product,
+)
 from commerce.orders.bulk_insert import insert_orders
 from commerce.orders.models import Order
 from commerce.shops.models import Shop
@@ -71,17 +77,8 @@ def _create_product(generated: GeneratedProduct, shop: Shop, now: datetime) -> N
         product_type=Product.Kind.VARIABLE if sizes else Product.Kind.SIMPLE,
     )
     if create_product(product, generated.category.slug) and sizes:
-        items = [
-            {
-                "title": size,
-                "options": [{"name": "Size", "value": size}],
-                "price": generated.price + 100 * position,
-                "sale_price": generated.sale_price,
-                "quantity": generated.quantity // len(sizes) + position,
-            }
-            for position, size in enumerate(sizes)
-        ]
-        set_variations(product=product, items=items, now=now)
+        attribute = create_attribute(shop, generated.category.size_attribute, dict.fromkeys(sizes, ""), now=now)
+        vary_product(product, [attribute], price_step=100, now=now)
 
 
 def seed_images(*, seed: int, now: datetime, report_progress: ProgressCallback) -> None:

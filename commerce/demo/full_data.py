@@ -40,6 +40,7 @@ class DemoCategory:
     shape: str  # shape of its images
     kinds: str
     sizes: str = ""  # for variable products
+    size_attribute: str = "Size"
     season: str = ""  # peak season: summer, winter
 
 
@@ -108,7 +109,7 @@ CATEGORIES = (
     DemoCategory(
         "shoes", "clothing", "Shoes", "loom-and-last", "shoe",
         "Boot 179, Sneaker 99, Loafer 129, Sandal 69, Slipper 49, Clog 79, Derby 149",
-        sizes="38 40 42 44",
+        sizes="38 40 42 44", size_attribute="Shoe Size",
     ),
     DemoCategory(
         "accessories", "clothing", "Accessories", "loom-and-last", "bag",

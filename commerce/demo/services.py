@@ -1,12 +1,16 @@
 """Creation of the small demo store: users, two shops and twenty products."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from django.db import transaction
 from django.utils.text import slugify
 
-from commerce.catalog.models import Category, Product, ProductType
+from commerce.attributes import services as attribute_services
+from commerce.attributes.models import Attribute
+from commerce.catalog.models import Category, Product, ProductType, Tag
+from commerce.catalog.variations import change_variations, set_attribute_values
 from commerce.demo import small_data
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
@@ -19,7 +23,15 @@ def seed_small(*, now: datetime) -> list[User]:
     users = create_users_and_shops(small_data.USERS, small_data.SHOPS, now=now)
     for slug, (type_slug, name) in small_data.CATEGORIES.items():
         create_category(slug, name, type_slug, small_data.TYPES[type_slug])
+    for slug, (parent_slug, name) in small_data.SUBCATEGORIES.items():
+        create_subcategory(slug, name, parent_slug)
+    for slug, name in small_data.TAGS.items():
+        Tag.objects.get_or_create(slug=slug, language="en", defaults={"name": name})
     shops = Shop.objects.in_bulk([shop.slug for shop in small_data.SHOPS], field_name="slug")
+    attributes = {
+        (demo.shop, demo.name): create_attribute(shops[demo.shop], demo.name, demo.values, now=now)
+        for demo in small_data.ATTRIBUTES
+    }
     for demo in small_data.PRODUCTS:
         product = Product(
             shop=shops[demo.shop],
@@ -27,8 +39,12 @@ def seed_small(*, now: datetime) -> list[User]:
             price=demo.price,
             sale_price=demo.sale_price,
             quantity=demo.quantity,
+            product_type=Product.Kind.VARIABLE if demo.varies_by else Product.Kind.SIMPLE,
         )
-        create_product(product, demo.category)
+        if create_product(product, demo.category):
+            product.tags.set(Tag.objects.filter(slug__in=demo.tags, language="en"))
+            if demo.varies_by:
+                vary_product(product, [attributes[demo.shop, name] for name in demo.varies_by], now=now)
     return users
 
 
@@ -53,15 +69,55 @@ def create_category(slug: str, name: str, type_slug: str, type_name: str) -> Non
     Category.objects.get_or_create(slug=slug, language="en", defaults={"type": product_type, "name": name})
 
 
+def create_subcategory(slug: str, name: str, parent_slug: str) -> None:
+    parent = Category.objects.get(slug=parent_slug, language="en")
+    values = {"type_id": parent.type_id, "parent": parent, "depth": parent.depth + 1, "name": name}
+    Category.objects.get_or_create(slug=slug, language="en", defaults=values)
+
+
+def create_attribute(shop: Shop, name: str, values: Mapping[str, str], *, now: datetime) -> Attribute:
+    """Return the shop's attribute of this name, which is created with these values if there is none."""
+    existing = Attribute.objects.filter(shop=shop, name=name, language="en").first()
+    items = [{"value": text, "meta": meta} for text, meta in values.items()]
+    return existing or attribute_services.create_attribute(
+        actor=shop.owner, shop_id=shop.pk, name=name, values=items, now=now
+    )
+
+
+def vary_product(product: Product, attributes: Sequence[Attribute], *, price_step: int = 0, now: datetime) -> None:
+    """Give a new product a variation for each combination of the attributes' values, and divide its stock among them.
+
+    Each variation costs `price_step` more than the one before, in minor units.
+    """
+    values = [list(attribute.values.all()) for attribute in attributes]
+    set_attribute_values(product=product, value_ids=[value.pk for of_one in values for value in of_one])
+    combinations = list(itertools.product(*values))
+    share, remainder = divmod(product.quantity, len(combinations))
+    upsert = [
+        {
+            "title": "/".join(value.value for value in combination),
+            "options": [
+                {"name": attribute.name, "value": value.value}
+                for attribute, value in zip(attributes, combination, strict=True)
+            ],
+            "price": product.price + price_step * position,
+            "sale_price": product.sale_price,
+            "quantity": share + (position < remainder),
+        }
+        for position, combination in enumerate(combinations)
+    ]
+    change_variations(product=product, upsert=upsert, removed_ids=[], now=now)
+
+
 def create_product(product: Product, category_slug: str) -> Product | None:
-    """Publish a product in a category. Return None if there is a product with its slug already."""
+    """Publish a product in a category and in the one above. Return None if there is a product with its slug already."""
     product.slug = slugify(product.name)
     if Product.objects.filter(slug=product.slug, language="en").exists():
         return None
     category = Category.objects.get(slug=category_slug, language="en")
     product.type_id, product.status = category.type_id, Product.Status.PUBLISH
     product.save(force_insert=True)
-    product.categories.add(category)
+    product.categories.add(category, *([category.parent] if category.parent else []))
     return product
 
 

@@ -29,6 +29,15 @@ class DemoProduct:
     price: int
     quantity: int
     sale_price: int | None = None
+    varies_by: tuple[str, ...] = ()  # names of attributes of the shop; a variation for each combination of values
+    tags: tuple[str, ...] = ()  # slugs
+
+
+@dataclass(frozen=True)
+class DemoAttribute:
+    shop: str
+    name: str
+    values: dict[str, str]  # by text, such as a color, its `meta`
 
 
 # The password of all demo users, printed when they are created.
@@ -65,23 +74,61 @@ CATEGORIES = {
     "hiking": ("outdoors", "Hiking"),
 }
 
+# slug: (the category above, name)
+SUBCATEGORIES = {
+    "cookware": ("kitchen", "Cookware"),
+    "knives-and-boards": ("kitchen", "Knives and Boards"),
+    "table-linen": ("tableware", "Table Linen"),
+    "sleeping-bags": ("camping", "Sleeping Bags"),
+    "bike-bags": ("cycling", "Bike Bags"),
+}
+
+TAGS = {"bestseller": "Bestseller", "new-in": "New In", "gift-idea": "Gift Idea"}
+
+ATTRIBUTES = (
+    DemoAttribute("hearth-and-table", "Color", {"Sand": "#d8c3a5", "Charcoal": "#36454f", "Moss": "#6b7f4f"}),
+    DemoAttribute("hearth-and-table", "Material", {"Linen": "", "Stoneware": "", "Oak": "", "Cast Iron": ""}),
+    DemoAttribute("far-trails", "Color", {"Slate": "#5b6770", "Rust": "#b7410e"}),
+    DemoAttribute("far-trails", "Size", {"S": "", "M": "", "L": ""}),
+)
+
 PRODUCTS = (
     DemoProduct("hearth-and-table", "kitchen", "Brunvale Teapot", 4900, 34),
-    DemoProduct("hearth-and-table", "kitchen", "Castor Iron Skillet", 5900, 21, sale_price=4900),
-    DemoProduct("hearth-and-table", "kitchen", "Maple Bread Board", 3200, 48),
+    DemoProduct("hearth-and-table", "cookware", "Castor Iron Skillet", 5900, 21, sale_price=4900, tags=("bestseller",)),
+    DemoProduct("hearth-and-table", "knives-and-boards", "Maple Bread Board", 3200, 48, tags=("gift-idea",)),
     DemoProduct("hearth-and-table", "kitchen", "Nordlys Pepper Mill", 2800, 60),
-    DemoProduct("hearth-and-table", "kitchen", "Quillon Chef's Knife", 8900, 15),
-    DemoProduct("hearth-and-table", "tableware", "Ostara Dinner Plate", 1600, 120),
+    DemoProduct("hearth-and-table", "knives-and-boards", "Quillon Chef's Knife", 8900, 15, tags=("bestseller",)),
+    DemoProduct("hearth-and-table", "tableware", "Ostara Dinner Plate", 1600, 120, varies_by=("Color",)),
     DemoProduct("hearth-and-table", "tableware", "Lumi Water Carafe", 2400, 40),
-    DemoProduct("hearth-and-table", "tableware", "Fenwick Linen Napkins", 2200, 75, sale_price=1800),
+    DemoProduct(
+        "hearth-and-table",
+        "table-linen",
+        "Fenwick Linen Napkins",
+        2200,
+        75,
+        sale_price=1800,
+        varies_by=("Color",),
+        tags=("gift-idea", "new-in"),
+    ),
     DemoProduct("hearth-and-table", "lighting", "Oakhurst Table Lamp", 7900, 18),
     DemoProduct("hearth-and-table", "lighting", "Solveig Candle Holder", 1900, 6),
     DemoProduct("far-trails", "camping", "Ridgeline Two-Person Tent", 18900, 12),
     DemoProduct("far-trails", "camping", "Ember Camp Stove", 6400, 27),
-    DemoProduct("far-trails", "camping", "Nightjar Sleeping Bag", 12900, 9, sale_price=10900),
+    DemoProduct(
+        "far-trails",
+        "sleeping-bags",
+        "Nightjar Sleeping Bag",
+        12900,
+        9,
+        sale_price=10900,
+        varies_by=("Size",),
+        tags=("new-in",),
+    ),
     DemoProduct("far-trails", "camping", "Tarn Folding Chair", 4500, 33),
     DemoProduct("far-trails", "cycling", "Velmo Bike Light", 3400, 80),
-    DemoProduct("far-trails", "cycling", "Harrow Pannier Bag", 7200, 24),
+    DemoProduct(
+        "far-trails", "bike-bags", "Harrow Pannier Bag", 7200, 24, varies_by=("Size", "Color"), tags=("bestseller",)
+    ),
     DemoProduct("far-trails", "cycling", "Pico Hand Pump", 2600, 51),
     DemoProduct("far-trails", "hiking", "Skarn Trekking Poles", 6900, 0),
     DemoProduct("far-trails", "hiking", "Alder 28 Backpack", 11900, 16),

@@ -21,10 +21,10 @@ JUNK = (
 PRODUCT_FIELDS = (
     "shop_id", "name", "slug", "language", "description", "type_id", "product_type", "status", "currency", "price",
     "sale_price", "sku", "quantity", "is_taxable", "unit", "height", "width", "length", "image", "gallery",
-    "categories", "variations",
+    "categories", "tags", "variations", "variation_options",
 )  # fmt: skip
 SHOP_FIELDS = ("name", "slug", "description", "address", "settings", "logo", "cover_image", "is_active")
-SHELF_FIELDS = ("name", "slug", "language", "type_id")
+SHELF_FIELDS = ("name", "slug", "language", "type_id", "parent_id", "parent")
 ANSWERS = {200, 201, 400, 403, 404, 422}
 
 
@@ -53,13 +53,27 @@ def test_hostile_values_in_a_changed_product_are_client_errors(client_of: ApiCli
     assert statuses(client_of(owner), "put", f"/api/products/{lamp.pk}", whole, PRODUCT_FIELDS) <= ANSWERS
 
 
-@pytest.mark.parametrize("field", ["id", "title", "options", "sku", "price", "sale_price", "quantity"])
+@pytest.mark.parametrize(
+    "field", ["id", "title", "options", "image", "sku", "price", "sale_price", "quantity", "attribute_value_id"]
+)
 def test_hostile_values_in_a_variation_are_client_errors(client_of: ApiClient, lamp: Product, owner: User, field: str):
     client = client_of(owner)
     for junk in JUNK:
-        sent = {"product_type": "variable", "variations": [{"title": "S", "price": 1} | {field: junk}]}
-        answer = client.put(f"/api/products/{lamp.pk}", sent, content_type="application/json")
-        assert answer.status_code in ANSWERS
+        item = {"title": "S", "price": 1} | {field: junk}
+        for sent in ({"variations": [item]}, {"variation_options": {"upsert": [item]}}):
+            body = {"product_type": "variable"} | sent
+            answer = client.put(f"/api/products/{lamp.pk}", body, content_type="application/json")
+            assert answer.status_code in ANSWERS
+
+
+@pytest.mark.parametrize("field", ["upsert", "delete"])
+def test_hostile_values_in_variation_options_are_client_errors(
+    client_of: ApiClient, lamp: Product, owner: User, field: str
+):
+    client = client_of(owner)
+    for junk in JUNK:
+        sent = {"product_type": "variable", "variation_options": {field: junk}}
+        assert client.put(f"/api/products/{lamp.pk}", sent, content_type="application/json").status_code in ANSWERS
 
 
 def test_hostile_values_in_shops_are_client_errors(
@@ -73,15 +87,18 @@ def test_hostile_values_in_shops_are_client_errors(
 def test_hostile_values_in_types_and_categories_are_client_errors(client_of: ApiClient, lamp: Product, admin: User):
     whole = {"name": "New", "type_id": lamp.type_id}
 
-    for path in ("/api/types", "/api/categories"):
+    for path in ("/api/types", "/api/categories", "/api/tags"):
         assert statuses(client_of(admin), "post", path, whole, SHELF_FIELDS) <= ANSWERS
 
 
-@pytest.mark.parametrize("path", ["/api/products", "/api/shops", "/api/categories", "/api/types", "/api/products/lamp"])
+@pytest.mark.parametrize(
+    "path", ["/api/products", "/api/shops", "/api/categories", "/api/types", "/api/tags", "/api/products/lamp"]
+)
 def test_hostile_values_in_a_query_are_client_errors(client_of: ApiClient, lamp: Product, owner: User, path: str):
     client = client_of(owner)
     names = ("page", "limit", "search", "orderBy", "sortedBy", "with", "language", "shop_id", "type_id", "category_id")
-    for name in (*names, "searchJoin", "searchFields"):
+    choices = ("attribute_value_id", "price_from", "price_to", "rating_from", "in_stock", "tag_id", "parent", "facets")
+    for name in (*names, *choices, "searchJoin", "searchFields"):
         for value in (
             "",
             "\x00",

@@ -20,10 +20,10 @@ def test_sent_variations_replace_the_whole_list(client_of: ApiClient, shop: Shop
     small, large = shirt.variations.all()
     wanted = [{"id": large.pk, "title": "L", "price": 30, "quantity": 1}, {"title": "XL", "price": 40, "id": None}]
 
-    answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations", {"variations": wanted})
+    answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variation_options", {"variations": wanted})
 
     record = answer.json()
-    assert [(v["title"], v["price"], v["quantity"]) for v in record["variations"]] == [
+    assert [(v["title"], v["price"], v["quantity"]) for v in record["variation_options"]] == [
         ("L", 30.0, 1),
         ("XL", 40.0, 0),
     ]
@@ -37,16 +37,16 @@ def test_variation_prices_are_in_the_products_currency(client_of: ApiClient, sho
     kind = make_product(shop, "another").type_id
     sent = {"name": "Shirt", "shop_id": shop.pk, "type_id": kind, "currency": "JPY", "product_type": "variable"}
 
-    made = send(client_of, owner, "post", f"{PATH}?with=variations", sent | {"variations": wanted}).json()
+    made = send(client_of, owner, "post", f"{PATH}?with=variation_options", sent | {"variations": wanted}).json()
     changed = send(
         client_of,
         owner,
         "put",
-        f"{PATH}/{made['id']}?with=variations",
+        f"{PATH}/{made['id']}?with=variation_options",
         {"variations": [{"title": "M", "price": 950}]},
     ).json()
 
-    assert (made["min_price"], made["variations"][0]["price"], changed["max_price"]) == (900, 900, 950)
+    assert (made["min_price"], made["variation_options"][0]["price"], changed["max_price"]) == (900, 900, 950)
     assert Product.objects.get(slug="shirt").lowest_variation_price == 950
 
 
@@ -66,9 +66,9 @@ def test_a_new_currency_needs_every_variation_price(client_of: ApiClient, shop: 
 def test_a_change_without_variations_keeps_them(client_of: ApiClient, shop: Shop, owner: User):
     shirt = make_variable_product(shop, small=3)
 
-    record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations", {"quantity": 99}).json()
+    record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variation_options", {"quantity": 99}).json()
 
-    assert (record["quantity"], len(record["variations"])) == (3, 1)
+    assert (record["quantity"], len(record["variation_options"])) == (3, 1)
 
 
 def test_a_variation_of_another_product_is_refused(client_of: ApiClient, shop: Shop, owner: User):
@@ -85,8 +85,8 @@ def test_a_product_that_becomes_simple_loses_its_variations(client_of: ApiClient
     shirt = make_variable_product(shop, small=3)
 
     record = send(
-        client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variations",
+        client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variation_options",
         {"product_type": "simple", "price": 5, "quantity": 2},
     ).json()  # fmt: skip
 
-    assert (record["variations"], record["min_price"], record["quantity"]) == ([], 5.0, 2)
+    assert (record["variation_options"], record["min_price"], record["quantity"]) == ([], 5.0, 2)

@@ -10,7 +10,8 @@ from rest_framework.serializers import Serializer
 from commerce.attachments.models import Attachment
 from commerce.catalog import services, variations
 from commerce.catalog.models import Category, Product, ProductType
-from commerce.catalog.serializers import NewProductSerializer, VariationWriteSerializer
+from commerce.catalog.serializers import NewProductSerializer
+from commerce.catalog.variation_serializers import VariationWriteSerializer
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -31,7 +32,18 @@ RECORD = {
     [
         (
             NewProductSerializer,
-            {*services.COLUMNS, "slug", "language", "shop_id", "image_id", "gallery_ids", "category_ids", "variations"},
+            {
+                *services.COLUMNS,
+                "slug",
+                "language",
+                "shop_id",
+                "image_id",
+                "gallery_ids",
+                "category_ids",
+                "tag_ids",
+                "variations",
+                "variation_options",
+            },
         ),
         (VariationWriteSerializer, {*variations.COLUMNS, "id"}),
     ],
@@ -104,12 +116,12 @@ class TestReading:
         Product.objects.update(status="publish")
         shirt.categories.add(Category.objects.create(type=shirt.type, name="Shirts", slug="shirts"))
 
-        record = client_of(None).get(f"{PATH}/{shirt.pk}", {"with": "type;shop;categories;variations"}).json()
+        record = client_of(None).get(f"{PATH}/{shirt.pk}", {"with": "type;shop;categories;variation_options"}).json()
 
         assert record["type"] == {"id": shirt.type_id, "name": "Home", "slug": "home"}
         assert record["shop"] == {"id": shop.pk, "name": "Corner", "slug": "corner", "logo": None}
         assert [category["slug"] for category in record["categories"]] == ["shirts"]
-        assert [(v["title"], v["price"], v["quantity"]) for v in record["variations"]] == [
+        assert [(v["title"], v["price"], v["quantity"]) for v in record["variation_options"]] == [
             ("small", 20.0, 3),
             ("large", 21.0, 4),
         ]
@@ -206,7 +218,7 @@ class TestReading:
         picture = make_picture(shop.owner)
         kind = publish(shop, image=picture).type
         client = client_of(None)
-        query = {"with": "type;shop;categories;variations", "limit": "100"}
+        query = {"with": "type;shop;categories;tags;variations;variation_options", "limit": "100"}
         counts = []
         for number in (10, 1000):
             have = Product.objects.count()
@@ -215,7 +227,7 @@ class TestReading:
                 for n in range(have, number)
             ]
             Product.objects.bulk_create(rows)
-            with django_assert_max_num_queries(8) as queries:
+            with django_assert_max_num_queries(10) as queries:
                 assert client.get(PATH, query).status_code == 200
             counts.append(len(queries))
         assert counts[1] - counts[0] <= 1  # a count, if there is more than one page

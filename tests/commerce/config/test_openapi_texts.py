@@ -14,7 +14,8 @@ MONEY_FIELDS = {
     "amount", "delivery_fee", "discount", "max_price", "min_price", "paid_total", "price", "refunded_total",
     "sale_price", "sales_tax", "subtotal", "todaysRevenue", "total", "totalRefunds", "totalRevenue", "unit_price",
 }  # fmt: skip
-DECIMAL_FIELDS = MONEY_FIELDS | {"actual_rating", "ratings"}
+PRICE_BOUNDS = {"from", "price_from", "price_to", "to"}
+DECIMAL_FIELDS = MONEY_FIELDS | PRICE_BOUNDS | {"actual_rating", "ratings"}
 
 pytestmark = pytest.mark.django_db
 

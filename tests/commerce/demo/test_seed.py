@@ -8,7 +8,8 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from commerce.catalog.models import Category, Product
+from commerce.attributes.models import Attribute
+from commerce.catalog.models import Category, Product, Tag, Variation
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 
@@ -24,7 +25,7 @@ def seed() -> list[dict[str, object]]:
 def rows() -> list[list[object]]:
     return [
         list(model.objects.order_by("pk").values_list())
-        for model in (User, Shop, ShopStaff, Category, Product, Product.categories.through)
+        for model in (User, Shop, ShopStaff, Category, Product, Product.categories.through, Variation, Attribute, Tag)
     ]
 
 
@@ -38,6 +39,23 @@ def test_the_small_demo_has_users_of_every_role_two_shops_and_products():
         assert shop.products.exists()
         assert shop.staff.exists()
         assert shop.owner.role == "STORE_OWNER"
+
+
+def test_the_small_demo_has_attributes_variations_tags_and_subcategories():
+    seed()
+
+    assert list(Attribute.objects.values_list("shop__slug", "name").order_by("id")) == [
+        ("hearth-and-table", "Color"), ("hearth-and-table", "Material"),
+        ("far-trails", "Color"), ("far-trails", "Size"),
+    ]  # fmt: skip
+    bag = Product.objects.get(slug="harrow-pannier-bag")
+    assert [variation.title for variation in bag.variations.all()] == [
+        "S/Slate", "S/Rust", "M/Slate", "M/Rust", "L/Slate", "L/Rust",
+    ]  # fmt: skip
+    assert (bag.quantity, bag.price, bag.attribute_values.count()) == (24, 7200, 5)
+    assert [category.slug for category in bag.categories.order_by("depth")] == ["cycling", "bike-bags"]
+    assert Product.objects.filter(tags__slug="bestseller").count() == 3
+    assert Category.objects.filter(parent__slug="kitchen").count() == 2
 
 
 def test_a_second_run_changes_nothing():

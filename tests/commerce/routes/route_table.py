@@ -84,6 +84,11 @@ TABLE = [
     row("GET /api/types/{product_type}",        "200"),
     row("PUT /api/types/{product_type}",        "401 403 403 403 403 403 403 200", {"name": "House"}),
     row("DELETE /api/types/{product_type}",     "401 403 403 403 403 403 403 200", path="/api/types/{empty_type}"),
+    row("GET /api/tags",                        "200"),
+    row("POST /api/tags",                       "401 403 403 403 403 403 403 201", {"name": "New in"}),
+    row("GET /api/tags/{tag}",                  "200"),
+    row("PUT /api/tags/{tag}",                  "401 403 403 403 403 403 403 200", {"name": "Favorites"}),
+    row("DELETE /api/tags/{tag}",               "401 403 403 403 403 403 403 200"),
     # orders
     row("GET /api/orders",                      "401 200 200 200 200 200 200 200"),
     row("POST /api/orders",                     "401 201 201 201 201 201 201 201", NEW_ORDER),

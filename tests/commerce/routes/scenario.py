@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from commerce.addresses.services import create_address
 from commerce.attributes.services import create_attribute
-from commerce.catalog.models import Category, Product, ProductType
+from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.descriptions.jobs.services import DescriptionOptions, create_job
 from commerce.descriptions.services import save_draft
 from commerce.descriptions.text.prompts import DescriptionRequest
@@ -119,6 +119,7 @@ def make_world() -> World:
         "product_type": lamp.type_id,
         "empty_type": ProductType.objects.create(name="Toys", slug="toys").pk,
         "category": category.pk,
+        "tag": Tag.objects.create(name="Bestseller", slug="bestseller").pk,
         "draft": draft.pk,
         "job": create_job(author=shop.owner, product_ids=[lamp.pk], options=DescriptionOptions(), now=now).pk,
         "order": part.pk,

@@ -13,7 +13,7 @@ from pytest_django import Settings
 from commerce.addresses.models import Address
 from commerce.attachments.models import Attachment
 from commerce.attributes.models import Attribute
-from commerce.catalog.models import Category, Product, ProductType
+from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice
 from commerce.orders.models import Order, Refund
@@ -118,6 +118,7 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/products": ("nobody", products),
     "/api/products/search": ("nobody", products),
     "/api/categories": ("nobody", shelves),
+    "/api/tags": ("nobody", lambda count: multiply(Tag, count, slug=named("tag"))),
     "/api/types": ("nobody", lambda count: multiply(ProductType, count, slug=named("type"))),
     "/api/orders": ("customer", lambda count: multiply(Order, count, tracking_number=named("S"))),
     "/api/refunds": ("customer", lambda count: multiply(Refund, count, status=lambda number: "approved")),

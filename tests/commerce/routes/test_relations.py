@@ -13,8 +13,8 @@ from django.urls import resolve
 from django.utils import timezone
 
 from commerce.attachments.models import Attachment
-from commerce.attributes.models import AttributeValue
-from commerce.catalog.models import Category, Product, ProductType, Variation
+from commerce.attributes.models import Attribute, AttributeValue
+from commerce.catalog.models import Category, Product, ProductType, Tag, Variation
 from commerce.orders.models import Order, OrderLine
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -36,8 +36,10 @@ OPEN: dict[type[Model], str] = {
     User: "authors' names are public; a customer's is for the shops they order from",
     ProductType: "read by everybody",
     Category: "read by everybody",
+    Tag: "read by everybody",
     Attachment: "read by everybody",
     AttributeValue: "a part of the attribute",
+    Attribute: "of the shop of the product, which is visible with it",
     Variation: "a part of the product",
     OrderLine: "a part of the order",
     Order: "who sees a part or a refund of it sees the order",
@@ -48,7 +50,7 @@ HIDING: dict[str, dict[str, Any]] = {
     "of an inactive shop": {"shop": {"is_active": False}},
 }
 
-pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.no_database, pytest.mark.timeout(600)]  # thousands of requests
 
 
 def filters_of(row: Row) -> Any:

@@ -1,0 +1,265 @@
+"""Facets of a list of products: how many products each choice of a filter would leave.
+
+Each facet is counted as if its own filter were off, so that a shopper sees what else they could choose.
+
+    count_facets(Product.objects.public(), request.query_params, request=request)
+
+`products` may be any queryset of products: the filters of `ProductFilters` in `query` are applied to it.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db.models import Case, Count, F, IntegerField, Max, QuerySet, Value, When
+from rest_framework.request import Request
+
+from commerce.attributes.models import AttributeValue
+from commerce.catalog.filters import ProductFilters, attributes_of_values
+from commerce.catalog.models import Category, Product, ProductType, ProductValue
+from commerce.shops.models import Shop
+from shared.api.errors import ValidationFailed
+from shared.api.limits.query_limits import MAX_QUERY_SECONDS, QueryTimeout, limit_query_time
+from shared.api.money import to_number
+
+# Lower bounds of the bands, in minor units of the platform's currency: 10 euro or 1,000 yen, and so on.
+PRICE_BANDS = (0, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000)
+RATINGS = (4, 3, 2, 1)
+MAX_ENTRIES = 200  # of a facet: those with the most products
+CACHE_SECONDS = 30
+
+# By facet: the query parameters and the fields of `search` that are its own filter.
+OWN_PARAMETERS: Mapping[str, frozenset[str]] = {
+    "types": frozenset({"type_id"}),
+    "categories": frozenset({"category_id"}),
+    "prices": frozenset({"price_from", "price_to"}),
+    "ratings": frozenset({"rating_from"}),
+    "in_stock": frozenset({"in_stock"}),
+}
+OWN_SEARCH_FIELDS: Mapping[str, frozenset[str]] = {
+    "types": frozenset({"type_id", "type.slug"}),
+    "categories": frozenset({"categories.slug"}),
+    "prices": frozenset({"price", "sale_price", "min_price", "max_price"}),
+    "ratings": frozenset({"ratings"}),
+    "in_stock": frozenset({"quantity", "in_stock"}),
+}
+_COLUMN_FACETS = ("types", "prices", "ratings", "in_stock")
+_SEARCH_PARAMETERS = ("search", "searchJoin", "searchFields")
+
+Query = tuple[tuple[str, str], ...]  # sorted, and without parameters that filter nothing
+Counts = dict[str, Counter[Any]]  # by facet, by choice
+
+
+def count_facets(
+    products: "QuerySet[Product]",
+    query: Mapping[str, str],
+    *,
+    request: Request | None = None,
+    is_public: bool = False,
+    filters: type[ProductFilters] = ProductFilters,
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the facets of `products`, filtered by `query`. A search for text needs the request.
+
+    `is_public` says that `products` are all that everybody may see. Their counts are kept for CACHE_SECONDS, or until a
+    product or a shop is edited; stock and ratings may be so old. Raises ValidationFailed for an invalid filter, and if
+    counting takes too long.
+    """
+    counter = _FacetCounter(products, filters, request, is_public)
+    active = _active_filters(filters, query)
+    wanted: dict[Query, set[str]] = {}
+    for facet in (*_COLUMN_FACETS, "categories", "attributes"):
+        wanted.setdefault(_without(active, facet), set()).add(facet)
+    try:
+        with limit_query_time(MAX_QUERY_SECONDS):
+            counts: Counts = {}
+            for reduced, facets in wanted.items():
+                found = counter.count(reduced, facets)
+                counts |= {facet: found[facet] for facet in facets}
+            _recount_chosen_attributes(counter, active, counts["attributes"])
+    except QueryTimeout:
+        message = f"Counting these products takes more than {MAX_QUERY_SECONDS:g} seconds. Add another filter."
+        raise ValidationFailed({"facets": [message]}) from None
+    return _represent(counts)
+
+
+class _FacetCounter:
+    """Counts of choices among the products that a query leaves."""
+
+    def __init__(
+        self, products: "QuerySet[Product]", filters: type[ProductFilters], request: Request | None, is_public: bool
+    ) -> None:
+        self._products, self._filters, self._request, self._is_public = products, filters, request, is_public
+
+    def count(self, query: Query, facets: set[str]) -> Counts:
+        if not self._is_public:
+            return self._count(query, facets)
+        if all(name == "language" for name, _ in query):
+            facets = {*_COLUMN_FACETS, "categories", "attributes"}  # the next request may need the others
+        found = f"{query} {sorted(facets)} {_last_change()}"
+        key = f"facets-{hashlib.sha256(found.encode()).hexdigest()}"
+        counts: Counts | None = cache.get(key)
+        if counts is None:
+            counts = self._count(query, facets)
+            cache.set(key, counts, CACHE_SECONDS)
+        return counts
+
+    def values_of(self, query: Query, attribute_id: int | None = None) -> Counter[int]:
+        """Count the products by attribute value, or by the values of one attribute."""
+        links = ProductValue.objects.filter(product__in=self._filtered(query).values("pk")).order_by()
+        if attribute_id is not None:
+            links = links.filter(value__attribute=attribute_id)
+        rows = links.values_list("value").annotate(count=Count("pk")).order_by("-count", "value")
+        return Counter(dict(rows[:MAX_ENTRIES]))
+
+    def _count(self, query: Query, facets: Iterable[str]) -> Counts:
+        columns = [facet for facet in _COLUMN_FACETS if facet in facets]
+        counts = self._count_columns(query, columns) if columns else {}
+        if "categories" in facets:
+            links: QuerySet[Any] = Product.categories.through._default_manager.filter(
+                product__in=self._filtered(query).values("pk")
+            )
+            rows = links.values_list("category").annotate(count=Count("pk")).order_by("-count", "category")
+            counts["categories"] = Counter(dict(rows[:MAX_ENTRIES]))
+        if "attributes" in facets:
+            counts["attributes"] = self.values_of(query)
+        return counts
+
+    def _count_columns(self, query: Query, facets: list[str]) -> Counts:
+        """Count by columns of the product in one query: one row for each combination of choices."""
+        groups = {f"{facet}_choice": expression for facet, expression in _column_choices().items() if facet in facets}
+        rows: Iterable[Any] = self._filtered(query).values(**groups).annotate(count=Count("pk"))
+        counts: Counts = {facet: Counter() for facet in facets}
+        for row in rows:
+            for facet in facets:
+                counts[facet][row[f"{facet}_choice"]] += row["count"]
+        return counts
+
+    def _filtered(self, query: Query) -> "QuerySet[Product]":
+        filters = self._filters(dict(query), queryset=self._products, request=self._request)
+        if not filters.is_valid():
+            raise ValidationFailed({name: [str(error) for error in found] for name, found in filters.errors.items()})
+        rows: QuerySet[Product] = filters.qs
+        return rows.select_related(None).prefetch_related(None).order_by()
+
+
+def _column_choices() -> dict[str, Any]:
+    """Return the choice of a product in each facet of its own columns; a price in another currency is in no band."""
+    bands = [
+        When(currency=settings.CURRENCY, min_price__gte=lowest, then=Value(lowest)) for lowest in reversed(PRICE_BANDS)
+    ]
+    return {
+        "types": F("type_id"),
+        "prices": Case(*bands, default=None, output_field=IntegerField()),
+        "ratings": Case(
+            *(When(ratings__gte=rating, then=Value(rating)) for rating in RATINGS),
+            default=0,
+            output_field=IntegerField(),
+        ),
+        "in_stock": Case(When(quantity__gt=0, then=Value(1)), default=Value(0), output_field=IntegerField()),
+    }
+
+
+def _recount_chosen_attributes(counter: _FacetCounter, active: Query, counts: Counter[int]) -> None:
+    """Replace the counts of the attributes that the query chooses values of, each as if its own were not chosen."""
+    chosen = attributes_of_values(dict(active).get("attribute_value_id", ""))
+    if not chosen:
+        return
+    own_values = AttributeValue.objects.filter(attribute__in=chosen).values_list("pk", flat=True)
+    for value_id in set(own_values) & counts.keys():
+        del counts[value_id]
+    for attribute_id in chosen:
+        others = [str(pk) for other, value_ids in chosen.items() if other != attribute_id for pk in value_ids]
+        reduced = _with_parameter(active, "attribute_value_id", ",".join(others))
+        counts |= counter.values_of(reduced, attribute_id)
+
+
+def _active_filters(filters: type[ProductFilters], query: Mapping[str, str]) -> Query:
+    names = (*filters.base_filters, *_SEARCH_PARAMETERS)
+    return tuple(sorted((name, query[name]) for name in names if query.get(name)))
+
+
+def _without(query: Query, facet: str) -> Query:
+    """Return the query without the facet's own filter.
+
+    Terms of a search that products may match by any one of several are one condition, which stays.
+    """
+    kept = {name: value for name, value in query if name not in OWN_PARAMETERS.get(facet, ())}
+    terms = [term for term in kept.get("search", "").split(";") if _is_filter(term)]
+    others = [term for term in terms if term.partition(":")[0].strip() not in OWN_SEARCH_FIELDS.get(facet, ())]
+    if len(others) < len(terms) and (len(terms) == 1 or kept.get("searchJoin", "").lower() == "and"):
+        kept["search"] = ";".join(others)
+        if not others:
+            kept = {name: value for name, value in kept.items() if name not in _SEARCH_PARAMETERS}
+    return tuple(sorted(kept.items()))
+
+
+def _is_filter(term: str) -> bool:
+    """Return whether the term of a search is one that the list uses."""
+    name, separator, value = term.partition(":")
+    return bool(value.strip()) and name.strip() in ProductFilters.search_fields if separator else bool(name.strip())
+
+
+def _with_parameter(query: Query, name: str, value: str) -> Query:
+    kept = {other: text for other, text in query if other != name} | ({name: value} if value else {})
+    return tuple(sorted(kept.items()))
+
+
+def _last_change() -> str:
+    """Return the times of the last edits of a product and of a shop."""
+    product_at, shop_at = (model._default_manager.aggregate(at=Max("updated_at"))["at"] for model in (Product, Shop))
+    return f"{product_at}-{shop_at}"
+
+
+def _represent(counts: Counts) -> dict[str, list[dict[str, Any]]]:
+    """Return the facets with their names. Choices without products are left out."""
+    types = ProductType.objects.in_bulk(list(counts["types"]))
+    categories = Category.objects.in_bulk(list(counts["categories"]))
+    return {
+        "types": [
+            {"id": row.pk, "name": row.name, "slug": row.slug, "count": count}
+            for row, count in ((types[pk], count) for pk, count in _ordered(counts["types"]) if pk in types)
+        ],
+        "categories": [
+            {"id": row.pk, "name": row.name, "slug": row.slug, "parent_id": row.parent_id, "count": count}
+            for row, count in ((categories[pk], n) for pk, n in _ordered(counts["categories"]) if pk in categories)
+        ],
+        "attributes": _represent_attributes(counts["attributes"]),
+        "prices": [
+            {
+                "from": to_number(lowest, settings.CURRENCY),
+                "to": None if highest is None else to_number(highest, settings.CURRENCY),
+                "currency": settings.CURRENCY,
+                "count": counts["prices"][lowest],
+            }
+            for lowest, highest in zip(PRICE_BANDS, (*PRICE_BANDS[1:], None), strict=True)
+            if counts["prices"][lowest]
+        ],
+        "ratings": [
+            {"from": rating, "count": count}
+            for rating in RATINGS
+            if (count := sum(number for stars, number in counts["ratings"].items() if stars >= rating))
+        ],
+        "in_stock": [
+            {"value": bool(value), "count": counts["in_stock"][value]} for value in (1, 0) if counts["in_stock"][value]
+        ],
+    }
+
+
+def _represent_attributes(counts: Counter[int]) -> list[dict[str, Any]]:
+    values = AttributeValue.objects.select_related("attribute").in_bulk(list(counts))
+    attributes: dict[int, dict[str, Any]] = {}
+    for value_id, count in _ordered(counts):
+        if value_id in values:
+            value = values[value_id]
+            head = {"id": value.attribute_id, "name": value.attribute.name, "slug": value.attribute.slug, "values": []}
+            entry = {"id": value.pk, "value": value.value, "meta": value.meta, "slug": value.slug, "count": count}
+            attributes.setdefault(value.attribute_id, head)["values"].append(entry)
+    return list(attributes.values())
+
+
+def _ordered(counts: Counter[int]) -> list[tuple[int, int]]:
+    """Return the choices with the most products first."""
+    return sorted(counts.items(), key=lambda choice: (-choice[1], choice[0]))[:MAX_ENTRIES]
