@@ -2,6 +2,8 @@
 
 import asyncio
 import tempfile
+import zlib
+from collections.abc import Iterator
 from typing import IO
 
 from shared.api.errors import ApiError
@@ -10,6 +12,7 @@ from shared.serving.asgi.types import Event, Receive
 READ_TIMEOUT_SECONDS = 60.0
 MAX_MEMORY_BYTES = 256 * 1024
 CHUNK_BYTES = 64 * 1024
+GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS  # zlib's flag for gzip's header and checksum
 
 
 def body_too_large_error(max_bytes: int) -> ApiError:
@@ -41,14 +44,41 @@ class DeadlineBody:
         return event
 
 
+class GzipDecoder:
+    """A decoder of a gzip body that arrives in pieces. It never holds more than CHUNK_BYTES of a piece at once."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(GZIP_WINDOW_BITS)
+
+    def decode(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the content of the next piece. Raise ApiError 400 if it is not gzip."""
+        is_full = True
+        try:
+            while piece or is_full:
+                content = self._decoder.decompress(piece, CHUNK_BYTES)
+                yield content
+                piece, is_full = self._decoder.unconsumed_tail, len(content) == CHUNK_BYTES
+        except zlib.error:
+            raise _gzip_error() from None
+        if self._decoder.unused_data:
+            raise _gzip_error()
+
+    def finish(self) -> None:
+        """Raise ApiError 400 if the body ended too early."""
+        if not self._decoder.eof:
+            raise _gzip_error()
+
+
 class SpooledBody:
-    """A chunked body that is read to its end first, so that its length is known, and then replayed.
+    """A body that is read to its end first, so that its length is known, and then replayed.
 
     Django and DRF take a missing Content-Length for an empty body. Large bodies wait on disk, as in Django itself.
+    decoder: of a body that is encoded; the limit and the length are those of its content.
     """
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, decoder: GzipDecoder | None = None) -> None:
         self._receive = receive
+        self._decoder = decoder
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=MAX_MEMORY_BYTES)  # noqa: SIM115 - see close
         self._is_replayed = False
         self.length = 0
@@ -60,13 +90,26 @@ class SpooledBody:
             event = await self._receive()
             if event["type"] != "http.request":
                 return False
-            self.length += len(event["body"])
-            if self.length > max_bytes:
-                raise body_too_large_error(max_bytes)
-            self._file.write(event["body"])
-            more = event["more_body"]
+            body = event.get("body", b"")
+            if self._decoder is None:
+                self._write(body, max_bytes)
+            else:
+                await asyncio.to_thread(self._write_decoded, self._decoder, body, max_bytes)
+            more = event.get("more_body", False)
+        if self._decoder is not None and self.length:
+            self._decoder.finish()
         self._file.seek(0)
         return True
+
+    def _write(self, piece: bytes, max_bytes: int) -> None:
+        self.length += len(piece)
+        if self.length > max_bytes:
+            raise body_too_large_error(max_bytes)
+        self._file.write(piece)
+
+    def _write_decoded(self, decoder: GzipDecoder, body: bytes, max_bytes: int) -> None:
+        for piece in decoder.decode(body):
+            self._write(piece, max_bytes)
 
     async def __call__(self) -> Event:
         if self._is_replayed:
@@ -77,3 +120,7 @@ class SpooledBody:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _gzip_error() -> ApiError:
+    return ApiError(400, "The body is not valid gzip, which its Content-Encoding names.")

@@ -19,7 +19,7 @@ from shared.observability import tracing
 from shared.observability.health import is_draining
 from shared.observability.request_fields import RequestFields, bind_fields
 from shared.observability.request_id import bind_request_id
-from shared.serving.asgi.bodies import DeadlineBody, SpooledBody, body_too_large_error
+from shared.serving.asgi.bodies import DeadlineBody, GzipDecoder, SpooledBody, body_too_large_error
 from shared.serving.asgi.metrics import IN_PROGRESS, method_label, record_request
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
@@ -130,15 +130,17 @@ class _HttpWrapper:
         if int(get_header(scope["headers"], b"content-length") or 0) > max_bytes:
             raise body_too_large_error(max_bytes)
         body = DeadlineBody(receive, factor=max(1.0, max_bytes / settings.MAX_BODY_BYTES))
-        if get_header(scope["headers"], b"transfer-encoding"):
-            await self._forward_chunked(scope, body, sender, max_bytes)
+        decoder = _body_decoder(scope)
+        if decoder or get_header(scope["headers"], b"transfer-encoding"):
+            await self._forward_spooled(scope, SpooledBody(body, decoder), sender, max_bytes)
         else:
             await self.application(scope, body, sender)
         if body.has_timed_out and not sender.status:
             raise ApiError(408, "The request body took too long.", code="request_timeout")
 
-    async def _forward_chunked(self, scope: Scope, body: DeadlineBody, sender: ResponseSender, max_bytes: int) -> None:
-        spooled = SpooledBody(body)
+    async def _forward_spooled(
+        self, scope: Scope, spooled: SpooledBody, sender: ResponseSender, max_bytes: int
+    ) -> None:
         try:
             if await spooled.read(max_bytes=max_bytes):
                 await self.application(_with_content_length(scope, spooled.length), spooled, sender)
@@ -153,8 +155,19 @@ def _without_slash(scope: Scope, prefix: str | None) -> Scope:
     return {**scope, "path": path[:-1], "raw_path": scope.get("raw_path", b"").removesuffix(b"/")}
 
 
+def _body_decoder(scope: Scope) -> GzipDecoder | None:
+    """Return the decoder of an encoded body. Raise ApiError 415 for an encoding other than gzip."""
+    encoding = get_header(scope["headers"], b"content-encoding").strip().lower()
+    if encoding in (b"", b"identity"):
+        return None
+    if encoding not in (b"gzip", b"x-gzip"):
+        raise ApiError(415, "Content-Encoding must be gzip or absent.", headers={"Accept-Encoding": "gzip"})
+    return GzipDecoder()
+
+
 def _with_content_length(scope: Scope, length: int) -> Scope:
-    headers: Headers = [(name, value) for name, value in scope["headers"] if name != b"transfer-encoding"]
+    replaced = (b"transfer-encoding", b"content-encoding", b"content-length")
+    headers: Headers = [(name, value) for name, value in scope["headers"] if name not in replaced]
     return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
 
 

@@ -1,7 +1,9 @@
 """The ASGI wrapper around Django, as clients of a real server see it."""
 
 import asyncio
+import gzip
 import json
+import os
 import socket
 import time
 from contextlib import ExitStack, suppress
@@ -169,6 +171,46 @@ def test_i3_a_chunked_body_is_passed_on_with_its_length(served: Served, body: by
     assert undeclared["body"] == declared["body"] == body.decode()
     assert dict(undeclared["headers"])["content-length"] == str(len(body))
     assert "transfer-encoding" not in dict(undeclared["headers"])
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"a": 1}', b"x" * MIB, os.urandom(MIB // 4).hex().encode()], ids=range(4))
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_i3_a_gzip_body_is_passed_on_decoded_with_its_length(served: Served, body: bytes, is_chunked: bool):
+    encoded = gzip.compress(body)
+    content = (encoded[start : start + 777] for start in range(0, len(encoded), 777)) if is_chunked else encoded
+    answer = httpx2.post(f"{served.url}/echo", content=content, headers={"Content-Encoding": "gzip"}, timeout=60)
+    received = answer.json()
+    assert received["body"] == body.decode()
+    assert dict(received["headers"])["content-length"] == str(len(body))
+    assert not {"content-encoding", "transfer-encoding"} & dict(received["headers"]).keys()
+
+
+def test_u4_a_gzip_body_is_refused_once_its_content_exceeds_the_limit(served: Served):
+    process = psutil.Process(served.process.pid)
+    before = process.memory_info().rss
+    bomb = gzip.compress(bytes(300 * MIB))
+    assert len(bomb) < MIB
+    answer = httpx2.post(f"{served.url}/echo", content=bomb, headers={"Content-Encoding": "gzip"}, timeout=60)
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+    assert process.memory_info().rss - before < 16 * MIB
+
+
+@pytest.mark.parametrize(
+    ("encoding", "content", "status"),
+    [
+        ("gzip", b"{}", 400),
+        ("gzip", gzip.compress(b"x" * 100)[:-9], 400),
+        ("gzip", gzip.compress(b"{}") + b"more", 400),
+        ("gzip", gzip.compress(b"{}")[:-4] + b"0000", 400),
+        ("br", b"{}", 415),
+        ("gzip, gzip", b"{}", 415),
+        ("identity", b"{}", 200),
+    ],
+    ids=range(7),
+)
+def test_i3_a_body_of_another_encoding_is_refused(served: Served, encoding: str, content: bytes, status: int):
+    answer = httpx2.post(f"{served.url}/echo", content=content, headers={"Content-Encoding": encoding}, timeout=60)
+    assert answer.status_code == status
 
 
 def test_a_client_that_stops_within_its_body_leaves_no_running_request(served: Served):
