@@ -23,6 +23,7 @@ from steps.packages import PYTHON, REQUIREMENTS, VENV, install_encoder, prepare_
 from steps.supervisor import StopRequested, Supervisor
 from steps.terminal import ROOT, StepError, run, say, step
 
+EXAMPLE_RECEIVER = "127.0.0.1:9000"  # of docs/model-client/webhooks.md
 PROJECTS = ("commerce", "inference", "shared")
 ENCODER = "all-MiniLM-L6-v2"  # of the package that install_encoder installs
 
@@ -87,7 +88,9 @@ class Demo:
         self.commerce_url = f"http://127.0.0.1:{commerce_port}"
         self.inference_url = f"http://127.0.0.1:{inference_port}"
         self.env = self.environment()
-        self.env.setdefault("STOA_WEBHOOK_ALLOW", f"127.0.0.1:{commerce_port}")
+        # The shop, the receiver of the documentation's example, and what the operator allows.
+        receivers = [f"127.0.0.1:{commerce_port}", EXAMPLE_RECEIVER, self.env.get("STOA_WEBHOOK_ALLOW", "")]
+        self.env["STOA_WEBHOOK_ALLOW"] = ",".join(filter(None, receivers))
         self.start_model_host(supervisor)  # first: while the data is prepared, it imports torch
         self.prepare_data()
         self.start_redis(supervisor)

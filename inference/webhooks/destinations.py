@@ -47,6 +47,13 @@ class InvalidDestination(Exception):
     """The URL is not allowed. The message says what it must be, and follows the name of the field."""
 
 
+class PrivateDestination(InvalidDestination):
+    """The URL is of a private network, which only the operator can allow."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message} The operator can allow it as host:port in STOA_WEBHOOK_ALLOW.")
+
+
 class LookupFailed(Exception):
     """The host could not be resolved; a later lookup may succeed."""
 
@@ -87,7 +94,7 @@ def parse_destination(url: str, *, allowlist: frozenset[str]) -> Destination:
     is_allowlisted = f"{match['host'].lower()}:{port}" in allowlist
     host = match["host"].lower().strip("[]") if is_allowlisted else _require_public_host(match["host"].lower())
     if not is_allowlisted and port not in PORTS.values():
-        raise InvalidDestination(f"must have the port 80 or 443, not {port}.")
+        raise PrivateDestination(f"must have the port 80 or 443, not {port}.")
     return Destination(scheme=scheme, host=host, port=port, target=target, is_allowlisted=is_allowlisted)
 
 
@@ -95,7 +102,7 @@ def require_public(destination: Destination, addresses: Iterable[str]) -> list[s
     """Return the resolved addresses without duplicates. Raises InvalidDestination unless all of them are public."""
     unique = list(dict.fromkeys(addresses))
     if not destination.is_allowlisted and not all(is_public(ip_address(address)) for address in unique):
-        raise InvalidDestination(
+        raise PrivateDestination(
             f"must have a public host, and {destination.host} resolves to an address that is not public."
         )
     return unique
@@ -148,7 +155,7 @@ def _require_public_host(host: str) -> str:
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise InvalidDestination(f"must have a valid host name, not {host[:100]!r}.")
     if len(labels) < 2 or labels[-1] in _PRIVATE_SUFFIXES:
-        raise InvalidDestination(f"must have a public host name, and {host} is a name of a private network.")
+        raise PrivateDestination(f"must have a public host name, and {host} is a name of a private network.")
     return host
 
 
@@ -156,7 +163,7 @@ def _require_public_literal(text: str) -> str:
     with suppress(ValueError):
         address = ip_address(text)
         if not is_public(address):
-            raise InvalidDestination(f"must have a public address, and {text} is not public.")
+            raise PrivateDestination(f"must have a public address, and {text} is not public.")
         return str(address)
     raise InvalidDestination(f"must have a valid IP address, not {text[:100]!r}.")
 

@@ -44,6 +44,14 @@ def test_w1_a_hostile_url_is_refused(url: str):
     assert str(refusal.value).endswith(".")
 
 
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9000/", "http://localhost/", "http://[::1]/", "https://a.example:8443/"]
+)
+def test_a_refused_private_receiver_names_the_setting_that_allows_it(url: str):
+    with pytest.raises(InvalidDestination, match="The operator can allow it as host:port in STOA_WEBHOOK_ALLOW"):
+        parse_destination(url, allowlist=NOBODY)
+
+
 @pytest.mark.parametrize(("url", "addresses"), NAMES.items())
 def test_w1_a_name_with_any_private_address_is_refused(url: str, addresses: list[str]):
     destination = parse_destination(url, allowlist=NOBODY)
