@@ -178,16 +178,17 @@ TRUSTED_PROXY_COUNT = env.int("STOA_TRUSTED_PROXY_COUNT")
 # Size of the responses stored for the Idempotency-Keys of one user.
 MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER = env.bytes("STOA_MAX_IDEMPOTENT_RESPONSE_BYTES_PER_USER")
 CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
-# OpenAI's clients send the `x-stainless` headers with every request.
+# OpenAI's and Anthropic's clients send the `x-stainless` headers with every request.
 CORS_ALLOW_HEADERS = [
-    *default_headers, "api-version", "idempotency-key", "last-event-id", "traceparent", "tracestate", "x-api-key",
+    *default_headers, "anthropic-beta", "anthropic-dangerous-direct-browser-access", "anthropic-version",
+    "api-version", "idempotency-key", "last-event-id", "traceparent", "tracestate", "x-api-key",
     "x-request-id", "x-stainless-arch", "x-stainless-helper-method", "x-stainless-lang", "x-stainless-os",
     "x-stainless-package-version", "x-stainless-retry-count", "x-stainless-runtime", "x-stainless-runtime-version",
     "x-stainless-timeout",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = [
     "API-Version", "Idempotent-Replayed", "Link", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining",
-    "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-Request-Id", "X-Should-Retry", "X-Total-Count",
+    "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-Request-Id", "X-Should-Retry", "X-Total-Count", "Warnings",
 ]  # fmt: skip
 
 LANGUAGE_CODE = "en"

@@ -37,6 +37,8 @@ from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, problem_response
 from shared.observability.request_id import current_request_id
 
+WARNINGS_HEADER = "Warnings"  # names the fields of the body that have no effect
+
 BodyT = TypeVar("BodyT")
 Handler = Callable[..., Awaitable[msgspec.Struct | HttpResponseBase]]
 View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
@@ -71,7 +73,8 @@ class Operation:
 
     permission: None for a public route.
     body, query: the wire structs that the JSON body and the query string become; None for none.
-    body_parser: returns the body of the parsed JSON, if the type of `body` is not enough.
+    body_parser: returns the body of the parsed JSON, if the type of `body` is not enough. A body may have
+        `ignored_fields`, names of fields without effect, which the response's `Warnings` header lists.
     body_reader: returns the body of its bytes; it runs in a thread, within `heavy_request_slot`.
     response, events, content_type: the JSON, the server-sent events and any other content of a response.
     form_schema: the OpenAPI schema of a multipart form that the handler reads by itself.
@@ -128,7 +131,10 @@ class Operation:
             if key and principal and (stream := await resume_stream(request, principal, key)):
                 return stream
             result = await handler(OperationCall(request, principal, body, query, key), **path)
-        return result if isinstance(result, HttpResponseBase) else json_response(result)
+        response = result if isinstance(result, HttpResponseBase) else json_response(result)
+        if ignored := getattr(body, "ignored_fields", ()):
+            response.headers[WARNINGS_HEADER] = f"Ignored fields: {', '.join(ignored)}"
+        return response
 
     async def _parse_body(self, request: HttpRequest) -> Any:
         if self.body is None:

@@ -1,8 +1,9 @@
-"""The bodies of the model server's errors: native ones, OpenAI's form under /v1 and Cohere's under /v2."""
+"""The bodies of the model server's errors: native ones, and the forms of OpenAI, Cohere, Anthropic and Ollama."""
 
 from datetime import UTC, datetime
 from typing import Any
 
+from inference.protocol.anthropic.errors import anthropic_error_body
 from inference.protocol.errors import ErrorCode, cohere_error_body, native_error_body, openai_error_body
 from shared.api.errors import Problem
 
@@ -29,11 +30,20 @@ def error_body(problem: Problem, *, path: str, request_id: str) -> dict[str, Any
         details["retry_after"] = int(problem.headers["Retry-After"])
     if code is ErrorCode.INFERENCE_FAILED and problem.status == 503:
         details.setdefault("reason", "unavailable")
-    if path == "/v1" or path.startswith("/v1/"):
+    if is_under(path, "/v1/messages"):
+        body = anthropic_error_body(problem.message, problem.status)
+    elif is_under(path, "/api"):
+        body = {"error": problem.message}
+    elif is_under(path, "/v1"):
         body = openai_error_body(code, problem.message, problem.status, details)
-    elif path.startswith("/v2/"):
+    elif is_under(path, "/v2"):
         body = cohere_error_body(code, problem.message, request_id)
     else:
         body = native_error_body(code, problem.message, details)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return body | {"request_id": request_id, "timestamp": now.replace("+00:00", "Z")}
+
+
+def is_under(path: str, prefix: str) -> bool:
+    """Return whether a path is the prefix or below it."""
+    return path == prefix or path.startswith(f"{prefix}/")

@@ -19,6 +19,7 @@ urlpatterns = [
     path("", include("inference.embeddings.urls")),
     path("", include("inference.scoring.urls")),
     path("", include("inference.tokens.urls")),
+    path("", include("inference.compat.urls")),
     path("", include("inference.files.urls")),
     path("", include("inference.webhooks.urls")),
     path("", include("inference.access.urls")),

@@ -9,8 +9,8 @@ _ERRORS_TEXT = """It needs the permission `run_inference`. It answers 404 for an
 EMBEDDINGS = OperationDocs(
     summary="Embed texts",
     description=f"""
-    Returns one vector for each text, in the order of the input. Vectors have the length 1. A request takes up to 256
-    texts, as one string or as an array of strings.
+    Returns one vector for each text, in the order of the input. Vectors have the length 1. A request takes up to
+    2,048 texts, as one string or as an array of strings.
 
     {_ERRORS_TEXT}
     """,

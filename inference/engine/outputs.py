@@ -78,6 +78,8 @@ class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: set on the last output of each choice. A cancelled or failed choice ends with an output without text,
         whose `index` is the number of tokens so far; coalesced tokens not yet sent are lost but count in `usage`.
     usage: of the whole request, set on its very last output.
+    reasoning: text between `<think>` tags, if the request separates it. It is not part of `text`.
+    stop_sequence: the stop sequence that ended the choice, if one did.
     error: a message for people, set with finish_reason `error`.
     error_code: `TIMEOUT` or `EngineDied` where one of them was the cause.
     """
@@ -93,6 +95,16 @@ class GenerationOutput(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     error_code: str | None = None
     tokens: int = 1
+    stop_sequence: str | None = None
+    reasoning: str = ""
+
+
+class TokenizationResult(msgspec.Struct, frozen=True):
+    """Token ids with the text of each alone. context_size: of the model, in tokens."""
+
+    ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    context_size: int
 
 
 class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):

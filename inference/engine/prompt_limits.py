@@ -36,9 +36,12 @@ class PromptLimits(msgspec.Struct, frozen=True):
 
     def exceeded(self, prompt_tokens: int, max_tokens: int | None, qualifier: str = "") -> ContextLengthExceeded:
         """Return the error for a prompt of so many tokens. qualifier: "at least " if they were not counted."""
+        requested = prompt_tokens + (max_tokens or 1)
         return ContextLengthExceeded(
-            f"The prompt has {qualifier}{prompt_tokens} tokens and {max_tokens or 'at least 1'} are to be generated, "
-            f"but the context has {self.context_size}. Shorten the prompt or lower max_tokens.",
+            # Frameworks recognize OpenAI's words.
+            f"This model's maximum context length is {self.context_size} tokens. However, you requested {qualifier}"
+            f"{requested} tokens ({qualifier}{prompt_tokens} in the prompt, {max_tokens or 'at least 1'} for the "
+            "completion). Shorten the prompt or lower max_tokens.",
             context_size=self.context_size,
             prompt_tokens=prompt_tokens,
             max_tokens=max_tokens,

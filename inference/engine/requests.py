@@ -9,7 +9,7 @@ from inference.engine.sampling import Bounds, Declaration, Parameter, SamplingPa
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A function call that the model asks for. `arguments` is the JSON text that the model wrote."""
+    """A function call that the model asks for. `arguments` is the text that the model wrote: JSON unless it was cut."""
 
     id: str
     name: str
@@ -42,8 +42,13 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     n: each output has the index of its `choice`.
     echo: the first output of each choice begins with the prompt's text, and with its log probabilities if requested.
+    prompt_only: generate no token; only with `echo`.
     tools: functions that the assistant may call.
     tool_choice: `none`, `auto`, `required`, or the name of the tool to call.
+    parallel_tool_calls: a choice may have several tool calls.
+    template_options: options of the model's chat template by their names there. An unknown one is an error.
+    thinking: whether the model reasons first, if its chat template lets one choose; None is the template's default.
+    separates_reasoning: reasoning between `<think>` tags is no part of the text but of the outputs' `reasoning`.
     user: the user that the scheduler shares slots between; users never share cached prefixes.
     batch: background work, which runs on capacity that interactive requests leave.
     default_parameters: names of sampling parameters that the client did not set. A remote server may ignore them.
@@ -65,8 +70,13 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         ),
     ] = 1
     echo: bool = False
+    prompt_only: bool = False
     tools: tuple[Tool, ...] = ()
     tool_choice: str = "auto"
+    parallel_tool_calls: bool = True
+    template_options: dict[str, Any] = {}
+    thinking: bool | None = None
+    separates_reasoning: bool = False
     user: str = ""
     batch: bool = False
     priority: Annotated[
@@ -91,6 +101,20 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 REQUEST_PARAMETERS: Mapping[str, Parameter] = declared_parameters(GenerationRequest)
+
+
+class TokenizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A text, or a conversation with its tools in the model's chat template, to turn into tokens.
+
+    thinking: as in a GenerationRequest.
+    add_special_tokens: add the first and last tokens that the tokenizer adds to a text.
+    """
+
+    text: str | None = None
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    thinking: bool | None = None
+    add_special_tokens: bool = True
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):

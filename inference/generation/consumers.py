@@ -58,6 +58,7 @@ OVERLOADED = 1013
 DRAINING = 1012
 DRAIN_RETRY_SECONDS = 5
 DATABASE_RETRY_SECONDS = 2
+BUSY_RETRY_SECONDS = 1
 _FAILURES = (ErrorCode.INTERNAL_ERROR, ErrorCode.INFERENCE_FAILED, ErrorCode.TIMEOUT)
 
 connections = ConnectionRegistry(max_per_user=settings.MAX_WEBSOCKETS_PER_USER)
@@ -174,9 +175,8 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 "`id` must be unique: an inference with this id is running on this connection.", field="id"
             )
         if len(self._running) >= MAX_INFERENCES:
-            raise ApiError(
-                429, f"At most {MAX_INFERENCES} inferences run at once on a connection. Wait for one to complete."
-            )
+            text = f"At most {MAX_INFERENCES} inferences run at once on a connection. Wait for one to complete."
+            raise ApiError(429, text, headers={"Retry-After": str(BUSY_RETRY_SECONDS)})
         self._running[message.id] = asyncio.create_task(self._run(message))
 
     def _cancel(self, message: CancelMessage) -> None:

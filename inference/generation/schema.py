@@ -3,6 +3,7 @@
 from typing import Any
 
 from inference.access.docs import TEXT_MODEL, OperationDocs, token_usage_example
+from inference.protocol.fields import SYSTEM_FINGERPRINT
 
 _CHAT: dict[str, Any] = {
     "model": TEXT_MODEL,
@@ -53,7 +54,8 @@ INFERENCE = OperationDocs(
 INFERENCE_STREAM = OperationDocs(
     summary="Generate text as a stream of events",
     description=f"""
-    Continues a raw prompt and sends one event per token, then one event with `done: true` per choice. The `token` of an
+    Continues a raw prompt and sends one event per token, then one event with `done: true` per choice. `stream` is true
+    or absent here; false is answered with 400. The `token` of an
     event is empty while its text may be part of a stop sequence or of an unfinished character; the text follows with a
     later event. A generation that fails ends the stream with an event that has `error`. Closing the connection cancels
     the generation.
@@ -71,8 +73,8 @@ CHAT_COMPLETIONS = OperationDocs(
     model's chat template; text in them is literal, so that it cannot contain control tokens. With `tools` the
     message may be function calls. With `stream: true` the response is a stream of chunks that ends with `[DONE]`.
 
-    OpenAI's parameters that this server cannot follow are rejected by name unless they have their neutral value,
-    and unknown ones are ignored. {_LIMITS_TEXT}
+    Parameters that this server cannot follow are rejected by name unless they have their neutral value, and unknown
+    ones always. Fields without effect, such as `user`, are named in the `Warnings` header. {_LIMITS_TEXT}
     """,
     request_examples={
         "A chat": _CHAT | {"temperature": 0.2, "seed": 7, "max_tokens": 40},
@@ -102,6 +104,7 @@ CHAT_COMPLETIONS = OperationDocs(
             }
         ],
         "usage": token_usage_example(35, 24),
+        "system_fingerprint": SYSTEM_FINGERPRINT,
     },
     event_example={
         "id": "chatcmpl-a522548d6a61ca775954345a",
@@ -119,8 +122,8 @@ COMPLETIONS = OperationDocs(
     ids. The `n` choices of the first prompt come first, then those of the second. With `stream: true` the response
     is a stream of chunks that ends with `[DONE]`.
 
-    OpenAI's parameters that this server cannot follow are rejected by name unless they have their neutral value,
-    and unknown ones are ignored. {_LIMITS_TEXT}
+    Parameters that this server cannot follow are rejected by name unless they have their neutral value, and unknown
+    ones always. Fields without effect, such as `user`, are named in the `Warnings` header. {_LIMITS_TEXT}
     """,
     request_examples={
         "One prompt": _PROMPT | {"seed": 7},
@@ -135,6 +138,7 @@ COMPLETIONS = OperationDocs(
         "model": TEXT_MODEL,
         "choices": [{"text": " brushed steel.", "index": 0, "logprobs": None, "finish_reason": "stop"}],
         "usage": token_usage_example(5, 5),
+        "system_fingerprint": SYSTEM_FINGERPRINT,
     },
     event_example={
         "id": "cmpl-55ccc0c717ef785f4efab42d",

@@ -33,16 +33,25 @@ _recordings: set[asyncio.Task[None]] = set()  # of streams whose clients may be 
 class EventStreamResponse(StreamingHttpResponse):
     """Sends `start`, then the events that `encode` returns for each output, up to the first error.
 
+    keep_alive: what is sent while there are no events.
+
     The generation is always closed: by the iterator if the client disconnects during the stream, by `close` if it does
     before the first event, and by the garbage collector otherwise.
     """
 
     def __init__(
-        self, outputs: GenerationStream, encode: Callable[[GenerationOutput], Iterable[bytes]], start: bytes = b""
+        self,
+        outputs: GenerationStream,
+        encode: Callable[[GenerationOutput], Iterable[bytes]],
+        start: bytes = b"",
+        *,
+        content_type: str = sse.CONTENT_TYPE,
+        keep_alive: bytes = sse.KEEP_ALIVE,
     ) -> None:
         self._release = weakref.finalize(self, _close_from_anywhere, asyncio.get_running_loop(), outputs)
         self._release.atexit = False
-        super().__init__(_events(outputs, encode, start), content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
+        events = _events(outputs, encode, start, keep_alive)
+        super().__init__(events, content_type=content_type, headers=sse.HEADERS)
 
     def close(self) -> None:
         """Release the generation. Django calls this outside the event loop."""
@@ -116,7 +125,7 @@ def _do_nothing() -> None:
 
 
 async def _events(
-    outputs: GenerationStream, encode: Callable[[GenerationOutput], Iterable[bytes]], start: bytes
+    outputs: GenerationStream, encode: Callable[[GenerationOutput], Iterable[bytes]], start: bytes, keep_alive: bytes
 ) -> AsyncIterator[bytes]:
     span = tracing.start_span("stream")
     release_request_thread()  # that the middleware held for the response
@@ -130,7 +139,7 @@ async def _events(
                 async with asyncio.timeout_at(sent_at + KEEP_ALIVE_SECONDS):
                     output = await anext(outputs)
             except TimeoutError:
-                yield sse.KEEP_ALIVE
+                yield keep_alive
                 sent_at = clock()
                 continue
             except StopAsyncIteration:

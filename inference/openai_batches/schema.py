@@ -24,6 +24,13 @@ _BATCH = {
     "cancelled_at": None,
     "request_counts": {"total": 20, "completed": 4, "failed": 0},
     "metadata": {"for": "spring catalogue"},
+    "usage": {
+        "input_tokens": 120,
+        "output_tokens": 85,
+        "total_tokens": 205,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    },
 }
 _OWN_TEXT = """It needs the permission `run_inference`. It answers 404 for a batch that does not exist or belongs to
     another user."""

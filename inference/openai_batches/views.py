@@ -21,6 +21,7 @@ from inference.protocol.openai.batches import (
     OpenAIBatchesQuery,
     OpenAIBatchList,
     OpenAIBatchStatus,
+    OpenAIBatchUsage,
 )
 from shared.accounts.authentication import Principal
 from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner, replay_response
@@ -108,7 +109,13 @@ def serialize_batch(file_batch: FileBatch) -> OpenAIBatch:
         cancelled_at=ended_at.get("cancelled"),
         request_counts=BatchRequestCounts(*((job.total, job.completed, job.failed) if job else (0, 0, 0))),
         metadata=file_batch.metadata,
+        usage=_usage(job) if job else None,
     )
+
+
+def _usage(job: Batch) -> OpenAIBatchUsage:
+    total = job.prompt_tokens + job.completion_tokens
+    return OpenAIBatchUsage(job.prompt_tokens, job.completion_tokens, total)
 
 
 def _status(file_batch: FileBatch) -> OpenAIBatchStatus:

@@ -5,6 +5,11 @@ from typing import Annotated
 from msgspec import Meta
 
 ModelId = Annotated[str, Meta(description="Id of the model, as `GET /models` lists it.", examples=["stoa-describer"])]
+SYSTEM_FINGERPRINT = "stoa-0.1.0"  # a seed gives the same text with the same version
+
+SystemFingerprint = Annotated[
+    str, Meta(description="Version of the server, on which the text of a seed depends.", examples=[SYSTEM_FINGERPRINT])
+]
 TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 CreatedUnixTime = Annotated[int, Meta(description="Creation time in Unix seconds.", examples=[1795276179])]
 ProcessingTime = Annotated[

@@ -38,10 +38,16 @@ class ChatToolCall(Struct):
 
 
 class TextContentPart(Struct):
-    """A part of a message's content."""
+    """A part of a message's content. Images, sound and files are refused: the models read text."""
 
-    type: Annotated[Literal["text"], Meta(description="Kind of the part.")]
-    text: Annotated[str, Meta(description="Text of the part.", examples=["Describe a lamp."])]
+    type: Annotated[
+        str, Meta(description="Kind of the part: only `text`.", examples=["text"], extra_json_schema={"enum": ["text"]})
+    ]
+    text: Annotated[str, Meta(description="Text of the part.", examples=["Describe a lamp."])] = ""
+
+    def __post_init__(self) -> None:
+        if self.type != "text":
+            raise ValueError(f"This model reads text only: send parts of type `text`, not {self.type[:40]!r}")
 
 
 class ChatMessage(Struct):

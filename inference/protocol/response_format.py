@@ -1,6 +1,7 @@
 """Structured output: `response_format`, `regex` and `grammar`, the same on every surface."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -21,7 +22,7 @@ Grammar = Annotated[
     str,
     Meta(
         max_length=MAX_PATTERN_LENGTH,
-        description="Context-free grammar in Lark's syntax that the whole text matches.",
+        description="Context-free grammar in Lark's syntax, or in llama.cpp's GBNF, that the whole text matches.",
         examples=['start: "oak" | "brass"'],
     ),
 ]
@@ -32,7 +33,9 @@ class ResponseFormatText(Struct, tag_field="type", tag="text"):
 
 
 class ResponseFormatJsonObject(Struct, tag_field="type", tag="json_object"):
-    """A JSON object."""
+    """A JSON object, which matches the schema if there is one."""
+
+    schema: Annotated[dict[str, Any], Meta(description="JSON schema that the text matches.")] | None = None
 
 
 class JsonSchemaDefinition(Struct):
@@ -57,21 +60,43 @@ class ResponseFormatJsonSchema(Struct, tag_field="type", tag="json_schema"):
 ResponseFormat = ResponseFormatText | ResponseFormatJsonObject | ResponseFormatJsonSchema
 
 
-def output_constraint(
+def output_constraints(
     response_format: ResponseFormat | None, regex: str | None, grammar: str | None
-) -> OutputConstraint | None:
-    """Return the engine's constraint. Raise InvalidRequest if more than one is given."""
-    constraints = []
+) -> dict[str, OutputConstraint | None]:
+    """Return the engine's constraints by the names of their fields."""
+    return {
+        "response_format": _format_constraint(response_format),
+        "regex": None if regex is None else OutputConstraint(ConstraintKind.REGEX, regex),
+        "grammar": None if grammar is None else OutputConstraint(ConstraintKind.GRAMMAR, grammar),
+    }
+
+
+def only_constraint(constraints: Mapping[str, OutputConstraint | None]) -> OutputConstraint | None:
+    """Return the one constraint that is given, or None. Raise InvalidRequest if there are more."""
+    given = {name: constraint for name, constraint in constraints.items() if constraint is not None}
+    if len(given) > 1:
+        names = " and ".join(f"`{name}`" for name in given)
+        raise InvalidRequest(f"{names} exclude each other: send one of them.", field=next(iter(given)))
+    return next(iter(given.values()), None)
+
+
+def schema_constraint(schema: dict[str, Any] | str, parameter: str | None = None) -> OutputConstraint:
+    """Return the constraint of a JSON schema, or of its text. parameter: the field's name, for errors."""
+    definition = schema if isinstance(schema, str) else json.dumps(schema)
+    return OutputConstraint(ConstraintKind.JSON_SCHEMA, definition, parameter)
+
+
+def choice_constraint(choices: Sequence[str], parameter: str) -> OutputConstraint:
+    """Return the constraint of a text that is one of these. parameter: the field's name, for errors."""
+    alternatives = " | ".join(json.dumps(choice) for choice in choices)
+    return OutputConstraint(ConstraintKind.GRAMMAR, f"start: {alternatives}", parameter)
+
+
+def _format_constraint(response_format: ResponseFormat | None) -> OutputConstraint | None:
     if isinstance(response_format, ResponseFormatJsonObject):
-        constraints.append(OutputConstraint(ConstraintKind.JSON_OBJECT))
+        if response_format.schema is not None:
+            return schema_constraint(response_format.schema)
+        return OutputConstraint(ConstraintKind.JSON_OBJECT)
     if isinstance(response_format, ResponseFormatJsonSchema):
-        schema = json.dumps(response_format.json_schema.schema)
-        constraints.append(OutputConstraint(ConstraintKind.JSON_SCHEMA, schema))
-    if regex is not None:
-        constraints.append(OutputConstraint(ConstraintKind.REGEX, regex))
-    if grammar is not None:
-        constraints.append(OutputConstraint(ConstraintKind.GRAMMAR, grammar))
-    if len(constraints) > 1:
-        message = "`response_format`, `regex` and `grammar` exclude each other: send one of them."
-        raise InvalidRequest(message, field="response_format" if regex is None or grammar is None else "regex")
-    return constraints[0] if constraints else None
+        return schema_constraint(response_format.json_schema.schema)
+    return None

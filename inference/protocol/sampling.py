@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from inference.engine import InvalidRequest
+from inference.engine import InvalidRequest, OutputConstraint
 from inference.protocol.parameters import (
     FrequencyPenalty,
     IgnoreEos,
@@ -13,9 +13,10 @@ from inference.protocol.parameters import (
     MinP,
     MinTokens,
     PresencePenalty,
+    StopTokenIds,
     TopLogprobs,
 )
-from inference.protocol.response_format import Grammar, Regex, ResponseFormat, output_constraint
+from inference.protocol.response_format import Grammar, Regex, ResponseFormat, only_constraint, output_constraints
 
 
 class ExtraSamplingParameters(Struct, kw_only=True):
@@ -26,6 +27,7 @@ class ExtraSamplingParameters(Struct, kw_only=True):
     frequency_penalty: FrequencyPenalty | None = None
     logit_bias: LogitBias | None = None
     min_tokens: MinTokens | None = None
+    stop_token_ids: StopTokenIds | None = None
     ignore_eos: IgnoreEos | None = None
     response_format: Annotated[
         ResponseFormat | None,
@@ -42,9 +44,14 @@ class ExtraSamplingParameters(Struct, kw_only=True):
             "frequency_penalty": self.frequency_penalty or 0.0,
             "logit_bias": {int(token): bias for token, bias in (self.logit_bias or {}).items()},
             "min_tokens": self.min_tokens or 0,
+            "stop_token_ids": tuple(self.stop_token_ids or ()),
             "ignore_eos": self.ignore_eos is True,
-            "constraint": output_constraint(self.response_format, self.regex, self.grammar),
+            "constraint": only_constraint(self.constraints()),
         }
+
+    def constraints(self) -> dict[str, OutputConstraint | None]:
+        """Return the constraints of the text by the names of their fields."""
+        return output_constraints(self.response_format, self.regex, self.grammar)
 
 
 class SamplingParametersWithLogprobs(ExtraSamplingParameters, kw_only=True):

@@ -12,6 +12,7 @@ DONE = b"data: [DONE]\n\n"
 _encoder = msgspec.json.Encoder()
 
 
-def encode_event(data: Any) -> bytes:
-    """Return one event as the bytes of the stream."""
-    return b"data: " + _encoder.encode(data) + b"\n\n"
+def encode_event(data: Any, name: str = "") -> bytes:
+    """Return one event as the bytes of the stream. name: in a line of its own, if any."""
+    event = b"data: " + _encoder.encode(data) + b"\n\n"
+    return b"event: " + name.encode() + b"\n" + event if name else event

@@ -86,9 +86,6 @@ async def load_on_host(
     path = _require_path(model)
     if model.error is not None:
         raise InvalidRequest(f"{model_id} cannot be loaded. {model.error}")
-    if options.context_size is not None and options.context_size > model.context_size:
-        message = f"`context_size` must be at most {model.context_size} for {model_id}, not {options.context_size}."
-        raise InvalidRequest(message, field="context_size")
     if revision is None:
         revision = await _current_revision(model_id)
     try:

@@ -20,6 +20,8 @@ from inference.engine import (
     InvalidRequest,
     ScoringRequest,
     ScoringResult,
+    TokenizationRequest,
+    TokenizationResult,
 )
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable, error_from_response, unavailable_reason
@@ -96,7 +98,7 @@ class RemoteClient:
             f"{model_id} runs on another server, which cannot score texts. Use a model of this server.", field="model"
         )
 
-    async def tokenize(self, model_id: str, text: str) -> list[int]:
+    async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
         """Raise InvalidRequest: OpenAI's API has no tokenization."""
         raise _no_tokenization(model_id)
 

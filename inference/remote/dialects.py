@@ -12,6 +12,7 @@ class Dialect:
     extra_names: the server's names of supported parameters beyond OpenAI's, by our names.
     top_k_off: the value that turns top_k off. Without one, the server would apply its own default.
     has_multiple_choices: it supports `n` above 1. has_prompt_constraints: `response_format` also without a chat.
+    has_template_options: it supports `chat_template_kwargs`.
     unsupported: OpenAI's parameters that it ignores, or interprets differently.
     lists_served_models: its list of models has those that it serves; otherwise the list tells nothing about ours.
     """
@@ -20,17 +21,23 @@ class Dialect:
     top_k_off: int = 0
     has_multiple_choices: bool = True
     has_prompt_constraints: bool = False
+    has_template_options: bool = False
     unsupported: frozenset[str] = frozenset()
     lists_served_models: bool = True
 
 
 _SAMPLERS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repetition_penalty"}
-_STOP_CONDITIONS = {"min_tokens": "min_tokens", "ignore_eos": "ignore_eos"}
+_STOP_CONDITIONS = {"min_tokens": "min_tokens", "ignore_eos": "ignore_eos", "stop_token_ids": "stop_token_ids"}
 
 DIALECTS: dict[DialectName, Dialect] = {
     "openai": Dialect(),
-    "vllm": Dialect(_SAMPLERS | _STOP_CONDITIONS, top_k_off=-1, has_prompt_constraints=True),
-    "sglang": Dialect(_SAMPLERS | _STOP_CONDITIONS | {"regex": "regex"}, top_k_off=-1, has_prompt_constraints=True),
+    "vllm": Dialect(_SAMPLERS | _STOP_CONDITIONS, top_k_off=-1, has_prompt_constraints=True, has_template_options=True),
+    "sglang": Dialect(
+        _SAMPLERS | _STOP_CONDITIONS | {"regex": "regex"},
+        top_k_off=-1,
+        has_prompt_constraints=True,
+        has_template_options=True,
+    ),
     "transformers": Dialect(
         has_multiple_choices=False,
         unsupported=frozenset(
@@ -39,13 +46,16 @@ DIALECTS: dict[DialectName, Dialect] = {
         ),
         lists_served_models=False,
     ),
-    "llama.cpp": Dialect(_SAMPLERS | {"repeat_penalty": "repeat_penalty"}, has_multiple_choices=False),
+    "llama.cpp": Dialect(
+        _SAMPLERS | {"repeat_penalty": "repeat_penalty"}, has_multiple_choices=False, has_template_options=True
+    ),
     "stoa": Dialect(
         _SAMPLERS
         | _STOP_CONDITIONS
         | {"repeat_penalty": "repeat_penalty", "regex": "regex", "grammar": "grammar"}
         | {"priority": "priority"},
         has_prompt_constraints=True,
+        has_template_options=True,
     ),
 }
 

@@ -49,6 +49,7 @@ def build_generation_request(model: RemoteModel, request: GenerationRequest) -> 
     body: dict[str, Any] = {"model": model.name} | _sampling_fields(model, dialect, request)
     if request.messages is not None:
         body |= {"messages": [_message(message) for message in request.messages]} | _tool_fields(request)
+        body |= _template_fields(model, dialect, request)
         has_choice = bool(request.tools) and request.tool_choice != "auto"
         _refuse_if(has_choice and "tool_choice" in dialect.unsupported, model, "tool_choice", 'Set it to "auto".')
         return _generation_request(model, "chat/completions", body)
@@ -126,6 +127,17 @@ def _constraint_fields(model: RemoteModel, dialect: Dialect, request: Generation
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
+def _template_fields(model: RemoteModel, dialect: Dialect, request: GenerationRequest) -> dict[str, Any]:
+    options = dict(request.template_options)
+    if dialect.has_template_options:
+        if request.thinking is not None:
+            options = {"enable_thinking": request.thinking, "thinking": request.thinking} | options
+        return {"chat_template_kwargs": options} if options else {}
+    effort = options.pop("reasoning_effort", None)
+    _refuse_if(bool(options), model, "chat_template_kwargs")
+    return {} if effort is None else {"reasoning_effort": effort}
+
+
 def _refuse_if(condition: bool, model: RemoteModel, parameter: str, hint: str = "Leave it out.") -> None:
     if condition:
         message = f"`{parameter}` is not supported by {model.id}, which runs on another server. {hint}"
@@ -151,7 +163,8 @@ def _tool_fields(request: GenerationRequest) -> dict[str, Any]:
     choice: str | dict[str, Any] = request.tool_choice
     if request.tool_choice not in ("none", "auto", "required"):
         choice = {"type": "function", "function": {"name": request.tool_choice}}
-    return {"tools": [_tool(tool) for tool in request.tools], "tool_choice": choice}
+    fields = {"tools": [_tool(tool) for tool in request.tools], "tool_choice": choice}
+    return fields if request.parallel_tool_calls else fields | {"parallel_tool_calls": False}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class _Logprobs(msgspec.Struct):
 class _MessagePart(msgspec.Struct):
     content: str | None = None
     tool_calls: list[_ToolCallPart] | None = None
+    reasoning_content: str | None = None
 
 
 class _ChoicePart(msgspec.Struct):
@@ -146,8 +147,9 @@ class ResponseParser:
         tokens = tuple(logprob.to_engine() for logprob in logprobs)
         tool_calls = choice.part.tool_calls or ()
         calls = tuple(self._tool_call_delta(index, number, call) for number, call in enumerate(tool_calls))
-        if text or tokens or calls:
-            yield StepOutput(0, self._output_counts[index], text, index, tokens, calls)
+        reasoning = choice.part.reasoning_content or ""
+        if text or tokens or calls or reasoning:
+            yield StepOutput(0, self._output_counts[index], text, index, tokens, calls, reasoning=reasoning)
             self._output_counts[index] += 1
         if choice.finish_reason is not None:
             self._finish_reasons[index] = _FINISH_REASONS.get(choice.finish_reason, FinishReason.STOP)

@@ -9,12 +9,21 @@ TOKENIZE = OperationDocs(
     summary="Turn a text into tokens",
     description=f"""
     Returns the token ids of a text with their count, including the first and last tokens that the model's tokenizer
-    adds. Use it to count the tokens of a prompt before a request.
+    adds. With `messages` it is the prompt that the model's chat template makes of a conversation and its tools. Use it
+    to count the tokens of a request before sending it. It takes the forms of vLLM's and llama.cpp's routes.
 
     {_ERRORS_TEXT}
     """,
-    request_examples={"A prompt": {"model": TEXT_MODEL, "prompt": "A lamp for every room"}},
-    response_example={"tokens": [37, 1159, 298, 466, 752], "count": 5},
+    request_examples={
+        "A prompt": {"model": TEXT_MODEL, "prompt": "A lamp for every room"},
+        "A conversation": {
+            "model": TEXT_MODEL,
+            "messages": [{"role": "user", "content": "Describe a lamp."}],
+            "return_token_strs": True,
+        },
+        "In llama.cpp's form": {"model": TEXT_MODEL, "content": "A lamp for every room", "with_pieces": True},
+    },
+    response_example={"tokens": [37, 1159, 298, 466, 752], "count": 5, "max_model_len": 1024},
 )
 
 DETOKENIZE = OperationDocs(
@@ -26,5 +35,5 @@ DETOKENIZE = OperationDocs(
     {_ERRORS_TEXT}
     """,
     request_examples={"Five tokens": {"model": TEXT_MODEL, "tokens": [37, 1159, 298, 466, 752]}},
-    response_example={"prompt": "A lamp for every room"},
+    response_example={"prompt": "A lamp for every room", "content": "A lamp for every room"},
 )

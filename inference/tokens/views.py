@@ -14,8 +14,9 @@ from shared.accounts.roles import Permission
     response=TokenizeResponse,
 )
 async def tokenize(call: OperationCall[TokenizeRequest]) -> TokenizeResponse:
-    tokens = await services.tokenize(caller=call.caller, model_id=call.body.model, prompt=call.body.prompt)
-    return TokenizeResponse(tokens, len(tokens))
+    request = call.body.tokenization_request()
+    result = await services.tokenize(caller=call.caller, model_id=call.body.model, request=request)
+    return TokenizeResponse.from_engine(result, call.body)
 
 
 @operation(
@@ -28,4 +29,4 @@ async def tokenize(call: OperationCall[TokenizeRequest]) -> TokenizeResponse:
 async def detokenize(call: OperationCall[DetokenizeRequest]) -> DetokenizeResponse:
     body = call.body
     text = await services.detokenize(caller=call.caller, model_id=body.model, tokens=body.tokens)
-    return DetokenizeResponse(text)
+    return DetokenizeResponse(text, text)

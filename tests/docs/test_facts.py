@@ -48,6 +48,8 @@ def documented_default(name: str, schema: dict[str, Any]) -> str:
 def documented_bounds(schema: dict[str, Any]) -> str:
     value = next((option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"), schema)
     if value.get("type") == "array":
+        if value["items"]["type"] == "integer":
+            return f"up to {value['maxItems']} ids"
         return f"up to {value['maxItems']} of {value['items']['minLength']} to {value['items']['maxLength']} characters"
     if value.get("type") == "object":
         numbers = value["additionalProperties"]

@@ -7,8 +7,8 @@ REST API of a model server: text generation, embeddings, scores, tokens, batches
 and as an OpenAI-compatible one under `/v1`. OpenAI's client libraries work with `/v1` as their base URL.
 
 **Requests.** Paths have no trailing slash. Bodies are JSON in UTF-8 unless an operation says otherwise. Native
-operations reject unknown fields. Operations under `/v1` ignore them, but reject OpenAI's parameters that the server
-cannot follow. Times are ISO 8601 in UTC, or Unix seconds where a field says so.
+operations reject unknown fields, and so do operations under `/v1` that generate or embed. A body may be compressed,
+with `Content-Encoding: gzip`. Times are ISO 8601 in UTC, or Unix seconds where a field says so.
 
 **Authentication.** Send an API key or an access token as `Authorization: Bearer ...`, or an API key as `X-API-Key`.
 `POST /auth/login` returns an access token. A key has all permissions of its user or only some of them; each operation

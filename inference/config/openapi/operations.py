@@ -11,9 +11,12 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from inference.access.operations import Operation
 from inference.access.versioning import HEADER
+from inference.config.errors import is_under
 from inference.config.openapi import common_texts
 from inference.config.openapi.fields import complete_sent_fields, describe_tags, merge_null_types
+from inference.protocol.anthropic.errors import AnthropicErrorResponse
 from inference.protocol.native.errors import ErrorResponse
+from inference.protocol.ollama.models import OllamaErrorResponse
 from inference.protocol.openai.errors import OpenAIErrorResponse
 from inference.protocol.scoring.errors import CohereErrorResponse
 from shared.api.idempotency.store import MAX_KEY_LENGTH
@@ -38,6 +41,13 @@ LAST_EVENT_ID = {
     "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
     "example": 41,
 }
+# Forms of errors by the beginnings of paths; the first that fits.
+_ERROR_TYPES: dict[str, Any] = {
+    "/v1/messages": AnthropicErrorResponse,
+    "/v1": OpenAIErrorResponse,
+    "/v2": CohereErrorResponse,
+    "/api": OllamaErrorResponse,
+}
 REF_TEMPLATE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"<(?:[^<:>]+:)?([^<>]+)>")
 
@@ -47,7 +57,7 @@ Schemas = dict[Any, dict[str, Any]]
 def add_operations(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Add every operation of this project. A drf-spectacular post-processing hook."""
     operations = list(_find_operations(get_resolver(), ""))
-    types: list[Any] = [ErrorResponse, OpenAIErrorResponse, CohereErrorResponse]
+    types: list[Any] = [ErrorResponse, *_ERROR_TYPES.values()]
     for _, operation in operations:
         declared = (operation.body, operation.query, operation.response, *operation.events)
         types += [kind for kind in declared if kind is not None and kind not in types]
@@ -114,12 +124,6 @@ def _describe(path: str, operation: Operation, schemas: Schemas, query: dict[str
     return described
 
 
-def _error_type(path: str) -> type[Any]:
-    if path.startswith("/v1/"):
-        return OpenAIErrorResponse
-    return CohereErrorResponse if path.startswith("/v2/") else ErrorResponse
-
-
 def _query_parameters(query: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for name, field in query.get("properties", {}).items():
         field = _without_null(field)
@@ -168,11 +172,16 @@ def _event(path: str, operation: Operation, schemas: Schemas) -> dict[str, Any]:
     """Return the schema of one event: OpenAPI 3.1 cannot describe a stream as a whole."""
     kinds = [schemas[kind] for kind in operation.events]
     data: dict[str, Any] = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"anyOf": kinds}}
-    if path.startswith("/v1/"):
+    ends_with_done = _error_type(path) is OpenAIErrorResponse
+    if ends_with_done:
         data = {"anyOf": [data, {"const": "[DONE]"}]}
-    data["description"] = "One JSON object, or `[DONE]` at the end." if path.startswith("/v1/") else "One JSON object."
+    data["description"] = "One JSON object, or `[DONE]` at the end." if ends_with_done else "One JSON object."
     data["example"] = msgspec.json.encode(operation.docs.event_example).decode()
     return {"type": "object", "properties": {"data": data}, "required": ["data"]}
+
+
+def _error_type(path: str) -> Any:
+    return next((kind for prefix, kind in _ERROR_TYPES.items() if is_under(path, prefix)), ErrorResponse)
 
 
 def _errors(operation: Operation, path: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 from inference.config.openapi.common_texts import INTRODUCTION
+from inference.config.settings.template_options import read_template_options
 from inference.config.settings.webhook_receivers import read_webhook_receivers
 from inference.engine import HostOptions
 from inference.remote.configuration import RemoteModel, read_remote_models
@@ -89,6 +90,13 @@ if not START_HOST and HostOptions() != MODEL_POLICY:
         "a model host that a server starts, and STOA_START_HOST is false: set them as options of the model host, such "
         "as --memory-budget 24000000000 --evict."
     )
+
+# Options of chat templates that clients may set beside those of reasoning, by model.
+TEMPLATE_OPTIONS = read_template_options(env.list("STOA_TEMPLATE_OPTIONS"))
+
+# APIs of other servers that are offered beside our own and OpenAI's.
+ANTHROPIC_API: bool = env.bool("STOA_ANTHROPIC_API")
+OLLAMA_API: bool = env.bool("STOA_OLLAMA_API")
 
 # Retention of batches with their results and files, from their end; of unused files, from their upload.
 BATCH_RETENTION = timedelta(days=env.float("STOA_BATCH_RETENTION_DAYS"))

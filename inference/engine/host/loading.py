@@ -154,7 +154,7 @@ def _load_causal(
     load: _Load, source: Path | GGUFModel, tokenizer: Tokenizer, emit: Callable[[list[GenerationOutput]], None]
 ) -> LoadedModel:
     config = read_config(source)
-    context_size = _context_size(load.options, _limits(config))
+    context_size, clamped = _context_size(load.options, _limits(config))
     decoder = open_decoder(source, load.options, context_size, load.cache)
     if isinstance(decoder, TransformersDecoder):
         torch.set_num_threads(load.threads)  # others have measured theirs
@@ -171,6 +171,7 @@ def _load_causal(
     is_kept = isinstance(decoder, NativeDecoder) and decoder.is_all_blocks
     if isinstance(source, GGUFModel) and load.options.quantization == "none" and not is_kept:
         warning = DEQUANTIZED if decoder.gpu_layers else f"{DEQUANTIZED} {USE_INT8}"
+    warning = " ".join(filter(None, (clamped, warning))) or None
     if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_pending():
         threading.Thread(target=_switch_to_kernels, args=(load, engine, decoder, context_size), daemon=True).start()
     report = load.report(
@@ -222,10 +223,10 @@ def _load_classifier(load: _Load) -> LoadedModel:
 def _prepare_encoder(load: _Load, model: PreTrainedModel, tokenizer: Tokenizer) -> LoadReport:
     """Pack the weights of a model without a cache, and return the report of its load."""
     limits = [*_limits(model.config), *position_limit(model), tokenizer.max_length, *read_max_length(load.path)]
-    context_size = _context_size(load.options, limits)
+    context_size, clamped = _context_size(load.options, limits)
     memory = _weight_bytes(model)
     pack_linears(model)
-    return load.report(context_size=context_size, memory=memory, kernels="transformers")
+    return load.report(context_size=context_size, memory=memory, kernels="transformers", warning=clamped)
 
 
 def _limits(config: PreTrainedConfig) -> list[int]:
@@ -243,15 +244,12 @@ def _limits(config: PreTrainedConfig) -> list[int]:
     return [limit for limit in limits if limit]
 
 
-def _context_size(options: LoadOptions, limits: list[int]) -> int:
+def _context_size(options: LoadOptions, limits: list[int]) -> tuple[int, str | None]:
+    """Return the context size in effect, and a warning if it is less than requested."""
     limit = min(limits, default=options.context_size or DEFAULT_CONTEXT)
     if options.context_size and options.context_size > limit:
-        raise InvalidRequest(
-            f"`context_size` is {options.context_size}, but this model's limit is {limit}.",
-            parameter="context_size",
-            limit=limit,
-        )
-    return options.context_size or min(limit, DEFAULT_CONTEXT)
+        return limit, f"context_size {options.context_size} is above the model's limit: {limit} is used."
+    return options.context_size or min(limit, DEFAULT_CONTEXT), None
 
 
 def _eos_ids(path: Path, config: PreTrainedConfig, tokenizer: Tokenizer) -> frozenset[int]:

@@ -20,7 +20,9 @@ def estimate_memory(path: Path, options: LoadOptions) -> int:
         metadata = inspect_model(path)
     except ModelLoadFailed:
         return 0
-    context_size = options.context_size or min(metadata.context_size, DEFAULT_CONTEXT)
+    context_size = options.context_size or DEFAULT_CONTEXT
+    if metadata.context_size:  # a load uses no more
+        context_size = min(metadata.context_size, context_size)
     cache = metadata.cache_values * context_size * options.max_sequences * CACHE_VALUE_BYTES
     return min(MAX_BYTES, round(metadata.parameters * _weight_bytes(metadata, options)) + cache)
 

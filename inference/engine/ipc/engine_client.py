@@ -11,8 +11,8 @@ from inference.engine.ipc.channel import FrameError, connect
 from inference.engine.ipc.connection import Connection, GenerationStream
 from inference.engine.ipc.frames import ErrorReply, Frame
 from inference.engine.model_status import EngineStats, LoadOptions, LoadReport, ModelStatus
-from inference.engine.outputs import EmbeddingResult, ScoringResult
-from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
+from inference.engine.outputs import EmbeddingResult, ScoringResult, TokenizationResult
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest, TokenizationRequest
 
 HostReply = TypeVar("HostReply", bound=Frame)
 Key = tuple[asyncio.AbstractEventLoop, str]
@@ -137,10 +137,10 @@ class EngineClient:
         connection = await self._connection(model_id)
         return (await connection.call(lambda call: frames.Score(call, request), frames.ScoreReply)).result
 
-    async def tokenize(self, model_id: str, text: str) -> list[int]:
-        """Return the token ids of a text."""
+    async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
+        """Return the tokens of a text or of a conversation. Raise InvalidRequest or ContextLengthExceeded."""
         connection = await self._connection(model_id)
-        return list((await connection.call(lambda call: frames.Tokenize(call, text), frames.Tokens)).ids)
+        return (await connection.call(lambda call: frames.Tokenize(call, request), frames.Tokens)).result
 
     async def detokenize(self, model_id: str, ids: list[int]) -> str:
         """Return the text of token ids. Raise InvalidRequest for an unknown id."""

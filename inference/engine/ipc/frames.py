@@ -15,12 +15,13 @@ from inference.engine.outputs import (
     FinishReason,
     GenerationOutput,
     ScoringResult,
+    TokenizationResult,
     TokenLogprob,
     ToolCallDelta,
     Usage,
 )
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest, TokenizationRequest
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True):
@@ -149,7 +150,7 @@ class Score(Frame, frozen=True):  # ScoreReply
 
 class Tokenize(Frame, frozen=True):  # Tokens
     call: int
-    text: str
+    request: TokenizationRequest
 
 
 class Detokenize(Frame, frozen=True):  # Text
@@ -181,6 +182,8 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     error: str | None = None
     error_code: str | None = None
     tokens: int = 1
+    stop_sequence: str | None = None
+    reasoning: str = ""
 
     @classmethod
     def of(cls, call: int, output: GenerationOutput) -> "StepOutput":
@@ -196,6 +199,8 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
             output.error,
             output.error_code,
             output.tokens,
+            output.stop_sequence,
+            output.reasoning,
         )
 
     def output(self, request_id: str) -> GenerationOutput:
@@ -211,6 +216,8 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
             error=self.error,
             error_code=self.error_code,
             tokens=self.tokens,
+            stop_sequence=self.stop_sequence,
+            reasoning=self.reasoning,
         )
 
 
@@ -240,7 +247,7 @@ class ScoreReply(Frame, frozen=True, tag="Scored"):
 
 class Tokens(Frame, frozen=True):
     call: int
-    ids: tuple[int, ...]
+    result: TokenizationResult
 
 
 class Text(Frame, frozen=True):

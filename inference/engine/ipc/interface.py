@@ -5,15 +5,15 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from inference.engine.model_status import EngineStats, LoadReport
-from inference.engine.outputs import EmbeddingResult, ScoringResult, Usage
+from inference.engine.outputs import EmbeddingResult, ScoringResult, TokenizationResult, Usage
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest, TokenizationRequest
 
 
 class TokenizerInterface(Protocol):
     """A model's tokenizer."""
 
-    def tokenize(self, text: str) -> list[int]: ...
+    def tokenize(self, request: TokenizationRequest) -> TokenizationResult: ...
     def detokenize(self, ids: list[int]) -> str: ...
 
 

@@ -30,7 +30,7 @@ from inference.engine.ipc.interface import (
 from inference.engine.model_status import EngineStats, ModelState
 from inference.engine.outputs import GenerationOutput, ScoringResult
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest, TokenizationRequest
 
 logger = logging.getLogger(__name__)
 Handler = Callable[[], Coroutine[Any, Any, Frame]]
@@ -183,8 +183,8 @@ class ModelServer:
             case frames.Score(call, texts):
                 engine_id = f"{client.number}-{call}"
                 self._start_job(client, call, lambda: self._score(call, texts, engine_id, time.monotonic()))
-            case frames.Tokenize(call, text):
-                self._start_job(client, call, lambda: self._tokenize(call, text))
+            case frames.Tokenize(call, tokenization):
+                self._start_job(client, call, lambda: self._tokenize(call, tokenization))
             case frames.Detokenize(call, ids):
                 self._start_job(client, call, lambda: self._detokenize(call, ids))
             case frames.GetStats(call):
@@ -308,9 +308,9 @@ class ModelServer:
             cancelled.set()
             self._embeddings -= 1
 
-    async def _tokenize(self, call: int, text: str) -> Frame:
-        ids = await self._loop.run_in_executor(self._tokenizer_thread, self._tokenizer().tokenize, text)
-        return frames.Tokens(call, tuple(ids))
+    async def _tokenize(self, call: int, request: TokenizationRequest) -> Frame:
+        result = await self._loop.run_in_executor(self._tokenizer_thread, self._tokenizer().tokenize, request)
+        return frames.Tokens(call, result)
 
     async def _detokenize(self, call: int, ids: tuple[int, ...]) -> Frame:
         text = await self._loop.run_in_executor(self._tokenizer_thread, self._tokenizer().detokenize, list(ids))

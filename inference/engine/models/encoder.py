@@ -12,6 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest
+from inference.engine.outputs import TokenizationResult
+from inference.engine.requests import TokenizationRequest
 from inference.engine.text import EncodedText, Tokenizer
 
 MAX_BATCH_TEXTS = 32
@@ -53,9 +55,9 @@ class Encoder:
         self._jobs: deque[_EncoderJob] = deque()
         self._runner = ThreadPoolExecutor(1, "encode")
 
-    def tokenize(self, text: str) -> list[int]:
-        """Return the token ids of `text` as an input."""
-        return self._tokenizer.encode(text)
+    def tokenize(self, request: TokenizationRequest) -> TokenizationResult:
+        """Return the tokens of a text. Raise InvalidRequest."""
+        return self._tokenizer.tokenize(request, self._context_size)
 
     def detokenize(self, ids: list[int]) -> str:
         """Return the text of `ids` without special tokens. Raise InvalidRequest for an unknown id."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer
+from llguidance.gbnf_to_lark import gbnf_to_lark, is_lark_syntax
 from torch import Tensor
 
 from inference.engine.errors import InvalidRequest
@@ -19,6 +20,7 @@ from inference.engine.sampling import ConstraintKind, OutputConstraint
 from inference.engine.sampling.multiple_of import check_multiples
 
 MAX_DEFINITION_LENGTH = 65_536  # characters
+MAX_GBNF_LENGTH = 8_192  # characters: its conversion is quadratic in the number of rules
 MAX_GRAMMAR_LENGTH = 4 * MAX_DEFINITION_LENGTH
 MAX_LEXER_STATES = 50_000  # of 1 to 2 kB each
 # Parsing is quadratic in the items of one row. A schema with 500 properties has 2,000 of them; an ambiguous grammar
@@ -82,31 +84,35 @@ class GrammarCompiler:
 
         Raise InvalidRequest, naming the parameter, if it is invalid, too large or unsatisfiable.
         """
-        parameter = PARAMETERS[constraint.kind]
+        parameter = constraint.parameter or PARAMETERS[constraint.kind]
         length = len(constraint.definition)
         if length > MAX_DEFINITION_LENGTH:
             raise InvalidRequest(
                 f"`{parameter}` must be at most {MAX_DEFINITION_LENGTH} characters, not {length}.", parameter=parameter
             )
-        return self.compile_grammar(_grammar(constraint), parameter)
+        is_free = constraint.kind is ConstraintKind.GRAMMAR
+        max_items = MAX_GRAMMAR_ROW_ITEMS if is_free else MAX_ROW_ITEMS
+        return self.compile_grammar(_grammar(constraint, parameter), parameter, max_items)
 
-    def compile_grammar(self, grammar: str, parameter: str) -> TokenConstraint:
-        """Compile a Lark grammar. Raise InvalidRequest as `compile` does. parameter: named in errors."""
+    def compile_grammar(self, grammar: str, parameter: str, max_items: int = MAX_ROW_ITEMS) -> TokenConstraint:
+        """Compile a Lark grammar. Raise InvalidRequest as `compile` does.
+
+        parameter: named in errors. max_items: the limit of items in one row of the parser.
+        """
         if len(grammar) > MAX_GRAMMAR_LENGTH:
             raise InvalidRequest(
                 f"`{parameter}` must be shorter: its grammar would have {len(grammar)} characters, and at most "
                 f"{MAX_GRAMMAR_LENGTH} are allowed.",
                 parameter=parameter,
             )
-        return self._compiled(grammar, parameter).copy()
+        return self._compiled(grammar, parameter, max_items).copy()
 
-    def _compile(self, grammar: str, parameter: str) -> TokenConstraint:
+    def _compile(self, grammar: str, parameter: str, max_items: int) -> TokenConstraint:
         check_multiples(grammar, parameter)
         tokenizer = self._llguidance_tokenizer()
-        items = MAX_GRAMMAR_ROW_ITEMS if parameter == PARAMETERS[ConstraintKind.GRAMMAR] else MAX_ROW_ITEMS
         limits = LLParserLimits(
-            max_items_in_row=items,
-            step_max_items=ROWS_PER_MASK * items,
+            max_items_in_row=max_items,
+            step_max_items=ROWS_PER_MASK * max_items,
             step_lexer_fuel=LEXER_FUEL_PER_MASK,
             max_lexer_states=MAX_LEXER_STATES,
             verbose_errors=False,
@@ -149,18 +155,19 @@ class TokenMasks:
         return torch.from_numpy(allowed).bool()
 
 
-def _grammar(constraint: OutputConstraint) -> str:
+def _grammar(constraint: OutputConstraint, parameter: str) -> str:
     definition = constraint.definition
     match constraint.kind:
         case ConstraintKind.JSON_OBJECT:
             return json_grammar({"type": "object"})
         case ConstraintKind.JSON_SCHEMA:
-            return json_grammar(_schema(definition))
+            return json_grammar(_schema(definition, parameter))
         case ConstraintKind.REGEX:
             grammar: str = json.loads(LLMatcher.grammar_from_regex(definition))["grammars"][0]["lark_grammar"]
             return grammar
         case ConstraintKind.GRAMMAR:
-            return definition
+            is_gbnf = "::=" in definition and not is_lark_syntax(definition)
+            return _lark_from_gbnf(definition, parameter) if is_gbnf else definition
 
 
 def json_grammar(schema: dict[str, object], rule: str = "start") -> str:
@@ -168,14 +175,28 @@ def json_grammar(schema: dict[str, object], rule: str = "start") -> str:
     return f"{rule}: %json {json.dumps({'x-guidance': JSON_OPTIONS} | schema)}"
 
 
-def _schema(definition: str) -> dict[str, object]:
+def _lark_from_gbnf(definition: str, parameter: str) -> str:
+    if len(definition) > MAX_GBNF_LENGTH:
+        raise InvalidRequest(
+            f"`{parameter}` must be at most {MAX_GBNF_LENGTH} characters in GBNF, not {len(definition)}. Write it in "
+            "Lark's syntax, or shorten it.",
+            parameter=parameter,
+        )
+    try:
+        return gbnf_to_lark(definition).removeprefix("%llguidance {}")
+    except Exception as error:  # the converter raises any, for what is wrong in the grammar
+        reasons = {RecursionError: "it is nested too deeply", IndexError: "it ends within an escape sequence"}
+        reason = reasons.get(type(error)) or str(error)[:200]
+        raise InvalidRequest(f"`{parameter}` cannot be used: {reason}", parameter=parameter) from error
+
+
+def _schema(definition: str, parameter: str) -> dict[str, object]:
     try:
         schema = json.loads(definition)
     except (ValueError, RecursionError):
         schema = None
     if not isinstance(schema, dict):
-        message = "`response_format` must hold a JSON schema that is an object."
-        raise InvalidRequest(message, parameter="response_format")
+        raise InvalidRequest(f"`{parameter}` must hold a JSON schema that is an object.", parameter=parameter)
     return schema
 
 

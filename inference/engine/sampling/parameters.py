@@ -93,6 +93,8 @@ class Parameter(Declaration):
         if self.type == tuple[str, ...]:
             lengths = f"{self.items.min_length} to {self.items.max_length} characters"
             return f"at most {self.bounds.max_length} strings of {lengths}"
+        if self.type == tuple[int, ...]:
+            return f"at most {self.bounds.max_length} token ids"
         if self.type == dict[int, float]:
             return f"at most {self.bounds.max_length} token ids with numbers {self.items.describe()}"
         return "a JSON schema, a regular expression or a grammar"
@@ -147,17 +149,20 @@ class ConstraintKind(StrEnum):
     JSON_OBJECT = "json_object"
     JSON_SCHEMA = "json_schema"
     REGEX = "regex"
-    GRAMMAR = "grammar"  # Lark, in llguidance's dialect
+    GRAMMAR = "grammar"  # Lark, in llguidance's dialect, or GBNF
 
 
 class OutputConstraint(msgspec.Struct, frozen=True):
     """A constraint that all generated text satisfies.
 
-    definition: the JSON schema as text, the regex, or the grammar; "" for `json_object`.
+    definition: the JSON schema as text, the regex, or the grammar in Lark's syntax or llama.cpp's GBNF; "" for
+        `json_object`.
+    parameter: the client's name of the constraint, for errors. By default the native one.
     """
 
     kind: ConstraintKind = msgspec.field(name="form")
     definition: str = ""
+    parameter: str | None = None
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -264,6 +269,16 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             example=("\n",),
             bounds=Bounds(max_length=16),
             items=Bounds(min_length=1, max_length=256),
+        ),
+    ] = ()
+    stop_token_ids: Annotated[
+        tuple[int, ...],
+        Declaration(
+            description="Token ids that end the generation, beside the model's end tokens. They are not part of the "
+            "text.",
+            example=(100,),
+            bounds=Bounds(max_length=128),
+            items=Bounds(minimum=0, maximum=MAX_INT32),
         ),
     ] = ()
     ignore_eos: Annotated[

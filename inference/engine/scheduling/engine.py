@@ -13,9 +13,9 @@ import torch
 from inference.engine.errors import EngineOverloaded, InferenceFailed, InvalidRequest
 from inference.engine.model_status import EngineStats, LoadOptions
 from inference.engine.models import Decoder
-from inference.engine.outputs import FinishReason, GenerationOutput, ScoringResult, Usage
+from inference.engine.outputs import FinishReason, GenerationOutput, ScoringResult, TokenizationResult, Usage
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import GenerationRequest, ScoringRequest
+from inference.engine.requests import GenerationRequest, ScoringRequest, TokenizationRequest
 from inference.engine.sampling.sampler import PreemptedSampling, SampledToken, Sampler
 from inference.engine.scheduling.answers import AnswerProcessor
 from inference.engine.scheduling.input_processor import InputProcessor
@@ -154,9 +154,9 @@ class Engine:
             if generation := self._scheduler.find(request_id):
                 self._cancelled.append(generation)
 
-    def tokenize(self, text: str) -> list[int]:
-        """Return the token ids of `text` as a prompt."""
-        return self._tokenizer.encode(text)
+    def tokenize(self, request: TokenizationRequest) -> TokenizationResult:
+        """Return the tokens of a text or of a conversation. Raise InvalidRequest or ContextLengthExceeded."""
+        return self._input_processor.tokenize(request)
 
     def detokenize(self, ids: list[int]) -> str:
         """Return the text of `ids` without special tokens. Raise InvalidRequest for an unknown id."""
@@ -308,6 +308,8 @@ class Engine:
             return self._end(sequence, processor.abort(FinishReason.ERROR, NOT_FINITE))
         if sampled.failure:
             return self._end(sequence, processor.abort(FinishReason.ERROR, CONSTRAINT_FAILED.format(sampled.failure)))
+        if generation.prompt_only:
+            return self._end(sequence, processor.finish_prompt())
         output = processor.process(sampled)
         sequence.ids.append(sampled.token)
         generation.completion_tokens += 1

@@ -7,16 +7,25 @@ from math import inf
 import msgspec
 
 from inference.engine.errors import InvalidRequest
-from inference.engine.outputs import TokenLogprob
+from inference.engine.outputs import TokenizationResult, TokenLogprob
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import REQUEST_PARAMETERS, GenerationRequest, ScoringRequest, Tool
+from inference.engine.requests import REQUEST_PARAMETERS, GenerationRequest, ScoringRequest, TokenizationRequest, Tool
 from inference.engine.sampling import SamplingParams, check_sampling
 from inference.engine.sampling.grammars import GrammarCompiler, TokenConstraint
 from inference.engine.sampling.logprobs import RankedTokens
 from inference.engine.scheduling.answers import AnswerProcessor, AnswerScoring, find_nodes
 from inference.engine.scheduling.output_processor import OutputProcessor
 from inference.engine.scheduling.sequence import Generation, Sequence
-from inference.engine.text import TextStream, Tokenizer, ToolParser, ToolUse, check_tools, grammar, schema_length
+from inference.engine.text import (
+    ReasoningParser,
+    TextStream,
+    Tokenizer,
+    ToolParser,
+    ToolUse,
+    check_tools,
+    grammar,
+    schema_length,
+)
 
 MAX_PROMPT_LOGPROBS = 2**18
 MAX_SCORING_TOKENS = 2**18  # of all questions of a request, which one step after the other computes
@@ -57,6 +66,7 @@ class InputProcessor:
             traceparent=request.traceparent,
             wants_prompt_logprobs=request.echo and request.sampling.logprobs is not None,
             echo=self._prompt_text(request, prompt_ids) if request.echo else None,
+            prompt_only=request.prompt_only,
         )
         if generation.wants_prompt_logprobs:
             _check_prompt_logprobs(len(prompt_ids), request.n, request.sampling.logprobs or 0)
@@ -114,6 +124,14 @@ class InputProcessor:
             generation.choices.append(sequence)
         return generation, scoring
 
+    def tokenize(self, request: TokenizationRequest) -> TokenizationResult:
+        """Return the tokens of a text or of a conversation. Raise InvalidRequest or ContextLengthExceeded."""
+        if request.messages:
+            check_tools(request.tools, "auto")
+            conversation = GenerationRequest(request_id="", messages=request.messages)
+            self.limits.check(conversation, extra_characters=sum(map(_description_length, request.tools)))
+        return self._tokenizer.tokenize(request, self.limits.context_size)
+
     def describe(self, token: int, logprob: float | None, top: RankedTokens) -> TokenLogprob:
         """Return a token's log probability with its text and bytes."""
         ranking = tuple(self._describe(other, other_logprob) for other, other_logprob in top)
@@ -135,7 +153,10 @@ class InputProcessor:
             )
         syntax = self._tokenizer.tool_syntax
         marker = self._tokenizer.control_id(syntax.marker)
-        return ToolUse(syntax, request.tools, grammar(syntax, request.tools, request.tool_choice, marker), marker)
+        calls_grammar = grammar(
+            syntax, request.tools, request.tool_choice, marker, allows_several=request.parallel_tool_calls
+        )
+        return ToolUse(syntax, request.tools, calls_grammar, marker)
 
     def _constraint(self, request: GenerationRequest, tools: ToolUse | None) -> TokenConstraint | None:
         if tools is not None:
@@ -147,7 +168,11 @@ class InputProcessor:
         self, request: GenerationRequest, generation: Generation, max_tokens: int, index: int, tools: ToolUse | None
     ) -> Sequence:
         sampling = _choice_sampling(request.sampling, index)
-        decode = partial(self._tokenizer.decode, shown=tools.marker_id if tools else None)
+        reasoning = self._reasoning_parser(request, generation.prompt_ids, tools)
+        shown = self._tokenizer.reasoning_ids if reasoning else frozenset()
+        if tools and tools.marker_id is not None:
+            shown |= {tools.marker_id}
+        decode = partial(self._tokenizer.decode, shown=shown)
         output_processor = OutputProcessor(
             request_id=request.request_id,
             choice=index,
@@ -156,6 +181,7 @@ class InputProcessor:
             eos_ids=self._eos_ids,
             text=TextStream(decode, sampling.stop, max(sampling.min_tokens - 1, 0)),
             describe=self.describe,
+            reasoning=reasoning,
             tools=ToolParser(tools.syntax) if tools else None,
             coalesce=request.coalesce_outputs,
         )
@@ -167,6 +193,15 @@ class InputProcessor:
             ids=list(generation.prompt_ids),
         )
 
+    def _reasoning_parser(
+        self, request: GenerationRequest, prompt_ids: list[int], tools: ToolUse | None
+    ) -> ReasoningParser | None:
+        """Return the parser of a text that may begin with reasoning. A constraint leaves no room for it."""
+        is_free = not request.sampling.constraint and (tools is None or request.tool_choice == "auto")
+        if not request.separates_reasoning or not is_free or not self._tokenizer.reasons:
+            return None
+        return ReasoningParser(is_open=self._tokenizer.opens_reasoning(prompt_ids))
+
     def _encode(self, request: GenerationRequest, tools: ToolUse | None) -> list[int]:
         described_tools = tools.tools if tools else ()
         self.limits.check(request, extra_characters=sum(map(_description_length, described_tools)))
@@ -176,7 +211,9 @@ class InputProcessor:
                 limit = self._vocabulary
                 raise InvalidRequest(f"`prompt_ids` must be ids from 0 to {limit - 1}.", parameter="prompt_ids")
         elif request.messages is not None:
-            prompt_ids = self._tokenizer.encode_chat(request.messages, described_tools)
+            prompt_ids = self._tokenizer.encode_chat(
+                request.messages, described_tools, request.template_options, request.thinking
+            )
         else:
             prompt_ids = self._tokenizer.encode(request.prompt or "")
         if not prompt_ids:
@@ -202,6 +239,8 @@ def _check_request(request: GenerationRequest) -> None:
     prompts = [prompt for prompt in (request.prompt, request.prompt_ids, request.messages) if prompt is not None]
     if len(prompts) != 1:
         raise InvalidRequest("Send exactly one of `prompt`, `prompt_ids` and `messages`.", parameter="prompt")
+    if request.prompt_only and not request.echo:
+        raise InvalidRequest("`prompt_only` needs `echo`: set it to true.", parameter="echo")
     for name, parameter in REQUEST_PARAMETERS.items():
         parameter.check(getattr(request, name))
 

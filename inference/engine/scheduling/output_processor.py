@@ -10,7 +10,7 @@ from inference.engine.outputs import FinishReason, GenerationOutput, TokenLogpro
 from inference.engine.sampling import SamplingParams
 from inference.engine.sampling.logprobs import RankedTokens
 from inference.engine.sampling.sampler import SampledToken
-from inference.engine.text import TextStream, ToolParser
+from inference.engine.text import ReasoningParser, TextStream, ToolParser
 
 DescribeToken = Callable[[int, float | None, RankedTokens], TokenLogprob]
 
@@ -48,6 +48,7 @@ class OutputProcessor:
         eos_ids: frozenset[int],
         text: TextStream,
         describe: DescribeToken,
+        reasoning: ReasoningParser | None = None,
         tools: ToolParser | None = None,
         coalesce: bool = False,
     ) -> None:
@@ -56,9 +57,10 @@ class OutputProcessor:
         self._choice = choice
         self._max_tokens = max_tokens
         self._min_tokens = sampling.min_tokens
-        self._eos_ids = frozenset() if sampling.ignore_eos else eos_ids
+        self._end_ids = frozenset(sampling.stop_token_ids) | (frozenset() if sampling.ignore_eos else eos_ids)
         self._text = text
         self._describe = describe
+        self._reasoning = reasoning
         self._tools = tools
         self._logprobs = PendingLogprobs() if sampling.logprobs is not None else None
         self._echo: tuple[str, tuple[TokenLogprob, ...]] = ("", ())
@@ -81,10 +83,12 @@ class OutputProcessor:
         return _join(coalesced)
 
     def _process(self, sampled: SampledToken) -> GenerationOutput:
-        if self._logprobs is not None and sampled.token not in self._eos_ids:
+        if self._logprobs is not None and sampled.token not in self._end_ids:
             self._logprobs.add(self._text.length, self._describe(sampled.token, sampled.logprob, sampled.top))
         text, finish_reason = self._detokenize(sampled.token, complete=sampled.complete)
-        calls: tuple[ToolCallDelta, ...] = ()
+        reasoning, calls = "", ()  # type: tuple[str, tuple[ToolCallDelta, ...]]
+        if self._reasoning is not None:
+            text, reasoning = self._separate_reasoning(self._reasoning, text, finish_reason)
         if self._tools is not None:
             text, calls, finish_reason = self._parse_tool_calls(self._tools, text, finish_reason)
         logprobs = () if self._logprobs is None else self._logprobs.release(self._text.released)
@@ -98,7 +102,17 @@ class OutputProcessor:
             logprobs=logprobs,
             tool_calls=calls,
             finish_reason=finish_reason,
+            stop_sequence=self._text.stop_sequence,
+            reasoning=reasoning,
         )
+
+    def _separate_reasoning(self, parser: ReasoningParser, text: str, reason: FinishReason | None) -> tuple[str, str]:
+        """Separate reasoning from content."""
+        content, reasoning = parser.push(text)
+        if reason is not None:
+            last_content, last_reasoning = parser.finish()
+            content, reasoning = content + last_content, reasoning + last_reasoning
+        return content, reasoning
 
     def _parse_tool_calls(
         self, tools: ToolParser, text: str, reason: FinishReason | None
@@ -113,7 +127,7 @@ class OutputProcessor:
 
     def _detokenize(self, token: int, *, complete: bool) -> tuple[str, FinishReason | None]:
         self.tokens += 1
-        if token in self._eos_ids and self.tokens > self._min_tokens:
+        if token in self._end_ids and self.tokens > self._min_tokens:
             return self._text.flush(), FinishReason.STOP
         text = self._text.push(token)
         if self._text.stopped:
@@ -123,6 +137,18 @@ class OutputProcessor:
         if self.tokens == self._max_tokens:
             return text + self._text.flush(), FinishReason.LENGTH
         return text, None
+
+    def finish_prompt(self) -> GenerationOutput:
+        """Return the only output of a choice without tokens: the echoed prompt."""
+        text, logprobs = self._echo
+        return GenerationOutput(
+            request_id=self._request_id,
+            index=0,
+            text=text,
+            choice=self._choice,
+            logprobs=logprobs,
+            finish_reason=FinishReason.LENGTH,
+        )
 
     def abort(self, reason: FinishReason, error: str | None = None, error_code: str | None = None) -> GenerationOutput:
         """Return the last output of a cancelled or failed choice, which has no token."""
@@ -143,6 +169,7 @@ def _join(outputs: list[GenerationOutput]) -> GenerationOutput:
         index=outputs[0].index,
         tokens=len(outputs),
         text="".join(output.text for output in outputs),
+        reasoning="".join(output.reasoning for output in outputs),
         logprobs=tuple(chain.from_iterable(output.logprobs for output in outputs)),
         tool_calls=tuple(chain.from_iterable(output.tool_calls for output in outputs)),
     )

@@ -20,6 +20,7 @@ class Generation:
     choices: those that have not ended.
     arrival_order: rank of the request's arrival among all requests.
     echo: the prompt's text, if outputs begin with it.
+    prompt_only: the choices end before their first token.
     wants_prompt_logprobs: the whole prompt is computed at least once, for its log probabilities.
     prompt_logprobs: those of the prompt tokens computed so far. The first token's is None.
     started_at, prefilled_at: when the first choice got a slot, and when the prompt was computed.
@@ -34,6 +35,7 @@ class Generation:
     arrived_at: float = 0.0
     deadline: float = inf
     echo: str | None = None
+    prompt_only: bool = False
     wants_prompt_logprobs: bool = False
     arrival_order: int = 0
     choices: list["Sequence"] = field(default_factory=list)

@@ -2,10 +2,11 @@
 
 import ctypes
 import os
+import re
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,17 +37,23 @@ PROBES: list[tuple[list[dict[str, Any]], list[dict[str, Any]] | None]] = [
         [_TOOL],
     ),
 ]
+THINKING_OPTIONS = ("enable_thinking", "thinking")
+# Variables of every rendering, which are no options.
+RESERVED_OPTIONS = frozenset(
+    {"messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message"}
+    | {"return_assistant_tokens_mask", "tokenize"}
+)
 Render = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], str]
 
 
 def render(
-    template: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, tokens: dict[str, Any]
+    template: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, variables: dict[str, Any]
 ) -> str:
-    """Return a conversation as the model's prompt, up to the assistant's turn.
+    """Return a conversation as the model's prompt, up to the assistant's turn. variables: further ones.
 
     Raise whatever the template raises: see `template_errors`.
     """
-    options: dict[str, Any] = {"tools": tools, "chat_template": template, "add_generation_prompt": True, **tokens}
+    options: dict[str, Any] = {**variables, "tools": tools, "chat_template": template, "add_generation_prompt": True}
     with _time_limit(MAX_RENDER_SECONDS):
         rendered: Any = render_jinja_template([messages], **options)
     text: str = rendered[0][0]
@@ -92,6 +99,20 @@ def _time_limit(seconds: float) -> Iterator[None]:
         raise InvalidRequest(
             f"The model's chat template took longer than {seconds:g} s. Shorten the conversation."
         ) from None
+
+
+def template_options(template: str, options: Mapping[str, Any], thinking: bool | None) -> dict[str, Any]:
+    """Return the options for a template. Raise InvalidRequest for one that the template does not have.
+
+    thinking: the value of the options that switch reasoning on and off, if the template has one.
+    """
+    for name in options:
+        if name in RESERVED_OPTIONS or not re.search(rf"\b{re.escape(name)}\b", template):
+            raise InvalidRequest(
+                f"`{name}` is not an option of this model's chat template. Leave it out.", parameter=name
+            )
+    switches = {name: thinking for name in THINKING_OPTIONS if thinking is not None}
+    return switches | dict(options)
 
 
 @contextmanager

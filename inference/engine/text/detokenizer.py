@@ -14,6 +14,7 @@ class TextStream:
     the sequence and all text after it are never returned. The first `unstoppable` tokens start no stop sequence.
 
     length, released: characters so far, and characters returned.
+    stop_sequence: the stop sequence that was found.
     """
 
     def __init__(self, decode: Callable[[list[int]], str], stop: tuple[str, ...] = (), unstoppable: int = 0) -> None:
@@ -28,10 +29,14 @@ class TextStream:
         self._held_back = ""
         self.length = 0
         self.released = 0
-        self.stopped = False
+        self.stop_sequence: str | None = None
+
+    @property
+    def stopped(self) -> bool:
+        return self.stop_sequence is not None
 
     def push(self, token: int) -> str:
-        """Return the text that the next token releases. Set `stopped` if a stop sequence is found."""
+        """Return the text that the next token releases. Set `stop_sequence` if one is found."""
         text = self._new_text(token)
         self.length += len(text)
         if self._unstoppable:
@@ -78,10 +83,11 @@ class TextStream:
 
     def _hold_back(self, new: str) -> str:
         text = self._held_back + new
-        starts = [start for start in (text.find(stop) for stop in self._stop) if start >= 0]
+        starts = [(start, stop) for stop in self._stop if (start := text.find(stop)) >= 0]
         if starts:
-            self.stopped, self._held_back = True, ""
-            return text[: min(starts)]
+            start, self.stop_sequence = min(starts)
+            self._held_back = ""
+            return text[:start]
         held = max((overlap(text, stop) for stop in self._stop), default=0)
         self._held_back = text[len(text) - held :]
         return text[: len(text) - held]

@@ -1,9 +1,10 @@
 """The tokenizer: text to token ids and back. User text never becomes a control token."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -11,8 +12,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import encode_marked_chat, mark_control_tokens
 
 from inference.engine.errors import InvalidRequest
-from inference.engine.requests import Message, Tool
-from inference.engine.text.chat_templates import check_limits, render, template_errors
+from inference.engine.outputs import TokenizationResult
+from inference.engine.requests import Message, TokenizationRequest, Tool
+from inference.engine.text import reasoning
+from inference.engine.text.chat_templates import check_limits, render, template_errors, template_options
 from inference.engine.text.tool_calls import (
     TAGS,
     ToolSyntax,
@@ -24,6 +27,7 @@ from inference.engine.text.tool_calls import (
 )
 from inference.engine.text.vocabulary import Vocabulary
 
+MAX_TAG_TOKENS = 16  # of a tag of reasoning with white space, if it is no token of its own
 ROLES = ("system", "user", "assistant", "tool")
 QUESTION_MARKER = "\U000f0002"  # for private use, like the markers of transformers
 MANY_CHARACTERS = 64  # per token; only white space and unknown words have more
@@ -54,6 +58,8 @@ class Tokenizer:
         start = next((i for i in range(len(framed)) if framed[i : i + len(bare)] == bare), 0)
         self._prefix, self._suffix = framed[:start], framed[start + len(bare) :]
         self._template_tool_syntax = detect_tool_syntax(str(tokenizer.chat_template or ""))
+        added = tokenizer.added_tokens_decoder.values()
+        self._has_reasoning_token = any(token.content == reasoning.START for token in added)
         # Such a template would escape the markers, but not the control token between them.
         self._escapes = bool(re.search(r"ensure_ascii\s*=\s*true", str(tokenizer.chat_template), re.IGNORECASE))
         # Longest first, so that a token wins over its own prefix.
@@ -108,18 +114,28 @@ class Tokenizer:
         text: str = self._backend.to_str()
         return text
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Return the ids of raw text, with the beginning and end tokens that the tokenizer adds.
 
         Raise InvalidRequest if the text is not valid Unicode, or holds a control token that cannot be spelled as text.
         """
         with template_errors():
             if not self._control.search(text):
-                ids: list[int] = self._backend.encode(text).ids
+                ids: list[int] = self._backend.encode(text, add_special_tokens=add_special_tokens).ids
                 return ids
             # Between markers, a control token is encoded by its letters.
             marked = mark_control_tokens(text, self._control)
-            return [*self._prefix, *encode_marked_chat(self._tokenizer, marked), *self._suffix]
+            ids = encode_marked_chat(self._tokenizer, marked)
+            return [*self._prefix, *ids, *self._suffix] if add_special_tokens else ids
+
+    def tokenize(self, request: TokenizationRequest, context_size: int) -> TokenizationResult:
+        """Return the tokens of a text or of a conversation. Raise InvalidRequest as `encode` and `encode_chat` do."""
+        if request.messages:
+            ids = self.encode_chat(request.messages, request.tools, thinking=request.thinking)
+        else:
+            ids = self.encode(request.text or "", add_special_tokens=request.add_special_tokens)
+        texts = (self._vocabulary.token_bytes(token).decode(errors="replace") for token in ids)
+        return TokenizationResult(tuple(ids), tuple(texts), context_size)
 
     def encode_within(self, text: str, context_size: int, max_tokens: int | None = None) -> EncodedText:
         """Return the ids of a text as `encode` does. If it exceeds the context by far, only those of its beginning.
@@ -158,10 +174,17 @@ class Tokenizer:
         """Return the text with a space in each control token, so that it is encoded by its letters."""
         return self._control.sub(lambda match: f"{match[0][:1]} {match[0][1:]}", text)
 
-    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
+    def encode_chat(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        options: Mapping[str, Any] = MappingProxyType({}),
+        thinking: bool | None = None,
+    ) -> list[int]:
         """Return the ids of a conversation in the model's chat template, up to the assistant's turn.
 
         tools: described as text if the template does not support them.
+        options, thinking: see `template_options`.
         Raise InvalidRequest if the model has no template, a message is malformed, or the template fails.
         """
         if not self._tokenizer.chat_template:
@@ -171,8 +194,10 @@ class Tokenizer:
         for message in messages:
             if message.role not in ROLES:
                 raise InvalidRequest(f"Unknown role {message.role!r}. Use one of {', '.join(ROLES)}.")
+        template = str(self._tokenizer.get_chat_template(tools=tool_schemas(tools) if tools else None))
+        variables = template_options(template, options, thinking)
         with template_errors():
-            return encode_marked_chat(self._tokenizer, self._rendered(messages, tools))
+            return encode_marked_chat(self._tokenizer, self._rendered(messages, tools, variables))
 
     def encode_questions(
         self, context: str, questions: Sequence[tuple[str, Sequence[str]]]
@@ -186,7 +211,7 @@ class Tokenizer:
         with template_errors():
             if self._tokenizer.chat_template:
                 message = Message(role="user", content=context.replace(QUESTION_MARKER, "") + QUESTION_MARKER)
-                before, marker, after = self._rendered([message], ()).partition(QUESTION_MARKER)
+                before, marker, after = self._rendered([message], (), {}).partition(QUESTION_MARKER)
                 if not marker:
                     raise InvalidRequest("This model's chat template drops the text of messages. Use another model.")
                 ids = encode_marked_chat(self._tokenizer, before)
@@ -206,22 +231,34 @@ class Tokenizer:
         ids: list[int] = self._backend.encode(text + template, add_special_tokens=False).ids
         return ids
 
-    def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+    def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool], variables: dict[str, Any]) -> str:
         """Return the conversation as text, with markers around control tokens in the messages."""
         if self._template_tool_syntax:
             plain = [template_message(message) for message in messages]
-            return self._render(self._marked(plain), self._marked(tool_schemas(tools)) if tools else None)
+            schemas = self._marked(tool_schemas(tools)) if tools else None
+            try:
+                return self._render(self._marked(plain), schemas, variables)
+            except (jinja2.TemplateError, TypeError, ValueError):
+                wrapped = [template_message(message, wraps_text=True) for message in messages]
+                if wrapped == plain:
+                    raise
+                return self._render(self._marked(wrapped), schemas, variables)
         plain = self._marked(tools_as_text(messages, tools))
         try:
-            return self._render(plain, None)
+            return self._render(plain, None, variables)
         except jinja2.TemplateError:
             if not tools or messages[0].role == "system":
                 raise
-            return self._render(merge_system(plain), None)
+            return self._render(merge_system(plain), None, variables)
 
-    def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str:
+    def _render(
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[dict[str, Any]] | None,
+        variables: Mapping[str, Any] = MappingProxyType({}),
+    ) -> str:
         template = self._tokenizer.get_chat_template(tools=tools)
-        return render(template, messages, tools, dict(self._tokenizer.special_tokens_map))
+        return render(template, messages, tools, {**variables, **self._tokenizer.special_tokens_map})
 
     def _marked(self, plain: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for text in _strings(plain, values=self._escapes):
@@ -244,6 +281,22 @@ class Tokenizer:
         """Return the syntax of tool calls: the template's own, or the default that is described to the model."""
         return self._template_tool_syntax or TAGS
 
+    @property
+    def reasons(self) -> bool:
+        """Return whether the model writes reasoning between tags: its template or its vocabulary has them."""
+        return reasoning.START in str(self._tokenizer.chat_template or "") or self._has_reasoning_token
+
+    @property
+    def reasoning_ids(self) -> frozenset[int]:
+        """Return the ids of the tags of reasoning that are control tokens, which texts would not show."""
+        ids = (self.control_id(tag) for tag in (reasoning.START, reasoning.END))
+        return frozenset(token for token in ids if token is not None)
+
+    def opens_reasoning(self, prompt_ids: Sequence[int]) -> bool:
+        """Return whether a prompt ends with the tag that begins the reasoning."""
+        tail = b"".join(self._vocabulary.token_bytes(token) for token in prompt_ids[-MAX_TAG_TOKENS:])
+        return tail.rstrip().endswith(reasoning.START.encode())
+
     def control_id(self, token: str) -> int | None:
         """Return the id of a control token by its spelling, or None."""
         ids = {
@@ -251,11 +304,12 @@ class Tokenizer:
         }
         return ids.get(token)
 
-    def decode(self, ids: list[int], *, shown: int | None = None) -> str:
+    def decode(self, ids: list[int], *, shown: frozenset[int] = frozenset()) -> str:
         """Return the text of `ids` without special tokens except `shown`. Partial characters become U+FFFD."""
-        if shown is not None and shown in ids:
-            index = ids.index(shown)
-            return self.decode(ids[:index]) + self._control_text(shown) + self.decode(ids[index + 1 :], shown=shown)
+        if shown and not shown.isdisjoint(ids):
+            index = next(index for index, token in enumerate(ids) if token in shown)
+            beginning, rest = self.decode(ids[:index]), self.decode(ids[index + 1 :], shown=shown)
+            return beginning + self._control_text(ids[index]) + rest
         text: str = self._backend.decode(ids, skip_special_tokens=True)
         return text
 

@@ -95,14 +95,19 @@ def schema_length(tool: Tool) -> int:
     return len(msgspec.json.encode(tool.parameters).decode()) if tool.parameters else 0
 
 
-def grammar(syntax: ToolSyntax, tools: Sequence[Tool], choice: str, marker_id: int | None) -> str:
-    """Return the Lark grammar of a choice that may or must call tools. marker_id: as in `ToolUse`."""
+def grammar(
+    syntax: ToolSyntax, tools: Sequence[Tool], choice: str, marker_id: int | None, *, allows_several: bool = True
+) -> str:
+    """Return the Lark grammar of a choice that may or must call tools.
+
+    marker_id: as in `ToolUse`. allows_several: the choice may have several calls, unless it has to call a named tool.
+    """
     callable_tools = [tool for tool in tools if choice in (*CHOICES, tool.name)]
     rules = [f"call: {' | '.join(f'call_{index}' for index in range(len(callable_tools)))}"]
     for index, tool in enumerate(callable_tools):
         rules.append(f'call_{index}: {_quoted(syntax.opening(tool.name))} arguments_{index} "}}"')
         rules.append(json_grammar(close_schema(tool.parameters or NO_ARGUMENTS), f"arguments_{index}"))
-    allows_several = choice in CHOICES and syntax.between is not None
+    allows_several = allows_several and choice in CHOICES and syntax.between is not None
     calls = f"call ({_quoted(syntax.between or '')} call){{0,{MAX_CALLS - 1}}}" if allows_several else "call"
     rules.append(f"calls: {_sequence(syntax.begin.removeprefix(syntax.marker))} {calls} {_sequence(syntax.end)}")
     rules += _start(syntax, allows_text=choice == "auto", marker_id=marker_id)
@@ -181,12 +186,20 @@ def tool_schemas(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     ]
 
 
-def template_message(message: Message) -> dict[str, Any]:
-    """Return a message as chat templates expect it. Raise InvalidRequest if a call's arguments are no JSON object."""
+def template_message(message: Message, *, wraps_text: bool = False) -> dict[str, Any]:
+    """Return a message as chat templates expect it.
+
+    A call's arguments are an object, or their text if it is no JSON object: `max_tokens` may have cut it.
+    wraps_text: make that text the value of an object's key, for templates that read arguments one by one.
+    """
     plain: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         plain["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call)}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call, wraps_text)},
+            }
             for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
@@ -194,14 +207,14 @@ def template_message(message: Message) -> dict[str, Any]:
     return plain
 
 
-def _arguments(call: ToolCall) -> dict[str, Any]:
+def _arguments(call: ToolCall, wraps_text: bool) -> dict[str, Any] | str:
     try:
         arguments = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):
         arguments = None
-    if not isinstance(arguments, dict):
-        raise InvalidRequest("The `arguments` of a tool call must be the text of a JSON object.", parameter="messages")
-    return arguments
+    if isinstance(arguments, dict):
+        return arguments
+    return {"arguments": call.arguments} if wraps_text else call.arguments
 
 
 def tools_as_text(messages: Sequence[Message], tools: Sequence[Tool]) -> list[dict[str, Any]]:
@@ -223,9 +236,14 @@ def merge_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _text_message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "user", "content": f"<tool_response>\n{message.content}\n</tool_response>"}
-    calls = [TAGS.opening(call.name) + json.dumps(_arguments(call)) + "}" for call in message.tool_calls]
+    calls = [f"{TAGS.opening(call.name)}{_arguments_text(call)}}}" for call in message.tool_calls]
     calls_text = TAGS.begin + (TAGS.between or "").join(calls) + TAGS.end if calls else ""
     return {"role": message.role, "content": "\n".join(part for part in (message.content, calls_text) if part)}
+
+
+def _arguments_text(call: ToolCall) -> str:
+    arguments = _arguments(call, wraps_text=False)
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def _description(tools: Sequence[Tool]) -> str:

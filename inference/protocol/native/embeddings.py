@@ -8,7 +8,7 @@ from inference.protocol.fields import ModelId
 from inference.protocol.native.body import RequestBody
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 
-MAX_TEXTS = 256
+MAX_TEXTS = 2048
 
 EncodingFormat = Annotated[
     Literal["float", "base64"],

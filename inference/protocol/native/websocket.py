@@ -88,7 +88,13 @@ class PingMessage(Struct):
     type: Literal["ping"]
 
 
-ClientMessage = AuthMessage | InferenceMessage | CancelMessage | PingMessage
+class PongMessage(Struct):
+    """The answer to a `ping`, with the same fields. A client's own is ignored."""
+
+    type: Literal["pong"]
+
+
+ClientMessage = AuthMessage | InferenceMessage | CancelMessage | PingMessage | PongMessage
 CLIENT_MESSAGES = (AuthMessage, InferenceMessage, CancelMessage, PingMessage)
 
 
@@ -107,6 +113,8 @@ def parse_client_message(value: dict[str, Any]) -> ClientMessage:
         return parse_struct(value, CancelMessage)
     if kind == "ping":
         return parse_struct(value, PingMessage)
+    if kind == "pong":
+        return parse_struct(value, PongMessage)
     raise InvalidRequest(f"type is wrong: send one of {', '.join(CLIENT_MESSAGE_TYPES)}.", field="type")
 
 
@@ -209,12 +217,6 @@ class ErrorMessage(Struct, tag_field="type", tag="error", omit_defaults=True):
             examples=[{"field": "model"}],
         ),
     ] = None
-
-
-class PongMessage(Struct):
-    """The answer to a `ping`, with the same fields."""
-
-    type: Literal["pong"]
 
 
 ServerMessage = AuthenticatedMessage | TokenMessage | CompleteMessage | ErrorMessage

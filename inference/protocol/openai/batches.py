@@ -100,6 +100,34 @@ class BatchRequestCounts(Struct):
     failed: Annotated[int, Meta(description="Number of requests that failed.", examples=[0])]
 
 
+class BatchInputTokensDetails(Struct, frozen=True):
+    """Details of the prompts' tokens."""
+
+    cached_tokens: Annotated[int, Meta(description="Always 0: batches do not count cached tokens.", examples=[0])] = 0
+
+
+class BatchOutputTokensDetails(Struct, frozen=True):
+    """Details of the generated tokens."""
+
+    reasoning_tokens: Annotated[
+        int, Meta(description="Always 0: reasoning is counted as other generated text.", examples=[0])
+    ] = 0
+
+
+class OpenAIBatchUsage(Struct):
+    """Token counts of all successful requests of a batch."""
+
+    input_tokens: Annotated[int, Meta(description="Number of tokens of the prompts.", examples=[120])]
+    output_tokens: Annotated[int, Meta(description="Number of generated tokens.", examples=[85])]
+    total_tokens: Annotated[int, Meta(description="Sum of both counts.", examples=[205])]
+    input_tokens_details: Annotated[BatchInputTokensDetails, Meta(description="Details of the prompts' tokens.")] = (
+        BatchInputTokensDetails()
+    )
+    output_tokens_details: Annotated[BatchOutputTokensDetails, Meta(description="Details of the generated tokens.")] = (
+        BatchOutputTokensDetails()
+    )
+
+
 def _time_of(event: str) -> Meta:
     return Meta(description=f"Time in Unix seconds at which the batch {event}, or null.", examples=[1795276200])
 
@@ -133,6 +161,10 @@ class OpenAIBatch(Struct, kw_only=True):
     request_counts: Annotated[BatchRequestCounts, Meta(description="Counts of the requests.")]
     metadata: Annotated[
         dict[str, str] | None, Meta(description="Keys and values of your own.", examples=[{"for": "spring catalogue"}])
+    ]
+    usage: Annotated[
+        OpenAIBatchUsage | None,
+        Meta(description="Token usage of the successful requests so far; null for a file that is not valid."),
     ]
 
 

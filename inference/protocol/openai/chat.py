@@ -1,20 +1,20 @@
-"""Wire structs of POST /v1/chat/completions. Unsupported fields are rejected by name; unknown ones are ignored."""
+"""Wire structs of POST /v1/chat/completions, which refuses unknown fields by name."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from inference.engine import FinishReason, GenerationOutput, GenerationRequest
+from inference.engine import FinishReason, GenerationOutput, GenerationRequest, InvalidRequest
 from inference.engine import Usage as EngineUsage
 from inference.protocol import sse
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import openai_stream_error
-from inference.protocol.fields import ChoiceIndex, CreatedUnixTime, ModelId
+from inference.protocol.fields import SYSTEM_FINGERPRINT, ChoiceIndex, CreatedUnixTime, ModelId, SystemFingerprint
 from inference.protocol.logprobs import ChoiceLogprobs, choice_logprobs
 from inference.protocol.messages import ChatMessage, ChatToolCall
 from inference.protocol.native.inference import FinishReasonField
-from inference.protocol.openai.parameters import OpenAISamplingParameters, UnsupportedFields, reject_unsupported_fields
+from inference.protocol.openai.parameters import OpenAISamplingParameters, supported_fields
 from inference.protocol.openai.tools import (
     ChatTool,
     ChatToolCallDelta,
@@ -24,12 +24,13 @@ from inference.protocol.openai.tools import (
     join_tool_call_deltas,
 )
 from inference.protocol.parameters import LogprobsFlag, MaxTokens, TopLogprobs
-from inference.protocol.parsing import parse_struct
+from inference.protocol.parsing import UnsupportedFields, parse_struct
 from inference.protocol.sampling import requested_logprobs
 from inference.protocol.token_usage import TokenUsage
 
 _UNSUPPORTED: UnsupportedFields = {
     "audio": (),
+    "echo": (False,),
     "function_call": ("none",),
     "functions": ([],),
     "modalities": (["text"],),
@@ -37,9 +38,6 @@ _UNSUPPORTED: UnsupportedFields = {
     "prediction": (),
     "prompt_cache_options": (),
     "prompt_cache_retention": (),
-    "reasoning_effort": (),
-    "service_tier": ("auto",),
-    "store": (False,),
     "verbosity": (),
     "web_search_options": (),
 }
@@ -48,13 +46,18 @@ _UNSUPPORTED: UnsupportedFields = {
 ChatCompletionId = Annotated[
     str, Meta(description="Id of the completion.", examples=["chatcmpl-a522548d6a61ca775954345a"])
 ]
+ReasoningContent = Annotated[
+    str, Meta(description="Reasoning before the text, if the model writes any.", examples=["A kettle boils water."])
+]
+TemplateOption = bool | int | float | Annotated[str, Meta(max_length=64)]
+TemplateOptions = Annotated[dict[Annotated[str, Meta(max_length=64)], TemplateOption], Meta(max_length=16)]
 AssistantRole = Annotated[Literal["assistant"], Meta(description="Author of the message.")]
 ChatLogprobs = Annotated[
     ChoiceLogprobs | None, Meta(description="Log probabilities of the text's tokens, or null if not requested.")
 ]
 
 
-class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True):
+class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True, forbid_unknown_fields=True):
     """A chat. By default `max_tokens` is the rest of the context."""
 
     model: ModelId
@@ -77,6 +80,28 @@ class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True):
             examples=["auto"],
         ),
     ] = None
+    parallel_tool_calls: (
+        Annotated[
+            bool, Meta(description="Whether a message may have several tool calls. By default true.", examples=[False])
+        ]
+        | None
+    ) = None
+
+    reasoning_effort: Annotated[
+        Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None,
+        Meta(
+            description="How much the model reasons before its message: an option of its chat template, or `none` to "
+            "switch reasoning off."
+        ),
+    ] = None
+    chat_template_kwargs: Annotated[
+        TemplateOptions | None,
+        Meta(
+            description="Options of the model's chat template: `enable_thinking`, `thinking`, `reasoning_effort`, and "
+            "those that the operator lists for the model.",
+            examples=[{"enable_thinking": False}],
+        ),
+    ] = None
 
     def generation_request(self, request_id: str) -> GenerationRequest:
         """Return the engine's request."""
@@ -90,15 +115,28 @@ class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True):
             n=1 if self.n is None else self.n,
             tools=tuple(tool.to_engine() for tool in self.tools or ()),
             tool_choice=engine_tool_choice(self.tool_choice),
+            parallel_tool_calls=self.parallel_tool_calls is not False,
+            template_options=self._template_options(),
+            thinking=False if self.reasoning_effort == "none" else None,
+            separates_reasoning=True,
             timeout=self.timeout,
             priority=0 if self.priority is None else self.priority,
         )
 
+    def _template_options(self) -> dict[str, Any]:
+        options = dict(self.chat_template_kwargs or {})
+        if self.reasoning_effort not in (None, "none"):
+            if "reasoning_effort" in options:
+                raise InvalidRequest(
+                    "`reasoning_effort` is also in `chat_template_kwargs`: send one of them.", field="reasoning_effort"
+                )
+            options["reasoning_effort"] = self.reasoning_effort
+        return options
+
 
 def parse_chat_request(value: Mapping[str, Any]) -> ChatCompletionRequest:
     """Return the request. Raise InvalidRequest, which names the field that is not valid or not supported."""
-    reject_unsupported_fields(value, _UNSUPPORTED)
-    body = parse_struct(value, ChatCompletionRequest)
+    body = parse_struct(supported_fields(value, _UNSUPPORTED), ChatCompletionRequest)
     body.check_stream_options()
     return body
 
@@ -112,6 +150,7 @@ class AssistantMessage(Struct):
         Meta(description="Text of the message, or null if it only calls tools.", examples=["A quiet kettle."]),
     ]
     refusal: Annotated[None, Meta(description="Always null.")] = None
+    reasoning_content: ReasoningContent | UnsetType = UNSET
     tool_calls: Annotated[list[ChatToolCall], Meta(description="Calls that the model requests.")] | UnsetType = UNSET
 
 
@@ -133,6 +172,7 @@ class ChatCompletion(Struct):
     model: ModelId
     choices: Annotated[list[ChatChoice], Meta(description="Generated messages.")]
     usage: Annotated[TokenUsage, Meta(description="Token usage of the request.")]
+    system_fingerprint: SystemFingerprint = SYSTEM_FINGERPRINT
 
 
 def build_chat_completion(
@@ -157,9 +197,11 @@ def build_chat_completion(
 
 
 def _message(choice: GeneratedChoice) -> AssistantMessage:
+    reasoning = choice.reasoning or UNSET
     if not choice.tool_calls:
-        return AssistantMessage("assistant", choice.text)
-    return AssistantMessage("assistant", choice.text or None, tool_calls=join_tool_call_deltas(choice.tool_calls))
+        return AssistantMessage("assistant", choice.text, reasoning_content=reasoning)
+    calls = join_tool_call_deltas(choice.tool_calls)
+    return AssistantMessage("assistant", choice.text or None, reasoning_content=reasoning, tool_calls=calls)
 
 
 class ChatDelta(Struct):
@@ -167,6 +209,7 @@ class ChatDelta(Struct):
 
     role: AssistantRole | UnsetType = UNSET
     content: Annotated[str, Meta(description="Further text.", examples=[" quiet"])] | UnsetType = UNSET
+    reasoning_content: ReasoningContent | UnsetType = UNSET
     tool_calls: Annotated[list[ChatToolCallDelta], Meta(description="Pieces of tool calls.")] | UnsetType = UNSET
 
 
@@ -216,6 +259,8 @@ class ChatStreamEncoder:
             if output.finish_reason is FinishReason.ERROR or output.usage is not None:
                 yield sse.encode_event(openai_stream_error(output))
             return
+        if output.reasoning:
+            yield self._chunk(output.choice, ChatDelta(reasoning_content=output.reasoning))
         if output.text or output.logprobs:
             logprobs = choice_logprobs(output.logprobs) if output.logprobs else None
             yield self._chunk(output.choice, ChatDelta(content=output.text), logprobs=logprobs)

@@ -1,28 +1,35 @@
 """Wire structs of POST /v1/completions: one or several raw prompts, whole and streamed."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from inference.engine import FinishReason, GenerationOutput, GenerationRequest
+from inference.engine import SAMPLING_PARAMETERS, FinishReason, GenerationOutput, GenerationRequest, InvalidRequest
 from inference.engine import Usage as EngineUsage
 from inference.protocol import sse
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import openai_stream_error
-from inference.protocol.fields import ChoiceIndex, CreatedUnixTime, GeneratedText, ModelId
+from inference.protocol.fields import (
+    SYSTEM_FINGERPRINT,
+    ChoiceIndex,
+    CreatedUnixTime,
+    GeneratedText,
+    ModelId,
+    SystemFingerprint,
+)
 from inference.protocol.native.inference import FinishReasonField
 from inference.protocol.openai.completion_logprobs import CompletionLogprobs, CompletionLogprobsBuilder
-from inference.protocol.openai.parameters import OpenAISamplingParameters, UnsupportedFields, reject_unsupported_fields
+from inference.protocol.openai.parameters import OpenAISamplingParameters, supported_fields
 from inference.protocol.openai.text_inputs import TextInputs, read_text_inputs
-from inference.protocol.parameters import MaxTokens
-from inference.protocol.parsing import parse_struct
+from inference.protocol.parsing import UnsupportedFields, parse_struct
 from inference.protocol.token_usage import TokenUsage
 
 MAX_PROMPTS = 64
 DEFAULT_MAX_TOKENS = 16
 
-_UNSUPPORTED: UnsupportedFields = {"best_of": (1,), "suffix": ("",)}
+_UNSUPPORTED: UnsupportedFields = {"suffix": ("",)}
 
 CompletionId = Annotated[str, Meta(description="Id of the completion.", examples=["cmpl-55ccc0c717ef785f4efab42d"])]
 CompletionTopLogprobs = Annotated[
@@ -41,7 +48,7 @@ LogprobsField = Annotated[
 ]
 
 
-class CompletionRequest(OpenAISamplingParameters, kw_only=True):
+class CompletionRequest(OpenAISamplingParameters, kw_only=True, forbid_unknown_fields=True):
     """One or several prompts to continue."""
 
     model: ModelId
@@ -55,8 +62,12 @@ class CompletionRequest(OpenAISamplingParameters, kw_only=True):
     ]
     max_tokens: (
         Annotated[
-            MaxTokens,
-            Meta(description=f"Maximum number of generated tokens of each choice. By default {DEFAULT_MAX_TOKENS}."),
+            int,
+            replace(SAMPLING_PARAMETERS["max_tokens"].bounds, minimum=0).meta(
+                description="Maximum number of generated tokens of each choice. By default "
+                f"{DEFAULT_MAX_TOKENS}. 0 returns the prompt alone and needs `echo`.",
+                examples=[12],
+            ),
         ]
         | None
     ) = None
@@ -65,7 +76,8 @@ class CompletionRequest(OpenAISamplingParameters, kw_only=True):
 
     def generation_requests(self, request_id: str) -> tuple[GenerationRequest, ...]:
         """Return the engine's requests, one for each prompt."""
-        sampling = self.sampling(max_tokens=self.max_tokens or DEFAULT_MAX_TOKENS, logprobs=self.logprobs)
+        max_tokens = DEFAULT_MAX_TOKENS if self.max_tokens is None else max(1, self.max_tokens)
+        sampling = self.sampling(max_tokens=max_tokens, logprobs=self.logprobs)
         return tuple(
             GenerationRequest(
                 request_id=f"{request_id}-{number}",
@@ -74,6 +86,7 @@ class CompletionRequest(OpenAISamplingParameters, kw_only=True):
                 sampling=sampling,
                 n=self.n or 1,
                 echo=self.echo is True,
+                prompt_only=self.max_tokens == 0,
                 timeout=self.timeout,
                 priority=self.priority or 0,
             )
@@ -83,9 +96,10 @@ class CompletionRequest(OpenAISamplingParameters, kw_only=True):
 
 def parse_completion_request(value: Mapping[str, Any]) -> CompletionRequest:
     """Return the request. Raise InvalidRequest, which names the field that is not valid or not supported."""
-    reject_unsupported_fields(value, _UNSUPPORTED)
-    body = parse_struct(value, CompletionRequest)
+    body = parse_struct(supported_fields(value, _UNSUPPORTED), CompletionRequest)
     body.check_stream_options()
+    if body.max_tokens == 0 and not body.echo:
+        raise InvalidRequest("`max_tokens` 0 needs `echo`: set it to true, or generate a token.", field="max_tokens")
     return body
 
 
@@ -110,6 +124,7 @@ class TextCompletion(Struct):
         Meta(description="Generated texts: those of the first prompt, then those of the second."),
     ]
     usage: Annotated[TokenUsage, Meta(description="Token usage of all prompts together.")]
+    system_fingerprint: SystemFingerprint = SYSTEM_FINGERPRINT
 
 
 def build_text_completion(

@@ -5,11 +5,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from inference.protocol.fields import ModelId
-from inference.protocol.native.embeddings import EncodingFormat, Vector, VectorIndex
+from inference.protocol.native.embeddings import MAX_TEXTS, EncodingFormat, Vector, VectorIndex
+from inference.protocol.openai.compatible_fields import IgnoredText
 from inference.protocol.openai.text_inputs import TextInput, TextInputs, read_text_inputs
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 
-MAX_INPUTS = 256
+MAX_INPUTS = MAX_TEXTS
 
 Dimensions = Annotated[
     int,
@@ -23,7 +24,7 @@ Dimensions = Annotated[
 ]
 
 
-class OpenAIEmbeddingsRequest(Struct, kw_only=True):
+class OpenAIEmbeddingsRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """Texts or token ids to embed."""
 
     model: ModelId
@@ -40,6 +41,13 @@ class OpenAIEmbeddingsRequest(Struct, kw_only=True):
         EncodingFormat | None,
         Meta(description="Form of the vectors: numbers (the default), or base64 of little-endian 32-bit floats."),
     ] = None
+
+    user: IgnoredText | None = None
+
+    @property
+    def ignored_fields(self) -> tuple[str, ...]:
+        """Return the names of the fields without effect that the request has."""
+        return () if self.user is None else ("user",)
 
     def texts(self) -> tuple[TextInput, ...]:
         """Return the inputs. Raise InvalidRequest for a mixture of texts and tokens, and for too many."""

@@ -23,7 +23,7 @@ class OpenAIErrorEvent(Struct):
 
 
 class OpenAIErrorResponse(Struct):
-    """The body of every error under /v1."""
+    """The body of every error under /v1, except those of messages."""
 
     error: Annotated[OpenAIErrorDetail, Meta(description="Error.")]
     request_id: RequestId

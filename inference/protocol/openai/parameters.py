@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from inference.engine import InvalidRequest, SamplingParams
+from inference.protocol.openai.compatible_fields import CompatibleParameters
 from inference.protocol.parameters import (
     ChoiceCount,
     MaxTokens,
@@ -20,10 +21,37 @@ from inference.protocol.parameters import (
     TopK,
     TopP,
 )
-from inference.protocol.sampling import ExtraSamplingParameters
+from inference.protocol.parsing import UnsupportedFields, drop_neutral_fields, is_same
 
-# Fields whose effect this server does not support, with the neutral values that it accepts beside null.
-UnsupportedFields = Mapping[str, tuple[object, ...]]
+# Fields of vLLM and llama.cpp that would change the output.
+_UNSUPPORTED_EVERYWHERE: UnsupportedFields = {
+    "add_generation_prompt": (True,),
+    "add_special_tokens": (),
+    "allowed_token_ids": ([],),
+    "bad_words": ([],),
+    "best_of": (1,),
+    "continue_final_message": (False,),
+    "documents": ([],),
+    "dry_multiplier": (0,),
+    "dynatemp_range": (0,),
+    "guided_whitespace_pattern": (),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1,),
+    "logits_processors": ([],),
+    "mirostat": (0,),
+    "mm_processor_kwargs": ({},),
+    "n_probs": (0,),
+    "prompt_logprobs": (),
+    "return_tokens_as_token_ids": (False,),
+    "service_tier": ("auto",),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "store": (False,),
+    "truncate_prompt_tokens": (),
+    "typical_p": (1,),
+    "use_beam_search": (False,),
+    "xtc_probability": (0,),
+}
 
 
 class StreamOptions(Struct):
@@ -38,7 +66,7 @@ class StreamOptions(Struct):
     ) = None
 
 
-class OpenAISamplingParameters(ExtraSamplingParameters, kw_only=True):
+class OpenAISamplingParameters(CompatibleParameters, kw_only=True):
     """Parameters with OpenAI's defaults, which null means, too.
 
     `top_k`, `repeat_penalty`, `timeout` and `priority` extend OpenAI's API.
@@ -71,13 +99,14 @@ class OpenAISamplingParameters(ExtraSamplingParameters, kw_only=True):
         return self.stream_options is not None and self.stream_options.include_usage is True
 
     def sampling(self, *, max_tokens: int | None, logprobs: int | None) -> SamplingParams:
-        """Return the engine's sampling parameters."""
+        """Return the engine's sampling parameters. Raise InvalidRequest for parameters that contradict each other."""
+        repeat_penalty = self.compatible_repeat_penalty(self.repeat_penalty)
         return SamplingParams(
             max_tokens=max_tokens,
             temperature=1.0 if self.temperature is None else self.temperature,
             top_p=1.0 if self.top_p is None else self.top_p,
             top_k=0 if self.top_k is None else self.top_k,
-            repeat_penalty=1.0 if self.repeat_penalty is None else self.repeat_penalty,
+            repeat_penalty=1.0 if repeat_penalty is None else repeat_penalty,
             seed=self.seed,
             stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
             logprobs=logprobs,
@@ -95,18 +124,19 @@ class OpenAISamplingParameters(ExtraSamplingParameters, kw_only=True):
             raise InvalidRequest(f"`{field}` is not supported. Leave it out.", field=field)
 
 
-def reject_unsupported_fields(value: Mapping[str, Any], unsupported: UnsupportedFields) -> None:
-    """Raise InvalidRequest, which names the field, for a field that is not supported.
+def template_fields(value: Mapping[str, Any]) -> UnsupportedFields:
+    """Return the fields of a request that are about chat templates, as unsupported ones."""
+    return {field: () for field in value if field.startswith("chat_template")}
 
-    Chat templates are never accepted: they belong to models, not to clients.
+
+def supported_fields(value: Mapping[str, Any], unsupported: UnsupportedFields) -> dict[str, Any]:
+    """Return the fields without those that are not supported and have their neutral value.
+
+    Raise InvalidRequest, which names the field, for another value. Chat templates are never accepted: they belong to
+    models, not to clients.
     """
-    for field, content in value.items():
-        if field.startswith("chat_template") or field in unsupported:
-            if content is None or any(_is_same(content, neutral) for neutral in unsupported.get(field, ())):
-                continue
-            raise InvalidRequest(f"`{field[:100]}` is not supported. Leave it out.", field=field[:100])
-
-
-def _is_same(value: object, other: object) -> bool:
-    """Return whether both are equal, where true is not 1."""
-    return value == other and isinstance(value, bool) == isinstance(other, bool)
+    templates = {field: () for field in template_fields(value) if field != "chat_template_kwargs"}
+    supported = drop_neutral_fields(value, {**_UNSUPPORTED_EVERYWHERE, **unsupported, **templates})
+    if is_same(supported.get("top_k"), -1):  # vLLM's value for off
+        supported["top_k"] = 0
+    return supported

@@ -4,6 +4,8 @@ import time
 from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
+from django.conf import settings
+
 from inference.engine import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -13,8 +15,11 @@ from inference.engine import (
     GenerationRequest,
     GenerationStream,
     HostUnavailable,
+    InvalidRequest,
     ScoringRequest,
     ScoringResult,
+    TokenizationRequest,
+    TokenizationResult,
     Usage,
 )
 from inference.registry.engines.spans import ModelSpan
@@ -60,6 +65,7 @@ GENERATED_TOKENS = Counter("stoa_generation_tokens_total", "Generated tokens.", 
 
 R = TypeVar("R", EmbeddingResult, ScoringResult)
 
+REASONING_OPTIONS = ("enable_thinking", "reasoning_effort", "thinking")
 _COMPLETE = (FinishReason.STOP, FinishReason.LENGTH, FinishReason.TOOL_CALLS)
 _labelled_models: set[str] = set()
 
@@ -73,7 +79,7 @@ class ModelEngine(Protocol):
     async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream: ...
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult: ...
     async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult: ...
-    async def tokenize(self, model_id: str, text: str) -> list[int]: ...
+    async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult: ...
     async def detokenize(self, model_id: str, ids: list[int]) -> str: ...
 
 
@@ -86,6 +92,7 @@ class InstrumentedEngine:
     async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream:
         started_at, span = time.monotonic(), ModelSpan()
         try:
+            check_template_options(model_id, request)
             with span.activate():
                 stream = await self._engine.generate(model_id, span.propagate(request))
         except BaseException as error:
@@ -101,11 +108,27 @@ class InstrumentedEngine:
     async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
         return await _record_call(model_id, self._engine.score(model_id, request))
 
-    async def tokenize(self, model_id: str, text: str) -> list[int]:
-        return await self._engine.tokenize(model_id, text)
+    async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
+        return await self._engine.tokenize(model_id, request)
 
     async def detokenize(self, model_id: str, ids: list[int]) -> str:
         return await self._engine.detokenize(model_id, ids)
+
+
+def check_template_options(model_id: str, request: GenerationRequest) -> None:
+    """Raise InvalidRequest for an option of the chat template that clients may not set.
+
+    A template is a program of the model: clients set what switches its reasoning, and what the operator lists.
+    """
+    allowed = {*REASONING_OPTIONS, *settings.TEMPLATE_OPTIONS.get(model_id, ())}
+    for name in request.template_options:
+        if name not in allowed:
+            field = f"chat_template_kwargs.{name}"
+            raise InvalidRequest(
+                f"`{field}` is not allowed: set {', '.join(sorted(allowed))}, or ask the operator to list it in "
+                "STOA_TEMPLATE_OPTIONS.",
+                field=field,
+            )
 
 
 class GenerationRecorder:

@@ -16,6 +16,8 @@ from inference.engine import (
     ModelNotLoaded,
     ScoringRequest,
     ScoringResult,
+    TokenizationRequest,
+    TokenizationResult,
 )
 from inference.registry.clients import engine, remote
 from inference.registry.engines.instrumentation import InstrumentedEngine, ModelEngine
@@ -52,8 +54,8 @@ class LocalEngine:
     async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
         return await self._run(model_id, lambda client: client.score(model_id, request))
 
-    async def tokenize(self, model_id: str, text: str) -> list[int]:
-        return await self._run(model_id, lambda client: client.tokenize(model_id, text))
+    async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
+        return await self._run(model_id, lambda client: client.tokenize(model_id, request))
 
     async def detokenize(self, model_id: str, ids: list[int]) -> str:
         return await self._run(model_id, lambda client: client.detokenize(model_id, ids))

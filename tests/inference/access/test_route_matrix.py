@@ -91,6 +91,15 @@ TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("GET", "/v1/files/{}", USERS, 404),
     ("DELETE", "/v1/files/{}", USERS, 404),
     ("GET", "/v1/files/{}/content", USERS, 404),
+    ("POST", "/v1/messages", USERS, 400),
+    ("POST", "/v1/messages/count_tokens", USERS, 400),
+    ("POST", "/api/chat", USERS, 400),
+    ("POST", "/api/generate", USERS, 400),
+    ("POST", "/api/embed", USERS, 400),
+    ("POST", "/api/show", READERS, 400),
+    ("GET", "/api/tags", READERS, 200),
+    ("GET", "/api/ps", READERS, 200),
+    ("GET", "/api/version", ANYBODY, 200),
     ("GET", "/webhooks", USERS, 200),
     ("POST", "/webhooks", USERS, 400),
     ("GET", "/webhooks/{}", USERS, 404),
@@ -160,7 +169,7 @@ def test_a9_each_caller_gets_the_status_of_the_table(
         answer = ask(stoa, method, route, with_key(credentials, identity))
         expected = status if identity in allowed else 403 if identity in KNOWN else 401
         assert answer.status_code == expected, (identity, answer.text)
-        if expected in (401, 403) and not route.startswith(("/v1", "/v2")):
+        if expected in (401, 403) and not route.startswith(("/v1", "/v2", "/api/")):
             told = {401: "AUTHENTICATION_FAILED", 403: "AUTHORIZATION_FAILED"}[expected]
             assert answer.json()["error"]["code"] == told
         assert (answer.headers.get("www-authenticate") == "Bearer") == (expected == 401)

@@ -21,7 +21,7 @@ WRONG: dict[str, list[Any]] = {
     "max_tokens": [*NOT_INTEGERS, 0, -1, 2**31],
     "temperature": [*NOT_NUMBERS, -0.1, 2.1, HUGE],
     "top_p": [*NOT_NUMBERS, -0.1, 1.1, HUGE],
-    "top_k": [*NOT_INTEGERS, -1, 1001],
+    "top_k": [*NOT_INTEGERS, -2, 1001],
     "min_p": [*NOT_NUMBERS, -0.1, 1.1],
     "repeat_penalty": [*NOT_NUMBERS, 0, -1, 2.1],
     "presence_penalty": [*NOT_NUMBERS, -2.1, 2.1],
@@ -52,7 +52,7 @@ DOORS: dict[str, dict[str, Any]] = {
     "/batch": {"model": "talker", "requests": [{"id": "1", "prompt": "die"}]},
 }
 EMBEDDINGS: list[dict[str, Any]] = [
-    {"input": value} for value in (None, True, 1, {}, [], [None], ["x"] * 257, [[["x"]]], [True])
+    {"input": value} for value in (None, True, 1, {}, [], [None], ["x"] * 2049, [[["x"]]], [True])
 ] + [{"encoding_format": value} for value in (1, True, "", "base32", [])]
 
 

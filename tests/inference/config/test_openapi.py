@@ -48,6 +48,15 @@ OPERATIONS = {
     ("post", "/v1/moderations"),
     ("post", "/tokenize"),
     ("post", "/detokenize"),
+    ("post", "/v1/messages"),
+    ("post", "/v1/messages/count_tokens"),
+    ("post", "/api/chat"),
+    ("post", "/api/generate"),
+    ("post", "/api/embed"),
+    ("post", "/api/show"),
+    ("get", "/api/tags"),
+    ("get", "/api/ps"),
+    ("get", "/api/version"),
     ("get", "/v1/files"),
     ("post", "/v1/files"),
     ("get", "/v1/files/{file_id}"),
@@ -79,8 +88,10 @@ OPERATIONS = {
 
 
 DECIMAL_FIELDS = {
-    "completed_at", "confidence", "created_at", "embedding", "frequency_penalty", "logprob", "min_p",
-    "presence_penalty", "probability", "progress", "relevance_score", "repeat_penalty", "score", "temperature",
+    "completed_at", "confidence", "created_at", "embedding", "frequency_penalty", "keep_alive", "logprob",
+    "min_p",
+    "presence_penalty", "probability", "progress", "relevance_score", "repeat_penalty", "repetition_penalty",
+    "score", "temperature",
     "timeout", "top_p", "value",
 }  # fmt: skip
 

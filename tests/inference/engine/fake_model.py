@@ -14,6 +14,7 @@ The prompt selects the generation:
 The text `slow` takes a second to tokenize, also as a prompt. The text `for ever` is embedded until it is cancelled.
 """
 
+import json
 import os
 import resource
 import signal
@@ -34,10 +35,11 @@ from inference.engine.outputs import (
     GenerationOutput,
     RequestTimings,
     ScoringResult,
+    TokenizationResult,
     Usage,
 )
 from inference.engine.prompt_limits import PromptLimits
-from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest
+from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest, TokenizationRequest
 
 STEP_SECONDS = 0.01
 Emit = Callable[[list[GenerationOutput]], None]
@@ -122,10 +124,10 @@ class FakeEngine:
             if request_id in self._speeches:
                 self._speeches[request_id].cancelled = True
 
-    def tokenize(self, text: str) -> list[int]:
-        if text == "slow":
+    def tokenize(self, request: TokenizationRequest) -> TokenizationResult:
+        if request.text == "slow":
             time.sleep(1)
-        return list(text.encode())
+        return _tokens(request)
 
     def detokenize(self, ids: list[int]) -> str:
         return _text(ids)
@@ -211,6 +213,17 @@ def _word(request: GenerationRequest, index: int) -> str:
     return "x" * 65536 if request.prompt == "shout" else f"w{index} "
 
 
+def _tokens(request: TokenizationRequest) -> TokenizationResult:
+    """Return bytes as tokens. A conversation is the words of its messages after their roles."""
+    if request.messages:
+        parts = [f"{message.role}:{message.content};" for message in request.messages]
+        text = "".join([*(f"{tool.name}()" for tool in request.tools), *parts])
+    else:
+        text = ("^" if not request.add_special_tokens else "") + (request.text or "")
+    data = text.encode()
+    return TokenizationResult(tuple(data), tuple(chr(byte) for byte in data), 4096)
+
+
 def _text(ids: list[int]) -> str:
     if not all(0 <= token < 256 for token in ids):
         raise InvalidRequest("Token ids are from 0 to 255.", parameter="tokens")
@@ -223,8 +236,8 @@ class FakeEncoder:
     kind = "is a cross-encoder, which scores texts for a query"
     labels: tuple[str, ...] = ()
 
-    def tokenize(self, text: str) -> list[int]:
-        return list(text.encode())
+    def tokenize(self, request: TokenizationRequest) -> TokenizationResult:
+        return _tokens(request)
 
     def detokenize(self, ids: list[int]) -> str:
         return _text(ids)
@@ -285,16 +298,23 @@ def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit) -> F
         print("out of everything", file=sys.stderr, flush=True)
         os.abort()
     memory = path / "memory"
+    config = path / "config.json"
+    limit = json.loads(config.read_text())["max_position_embeddings"] if config.exists() else 2**30
+    context_size = min(options.context_size or 64, limit)
+    is_clamped = options.context_size is not None and options.context_size > limit
     report = LoadReport(
         model_id=model_id,
         memory_usage_bytes=int(memory.read_text()) if memory.exists() else 1,
         load_time_ms=0,
         gpu_layers=0,
-        context_size=options.context_size or 64,
+        context_size=context_size,
         batch_size=options.batch_size,
         max_sequences=options.max_sequences,
         dtype="float32",
         device="cpu",
+        warning=f"context_size {options.context_size} is above the model's limit: {limit} is used."
+        if is_clamped
+        else None,
     )
     if path.name.startswith("embedder"):
         return FakeModel(report, embedder=FakeEmbedder())

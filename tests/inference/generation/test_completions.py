@@ -151,7 +151,22 @@ def test_i4_an_error_names_the_field_that_is_not_valid(stoa: RunningServer, wron
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_neutral_values_and_unknown_fields_are_accepted(client: openai.OpenAI):
+def test_max_tokens_0_needs_echo(client: openai.OpenAI):
+    with pytest.raises(openai.BadRequestError, match="`max_tokens` 0 needs `echo`"):
+        client.completions.create(model="talker", prompt="speak", max_tokens=0)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_fields_without_effect_are_named_in_a_header(stoa: RunningServer, stream: bool):
+    body = {"model": "talker", "prompt": "speak", "max_tokens": 1, "stream": stream}
+    assert "warnings" not in stoa.post("/v1/completions", body).headers
+    answer = stoa.post("/v1/completions", body | {"user": "u", "metadata": {}, "cache_prompt": None})
+    assert (answer.status_code, answer.headers["warnings"]) == (200, "Ignored fields: user, metadata")
+    refused = stoa.post("/v1/completions", body | {"guided_jsonn": {}})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "guided_jsonn")
+
+
+def test_neutral_values_are_accepted(client: openai.OpenAI):
     answer = client.completions.create(
         model="talker",
         prompt="speak",
@@ -160,7 +175,7 @@ def test_neutral_values_and_unknown_fields_are_accepted(client: openai.OpenAI):
         user="u",
         max_tokens=1,
         logit_bias={},
-        extra_body={"tempersture": 1, "max_tokens": None},
+        extra_body={"skip_special_tokens": True, "max_tokens": None},
     )
 
     assert answer.usage is not None

@@ -41,6 +41,101 @@ def real() -> Iterator[RunningServer]:
             yield stoa
 
 
+@pytest.fixture(scope="module")
+def client(real: RunningServer) -> openai.OpenAI:
+    return openai.OpenAI(
+        base_url=f"{real.url}/v1", api_key=real.keys["STAFF"], max_retries=0, _strict_response_validation=True
+    )
+
+
+def test_a_conversation_goes_on_after_a_tool_call_that_max_tokens_cut(client: openai.OpenAI):
+    call = {
+        "type": "function",
+        "function": {"name": "order", "parameters": {"properties": {"note": {"minLength": 60}}}},
+    }
+    call["function"]["parameters"]["properties"]["note"]["type"] = "string"
+    call["function"]["parameters"] |= {"type": "object", "required": ["note"]}
+    messages = [{"role": "user", "content": "Order a lamp."}]
+    cut = client.chat.completions.create(
+        model="tiny", messages=messages, tools=[call], tool_choice="required", max_tokens=70, seed=3
+    ).choices[0]
+    [first] = cut.message.tool_calls
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(first.function.arguments)
+    assert cut.finish_reason == "length"
+
+    messages += [
+        cut.message.model_dump(exclude_none=True),
+        {"role": "tool", "tool_call_id": first.id, "content": "The arguments are incomplete."},
+    ]
+    answer = client.chat.completions.create(model="tiny", messages=messages, tools=[call], max_tokens=5, seed=3)
+    assert answer.choices[0].finish_reason in ("length", "stop")
+
+
+def test_a_prompt_is_scored_without_a_generated_token(real: RunningServer):
+    # The client's strict mode refuses the null of a prompt's first token, which OpenAI returns too.
+    client = openai.OpenAI(base_url=f"{real.url}/v1", api_key=real.keys["STAFF"], max_retries=0)
+    prompt = "the quick"
+    answer = client.completions.create(model="tiny", prompt=prompt, max_tokens=0, echo=True, logprobs=1)
+    longer = client.completions.create(model="tiny", prompt=prompt, max_tokens=1, echo=True, logprobs=1)
+
+    assert (answer.choices[0].text, answer.choices[0].finish_reason) == (prompt, "length")
+    assert "".join(answer.choices[0].logprobs.tokens) == prompt
+    assert answer.choices[0].logprobs.token_logprobs == longer.choices[0].logprobs.token_logprobs[:-1]
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (longer.usage.prompt_tokens, 0)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"guided_choice": ["oak", "brass"]},
+        {"guided_regex": "oak|brass"},
+        {"grammar": 'root ::= "oak" | "brass"'},
+        {"structured_outputs": {"choice": ["oak", "brass"]}},
+    ],
+    ids=lambda constraint: next(iter(constraint)),
+)
+def test_a_constraint_of_vllm_or_llama_cpp_is_followed(client: openai.OpenAI, constraint: dict[str, object]):
+    answer = client.completions.create(model="tiny", prompt="made of ", extra_body=constraint)
+    assert answer.choices[0].text in ("oak", "brass")
+
+
+@pytest.mark.parametrize("field", ["guided_grammar", "guided_json", "guided_regex"])
+def test_an_error_names_a_constraint_as_the_client_did(client: openai.OpenAI, field: str):
+    with pytest.raises(openai.BadRequestError, match=f"`{field}`") as refused:
+        client.completions.create(model="tiny", prompt="a", extra_body={field: "root ::= ("})
+    assert refused.value.param == field
+
+
+def test_a_context_error_has_openais_words(client: openai.OpenAI):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.completions.create(model="tiny", prompt="fox", max_tokens=CONTEXT)
+    assert refused.value.code == "context_length_exceeded"
+    prompt_tokens = client.completions.create(model="tiny", prompt="fox", max_tokens=1).usage.prompt_tokens
+    assert refused.value.body["message"] == (
+        f"This model's maximum context length is {CONTEXT} tokens. However, you requested {CONTEXT + prompt_tokens} "
+        f"tokens ({prompt_tokens} in the prompt, {CONTEXT} for the completion). Shorten the prompt or lower max_tokens."
+    )
+
+
+def test_two_thousand_texts_are_embedded_at_once(client: openai.OpenAI):
+    texts = [f"lamp {number}" for number in range(2048)]
+    vectors = client.embeddings.create(model="encoder", input=texts, encoding_format="float").data
+    last = client.embeddings.create(model="encoder", input=texts[-1], encoding_format="float").data[0]
+    assert [vector.index for vector in vectors] == list(range(2048))
+    assert vectors[-1].embedding == pytest.approx(last.embedding, abs=1e-4)
+
+
+def test_a_load_with_the_contracts_defaults_succeeds_with_the_values_in_effect(real: RunningServer):
+    defaults = {"gpu_layers": 0, "context_size": 2048, "batch_size": 512}
+    loaded = real.post("/models/encoder/load", defaults)
+    assert loaded.status_code == 200, loaded.text
+    body = loaded.json()
+    assert body["context_size"] < 2048
+    assert body["warning"] == f"context_size 2048 is above the model's limit: {body['context_size']} is used."
+    assert real.post("/models/encoder/load", {}).status_code == 200
+
+
 def text_of(stream: str) -> str:
     events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: ")]
     assert events[-1]["done"] is True
@@ -195,9 +290,7 @@ def test_embeddings_have_length_one(real: RunningServer):
     assert answer.json()["usage"]["prompt_tokens"] > 2
 
 
-def test_a_context_above_the_models_limit_is_rejected_and_gpu_layers_run_on_the_cpu(real: RunningServer):
-    assert real.post("/models/tiny/load", {"context_size": CONTEXT + 1}).status_code == 400
-
+def test_gpu_layers_run_on_the_cpu_without_a_gpu(real: RunningServer):
     loaded = real.post("/models/tiny/load", {"gpu_layers": 2, "context_size": CONTEXT}).json()
     assert (loaded["gpu_layers"], loaded["device"]) == (0, "cpu")
     assert "CPU" in loaded["warning"]

@@ -96,6 +96,23 @@ async def test_a_pong_has_the_fields_of_its_ping(stoa: RunningServer):
         assert await receive_message(client) == ping | {"type": "pong"}
 
 
+async def test_a_clients_own_pong_is_ignored(stoa: RunningServer):
+    async with authenticated_websocket(stoa) as client:
+        await send_messages(client, {"type": "pong"}, {"type": "pong", "at": 17}, {"type": "ping", "id": 1})
+        assert await receive_message(client) == {"type": "pong", "id": 1}
+
+
+async def test_r2_inferences_over_the_limit_of_a_connection_are_told_when_to_try_again(stoa: RunningServer):
+    async with authenticated_websocket(stoa) as client:
+        await send_messages(client, *[LONG | {"id": str(number)} for number in range(24)])
+        refused = [message for _ in range(8) for message in await receive_until(client, "error") if "code" in message]
+        assert sorted(message["id"] for message in refused) == [str(number) for number in range(16, 24)]
+        assert {message["code"] for message in refused} == {"RATE_LIMIT_EXCEEDED"}
+        assert {message["details"]["retry_after"] for message in refused} == {1}
+    await eventually_idle(stoa.engine, "talker", seconds=30)
+    await stoa.engine.close()
+
+
 async def test_s10_sixteen_concurrent_streams_over_one_connection_have_the_texts_of_single_ones(stoa: RunningServer):
     requests = [
         INFERENCE | {"id": f"id {number}", "prompt": "introduce", "timeout": 100 + number, "max_tokens": 10 + number}

@@ -62,6 +62,13 @@ def test_creating_a_batch_stores_all_its_requests(api_user: ApiUser):
         "cancelled_at": None,
         "request_counts": {"total": 2, "completed": 0, "failed": 0},
         "metadata": {"for": "me"},
+        "usage": {
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "total_tokens": 0,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
     }
 
 

@@ -87,7 +87,7 @@ def test_every_endpoint_applies_the_checks_of_its_live_route():
     for endpoint, wrong, param in (
         (COMPLETION, {"prompt": ["x", 1]}, "body.prompt"),
         (COMPLETION, {"suffix": "x"}, "body.suffix"),
-        (EMBEDDINGS, {"input": ["x"] * 257}, "body.input"),
+        (EMBEDDINGS, {"input": ["x"] * 2049}, "body.input"),
         (EMBEDDINGS, {"encoding_format": "int8"}, "body.encoding_format"),
     ):
         checked = check_file([line(endpoint=endpoint, body=wrong)], endpoint=endpoint)

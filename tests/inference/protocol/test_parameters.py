@@ -22,7 +22,9 @@ from inference.protocol.native.inference import InferenceRequest
 from inference.protocol.native.models import LoadModelRequest
 from inference.protocol.native.websocket import parse_client_message
 from inference.protocol.openai.chat import ChatCompletionRequest, parse_chat_request
+from inference.protocol.openai.compatible_fields import IGNORED_FIELDS
 from inference.protocol.openai.completions import CompletionRequest, parse_completion_request
+from inference.protocol.openai.embeddings import OpenAIEmbeddingsRequest
 from inference.protocol.parameters import CLIENT_PARAMETERS
 from inference.protocol.parsing import parse_struct
 
@@ -34,7 +36,7 @@ WRONG = [
     *[("max_tokens", value) for value in (0, -1, 10**30, True, "3", [3], 2.5)],
     *[("temperature", value) for value in (-0.1, 2.1, True, "1", [1])],
     *[("top_p", value) for value in (-0.1, 1.1, False, "1")],
-    *[("top_k", value) for value in (-1, 1001, True, "5", 1.5)],
+    *[("top_k", value) for value in (-2, 1001, True, "5", 1.5)],
     *[("repeat_penalty", value) for value in (0, -1, 2.1, True, "1")],
     *[("seed", value) for value in (2**63, -(2**63) - 1, True, "1")],
     *[("stop", value) for value in (["a"] * 17, ["a" * 257], [""], [1], 3, {"a": 1})],
@@ -97,6 +99,8 @@ def test_a_surface_has_all_parameters_with_the_bounds_of_the_engine(struct: type
             "maximum": parameter.bounds.maximum,
         }
         limits = {keyword: limit for keyword, limit in keywords.items() if limit is not None}
+        if (struct, name) == (CompletionRequest, "max_tokens"):
+            limits["minimum"] = 0  # with `echo`
         parts = [fields[name], *fields[name].get("anyOf", ())]
         assert any(limits.items() <= part.items() for part in parts), name
 
@@ -151,10 +155,160 @@ def test_a_chat_without_parameters_has_openais_defaults():
     assert (request.sampling.top_k, request.sampling.repeat_penalty, request.sampling.stop) == (0, 1.0, ())
 
 
-def test_an_unknown_field_is_rejected_on_native_routes_and_ignored_under_v1():
-    with pytest.raises(InvalidRequest, match="tempersture"):
-        parse_struct(NATIVE | {"tempersture": 1}, InferenceRequest)
-    assert parse_chat_request(CHAT | {"tempersture": 1}).model == "m"
+@pytest.mark.parametrize("field", ["tempersture", "guided_jsonn", "logits_bias"])
+def test_an_unknown_field_is_rejected_on_each_surface(field: str):
+    for refuse in (
+        lambda: parse_struct(NATIVE | {field: 1}, InferenceRequest),
+        lambda: parse_chat_request(CHAT | {field: 1}),
+        lambda: parse_completion_request(NATIVE | {field: 1}),
+        lambda: parse_struct({"model": "m", "input": "a", field: 1}, OpenAIEmbeddingsRequest),
+    ):
+        with pytest.raises(InvalidRequest, match=f"`{field}` is not a field of this request") as caught:
+            refuse()
+        assert caught.value.details == {"field": field}
+
+
+IGNORED: dict[str, object] = {
+    "user": "u",
+    "metadata": {"job": "7"},
+    "safety_identifier": "s",
+    "prompt_cache_key": "k",
+    "request_id": "r",
+    "cache_salt": "c",
+    "cache_prompt": True,
+    "timings_per_token": False,
+    "guided_decoding_backend": "xgrammar",
+}
+
+
+def test_fields_without_effect_are_accepted_under_v1_and_named():
+    plain, chat = parse_chat_request(CHAT), parse_chat_request(CHAT | IGNORED)
+
+    assert chat.ignored_fields == IGNORED_FIELDS == tuple(IGNORED)
+    assert parse_completion_request(NATIVE | {"user": "u"}).ignored_fields == ("user",)
+    assert plain.ignored_fields == parse_completion_request(NATIVE | {"user": None}).ignored_fields == ()
+    assert chat.generation_request("r") == plain.generation_request("r")
+    embeddings = {"model": "m", "input": "a"}
+    assert parse_struct(embeddings | {"user": "u"}, OpenAIEmbeddingsRequest).ignored_fields == ("user",)
+
+
+@pytest.mark.parametrize(
+    ("field", "neutral", "other"),
+    [
+        ("skip_special_tokens", True, False),
+        ("add_generation_prompt", True, False),
+        ("use_beam_search", False, True),
+        ("length_penalty", 1.0, 2),
+        ("typical_p", 1, 0.5),
+        ("best_of", 1, 2),
+        ("truncate_prompt_tokens", None, 5),
+        ("store", False, True),
+    ],
+)
+def test_a_field_of_other_servers_is_accepted_with_its_neutral_value_only(field: str, neutral: object, other: object):
+    plain = parse_chat_request(CHAT).generation_request("r")
+    assert parse_chat_request(CHAT | {field: neutral}).generation_request("r") == plain
+    for refuse in (
+        lambda: parse_chat_request(CHAT | {field: other}),
+        lambda: parse_completion_request(NATIVE | {field: other}),
+    ):
+        with pytest.raises(InvalidRequest, match=f"`{field}` is not supported"):
+            refuse()
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+JSON_SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "definition", "parameter"),
+    [
+        ({"guided_json": SCHEMA}, ConstraintKind.JSON_SCHEMA, JSON_SCHEMA, "guided_json"),
+        ({"guided_json": JSON_SCHEMA}, ConstraintKind.JSON_SCHEMA, JSON_SCHEMA, "guided_json"),
+        ({"guided_regex": "a+"}, ConstraintKind.REGEX, "a+", "guided_regex"),
+        ({"guided_choice": ["a", '"']}, ConstraintKind.GRAMMAR, 'start: "a" | "\\""', "guided_choice"),
+        ({"guided_grammar": 'root ::= "a"'}, ConstraintKind.GRAMMAR, 'root ::= "a"', "guided_grammar"),
+        ({"json_schema": SCHEMA}, ConstraintKind.JSON_SCHEMA, JSON_SCHEMA, "json_schema"),
+        ({"grammar": 'root ::= "a"'}, ConstraintKind.GRAMMAR, 'root ::= "a"', None),
+        ({"structured_outputs": {"json": SCHEMA}}, ConstraintKind.JSON_SCHEMA, JSON_SCHEMA, "structured_outputs.json"),
+        ({"structured_outputs": {"regex": "a+"}}, ConstraintKind.REGEX, "a+", "structured_outputs.regex"),
+        ({"structured_outputs": {"choice": ["a"]}}, ConstraintKind.GRAMMAR, 'start: "a"', "structured_outputs.choice"),
+        ({"structured_outputs": {"json_object": True}}, ConstraintKind.JSON_OBJECT, "", None),
+        ({"response_format": {"type": "json_object"}}, ConstraintKind.JSON_OBJECT, "", None),
+        (
+            {"response_format": {"type": "json_object", "schema": SCHEMA}},
+            ConstraintKind.JSON_SCHEMA,
+            JSON_SCHEMA,
+            None,
+        ),
+    ],
+    ids=str,
+)
+def test_constraints_of_vllm_and_llama_cpp_reach_the_engine(
+    fields: dict[str, object], kind: ConstraintKind, definition: str, parameter: str | None
+):
+    expected = OutputConstraint(kind, definition, parameter)
+
+    [completion] = parse_completion_request(NATIVE | fields).generation_requests("r")
+    chat = parse_chat_request(CHAT | fields).generation_request("r")
+
+    assert chat.sampling.constraint == completion.sampling.constraint == expected
+
+
+def test_other_names_of_sampling_parameters_reach_the_engine():
+    fields = {"repetition_penalty": 1.3, "top_k": -1, "min_p": 0.1, "stop_token_ids": [7, 9]}
+    sampling = parse_chat_request(CHAT | fields).generation_request("r").sampling
+
+    assert (sampling.repeat_penalty, sampling.top_k, sampling.min_p, sampling.stop_token_ids) == (1.3, 0, 0.1, (7, 9))
+    with pytest.raises(InvalidRequest, match="`repetition_penalty` and `repeat_penalty` are the same"):
+        parse_chat_request(CHAT | {"repetition_penalty": 1.3, "repeat_penalty": 1.2}).generation_request("r")
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "thinking"),
+    [
+        ({}, {}, None),
+        ({"reasoning_effort": "low"}, {"reasoning_effort": "low"}, None),
+        ({"reasoning_effort": "none"}, {}, False),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, {"enable_thinking": False}, None),
+        ({"reasoning_effort": "high", "chat_template_kwargs": {"a": 1}}, {"a": 1, "reasoning_effort": "high"}, None),
+    ],
+    ids=str,
+)
+def test_options_of_reasoning_reach_the_engine(fields: dict[str, object], options: object, thinking: bool | None):
+    request = parse_chat_request(CHAT | fields).generation_request("r")
+    assert (request.template_options, request.thinking, request.separates_reasoning) == (options, thinking, True)
+    twice = {"reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"}}
+    with pytest.raises(InvalidRequest, match="send one of them"):
+        parse_chat_request(CHAT | twice).generation_request("r")
+
+
+def test_one_parallel_tool_call_is_requested_of_the_engine():
+    assert parse_chat_request(CHAT).generation_request("r").parallel_tool_calls
+    assert not parse_chat_request(CHAT | {"parallel_tool_calls": False}).generation_request("r").parallel_tool_calls
+
+
+def test_a_number_without_fraction_is_an_integer_on_each_surface():
+    fields = {"max_tokens": 10.0, "n": 2.0, "stop_token_ids": [3.0]}
+    native, chat = parse_struct(NATIVE | fields, InferenceRequest), parse_chat_request(CHAT | fields)
+    for request in (
+        native.generation_request("r"),
+        chat.generation_request("r"),
+        *parse_completion_request(NATIVE | fields).generation_requests("r"),
+    ):
+        assert (request.sampling.max_tokens, request.n, request.sampling.stop_token_ids) == (10, 2, (3,))
+    with pytest.raises(InvalidRequest, match=r"`max_tokens` must be an integer from 1 to 2147483647, not 10\.5"):
+        parse_chat_request(CHAT | {"max_tokens": 10.5})
+
+
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "file"])
+def test_a_part_that_is_no_text_is_rejected_by_its_kind(kind: str):
+    content = [{"type": "text", "text": "What is this?"}, {"type": kind, kind: {"url": "data:,"}}]
+
+    with pytest.raises(InvalidRequest, match=f"reads text only: send parts of type `text`, not '{kind}'") as caught:
+        parse_chat_request(CHAT | {"messages": [{"role": "user", "content": content}]})
+
+    assert caught.value.details == {"field": "messages[0].content[1]"}
 
 
 def test_an_error_names_the_missing_field():
@@ -186,7 +340,7 @@ def test_an_error_names_the_missing_field():
         {"prompt_cache_retention": "24h"},
         {"prompt_cache_options": {"mode": "explicit"}},
         {"moderation": {"model": "m"}},
-        {"reasoning_effort": "low"},
+        {"reasoning_effort": "much"},
         {"verbosity": "low"},
         {"audio": {"voice": "v"}},
         {"web_search_options": {}},
@@ -194,7 +348,8 @@ def test_an_error_names_the_missing_field():
         {"modalities": ["audio"]},
         {"function_call": "auto"},
         {"chat_template": "{{ 1 }}"},
-        {"chat_template_kwargs": {"tokenize": True}},
+        {"chat_template_kwargs": [True]},
+        {"chat_template_args": {"tokenize": True}},
         {"stream_options": {"include_usage": True}},
     ],
     ids=lambda fields: next(iter(fields)),
@@ -393,7 +548,7 @@ def test_i4_an_error_names_the_load_option_that_is_out_of_bounds(field: str, val
         parse_struct({field: value}, LoadModelRequest)
 
 
-@pytest.mark.parametrize("texts", [[], ["a"] * 257, [1], 3, None, [["a"]]])
+@pytest.mark.parametrize("texts", [[], ["a"] * 2049, [1], 3, None, [["a"]]])
 def test_i4_an_error_names_an_embedding_input_that_is_out_of_bounds(texts: object):
     with pytest.raises(InvalidRequest, match="input"):
         parse_struct({"model": "m", "input": texts}, EmbeddingsRequest)

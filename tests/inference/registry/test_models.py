@@ -202,12 +202,15 @@ async def test_unload_waits_for_running_streams(stoa: RunningServer):
     assert json.loads(events[-1][6:])["done"] is True
 
 
-def test_a_context_size_above_the_models_limit_is_refused(stoa: RunningServer):
-    answer = stoa.post("/models/idle/load", {"context_size": 4097})
-
-    assert answer.status_code == 400
-    assert "4096" in answer.json()["error"]["message"]
-    assert answer.json()["error"]["details"] == {"field": "context_size"}
+def test_a_context_size_above_the_models_limit_is_lowered_to_it_with_a_warning(stoa: RunningServer):
+    loaded = stoa.post("/models/idle/load", {"gpu_layers": 0, "context_size": 4097, "batch_size": 512})
+    try:
+        assert loaded.status_code == 200, loaded.text
+        body = loaded.json()
+        assert (body["gpu_layers"], body["context_size"], body["batch_size"]) == (0, 4096, 512)
+        assert body["warning"] == "context_size 4097 is above the model's limit: 4096 is used."
+    finally:
+        assert stoa.post("/models/idle/unload", {}).status_code == 200
 
 
 def test_a_model_that_fails_to_load_reports_the_reason_and_the_service_stays_healthy(stoa: RunningServer):

@@ -161,6 +161,37 @@ async def test_tools_are_sent_and_tool_calls_are_received_in_parts():
     assert server.requests[0].body["tools"][0]["function"]["parameters"] == {"type": "object"}
 
 
+@pytest.mark.parametrize(
+    ("dialect", "fields", "sent"),
+    [
+        ("vllm", {}, {}),
+        ("vllm", {"thinking": False}, {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
+        (
+            "stoa",
+            {"template_options": {"reasoning_effort": "low"}},
+            {"chat_template_kwargs": {"reasoning_effort": "low"}},
+        ),
+        ("openai", {"template_options": {"reasoning_effort": "low"}, "thinking": True}, {"reasoning_effort": "low"}),
+        ("openai", {"thinking": False}, {}),
+    ],
+)
+async def test_options_of_reasoning_are_sent_as_the_dialect_names_them(
+    dialect: str, fields: dict[str, Any], sent: dict[str, Any]
+):
+    async with scripted_server(lines=COMPLETE_STREAM) as server, remote_client(server, dialect=dialect) as client:
+        await read_outputs(client, chat_request(**fields))
+    names = ("chat_template_kwargs", "reasoning_effort")
+    assert {name: server.requests[0].body[name] for name in names if name in server.requests[0].body} == sent
+
+
+async def test_reasoning_of_a_remote_model_is_received_apart_from_the_text():
+    thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "So"}}]}
+    lines = [thought, chat_chunk("Yes"), chat_chunk(None, "stop"), {"choices": [], "usage": USAGE}, "[DONE]"]
+    async with scripted_server(lines=lines) as server, remote_client(server) as client:
+        outputs = await read_outputs(client, chat_request())
+    assert ["".join(getattr(one, name) for one in outputs) for name in ("reasoning", "text")] == ["So", "Yes"]
+
+
 async def test_logprobs_are_received_with_their_bytes():
     one = {"token": "h\u00e9", "logprob": -0.5, "bytes": [104, 195], "top_logprobs": [{"token": "z", "logprob": -1.5}]}
     piece = {"choices": [{"index": 0, "delta": {"content": "h"}, "logprobs": {"content": [one]}}]}
@@ -225,6 +256,7 @@ GRAMMAR = OutputConstraint(ConstraintKind.GRAMMAR, "start: /a/")
         ("openai", chat_request(SamplingParams(ignore_eos=True)), "ignore_eos"),
         ("openai", chat_request(priority=1), "priority"),
         ("vllm", chat_request(priority=-1), "priority"),
+        ("openai", chat_request(template_options={"enable_thinking": True}), "chat_template_kwargs"),
         ("vllm", chat_request(SamplingParams(constraint=GRAMMAR)), "grammar"),
         ("vllm", prompt_request(logprobs=1), "logprobs"),
         ("openai", prompt_request(constraint=OutputConstraint(ConstraintKind.JSON_OBJECT)), "response_format"),

@@ -15,7 +15,7 @@ from inference.engine import (
     SamplingParams,
 )
 from inference.protocol.fields import ModelId
-from inference.protocol.openai.parameters import UnsupportedFields, reject_unsupported_fields
+from inference.protocol.openai.parameters import template_fields
 from inference.protocol.openai.responses.items import (
     MAX_INPUT_ITEMS,
     InputTextPart,
@@ -57,8 +57,8 @@ from inference.protocol.parameters import (
     TopK,
     TopP,
 )
-from inference.protocol.parsing import parse_struct
-from inference.protocol.response_format import Grammar, Regex, output_constraint
+from inference.protocol.parsing import UnsupportedFields, drop_neutral_fields, parse_struct
+from inference.protocol.response_format import Grammar, Regex, only_constraint, output_constraints
 
 _UNSUPPORTED: UnsupportedFields = {
     "access_programs": (),
@@ -332,7 +332,7 @@ class ResponseCreateRequest(ToolParameters, kw_only=True, forbid_unknown_fields=
     def _constraint(self) -> OutputConstraint | None:
         text_format = self.text.format if self.text else None
         if text_format is None or isinstance(text_format, TextFormatText):
-            return output_constraint(None, self.regex, self.grammar)
+            return only_constraint(output_constraints(None, self.regex, self.grammar))
         if self.regex is not None or self.grammar is not None:
             message = "`text.format`, `regex` and `grammar` exclude each other: send one of them."
             raise InvalidRequest(message, field="text.format")
@@ -443,7 +443,7 @@ def _checked(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the body without neutral fields, and with the types of items. Raise InvalidRequest for other fields."""
     if not isinstance(value, Mapping):
         return value
-    reject_unsupported_fields(value, _UNSUPPORTED)
+    drop_neutral_fields(value, {**_UNSUPPORTED, **template_fields(value)})
     check_tools(value.get("tools"))
     _check_reasoning(value.get("reasoning"))
     kept = {name: content for name, content in value.items() if name not in _UNSUPPORTED or name == "service_tier"}

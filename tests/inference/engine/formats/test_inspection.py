@@ -131,7 +131,11 @@ async def test_the_memory_estimate_is_close(causal_folders: dict[str, Path]) -> 
     cases = [
         (folder, options)
         for folder in (*causal_folders.values(), DESCRIBER)
-        for options in (LoadOptions(), LoadOptions(max_sequences=2, context_size=CONTEXT // 2))
+        for options in (
+            LoadOptions(),
+            LoadOptions(context_size=10 * CONTEXT),
+            LoadOptions(max_sequences=2, context_size=CONTEXT // 2),
+        )
     ]
     cases += [(DESCRIBER, LoadOptions(quantization="int8")), (ENCODER, LoadOptions())]
     with running_host(start_real_host) as host:

@@ -42,8 +42,10 @@ def test_layers_that_stay_on_the_cpu_are_reported(causal_folders: dict[str, Path
 
 def test_the_context_is_at_most_the_models_own(causal_folders: dict[str, Path]) -> None:
     assert load(causal_folders["gpt2"]).report.context_size == CONTEXT
-    with pytest.raises(InvalidRequest, match=f"limit is {CONTEXT}"):
-        load(causal_folders["gpt2"], context_size=CONTEXT + 1)
+    clamped = load(causal_folders["gpt2"], gpu_layers=0, context_size=CONTEXT + 1, batch_size=512).report
+    assert (clamped.gpu_layers, clamped.context_size, clamped.batch_size) == (0, CONTEXT, 512)
+    assert clamped.warning == f"context_size {CONTEXT + 1} is above the model's limit: {CONTEXT} is used."
+    assert load(causal_folders["gpt2"], context_size=CONTEXT).report.warning is None
 
 
 def test_the_default_context_is_2048(causal_folders: dict[str, Path], tmp_path: Path) -> None:

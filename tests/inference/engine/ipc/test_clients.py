@@ -20,6 +20,7 @@ from inference.engine import (
     InvalidRequest,
     LoadOptions,
     SamplingParams,
+    TokenizationRequest,
     Usage,
 )
 from tests.inference.engine.processes import (
@@ -149,7 +150,7 @@ async def test_m6_a_panic_in_a_library_is_an_error_reply_and_the_process_survive
 
 
 async def test_text_round_trips_through_ids(host: RunningHost) -> None:
-    assert await host.engine.tokenize("m", "hé") == [0x68, 0xC3, 0xA9]
+    assert (await host.engine.tokenize("m", TokenizationRequest(text="hé"))).ids == (0x68, 0xC3, 0xA9)
     assert await host.engine.detokenize("m", [0x68, 0xC3, 0xA9]) == "hé"
 
 
@@ -336,8 +337,8 @@ async def test_done_callbacks_get_the_usage_once_for_every_end_of_a_stream(host:
 
 
 async def test_tokenize_calls_delay_no_generation(host: RunningHost) -> None:
-    asking = [asyncio.create_task(host.engine.tokenize("m", "slow")) for _ in range(3)]
+    asking = [asyncio.create_task(host.engine.tokenize("m", TokenizationRequest(text="slow"))) for _ in range(3)]
     await asyncio.sleep(0.1)
     await read(await host.engine.generate("m", request(max_tokens=1)))
     assert not any(one.done() for one in asking)
-    assert await asyncio.gather(*asking) == [list(b"slow")] * 3
+    assert [result.ids for result in await asyncio.gather(*asking)] == [tuple(b"slow")] * 3

@@ -20,7 +20,7 @@ from inference.engine.errors import ContextLengthExceeded, InferenceFailed, Inva
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.embedder import Embedder
-from inference.engine.requests import EmbeddingRequest
+from inference.engine.requests import EmbeddingRequest, TokenizationRequest
 from inference.engine.text.tokenizer import MANY_CHARACTERS
 from tests.inference.engine.tiny_models import PAD, byte_tokenizer, letter_tokenizer, save_causal
 
@@ -64,7 +64,7 @@ def test_a_texts_vector_does_not_depend_on_its_batch(encoder_folder: Path) -> No
 
 def test_a_text_may_be_token_ids_and_ids_decode_to_text(encoder_folder: Path) -> None:
     embedder = load(encoder_folder)
-    ids = embedder.tokenize("a warm lamp")
+    ids = list(embedder.tokenize(TokenizationRequest(text="a warm lamp")).ids)
     np.testing.assert_array_equal(embed(embedder, tuple(ids)), embed(embedder, "a warm lamp"))
     assert embedder.detokenize(ids) == "a warm lamp"
 

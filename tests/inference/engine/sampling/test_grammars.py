@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -127,6 +128,48 @@ def test_every_text_satisfies_its_grammar(running: Running) -> None:
         opening, closing = text.count("("), text.count(")")
         assert opening == closing
         assert re.fullmatch(r"\(*[a-z]{1,4}\)*", text)
+
+
+GBNF = """
+# llama.cpp's own notation
+root  ::= "(" word ("," ws word)* ")"
+word  ::= [a-z]{1,4} | "\\""
+ws ::= " "?
+"""
+
+
+def test_every_text_satisfies_its_grammar_in_gbnf(running: Running) -> None:
+    for seed in range(5):
+        constraint = OutputConstraint(ConstraintKind.GRAMMAR, GBNF)
+        text, reason = written(running, f"gbnf {seed}", constraint, seed=seed, max_tokens=400)
+        if reason == FinishReason.STOP:
+            assert re.fullmatch(r'\(([a-z]{1,4}|")(, ?([a-z]{1,4}|"))*\)', text)
+        else:
+            assert text.startswith("(")
+
+
+@pytest.mark.parametrize(
+    ("grammar", "says"),
+    [
+        ('root ::= "a" missing', "Rule 'missing' not found"),
+        ('first ::= "a"', "No 'root' rule found"),
+        ('root ::= "a', "Unexpected end of input"),
+        ('root ::= "\\', "it ends within an escape sequence"),
+        ("root ::= " + "(" * 4000, "it is nested too deeply"),
+        ("root ::= " + '"a" ' * 4000, "at most 8192 characters in GBNF"),
+        ("".join(f"r{place} ::= r{place + 1}\n" for place in range(400)) + 'r400 ::= "a"\nroot ::= r0', ""),
+    ],
+)
+def test_a_wrong_grammar_in_gbnf_is_rejected_soon(running: Running, grammar: str, says: str) -> None:
+    started_at = time.monotonic()
+    constraint = OutputConstraint(ConstraintKind.GRAMMAR, grammar, "guided_grammar")
+    if says:
+        with pytest.raises(InvalidRequest, match=re.escape(says)) as refused:
+            running[0].submit(request("bad", constraint))
+        assert refused.value.details["parameter"] == "guided_grammar"
+    else:
+        assert written(running, "chain", constraint) == ("a", FinishReason.STOP)
+    assert time.monotonic() - started_at < 20
 
 
 def test_the_end_token_is_allowed_only_where_the_constraint_may_end(running: Running) -> None:

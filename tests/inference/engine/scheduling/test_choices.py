@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import msgspec
 import pytest
 import torch
 
@@ -111,6 +112,36 @@ def test_an_echo_begins_each_choice_with_the_prompt() -> None:
         engine.submit(asked("ids", n=2, echo=True, prompt=None, prompt_ids=ids))
         plain, echo, of_ids = (texts(collector.outputs(name)) for name in ("plain", "echo", "ids"))
     assert echo == of_ids == ["hello, world" + text for text in plain]
+
+
+def test_a_prompt_alone_is_echoed_with_its_log_probabilities_and_no_token() -> None:
+    sampling = SamplingParams(temperature=0, max_tokens=1, logprobs=1)
+    with running_engine(RememberingDecoder(len(LETTERS)), LETTERS) as (engine, collector):
+        engine.submit(asked("echo", sampling, n=2, echo=True))
+        engine.submit(asked("alone", sampling, n=2, echo=True, prompt_only=True))
+        echo, alone = by_choice(collector.outputs("echo")), by_choice(collector.outputs("alone"))
+        with pytest.raises(InvalidRequest, match="needs `echo`"):
+            engine.submit(asked("wrong", sampling, prompt_only=True))
+    for choice in range(2):
+        [output] = alone[choice]
+        assert (output.text, output.finish_reason) == ("hello, world", FinishReason.LENGTH)
+        assert output.logprobs == echo[choice][0].logprobs[: len("hello, world")]
+    usage = next(output.usage for outputs in alone.values() for output in outputs if output.usage)
+    assert (usage.prompt_tokens, usage.completion_tokens) == (len("hello, world"), 0)
+
+
+def test_a_stop_token_ends_the_text_before_it_even_if_end_tokens_are_ignored() -> None:
+    greedy = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
+    with running_engine(RememberingDecoder(len(LETTERS)), LETTERS) as (engine, collector):
+        engine.submit(asked("whole", greedy))
+        whole = texts(collector.outputs("whole"))[0]
+        stop = LETTERS.encode(whole[5])[0]
+        first = whole.index(whole[5])
+        engine.submit(asked("stopped", msgspec.structs.replace(greedy, stop_token_ids=(stop,))))
+        engine.submit(asked("later", msgspec.structs.replace(greedy, stop_token_ids=(stop,), min_tokens=first + 1)))
+        outputs = collector.outputs("stopped")
+        assert (texts(outputs), outputs[-1].finish_reason) == ([whole[:first]], FinishReason.STOP)
+        assert len(texts(collector.outputs("later"))[0]) > first
 
 
 @pytest.mark.parametrize(("size", "batch_size"), [(1, 512), (2, 512), (70, 512), (130, 512), (70, 7)])

@@ -23,7 +23,7 @@ from transformers import (
 from inference.builtin import DESCRIBER
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
-from inference.engine.requests import GenerationRequest, Message
+from inference.engine.requests import GenerationRequest, Message, TokenizationRequest
 from inference.engine.sampling import SamplingParams
 from inference.engine.scheduling.engine import Engine
 from tests.inference.engine.engine_runner import Collector, ask
@@ -197,7 +197,7 @@ def test_the_tokenizers_own_first_token_is_part_of_a_raw_prompt(tmp_path: Path) 
     with loaded(folder, LoadOptions()) as (engine, collector):
         usage = engine.submit(ask("one", "ab", SamplingParams(temperature=0, max_tokens=MAX_TOKENS)))
         assert usage.prompt_tokens == 3
-        assert engine.tokenize("ab") == [BOS, 69, 70]
+        assert engine.tokenize(TokenizationRequest(text="ab")).ids == (BOS, 69, 70)
         wanted, _ = generated_by_transformers(folder, "ab", max_new_tokens=MAX_TOKENS)
         assert collector.text("one") == wanted
 

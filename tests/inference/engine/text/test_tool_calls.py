@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
@@ -287,11 +288,41 @@ def test_a_template_without_tools_gets_them_as_text(template: str) -> None:
     assert "what is it like?" in tokenizer.decode(tokenizer.encode_chat(spoken, TOOLS))
 
 
-def test_tool_arguments_that_are_no_json_object_are_rejected() -> None:
-    for arguments in ("[1]", "{", "[" * 100_000):
-        message = Message("assistant", "", tool_calls=(ToolCall("c1", "now", arguments),))
-        with pytest.raises(InvalidRequest, match="JSON object"):
-            Tokenizer(tokenizer_with(HERMES)).encode_chat((USER, message))
+EACH_ARGUMENT = HERMES.replace("call.function | tojson", "call.function.arguments.items() | list")
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        (TEMPLATE, '{"name": "now", "arguments": %s}'),
+        (HERMES, '<tool_call>{"name": "now", "arguments": %s}</tool_call>'),
+        (EACH_ARGUMENT, "<tool_call>[('arguments', %s)]</tool_call>"),
+    ],
+    ids=["no tools", "arguments as they are", "arguments one by one"],
+)
+@pytest.mark.parametrize("arguments", ['{"city": "Os', "[1]", "Oslo, please", "[" * 2000], ids=range(4))
+def test_any_text_is_accepted_as_the_arguments_of_an_earlier_call(template: str, shown: str, arguments: str) -> None:
+    tokenizer = Tokenizer(tokenizer_with(template))
+    call = Message("assistant", "", tool_calls=(ToolCall("c1", "now", arguments),))
+
+    text = tokenizer.decode(tokenizer.encode_chat((USER, call, Message("tool", "rain", tool_call_id="c1")), TOOLS))
+
+    quoted = {TEMPLATE: arguments, HERMES: json.dumps(arguments), EACH_ARGUMENT: repr(arguments)}[template]
+    assert shown % quoted in text
+
+
+@pytest.mark.parametrize("syntax", ["tags", "mistral"])
+def test_a_choice_has_one_call_without_parallel_tool_calls(syntax: str) -> None:
+    source = tokenizer_with(TEMPLATES[syntax])
+    with running_engine(RememberingDecoder(len(source)), source, context_size=4096) as (engine, collector):
+        counts = {True: 0, False: 0}
+        for parallel in counts:
+            for seed in range(4):
+                one = ask(f"{parallel} {seed}", "required", seed=seed)
+                engine.submit(msgspec.structs.replace(one, parallel_tool_calls=parallel))
+                _, calls, _ = result(collector.outputs(one.request_id))
+                counts[parallel] = max(counts[parallel], len(calls))
+    assert counts[False] == 1 < counts[True]
 
 
 @pytest.mark.parametrize(

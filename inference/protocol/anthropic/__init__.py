@@ -1,0 +1,1 @@
+"""Wire structs of Anthropic's messages."""

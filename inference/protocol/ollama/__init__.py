@@ -1,0 +1,1 @@
+"""Wire structs of Ollama's API."""
