@@ -15,7 +15,7 @@ from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import error_code_and_status, error_from_output
 from inference.protocol.fields import ModelId
 from inference.protocol.messages import FunctionName, ToolCallId
-from inference.protocol.openai.tools import join_tool_call_deltas
+from inference.protocol.tools import join_tool_call_deltas
 
 MessageId = Annotated[str, Meta(description="Id of the message.", examples=["msg_a522548d6a61ca775954345a"])]
 StopReason = Annotated[

@@ -8,7 +8,7 @@ from inference.engine import InvalidRequest, TokenizationRequest, TokenizationRe
 from inference.protocol.fields import ModelId, TokenId
 from inference.protocol.messages import ChatMessage
 from inference.protocol.native.body import RequestBody
-from inference.protocol.openai.tools import ChatTool
+from inference.protocol.tools import ChatTool
 
 # Characters or tokens: all requests to a model share its tokenizer.
 MAX_TOKENIZER_INPUT_LENGTH = 2**18

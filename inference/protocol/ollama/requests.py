@@ -16,8 +16,8 @@ from inference.protocol.ollama.options import (
     drop_neutral_options,
 )
 from inference.protocol.openai.embeddings import Dimensions
-from inference.protocol.openai.tools import ChatTool
 from inference.protocol.parsing import parse_struct
+from inference.protocol.tools import ChatTool
 
 _UNSUPPORTED_IN_GENERATE: Mapping[str, tuple[object, ...]] = {
     "context": ([],),

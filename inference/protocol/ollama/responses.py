@@ -14,7 +14,7 @@ from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import error_from_output
 from inference.protocol.logprobs import MIN_LOGPROB
 from inference.protocol.ollama.requests import OllamaFunctionCall, OllamaToolCall
-from inference.protocol.openai.tools import join_tool_call_deltas
+from inference.protocol.tools import join_tool_call_deltas
 
 CONTENT_TYPE = "application/x-ndjson"
 

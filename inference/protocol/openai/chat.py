@@ -15,7 +15,11 @@ from inference.protocol.logprobs import ChoiceLogprobs, choice_logprobs
 from inference.protocol.messages import ChatMessage, ChatToolCall
 from inference.protocol.native.inference import FinishReasonField
 from inference.protocol.openai.parameters import OpenAISamplingParameters, supported_fields
-from inference.protocol.openai.tools import (
+from inference.protocol.parameters import LogprobsFlag, MaxTokens, TopLogprobs
+from inference.protocol.parsing import UnsupportedFields, parse_struct
+from inference.protocol.sampling import requested_logprobs
+from inference.protocol.token_usage import TokenUsage
+from inference.protocol.tools import (
     ChatTool,
     ChatToolCallDelta,
     ToolChoice,
@@ -23,10 +27,6 @@ from inference.protocol.openai.tools import (
     engine_tool_choice,
     join_tool_call_deltas,
 )
-from inference.protocol.parameters import LogprobsFlag, MaxTokens, TopLogprobs
-from inference.protocol.parsing import UnsupportedFields, parse_struct
-from inference.protocol.sampling import requested_logprobs
-from inference.protocol.token_usage import TokenUsage
 
 _UNSUPPORTED: UnsupportedFields = {
     "audio": (),
