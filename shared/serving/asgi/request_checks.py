@@ -31,7 +31,7 @@ def validate_request(scope: Scope) -> None:
 
     Raise ApiError 405 for TRACE, which no route has: its response would repeat headers that scripts must not read.
     """
-    if scope["method"] == "TRACE":
+    if scope.get("method") == "TRACE":  # a WebSocket has no method
         raise ApiError(405, "No address takes TRACE.", headers={"Allow": ALLOWED_METHODS})
     headers: Headers = scope["headers"]
     if len(headers) > MAX_HEADER_COUNT:
