@@ -58,7 +58,7 @@ def test_a_second_report_by_the_same_user_is_409(lamp: Product, customer: User):
     assert written.abusive_reports_count == 1
 
 
-@pytest.mark.parametrize("model_type", ["review", "Product", "User", "commerce_reviews.Review", "", "__class__"])
+@pytest.mark.parametrize("model_type", ["reviews", "Product", "User", "commerce_reviews.Review", "", "__class__"])
 def test_c4_only_reviews_and_questions_can_be_reported(lamp: Product, customer: User, model_type: str):
     written = review(customer, lamp)
 
