@@ -127,10 +127,15 @@ def end_stream(*, stream_pk: int, frames: Sequence[bytes], first: int, now: date
 
 @transaction.atomic
 def end_interrupted(*, stream_pk: int, frame: bytes, now: datetime) -> bool:
-    """End a stream whose writer has died, with this event. Return whether it did."""
+    """End a stream whose writer has died, with this event. Return whether it did.
+
+    A stored response ends its own stream, or is run again.
+    """
     try:
         lock_stream(stream_pk=stream_pk, owner=None)
     except StreamLost:
+        return False
+    if StoredStream.objects.filter(pk=stream_pk, response__isnull=False).exists():
         return False
     state = read_state(stream_pk, now)
     if state is None or state.has_writer:

@@ -45,7 +45,9 @@ def claim_responses(*, limit: int, running: Mapping[int, int], now: datetime) ->
     running: number of responses that this worker runs, by user.
     """
     free = Q(stream__owner=None) | Q(stream__lease_expires_at__lte=now)
-    rows = StoredResponse.objects.filter(free, ended_at=None, is_background=True, resume_at__lte=now)
+    rows = StoredResponse.objects.filter(
+        free, stream__ended_at=None, ended_at=None, is_background=True, resume_at__lte=now
+    )
     candidates = list(rows.order_by("resume_at", "pk").values_list("pk", "user", "stream")[:MAX_CANDIDATES])
     if not candidates:
         return []
