@@ -131,6 +131,12 @@ def record_end(*, row: StoredResponse, response: Response, now: datetime, usage:
             add_items(conversation=conversation, items=[*decode_items(row.input_items), *response.output], now=now)
 
 
+def record_cancelled(*, row: StoredResponse, usage: Usage, now: datetime) -> None:
+    """Record the usage of a run whose response was cancelled or deleted, but of no other."""
+    if not StoredResponse.objects.filter(pk=row.pk).exclude(status=Status.CANCELLED).exists():
+        record_usage(user_id=row.user_id, api_key_id=row.api_key_id, model_id=row.model_id, usage=usage, now=now)
+
+
 def find_response(*, user: User, response_id: str) -> StoredResponse:
     """Return the user's response. Raise ObjectNotFound."""
     row = StoredResponse.objects.for_user(user).filter(response_id=response_id).first()

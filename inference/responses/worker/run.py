@@ -68,6 +68,7 @@ class BackgroundRun:
         self._encoder = ResponseEncoder(claimed.response, with_logprobs=claimed.request.sampling.logprobs is not None)
         self._position = 0  # number of the next event of this run
         self._usage = Usage(0, 0)
+        self._received: Usage | None = None  # once the generation has ended, cancelled ones included
 
     async def run(self) -> None:
         """Run the response. Cancelling this makes it available to other workers at once."""
@@ -106,17 +107,35 @@ class BackgroundRun:
             tokens=estimate_generation_tokens(request),
             records_usage=False,
         ) as admission:
-            async with await self._start(request) as outputs:
-                self._record(self._encoder.start())
-                self._record([self._encoder.begin()])
-                async for output in outputs:
-                    self._add(output)
-                    if self._recorder.is_lost:
-                        raise StreamLost
-            if not self._encoder.has_ended:
-                raise InferenceFailed(INCOMPLETE_MESSAGE)
-            await self._end()
-            admission.finish(self._usage)
+            try:
+                await self._generate(request)
+            except StreamLost:
+                await self._record_cancelled()
+                raise
+            finally:
+                if self._received is not None:
+                    admission.finish(self._received)
+
+    async def _generate(self, request: GenerationRequest) -> None:
+        async with await self._start(request) as outputs:
+            outputs.add_done_callback(self._note_received)
+            self._record(self._encoder.start())
+            self._record([self._encoder.begin()])
+            async for output in outputs:
+                self._add(output)
+                if self._recorder.is_lost:
+                    raise StreamLost
+        if not self._encoder.has_ended:
+            raise InferenceFailed(INCOMPLETE_MESSAGE)
+        await self._end()
+
+    def _note_received(self, usage: Usage) -> None:
+        self._received = usage
+
+    async def _record_cancelled(self) -> None:
+        if self._received is not None:
+            row, usage = self._claimed.row, self._received
+            await run_in_db_thread(services.record_cancelled, row=row, usage=usage, now=timezone.now())
 
     async def _start(self, request: GenerationRequest) -> GenerationStream:
         for _ in range(MAX_TRUNCATIONS):

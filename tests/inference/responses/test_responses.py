@@ -213,6 +213,34 @@ def test_a_cancelled_response_ends_its_stream(client: openai.OpenAI, worker: Run
     assert rest[-1].response == client.responses.retrieve(first.response.id)
 
 
+@pytest.mark.parametrize("end", ["cancel", "delete"])
+def test_a_background_response_that_is_cancelled_costs_what_it_used(
+    stoa: RunningServer, worker: RunningWorker, end: str
+):
+    def used() -> tuple[int, int]:
+        total = stoa.get("/usage", role="STAFF").json()["total"]
+        return total["requests"], total["completion_tokens"]
+
+    client, before = client_of(stoa, "STAFF"), used()
+    stream = client.responses.create(
+        model="talker", input="speak", background=True, stream=True, max_output_tokens=5000
+    )
+    event: Any
+    for event in stream:
+        if event.type == "response.created":
+            response_id = event.response.id
+        if event.type == "response.output_text.delta":
+            break
+    getattr(client.responses, end)(response_id)
+
+    deadline = time.monotonic() + 20
+    while (after := used())[0] == before[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert after[0] == before[0] + 1
+    assert 0 < after[1] - before[1] < 5000
+
+
 def test_a_background_response_of_a_model_that_does_not_exist_fails(client: openai.OpenAI, worker: RunningWorker):
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model="nobody", input="speak", background=True)

@@ -27,9 +27,7 @@ def user() -> User:
 
 
 def new_user(name: str) -> User:
-    return create_user(
-        email=f"{name}@example.com", name=name, password=None, role=Role.SUPER_ADMIN, now=timezone.now()
-    )
+    return create_user(email=f"{name}@example.com", name=name, password=None, role=Role.SUPER_ADMIN, now=timezone.now())
 
 
 def queue(user: User, name: str, key: StreamKey | None = None) -> StoredResponse:
