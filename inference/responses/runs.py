@@ -8,6 +8,7 @@ from contextvars import Context
 from dataclasses import dataclass
 
 import structlog
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.utils import timezone
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from inference.engine import (
     GenerationRequest,
     GenerationStream,
     InferenceFailed,
+    InvalidRequest,
     Message,
     SamplingParams,
 )
@@ -203,7 +205,13 @@ async def end_stored(row: StoredResponse, encoder: ResponseEncoder, recorder: St
 
 
 async def count_input_tokens(*, caller: Principal, body: InputTokensRequest) -> int:
-    """Return the number of tokens of a prompt, also of one that is longer than the context. Raise as `prepare` does."""
+    """Return the number of tokens of a prompt, also of one that is longer than the context.
+
+    Raise as `prepare` does, and InvalidRequest for a model of another server.
+    """
+    if body.model in settings.REMOTE_MODELS:
+        message = f"{body.model} runs on another server, which cannot count tokens. Use a model of this server."
+        raise InvalidRequest(message, field="model")
     request_id = new_id("resp_")
     context = await read_input(caller=caller, body=body, response_id=request_id)
     tools, choice = engine_tools(body.tools or (), body.tool_choice)
@@ -218,7 +226,7 @@ async def count_input_tokens(*, caller: Principal, body: InputTokensRequest) -> 
     with await admit(caller=caller, model_id=body.model, tokens=0):
         try:
             async with await engine_for(body.model).generate(body.model, request) as outputs:
-                return outputs.prompt_tokens or await _prompt_tokens(outputs)
+                return outputs.prompt_tokens
         except ContextLengthExceeded as error:
             if (tokens := error.details.get("prompt_tokens")) is None:
                 raise
@@ -249,13 +257,3 @@ async def compact(*, caller: Principal, body: CompactRequest) -> CompactedRespon
         output=[item],
         usage=ResponseUsage.from_engine(completion.usage),
     )
-
-
-async def _prompt_tokens(outputs: GenerationStream) -> int:
-    """Return the tokens of the prompt as another server counts them, at the end of its response."""
-    async for output in outputs:
-        if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
-            raise error_from_output(output)
-        if output.usage is not None:
-            return output.usage.prompt_tokens
-    raise InferenceFailed(INCOMPLETE_MESSAGE)

@@ -64,6 +64,15 @@ def test_every_endpoint_returns_the_upstreams_results(
     assert proxied["usage"] == direct["usage"]
 
 
+def test_tokens_of_a_remote_model_are_not_counted_by_a_generation(stoa: RunningServer, gateway: RunningServer):
+    before = stoa.get("/usage", role="STAFF").json()["total"]
+
+    refused = gateway.post("/v1/responses/input_tokens", {"model": "far-talker", "input": "speak"})
+
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "model")
+    assert stoa.get("/usage", role="STAFF").json()["total"] == before
+
+
 def test_a_native_stream_is_forwarded(gateway: RunningServer):
     answer = gateway.post("/inference/stream", {"model": "far-talker", "prompt": "speak", "max_tokens": 3})
 
