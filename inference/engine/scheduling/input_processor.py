@@ -13,7 +13,7 @@ from inference.engine.requests import REQUEST_PARAMETERS, GenerationRequest, Sco
 from inference.engine.sampling import SamplingParams, check_sampling
 from inference.engine.sampling.grammars import GrammarCompiler, TokenConstraint
 from inference.engine.sampling.logprobs import RankedTokens
-from inference.engine.scheduling.answers import AnswerProcessor, AnswerScoring, find_nodes
+from inference.engine.scheduling.answers import AnswerNode, AnswerProcessor, AnswerScoring, find_nodes
 from inference.engine.scheduling.output_processor import OutputProcessor
 from inference.engine.scheduling.sequence import Generation, Sequence
 from inference.engine.text import (
@@ -85,20 +85,12 @@ class InputProcessor:
         Raise InvalidRequest or ContextLengthExceeded.
         """
         limit = self.limits.context_size
-        if len(request.context) > limit * self.limits.longest_token:
-            raise self.limits.exceeded(-(-len(request.context) // self.limits.longest_token), 1, "at least ")
+        characters = max(len(request.context), *(len(question.text) for question in request.questions))
+        if characters > limit * self.limits.longest_token:
+            raise self.limits.exceeded(-(-characters // self.limits.longest_token), 1, "at least ")
         questions = [(question.text, question.answers) for question in request.questions]
         context, encoded = self._tokenizer.encode_questions(request.context, questions)
-        nodes = [node for index, (ids, answers) in enumerate(encoded) for node in find_nodes(index, ids, answers)]
-        longest, total = max(len(node.ids) for node in nodes), sum(len(node.ids) for node in nodes)
-        if len(context) + longest > limit:
-            raise self.limits.exceeded(len(context) + longest, 1)
-        if total > MAX_SCORING_TOKENS:
-            raise InvalidRequest(
-                f"The questions with their answers are {total} tokens, and at most {MAX_SCORING_TOKENS} are allowed. "
-                "Ask fewer or shorter questions.",
-                parameter="questions",
-            )
+        nodes = self._nodes(len(context), encoded)
         if max(max(context, default=0), *(max([*node.ids, *node.tokens]) for node in nodes)) >= self._vocabulary:
             raise InvalidRequest("The text needs a token that this model does not have.", parameter="input")
         scoring = AnswerScoring(
@@ -123,6 +115,26 @@ class InputProcessor:
             )
             generation.choices.append(sequence)
         return generation, scoring
+
+    def _nodes(self, context_tokens: int, encoded: list[tuple[list[int], list[list[int]]]]) -> list[AnswerNode]:
+        """Return the nodes of all questions, each of which has a copy of its question: none above the limits."""
+        limit, total = self.limits.context_size, 0
+        nodes = []
+        for index, (ids, answers) in enumerate(encoded):
+            if context_tokens + len(ids) > limit:
+                raise self.limits.exceeded(context_tokens + len(ids), 1)
+            for node in find_nodes(index, ids, answers):
+                if context_tokens + len(node.ids) > limit:
+                    raise self.limits.exceeded(context_tokens + len(node.ids), 1)
+                total += len(node.ids)
+                if total > MAX_SCORING_TOKENS:
+                    raise InvalidRequest(
+                        f"The questions with their answers are more than {MAX_SCORING_TOKENS} tokens, the maximum. "
+                        "Ask fewer or shorter questions.",
+                        parameter="questions",
+                    )
+                nodes.append(node)
+        return nodes
 
     def tokenize(self, request: TokenizationRequest) -> TokenizationResult:
         """Return the tokens of a text or of a conversation. Raise InvalidRequest or ContextLengthExceeded."""

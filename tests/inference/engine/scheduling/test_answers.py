@@ -158,6 +158,8 @@ def test_p5_questions_beyond_the_context_are_rejected(scored: Scored) -> None:
     for context, question in (("x" * 200, "why?"), ("x" * 20, "why?" * 40), ("x" * 10**6, "why?")):
         with pytest.raises(ContextLengthExceeded):
             scored.score(ScoringQuestion(question, ("Yes", "No")), context=context)
+    with pytest.raises(ContextLengthExceeded, match="requested at least"):  # not tokenized
+        scored.score(ScoringQuestion("why?" * 10**6, ("Yes", "No")))
     with pytest.raises(InvalidRequest, match="fewer or shorter"):
         scored.score(*[ScoringQuestion("why?" * 10, ("Yes", "No"))] * 8000)
     assert scored.score(QUESTIONS[0]).scores
