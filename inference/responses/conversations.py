@@ -6,6 +6,8 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Sum
+from django.db.models.functions import Length
 from msgspec.structs import replace
 
 from inference.access.responses import ObjectNotFound
@@ -19,6 +21,8 @@ from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 
 MAX_ITEMS = 10_000  # of one conversation
+MAX_CONVERSATION_LENGTH = 16 * 1024**2  # characters of the items of one conversation, as JSON
+MAX_CONVERSATIONS = 10_000  # of one user
 MAX_DELETED_PER_RUN = 100
 
 
@@ -26,8 +30,13 @@ MAX_DELETED_PER_RUN = 100
 def create_conversation(
     *, user: User, items: Sequence[Item], metadata: Mapping[str, str], now: datetime
 ) -> wire.Conversation:
-    """Create a conversation with these items. Raise ApiError 401 if the user is no longer active."""
-    lock_active_user(user)
+    """Create a conversation with these items.
+
+    Raise ApiError 401 if the user is no longer active, and InvalidRequest above MAX_CONVERSATIONS.
+    """
+    lock_active_user(user)  # concurrent creations are counted one after the other
+    if Conversation.objects.for_user(user).count() >= MAX_CONVERSATIONS:
+        raise InvalidRequest(f"You have {MAX_CONVERSATIONS} conversations, the maximum. Delete some of them.")
     conversation = Conversation.objects.create(user=user, metadata=dict(metadata), created_at=now, used_at=now)
     add_items(conversation=conversation, items=items, now=now)
     return serialize_conversation(conversation)
@@ -97,7 +106,8 @@ def delete_item(*, user: User, conversation_id: str, item_id: str) -> wire.Conve
 def add_items(*, conversation: Conversation, items: Sequence[Item], now: datetime) -> list[Item]:
     """Add items to the end of a conversation and return them. Runs in the caller's transaction.
 
-    An item whose id the conversation already has gets a new one. Raise InvalidRequest above MAX_ITEMS.
+    An item whose id the conversation already has gets a new one. Raise InvalidRequest above MAX_ITEMS and
+    MAX_CONVERSATION_LENGTH.
     """
     added = storable_items(items, f"{conversation.conversation_id}/{secrets.token_hex(8)}")
     existing = ConversationItem.objects.filter(conversation=conversation)
@@ -109,9 +119,12 @@ def add_items(*, conversation: Conversation, items: Sequence[Item], now: datetim
         if str(item.id) in taken:
             added[place] = item = replace(item, id=f"{item_prefix(item)}{secrets.token_hex(12)}")
         taken.add(str(item.id))
-    ConversationItem.objects.bulk_create(
-        ConversationItem(conversation=conversation, item_id=str(item.id), body=encode_item(item)) for item in added
-    )
+    rows = [ConversationItem(conversation=conversation, item_id=str(item.id), body=encode_item(item)) for item in added]
+    stored = existing.aggregate(size=Sum(Length("body")))["size"] or 0
+    if stored + sum(len(row.body) for row in rows) > MAX_CONVERSATION_LENGTH:
+        message = f"A conversation has items of at most {MAX_CONVERSATION_LENGTH} characters. Begin a new one."
+        raise InvalidRequest(message, field="items")
+    ConversationItem.objects.bulk_create(rows)
     Conversation.objects.filter(pk=conversation.pk).update(used_at=now)
     return added
 

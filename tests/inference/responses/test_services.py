@@ -6,8 +6,10 @@ import pytest
 from django.utils import timezone
 
 from inference.access.resumption import StreamKey
+from inference.engine import InvalidRequest
+from inference.protocol.openai.responses.items import MessageItem
 from inference.protocol.openai.responses.request import parse_response_request
-from inference.responses import services
+from inference.responses import conversations, services
 from inference.responses.context import InputContext
 from inference.responses.models import StoredResponse
 from inference.responses.services import NewResponse
@@ -47,3 +49,17 @@ def test_resuming_the_stream_of_a_queued_response_leaves_it_to_the_workers(user:
     assert not ended
     claimed = claim_responses(limit=10, running={}, now=timezone.now())
     assert [one.row.pk for one in claimed] == [row.pk]
+
+
+def test_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypatch: pytest.MonkeyPatch):
+    now, item = timezone.now(), MessageItem(role="user", content="x" * 400)
+    monkeypatch.setattr(conversations, "MAX_CONVERSATION_LENGTH", 1000)
+    monkeypatch.setattr(conversations, "MAX_CONVERSATIONS", 2)
+    made = conversations.create_conversation(user=user, items=[item], metadata={}, now=now)
+
+    with pytest.raises(InvalidRequest, match="at most 1000 characters"):
+        conversations.create_items(user=user, conversation_id=made.id, items=[item, item], now=now)
+    conversations.create_conversation(user=user, items=[item], metadata={}, now=now)
+    with pytest.raises(InvalidRequest, match="2 conversations, the maximum"):
+        conversations.create_conversation(user=user, items=[], metadata={}, now=now)
+    conversations.create_conversation(user=new_user("other"), items=[item], metadata={}, now=now)
