@@ -7,7 +7,8 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.core.validators import EMPTY_VALUES
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.http import QueryDict
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
@@ -16,6 +17,7 @@ from commerce.attributes.models import AttributeValue
 from commerce.catalog.models import Category, Product, ProductType, ProductValue, Tag
 from commerce.catalog.relations import load_related_products
 from commerce.catalog.search.services import search
+from commerce.catalog.variation_serializers import MAX_LISTED_VALUES
 from shared.api.errors import ValidationFailed
 from shared.api.lists.filters import IntegerFilter, IntegerFormField, LanguageFilter, ListFilterSet
 from shared.api.lists.relations import LoadedRelation
@@ -161,6 +163,12 @@ def _group_by_attribute(value_ids: Sequence[int]) -> dict[int, list[int]]:
     return grouped
 
 
+def _prefetch_listed_values(user: Any) -> "Prefetch[Any]":
+    position = Window(RowNumber(), partition_by="attribute", order_by="pk")
+    first = AttributeValue.objects.annotate(position=position).filter(position__lte=MAX_LISTED_VALUES)
+    return Prefetch("attribute_values__attribute__values", first)
+
+
 class ProductFilters(ListFilterSet):
     text_parameter = "search"
     search_fields = {
@@ -179,7 +187,7 @@ class ProductFilters(ListFilterSet):
         "tags": "tags",
         "variations": "attribute_values",
         "variations.attribute": "attribute_values__attribute",
-        "variations.attribute.values": "attribute_values__attribute__values",
+        "variations.attribute.values": _prefetch_listed_values,
         "variation_options": "variations",
         "related_products": LoadedRelation(load_related_products),
     }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -15,6 +16,7 @@ from shared.api.lists.relations import RelationsSerializer
 from shared.api.money import MoneyField
 
 MAX_OPTIONS = 10
+MAX_LISTED_VALUES = 100  # of an attribute inside a product, which repeats it for each of its own values
 MAX_QUANTITY = 2**31 - 1
 MAX_REMOVED_VARIATIONS = 1000
 
@@ -40,7 +42,8 @@ class AttributeSummarySerializer(RelationsSerializer):
     values = AttributeSummaryValueSerializer(
         many=True,
         read_only=True,
-        help_text="All values of the attribute. Only with `with=variations.attribute.values`.",
+        help_text=f"The first {MAX_LISTED_VALUES} values of the attribute; `GET /api/attributes` has all. Only with "
+        "`with=variations.attribute.values`.",
     )
 
     class Meta:
@@ -53,6 +56,16 @@ class AttributeSummarySerializer(RelationsSerializer):
             "shop_id": {"help_text": "Id of the shop."},
             "language": {"help_text": "Code of the language."},
         }
+
+    def to_representation(self, instance: Attribute) -> dict[str, Any]:
+        """Return one record for all values that share the attribute, also in memory."""
+        if instance.pk not in self._records:
+            self._records[instance.pk] = super().to_representation(instance)
+        return self._records[instance.pk]
+
+    @cached_property
+    def _records(self) -> dict[int, dict[str, Any]]:
+        return {}
 
 
 class ProductValueSerializer(RelationsSerializer):

@@ -371,3 +371,14 @@ def test_low_stock_lists_a_product_with_a_low_variation_before_those_with_more(
 
     assert [row["slug"] for row in rows] == ["one-size-low", "five"]
     assert [variation["quantity"] for variation in rows[0]["variation_options"]] == [2, 50]
+
+
+def test_an_attribute_inside_a_product_lists_its_first_100_values(
+    client_of: ApiClient, shirt: Product, size: Attribute
+):
+    AttributeValue.objects.bulk_create(AttributeValue(attribute=size, value=str(n), slug=str(n)) for n in range(99))
+    for text in ("S", "L"):
+        ProductValue.objects.create(product=shirt, value_id=id_of(size, text))
+    found = client_of(None).get(f"{PATH}/{shirt.slug}?with={EVERYTHING}").json()["variations"]
+    expected = ["S", "L", *map(str, range(98))]
+    assert [[value["value"] for value in item["attribute"]["values"]] for item in found] == [expected, expected]
