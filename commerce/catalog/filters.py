@@ -223,7 +223,8 @@ class ProductFilters(ListFilterSet):
             raise ValidationFailed({self.text_parameter: [f"Send at most {MAX_SEARCH_LENGTH} characters."]})
         if self.text_parameter == "search":
             self.data = self._without_search()
-        result = search(text=text, language=self.form.cleaned_data["language"] or DEFAULT_LANGUAGE)
+        language = self.form.cleaned_data["language"] or DEFAULT_LANGUAGE
+        result = search(text=text, language=language, products=queryset)
         self.request.search_result = result
         products = super().filter_queryset(queryset)
         return result.restrict(products) if self.data.get("orderBy") in self.order_fields else result.order(products)

@@ -3,9 +3,12 @@
 from collections.abc import Collection, Sequence
 
 from django.db import connection
+from django.db.models import QuerySet
 from django.db.models.functions import Length
 
+from commerce.catalog.models import Product
 from commerce.catalog.search.models import SearchWord
+from commerce.catalog.search.permitted import exists_in
 
 DOCUMENTS = "commerce_search_searchdocument"
 CONFIGURATIONS = {
@@ -44,45 +47,48 @@ def remove_texts(product_ids: Collection[int]) -> None:
     """Do nothing: a text is a column of its document."""
 
 
-def matching_ids(words: Sequence[Sequence[str]], language: str, limit: int) -> list[int]:
-    """Return the ids of products with one of the words, best first. Each word is a list of its spellings.
+def matching_ids(words: Sequence[Sequence[str]], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
+    """Return the ids of those of `products` with one of the words, best first. Each word is a list of its spellings.
 
     ts_rank knows no rare words, so each word counts by the logarithm of how few documents have it.
     """
     queries = " UNION ALL ".join(f"SELECT {number}, {_query(word)}" for number, word in enumerate(words))
     spellings = [spelling for word in words for spelling in word]
+    is_permitted, parameters = exists_in(products, "d.product_id")
     with connection.cursor() as cursor:
         cursor.execute(
             f"WITH queries (word, query) AS MATERIALIZED ({queries}), "  # nosec B608
             "hits AS MATERIALIZED (SELECT q.word, d.product_id, ts_rank(%s, d.text, q.query, 1) AS rank "
-            f"FROM queries q JOIN {DOCUMENTS} d ON d.text @@ q.query WHERE d.language = %s), "
+            f"FROM queries q JOIN {DOCUMENTS} d ON d.text @@ q.query WHERE d.language = %s AND {is_permitted}), "
             "words AS (SELECT word, ln(1 + (SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass) "
             "/ count(*)) AS weight FROM hits GROUP BY word) "
             "SELECT product_id FROM hits JOIN words USING (word) GROUP BY product_id "
             "ORDER BY sum(rank * weight) DESC, product_id DESC LIMIT %s",
-            [*_with_configuration(spellings, language), WEIGHTS, language, DOCUMENTS, limit],
+            [*_with_configuration(spellings, language), WEIGHTS, language, *parameters, DOCUMENTS, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
 
 
-def has_match(word: str, language: str) -> bool:
+def has_match(word: str, language: str, products: "QuerySet[Product]") -> bool:
+    is_permitted, parameters = exists_in(products, "d.product_id")
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT numnode(q.query) = 0 OR EXISTS (SELECT 1 FROM {DOCUMENTS} d WHERE d.text @@ q.query AND "  # nosec B608
-            f"d.language = %s) FROM (SELECT {_query([word])}) q (query)",
-            [language, *_with_configuration([word], language)],
+            f"d.language = %s AND {is_permitted}) FROM (SELECT {_query([word])}) q (query)",
+            [language, *parameters, *_with_configuration([word], language)],
         )
         return bool(cursor.fetchone()[0])
 
 
-def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
-    """Return the ids of the newest products whose name has all words, the last as a prefix."""
+def names_with_prefix(words: Sequence[str], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
+    """Return the ids of the newest of `products` whose name has all words, the last as a prefix."""
+    is_permitted, parameters = exists_in(products, f"{DOCUMENTS}.product_id")
     query = " & ".join([*(f"'{word}':A" for word in words[:-1]), f"'{words[-1]}':*A"])  # letters and digits only
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT product_id FROM {DOCUMENTS} WHERE text @@ to_tsquery(%s::regconfig, %s) AND language = %s "  # nosec B608
-            "ORDER BY product_id DESC LIMIT %s",
-            [_configuration(language), query, language, limit],
+            f"AND {is_permitted} ORDER BY product_id DESC LIMIT %s",
+            [_configuration(language), query, language, *parameters, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
 

@@ -1,7 +1,7 @@
 """Search in the products, and suggestions while a shopper types.
 
 The index says which products match, and how well. Which of them a user may see, the products themselves say in the
-same request, so that a hidden or deleted product never appears.
+same query, so that a hidden or deleted product never appears.
 """
 
 from collections.abc import Sequence
@@ -43,17 +43,19 @@ def search_result_of(request: Any) -> SearchResult:
     return result if isinstance(result, SearchResult) else SearchResult(product_ids=(), words=())
 
 
-def search(*, text: str, language: str) -> SearchResult:
-    """Return the products in a language that match any word of a text."""
-    words = [spellings(word, language) for word in query_words(text)]
-    product_ids = text_index().matching_ids(words, language, MAX_RESULTS) if words else []
+def search(*, text: str, language: str, products: "QuerySet[Product]") -> SearchResult:
+    """Return those of `products` in a language that match any word of a text."""
+    words = [spellings(word, language, products) for word in query_words(text)]
+    product_ids = text_index().matching_ids(words, language, MAX_RESULTS, products) if words else []
     return SearchResult(product_ids=product_ids, words=[spelling for word in words for spelling in word])
 
 
 def search_all_languages(*, text: str) -> list[int]:
     """Return the ids of the products that match any word of a text, in any language."""
     languages = SearchDocument.objects.order_by().values_list("language", flat=True).distinct()
-    return [product_id for language in languages for product_id in search(text=text, language=language).product_ids]
+    products = Product.objects.live()
+    results = [search(text=text, language=language, products=products) for language in languages]
+    return [product_id for result in results for product_id in result.product_ids]
 
 
 def suggest(*, text: str, language: str, products: "QuerySet[Product]") -> list[Product]:
@@ -64,7 +66,7 @@ def suggest(*, text: str, language: str, products: "QuerySet[Product]") -> list[
     words = query_words(text)
     if not words:
         return []
-    candidates = text_index().names_with_prefix(words, language, MAX_SUGGESTION_CANDIDATES)
+    candidates = text_index().names_with_prefix(words, language, MAX_SUGGESTION_CANDIDATES, products)
     beginning = text.strip().lower()
     found = products.filter(pk__in=candidates).only("name", "slug").order_by("-pk")
     return sorted(found, key=lambda product: not product.name.lower().startswith(beginning))[:MAX_SUGGESTIONS]

@@ -3,7 +3,10 @@
 from collections.abc import Collection, Sequence
 
 from django.db import connection
+from django.db.models import QuerySet
 
+from commerce.catalog.models import Product
+from commerce.catalog.search.permitted import exists_in
 from commerce.catalog.search.words import ENGLISH
 
 # bm25 weights of the columns: a word in the name counts more than in the description, and there more than in the shop.
@@ -39,21 +42,21 @@ def remove_texts(product_ids: Collection[int]) -> None:
             cursor.executemany(f"DELETE FROM {table} WHERE rowid = %s", [[product_id] for product_id in product_ids])  # nosec B608
 
 
-def matching_ids(words: Sequence[Sequence[str]], language: str, limit: int) -> list[int]:
-    """Return the ids of products with one of the words, best first. Each word is a list of its spellings."""
+def matching_ids(words: Sequence[Sequence[str]], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
+    """Return the ids of those of `products` with one of the words, best first. Each word is a list of its spellings."""
     match = " OR ".join(_expression(spelling, language) for spellings in words for spelling in spellings)
-    return _select(f"{RANKED} ORDER BY rank", match, language, limit)
+    return _select(f"{RANKED} ORDER BY rank", match, language, limit, products)
 
 
-def has_match(word: str, language: str) -> bool:
-    return bool(_select("true", _expression(word, language), language, 1))
+def has_match(word: str, language: str, products: "QuerySet[Product]") -> bool:
+    return bool(_select("true", _expression(word, language), language, 1, products))
 
 
-def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
-    """Return the ids of the newest products whose name has all words, the last as a prefix."""
+def names_with_prefix(words: Sequence[str], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
+    """Return the ids of the newest of `products` whose name has all words, the last as a prefix."""
     *whole, prefix = words
     match = " AND ".join([*(_quote(word) for word in whole), f"{_quote(prefix)} *"])
-    return _select("true ORDER BY rowid DESC", f"name : ({match})", language, limit)
+    return _select("true ORDER BY rowid DESC", f"name : ({match})", language, limit, products)
 
 
 def add_words(last_id: int) -> None:
@@ -80,12 +83,14 @@ def _table(language: str) -> str:
     return "commerce_search_text_en" if language == ENGLISH else "commerce_search_text"
 
 
-def _select(rest: str, match: str, language: str, limit: int) -> list[int]:
+def _select(rest: str, match: str, language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
     table = _table(language)
+    is_permitted, parameters = exists_in(products, f"{table}.rowid")
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT rowid FROM {table} WHERE {table} MATCH %s AND language = %s AND {rest} LIMIT %s",  # nosec B608
-            [match, language, limit],
+            f"SELECT rowid FROM {table} WHERE {table} MATCH %s AND language = %s AND {is_permitted} "  # nosec B608
+            f"AND {rest} LIMIT %s",
+            [match, language, *parameters, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
 

@@ -242,3 +242,29 @@ def test_the_admin_finds_words_within_a_name_in_any_language_and_corrects_them(s
         page = client.get("/admin/commerce_catalog/product/", {"q": term})
         assert page.status_code == 200
         assert [product.name for product in page.context["cl"].result_list] == names, term
+
+
+def test_words_that_only_drafts_and_inactive_shops_have_correct_nothing(
+    shop: Shop, owner: User, nobody: Client
+) -> None:
+    closed = Shop.objects.create(owner=owner, name="Closed", slug="closed", is_active=False)
+    add(shop, "Zanzibarium", status="draft")
+    add(closed, "Quicksilverine")
+    hidden = add(shop, "Marzipanelle")
+    update_index()
+    Product.objects.filter(pk=hidden.pk).update(status="draft", updated_at=timezone.now())
+    update_index()
+    for word in ("zanzibariun", "quicksilverina", "marzipanella", "zanzibarium"):
+        assert nobody.get("/api/products/search", {"q": word}).json()["search"]["words"] == [word]
+
+
+def test_drafts_take_no_place_among_the_best_results_and_suggestions(
+    shop: Shop, nobody: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commerce.catalog.search.services.MAX_RESULTS", 1)
+    monkeypatch.setattr("commerce.catalog.search.services.MAX_SUGGESTION_CANDIDATES", 1)
+    add(shop, "Lamp of the hall")
+    add(shop, "Lamp", status="draft")
+    update_index()
+    assert found(nobody, "lamp") == ["Lamp of the hall"]
+    assert [product["slug"] for product in suggested(nobody, "lamp")] == ["lamp-of-the-hall"]
