@@ -7,10 +7,13 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
 
+from commerce.catalog.models import Product
 from commerce.reviews.models import Question, Review
 from commerce.reviews.moderation_hooks import hooks
+from shared.accounts.permissions import current_user
 from shared.api.lists.filters import IntegerFilter, ListFilterSet
 from shared.api.lists.relations import INCLUDED, LoadedRelation, Relation
+from shared.api.lists.search import searched_names
 
 
 def load_reports(rows: Sequence[Any], user: Any) -> None:
@@ -39,7 +42,16 @@ class AnswerFilter(filters.CharFilter):  # type: ignore[misc]
         return qs.filter(Q(answer="") if value.lower() == "null" else Q(answer__icontains=value))
 
 
-class ReviewFilters(ListFilterSet):
+class ContentFilters(ListFilterSet):
+    """Filters that find words of a product only where the user may see it."""
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if any(not name or "." in name for name in searched_names(self.data.get("search", ""))):
+            queryset = queryset.filter(product__in=Product.objects.visible_to(current_user(self.request)))
+        return super().filter_queryset(queryset)
+
+
+class ReviewFilters(ContentFilters):
     search_fields = {
         **{name: name for name in ("id", "product_id", "shop_id", "user_id", "rating", "comment")},
         "product.name": "product__name",
@@ -57,7 +69,7 @@ class ReviewFilters(ListFilterSet):
         fields: list[str] = []
 
 
-class QuestionFilters(ListFilterSet):
+class QuestionFilters(ContentFilters):
     search_fields = {
         **{name: name for name in ("id", "product_id", "shop_id", "user_id", "question", "answer")},
         "product.name": "product__name",

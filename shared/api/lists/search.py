@@ -16,6 +16,7 @@ from shared.api.errors import ValidationFailed
 from shared.api.money import EXPONENTS, decimal_places
 from shared.api.query_params import BOOLEANS, parse_integer
 
+MAX_TERMS = 50
 MAX_SEARCH_LENGTH = 1000  # characters; databases limit the length of a pattern and the depth of a condition
 JOINS = {"and": operator.and_, "or": operator.or_}
 COMPARISONS = {"like": "icontains", "=": "exact", "in": "in", "between": "range"}
@@ -50,12 +51,14 @@ def build_search_condition(model: type[Model], fields: Mapping[str, SearchField]
     """Return the condition for `search`, `searchJoin` and `searchFields`.
 
     Names outside `fields` and empty values are ignored; a value that a column cannot have matches no row. A term
-    without a name is looked for in every text column. Raise ValidationFailed for a search that is too long, or an
-    unknown join or comparison.
+    without a name is looked for in every text column. Raise ValidationFailed for a search that is too long or has too many terms, or
+    an unknown join or comparison.
     """
     text = query.get("search", "")
     if len(text) > MAX_SEARCH_LENGTH:
         raise ValidationFailed({"search": [f"Send at most {MAX_SEARCH_LENGTH} characters."]})
+    if text.count(";") >= MAX_TERMS and len(list(_terms(text))) > MAX_TERMS:
+        raise ValidationFailed({"search": [f"Send at most {MAX_TERMS} terms."]})
     join = query.get("searchJoin", "").lower() or "or"
     if join not in JOINS:
         raise ValidationFailed({"searchJoin": ["Send and, or or."]})
@@ -66,6 +69,11 @@ def build_search_condition(model: type[Model], fields: Mapping[str, SearchField]
         if name in fields or not name
     )
     return reduce(JOINS[join], terms, Q())
+
+
+def searched_names(text: str) -> set[str]:
+    """Return the names of the terms in a `search`; a term without a name has the name ""."""
+    return {name for name, _ in _terms(text[:MAX_SEARCH_LENGTH])}
 
 
 @cache

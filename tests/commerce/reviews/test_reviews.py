@@ -76,6 +76,18 @@ def test_questions_are_filtered_by_their_answer_and_their_product(
     assert listed(client_of, QUESTIONS, search="product.slug:tent;type.slug:home", searchJoin="and") == [open_.pk]
 
 
+def test_c2_a_search_finds_no_words_of_products_that_are_not_public(
+    client_of: ApiClient, customer: User, owner: User, lamp: Product
+):
+    asked = ask(customer, lamp)
+    Product.objects.filter(pk=lamp.pk).update(name="Secret lamp", slug="secret-lamp", status=Product.Status.DRAFT)
+
+    for search in ("secret", "product.name:secret", "product.slug:secret-lamp"):
+        assert listed(client_of, QUESTIONS, search=search) == []
+        assert [row["id"] for row in client_of(owner).get(QUESTIONS, {"search": search}).json()["data"]] == [asked.pk]
+    assert listed(client_of, QUESTIONS, search="question:float") == [asked.pk]
+
+
 class TestReviews:
     def test_a_customer_reviews_what_they_bought(self, client_of: ApiClient, customer: User, lamp: Product):
         order = buy(customer, (lamp, 1))

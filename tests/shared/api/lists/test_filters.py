@@ -243,3 +243,8 @@ def test_an_integer_filter_accepts_integers_only(people: list[User]):
     assert names("/users", {"version": ""}) == ["Anna", "Boris", "Carla"]
     for value in ("x", "7.0", "\u0667", "1e1", str(2**63), "9" * 5000, "7\x00"):
         assert refused("/users", {"version": value}) == {"version": ["Send a whole number."]}
+
+
+def test_i4_a_search_has_at_most_50_terms(people: list[User]):
+    assert names("/users", {"search": ";".join(["nn"] * 50)}) == ["Anna"]
+    assert refused("/users", {"search": ";".join(["nn"] * 51)}) == {"search": ["Send at most 50 terms."]}
