@@ -19,7 +19,7 @@ from commerce.catalog import services, taxonomy
 from commerce.catalog.admin_money import MoneyForm, format_money
 from commerce.catalog.models import Category, Product, ProductType, Tag, Variation
 from commerce.catalog.search.services import search_all_languages
-from commerce.catalog.variations import set_variations
+from commerce.catalog.variations import delete_value_links, set_variations
 from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
 from shared.api.errors import ValidationFailed
 from shared.api.lists.search import MAX_SEARCH_LENGTH
@@ -237,8 +237,10 @@ class ProductAdmin(LargeTableAdmin):
         super().save_related(request, form, formsets, change)
         product = Product.objects.select_for_update().get(pk=form.instance.pk)
         is_variable = product.product_type == Product.Kind.VARIABLE
-        if is_variable or product.lowest_variation_price is not None:
+        if is_variable or product.lowest_variation_price is not None or product.value_links.exists():
             set_variations(product=product, items=None if is_variable else [], now=timezone.now())
+            if not is_variable:
+                delete_value_links(product=product)
 
     @admin.action(description="Publish")
     def publish(self, request: HttpRequest, products: "QuerySet[Product]") -> None:

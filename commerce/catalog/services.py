@@ -185,7 +185,9 @@ def _set_relations(product: Product, actor: User, values: Mapping[str, Any], now
         raise ValidationFailed({"variations": ["Only a variable product has variations."]})
     elif values.get("variation_options", {}).get("upsert"):
         raise ValidationFailed({"variation_options": ["Only a variable product has variations."]})
-    elif product.lowest_variation_price is not None:  # it was a variable product until now
+    elif (
+        product.lowest_variation_price is not None or product.value_links.exists()
+    ):  # it was a variable product until now
         set_variations(product=product, items=[], now=now)
         delete_value_links(product=product)
 

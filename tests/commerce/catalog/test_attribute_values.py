@@ -382,3 +382,11 @@ def test_an_attribute_inside_a_product_lists_its_first_100_values(
     found = client_of(None).get(f"{PATH}/{shirt.slug}?with={EVERYTHING}").json()["variations"]
     expected = ["S", "L", *map(str, range(98))]
     assert [[value["value"] for value in item["attribute"]["values"]] for item in found] == [expected, expected]
+
+
+def test_a_product_without_variations_that_becomes_simple_loses_its_attribute_values(
+    client_of: ApiClient, owner: User, shirt: Product, size: Attribute
+):
+    ProductValue.objects.create(product=shirt, value_id=id_of(size, "S"))
+    assert change(client_of, owner, shirt, product_type="simple", price=5).json()["variations"] == []
+    assert not ProductValue.objects.filter(product=shirt).exists()
