@@ -30,6 +30,7 @@ PRICE_BANDS = (0, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000)
 RATINGS = (4, 3, 2, 1)
 MAX_ENTRIES = 200  # of a facet: those with the most products
 CACHE_SECONDS = 30
+MAX_CHOSEN_ATTRIBUTES = 10  # each is counted by a query of its own
 
 # By facet: the query parameters and the fields of `search` that are its own filter.
 OWN_PARAMETERS: Mapping[str, frozenset[str]] = {
@@ -167,6 +168,9 @@ def _recount_chosen_attributes(counter: _FacetCounter, active: Query, counts: Co
     chosen = attributes_of_values(dict(active).get("attribute_value_id", ""))
     if not chosen:
         return
+    if len(chosen) > MAX_CHOSEN_ATTRIBUTES:
+        message = f"With facets, send values of at most {MAX_CHOSEN_ATTRIBUTES} attributes."
+        raise ValidationFailed({"attribute_value_id": [message]})
     own_values = AttributeValue.objects.filter(attribute__in=chosen).values_list("pk", flat=True)
     for value_id in set(own_values) & counts.keys():
         del counts[value_id]
@@ -188,7 +192,8 @@ def _without(query: Query, facet: str) -> Query:
     """
     kept = {name: value for name, value in query if name not in OWN_PARAMETERS.get(facet, ())}
     terms = [term for term in kept.get("search", "").split(";") if _is_filter(term)]
-    others = [term for term in terms if term.partition(":")[0].strip() not in OWN_SEARCH_FIELDS.get(facet, ())]
+    own = OWN_SEARCH_FIELDS.get(facet, frozenset())
+    others = [term for term in terms if ":" not in term or term.partition(":")[0].strip() not in own]
     if len(others) < len(terms) and (len(terms) == 1 or kept.get("searchJoin", "").lower() == "and"):
         kept["search"] = ";".join(others)
         if not others:

@@ -227,3 +227,21 @@ def test_c7_facets_take_as_many_queries_for_many_products_as_for_few(
         Product(shop=shop, type_id=type_id, name="x", slug=f"x-{n}", price=1, status="publish") for n in range(300)
     )
     assert cost() <= few + 1
+
+
+def test_a_bare_word_that_is_the_name_of_a_search_field_stays_a_condition_of_facets(
+    client_of: ApiClient, products: dict[str, Product]
+):
+    found = facets(client_of, search="quantity;name:lamp", searchJoin="and")
+    assert counts(found["in_stock"], "value") == {}
+
+
+def test_i4_facets_take_the_values_of_at_most_ten_attributes(client_of: ApiClient, shop: Shop):
+    for number in range(11):
+        items = [{"value": "Yes"}]
+        create_attribute(actor=shop.owner, shop_id=shop.pk, name=f"A{number}", values=items, now=timezone.now())
+    ids = [str(pk) for pk in AttributeValue.objects.values_list("pk", flat=True)]
+    assert facets(client_of, attribute_value_id=",".join(ids[:10]))["attributes"] == []
+    answer = client_of(None).get(PATH, {"facets": "1", "attribute_value_id": ",".join(ids)})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == {"attribute_value_id": ["With facets, send values of at most 10 attributes."]}
