@@ -17,6 +17,8 @@ from commerce.catalog.search.words import spelling_words
 
 BATCH_SIZE = 100  # products per transaction: writers of a shop wait for some 20 ms
 MAX_RUN_SECONDS = 60.0
+MAX_SPELLING_TEXT = 2000  # characters of a description whose words are corrections
+MAX_WORDS_PER_QUERY = 10_000  # SQLite takes 32,766 parameters
 
 
 def update_index(*, max_seconds: float = MAX_RUN_SECONDS) -> int:
@@ -62,13 +64,16 @@ def _update(product_ids: Sequence[int]) -> bool:
         for product in products
     )
     index.write_texts([(p.pk, p.language, p.name, p.description, p.shop.name) for p in products])
-    _add_words({(p.language, word) for p in products for word in spelling_words(f"{p.name} {p.description}")})
+    texts = [(p.language, f"{p.name} {p.description[:MAX_SPELLING_TEXT]}") for p in products]
+    _add_words({(language, word) for language, text in texts for word in spelling_words(text)})
     return True
 
 
 def _add_words(pairs: set[tuple[str, str]]) -> None:
-    found = SearchWord.objects.filter(word__in={word for _, word in pairs})
-    new = pairs - set(found.values_list("language", "word"))
+    new, words = set(pairs), sorted({word for _, word in pairs})
+    for start in range(0, len(words), MAX_WORDS_PER_QUERY):
+        found = SearchWord.objects.filter(word__in=words[start : start + MAX_WORDS_PER_QUERY])
+        new.difference_update(found.values_list("language", "word"))
     last_id = SearchWord.objects.aggregate(last=Max("pk"))["last"] or 0
     SearchWord.objects.bulk_create(SearchWord(language=language, word=word) for language, word in sorted(new))
     text_index().add_words(last_id)

@@ -9,7 +9,7 @@ from django.utils import timezone
 from commerce.catalog import services
 from commerce.catalog.models import Product
 from commerce.catalog.search.indexing import update_index
-from commerce.catalog.search.models import SearchDocument
+from commerce.catalog.search.models import SearchDocument, SearchWord
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -268,3 +268,14 @@ def test_drafts_take_no_place_among_the_best_results_and_suggestions(
     update_index()
     assert found(nobody, "lamp") == ["Lamp of the hall"]
     assert [product["slug"] for product in suggested(nobody, "lamp")] == ["lamp-of-the-hall"]
+
+
+def test_products_with_many_different_words_are_indexed(
+    shop: Shop, nobody: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commerce.catalog.search.indexing.MAX_WORDS_PER_QUERY", 2)
+    add(shop, "Copper kettle with whistle", "Boils water. " + "padding " * 250 + "beyond")
+    assert update_index() == 1
+    words = {"copper", "kettle", "with", "whistle", "boils", "water", "padding"}
+    assert set(SearchWord.objects.values_list("word", flat=True)) - {"padd", "paddin"} == words
+    assert found(nobody, "beyond") == ["Copper kettle with whistle"]
