@@ -16,7 +16,7 @@ from drf_spectacular.utils import extend_schema_field
 from commerce.attributes.models import AttributeValue
 from commerce.catalog.models import Category, Product, ProductType, ProductValue, Tag
 from commerce.catalog.relations import load_related_products
-from commerce.catalog.search.services import search
+from commerce.catalog.search.services import limit_search, search
 from commerce.catalog.variation_serializers import MAX_LISTED_VALUES
 from shared.api.errors import ValidationFailed
 from shared.api.lists.filters import IntegerFilter, IntegerFormField, LanguageFilter, ListFilterSet
@@ -224,7 +224,8 @@ class ProductFilters(ListFilterSet):
         if self.text_parameter == "search":
             self.data = self._without_search()
         language = self.form.cleaned_data["language"] or DEFAULT_LANGUAGE
-        result = search(text=text, language=language, products=queryset)
+        with limit_search(self.text_parameter):
+            result = search(text=text, language=language, products=queryset)
         self.request.search_result = result
         products = super().filter_queryset(queryset)
         return result.restrict(products) if self.data.get("orderBy") in self.order_fields else result.order(products)

@@ -25,7 +25,7 @@ from commerce.catalog.filters import (
 )
 from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.search.pagination import SearchPagination
-from commerce.catalog.search.services import suggest
+from commerce.catalog.search.services import limit_search, suggest
 from commerce.catalog.serializers import (
     CategorySerializer,
     CategoryWriteSerializer,
@@ -96,7 +96,9 @@ class ProductViewSet(
         text, language = request.query_params.get("q", ""), get_language(request)
         if len(text) > MAX_SEARCH_LENGTH:
             raise ValidationFailed({"q": [f"Send at most {MAX_SEARCH_LENGTH} characters."]})
-        products = suggest(text=text, language=language, products=Product.objects.public().filter(language=language))
+        public = Product.objects.public().filter(language=language)
+        with limit_search("q"):
+            products = suggest(text=text, language=language, products=public)
         return Response(SuggestionsSerializer({"data": products}).data)
 
     def get_queryset(self) -> "QuerySet[Product]":

@@ -4,7 +4,8 @@ The index says which products match, and how well. Which of them a user may see,
 same query, so that a hidden or deleted product never appears.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from commerce.catalog.search.models import SearchDocument
 from commerce.catalog.search.spelling import spellings
 from commerce.catalog.search.text_index import text_index
 from commerce.catalog.search.words import query_words
+from shared.api.errors import ValidationFailed
+from shared.api.limits.query_limits import MAX_QUERY_SECONDS, QueryTimeout, limit_query_time
 
 MAX_RESULTS = 1000  # best products of a query, which filters then narrow
 MAX_SUGGESTIONS = 10
@@ -41,6 +44,17 @@ def search_result_of(request: Any) -> SearchResult:
     """Return the result of the search that a request asked for, which is empty without one."""
     result = getattr(request, "search_result", None)
     return result if isinstance(result, SearchResult) else SearchResult(product_ids=(), words=())
+
+
+@contextmanager
+def limit_search(parameter: str) -> Iterator[None]:
+    """Raise ValidationFailed that names the parameter of the text if searching for it takes too long."""
+    try:
+        with limit_query_time(MAX_QUERY_SECONDS):
+            yield
+    except QueryTimeout:
+        message = f"This search takes more than {MAX_QUERY_SECONDS:g} seconds. Send fewer or rarer words."
+        raise ValidationFailed({parameter: [message]}) from None
 
 
 def search(*, text: str, language: str, products: "QuerySet[Product]") -> SearchResult:

@@ -4,11 +4,13 @@ Not every search or ordering has an index, and without one a query over millions
 itself ends a query that takes too long, and a limit of concurrent searches leaves connections for other requests.
 """
 
+import math
 import sqlite3
 import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import cast
 
 from django.db import OperationalError, connection, transaction
@@ -22,6 +24,7 @@ MAX_UNLIMITED_OFFSET = 10_000  # the rows before a page are read as well
 PROGRESS_INSTRUCTIONS = 20_000  # SQLite instructions between checks: some hundred checks a second
 _MAX_WAIT_SECONDS = 0.5  # maximum wait for another search to end
 
+_give_up_at = ContextVar("give_up_at", default=math.inf)  # of the innermost block, on SQLite
 _slots = threading.BoundedSemaphore(MAX_CONCURRENT_SEARCHES)
 
 
@@ -78,8 +81,10 @@ def _on_postgresql(seconds: float) -> Iterator[None]:
 @contextmanager
 def _on_sqlite(seconds: float) -> Iterator[None]:
     connection.ensure_connection()
-    database, give_up_at = cast(sqlite3.Connection, connection.connection), time.monotonic() + seconds
+    database, outer = cast(sqlite3.Connection, connection.connection), _give_up_at.get()
+    give_up_at = min(time.monotonic() + seconds, outer)
     database.set_progress_handler(lambda: time.monotonic() > give_up_at, PROGRESS_INSTRUCTIONS)
+    token = _give_up_at.set(give_up_at)
     try:
         yield
     except OperationalError as error:
@@ -87,4 +92,6 @@ def _on_sqlite(seconds: float) -> Iterator[None]:
             raise QueryTimeout from error
         raise
     finally:
-        database.set_progress_handler(None, 0)
+        _give_up_at.reset(token)
+        is_limited = outer < math.inf  # by a block around this one
+        database.set_progress_handler((lambda: time.monotonic() > outer) if is_limited else None, PROGRESS_INSTRUCTIONS)

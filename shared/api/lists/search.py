@@ -51,8 +51,8 @@ def build_search_condition(model: type[Model], fields: Mapping[str, SearchField]
     """Return the condition for `search`, `searchJoin` and `searchFields`.
 
     Names outside `fields` and empty values are ignored; a value that a column cannot have matches no row. A term
-    without a name is looked for in every text column. Raise ValidationFailed for a search that is too long or has too many terms, or
-    an unknown join or comparison.
+    without a name is looked for in every text column. Raise ValidationFailed for a search that is too long or
+    has too many terms, or an unknown join or comparison.
     """
     text = query.get("search", "")
     if len(text) > MAX_SEARCH_LENGTH:

@@ -279,3 +279,20 @@ def test_products_with_many_different_words_are_indexed(
     words = {"copper", "kettle", "with", "whistle", "boils", "water", "padding"}
     assert set(SearchWord.objects.values_list("word", flat=True)) - {"padd", "paddin"} == words
     assert found(nobody, "beyond") == ["Copper kettle with whistle"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("products/search", "q"), ("products/suggest", "q"), ("products", "search")]
+)
+def test_a_search_that_takes_too_long_is_422_that_names_its_parameter(
+    path: str, name: str, shop: Shop, nobody: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connection.vendor == "postgresql":
+        pytest.skip("PostgreSQL limits statements of a millisecond or more, which a small index does not take.")
+    add(shop, "Lamp")
+    update_index()
+    monkeypatch.setattr("commerce.catalog.search.services.MAX_QUERY_SECONDS", 0.0)
+    monkeypatch.setattr("shared.api.limits.query_limits.PROGRESS_INSTRUCTIONS", 1)
+    response = nobody.get(f"/api/{path}", {name: "lamp"})
+    assert response.status_code == 422
+    assert response.json()["errors"] == {name: ["This search takes more than 0 seconds. Send fewer or rarer words."]}
