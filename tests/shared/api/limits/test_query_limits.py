@@ -28,6 +28,15 @@ def test_the_database_ends_a_slow_query_and_the_connection_stays_usable():
     assert count_to(200_000) == 200_000
 
 
+def test_a_limit_holds_after_another_inside_it():
+    with ExitStack() as stack:
+        stack.enter_context(pytest.raises(QueryTimeout))
+        stack.enter_context(limit_query_time(0.05))
+        with limit_query_time(0.05):
+            count_to(10)
+        count_to(10**10)
+
+
 def test_a_query_within_the_time_limit_returns_its_rows():
     with limit_query_time(30):
         assert count_to(200_000) == 200_000
