@@ -66,7 +66,7 @@ def test_a_stop_sequence_ends_the_message_and_is_named(client: anthropic.Anthrop
 
 def test_a_tool_loop_runs_and_goes_on_after_a_call_that_max_tokens_cut(client: anthropic.Anthropic):
     messages = list(MESSAGES)
-    for max_tokens in (100, 8):
+    for max_tokens in (100, 44):  # 44 end in the arguments
         answer = client.messages.create(
             model=MODEL,
             max_tokens=max_tokens,

@@ -83,7 +83,7 @@ def test_fewer_dimensions_are_the_first_ones_normalized(client: openai.OpenAI):
     ("wrong", "param"),
     [
         ({"input": []}, "input"),
-        ({"input": ["a"] * 257}, "input"),
+        ({"input": ["a"] * 2049}, "input"),
         ({"input": [10**6]}, "input"),
         ({"dimensions": 100_000}, "dimensions"),
         ({"encoding_format": "int8"}, "encoding_format"),
