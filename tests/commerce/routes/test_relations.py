@@ -78,6 +78,8 @@ def models_on(row: Row, name: str) -> Iterator[type[Model]]:
     relation = filters.relations[name]
     if relation == INCLUDED or isinstance(relation, LoadedRelation):
         return  # of which the test below reads the records, as of all others
+    if not isinstance(relation, str):
+        relation = relation(None).prefetch_through
     for step in relation.split("__"):
         model = model._meta.get_field(step).related_model
         yield model

@@ -37,6 +37,7 @@ from commerce.addresses.models import Address
 print(json.dumps(list(Address.objects.values_list("title", flat=True))))
 """
 # Models whose rows are added by the concurrent writes or by the tests' own sign-ins.
+MAX_WRITES = 45  # of each of two threads: a customer has at most a hundred addresses
 GROWING_MODELS = {"commerce_addresses.Address", "accounts.SignIn", "api.KeyedRequest"}
 
 
@@ -92,7 +93,7 @@ def writing(shop: ServedShop, headers: dict[str, str]) -> Iterator[list[str]]:
     stopping, customer = threading.Event(), own_id(shop, headers)
 
     def write(number: int) -> None:
-        for attempt in itertools.takewhile(lambda _: not stopping.is_set(), itertools.count()):
+        for attempt in itertools.takewhile(lambda _: not stopping.wait(0.25), range(MAX_WRITES)):
             response = add_address(shop.url, headers, customer, f"written {number} {attempt}")
             assert response.status_code == 201, response.text
             acknowledged.append(f"written {number} {attempt}")

@@ -70,7 +70,7 @@ def test_a_requested_path_runs_with_the_settings_of_its_project():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_process_that_tests_leave_running_is_listed():
-    program = "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid)"
+    program = "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=-3, stderr=-3).pid)"
     code, pid = run_pytest([sys.executable, "-c", program])
     try:
         assert code == 0
