@@ -200,7 +200,6 @@ def test_invalid_model_commands_report_the_reason(stoa: RunningServer):
         (["models", "load", "nobody"], 4, "Available"),
         (["models", "show", "../talker"], 4, "Available"),
         (["models", "unload", "nobody"], 4, "Available"),
-        (["models", "load", "idle", "--context-size", "5000"], 2, "4096"),
         (["models", "load", "idle", "--dtype", "float8"], 2, "dtype"),
         (["models", "load", "broken-one"], 1, "weights are missing"),
     ]

@@ -27,6 +27,8 @@ from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
 from inference.engine.models.llama_family import FamilyDecoder, Kernels, fastest_kernels, make_decoder, placements
 from inference.engine.models.native_decoder import NativeDecoder
 
+pytestmark = pytest.mark.timeout(400)  # a compiler at work on a busy machine
+
 SIZES: dict[str, Any] = {
     "vocab_size": 300,
     "hidden_size": 36,

@@ -24,6 +24,7 @@ from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
 from inference.engine.models.llama_family import Kernels, make_decoder
 from inference.engine.models.native_decoder import BLOCK_KINDS, NativeDecoder
+from inference.engine.requests import TokenizationRequest
 from inference.engine.text.tokenizer import Tokenizer, load_tokenizer
 from tests.inference.engine.gguf_files import KEPT_WHOLE, dequantised, save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config
@@ -202,7 +203,8 @@ def test_a_second_load_takes_the_tokenizer_and_the_verification_from_the_first(
     assert first.engine is not None
     assert second.engine is not None
     for text in ("a warm lamp", "naïve 日本 🙂", "<|user|>x<|end|>"):
-        assert second.engine.tokenize(text) == first.engine.tokenize(text)
+        request = TokenizationRequest(text=text)
+        assert second.engine.tokenize(request) == first.engine.tokenize(request)
     for entry in (tmp_path / "compiled" / "loads").iterdir():  # files lost
         for part in entry.iterdir():
             part.unlink()

@@ -19,6 +19,8 @@ from inference.engine.requests import GenerationRequest
 from tests.inference.engine.engine_runner import GREEDY, Collector
 from tests.inference.engine.tiny_models import letter_tokenizer, save_causal
 
+pytestmark = pytest.mark.timeout(400)  # a compiler at work on a busy machine
+
 
 def text_of(outputs: Sequence[GenerationOutput]) -> str:
     return "".join(output.text for output in outputs)
