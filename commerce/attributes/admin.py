@@ -6,13 +6,13 @@ from django.contrib import admin
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.text import slugify
 from unfold.admin import TabularInline
 
 from commerce.attributes import services
 from commerce.attributes.models import Attribute, AttributeValue
 from shared.accounts.models import User
 from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
+from shared.api.slugs import make_slug
 
 
 class AttributeValueInline(TabularInline):
@@ -52,7 +52,7 @@ class AttributeAdmin(LargeTableAdmin):
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
         for value in formset.save(commit=False):
-            value.slug = slugify(value.value)[:255]
+            value.slug = make_slug(value.value)[:255]
             value.save()
         for value in formset.deleted_objects:
             value.delete()

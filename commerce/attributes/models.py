@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce, Length
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from shared.api.slugs import SlugField
 
 BYTES_PER_VALUE = 256  # of names, ids and quotes in JSON; a row in memory takes about six times as much
 
@@ -63,7 +64,7 @@ class Attribute(models.Model):
 
     shop = models.ForeignKey(Shop, on_delete=models.CASCADE, related_name="attributes")
     name = models.CharField(max_length=255, db_index=True)
-    slug = models.SlugField(max_length=255)
+    slug = SlugField(max_length=255)
     language = models.CharField(max_length=16, default="en")
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)
@@ -84,7 +85,7 @@ class AttributeValue(models.Model):
     attribute = models.ForeignKey(Attribute, on_delete=models.CASCADE, related_name="values")
     value = models.CharField(max_length=255)
     meta = models.CharField(max_length=1000, blank=True)
-    slug = models.SlugField(max_length=255, db_index=False)
+    slug = SlugField(max_length=255, db_index=False)
 
     class Meta:
         ordering = ["id"]

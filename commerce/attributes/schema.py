@@ -13,8 +13,9 @@ describe_attributes = extend_schema_view(
         operation_id="attributes",
         tags=TAGS,
         summary="List attributes",
-        description="Returns an array of the attributes of active shops in one language, with their values. No "
-        "credentials are needed. The owner and the staff of a shop also get its attributes while it is inactive.",
+        description="Returns an array of the attributes of active shops, with their values: those in `language`, or "
+        "without it the English ones and those that have no English translation. No credentials are needed. The owner "
+        "and the staff of a shop also get its attributes while it is inactive.",
     ),
     create=extend_schema(
         operation_id="create_attribute",
@@ -28,7 +29,8 @@ describe_attributes = extend_schema_view(
         operation_id="attribute",
         tags=TAGS,
         summary="Get an attribute",
-        description="Returns one attribute, found by its id, or by its slug and `language`. No credentials are needed. "
+        description="Returns one attribute, found by its id, or by its slug and `language`. Without a "
+        "`language` the English one comes first. No credentials are needed. "
         "Attributes of inactive shops are 404, except for the owner and the staff of the shop.",
     ),
     update=extend_schema(

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from commerce.attributes.models import Attribute, AttributeValue
 from commerce.attributes.values import MAX_VALUES_PER_ATTRIBUTE
 from commerce.shops.serializers import ShopSummarySerializer
-from shared.api.fields import IdField
+from shared.api.fields import IdField, SlugInputField
 from shared.api.lists.relations import RelationsSerializer
 
 LANGUAGE_PATTERN = r"\A[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})?\Z"
@@ -95,9 +95,7 @@ class NewAttributeSerializer(serializers.Serializer[Any]):
     language = serializers.RegexField(
         LANGUAGE_PATTERN, max_length=16, default="en", help_text="Code of the language, as in en or pt-BR."
     )
-    slug = serializers.CharField(
-        max_length=255, required=False, allow_blank=True, help_text="For a translation: the slug of the original."
-    )
+    slug = SlugInputField(max_length=255, help_text="For a translation: the slug of the original.")
     values = ValueListField(required=False, help_text="Values of the attribute.")
 
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils.text import slugify
 
 from commerce.attributes.models import Attribute, AttributeValue
 from shared.api.errors import ValidationFailed
+from shared.api.slugs import make_slug
 
 MAX_VALUES_PER_ATTRIBUTE = 4_000
 MAX_VALUES_PER_SHOP = 20_000
@@ -107,5 +107,5 @@ def _differs(row: AttributeValue, item: Mapping[str, Any]) -> bool:
 
 def _assign(row: AttributeValue, item: Mapping[str, Any]) -> AttributeValue:
     row.value, row.meta = item["value"], item.get("meta", row.meta)
-    row.slug = slugify(row.value)[:255]
+    row.slug = make_slug(row.value)[:255]
     return row

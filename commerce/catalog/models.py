@@ -14,7 +14,7 @@ from commerce.attachments.models import Attachment
 from commerce.attributes.models import AttributeValue
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from shared.api.slugs import validate_slug
+from shared.api.slugs import SlugField, validate_slug
 
 LOW_STOCK_QUANTITY = 10  # a product with fewer pieces is low on stock
 MAX_CATEGORY_DEPTH = 4  # levels below a category at the top
@@ -29,7 +29,7 @@ class ProductType(models.Model):
     """A broad group of products, such as home or outdoors, in one language."""
 
     name = models.CharField(max_length=255)
-    slug = models.SlugField(max_length=255, validators=[validate_slug])
+    slug = SlugField(max_length=255, validators=[validate_slug])
     language = models.CharField(max_length=16, default="en")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -58,7 +58,7 @@ class Category(models.Model):
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
     depth = models.PositiveSmallIntegerField(default=0, editable=False)
     name = models.CharField(max_length=255)
-    slug = models.SlugField(max_length=255, validators=[validate_slug])
+    slug = SlugField(max_length=255, validators=[validate_slug])
     language = models.CharField(max_length=16, default="en")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -78,7 +78,7 @@ class Tag(models.Model):
     """A word that groups products across types and categories, such as bestseller, in one language."""
 
     name = models.CharField(max_length=255)
-    slug = models.SlugField(max_length=255, validators=[validate_slug])
+    slug = SlugField(max_length=255, validators=[validate_slug])
     language = models.CharField(max_length=16, default="en")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -177,7 +177,7 @@ class Product(PricedItem):
     tags = models.ManyToManyField(Tag, blank=True, related_name="products")
     attribute_values = models.ManyToManyField(AttributeValue, through="ProductValue", related_name="products")
     name = models.CharField(max_length=255, db_index=True)
-    slug = models.SlugField(max_length=255, validators=[validate_slug])
+    slug = SlugField(max_length=255, validators=[validate_slug])
     description = models.TextField(blank=True)
     currency = models.CharField(max_length=3, default=platform_currency)
     is_taxable = models.BooleanField(default=True)

@@ -159,7 +159,8 @@ describe_products = extend_schema_view(
         operation_id="product",
         tags=PRODUCT_TAGS,
         summary="Get a product",
-        description="Returns one product, found by its id, or by its slug and `language`. No credentials are needed. "
+        description="Returns one product, found by its id, or by its slug and `language`. Without a "
+        "`language` the English one comes first. No credentials are needed. "
         "Products that are not published or whose shop is inactive are 404, except for the owner and staff of the "
         "shop.",
     ),

@@ -19,7 +19,7 @@ from commerce.catalog.variation_serializers import (
 from commerce.catalog.variations import MAX_VALUES
 from commerce.shops.fields import MAX_ID, ImageReferenceField
 from commerce.shops.serializers import MAX_SLUG_LENGTH, ShopSummarySerializer
-from shared.api.fields import IdField
+from shared.api.fields import IdField, SlugInputField
 from shared.api.lists.relations import RelationsSerializer
 from shared.api.money import MoneyField
 
@@ -350,9 +350,8 @@ class ProductWriteSerializer(serializers.Serializer[Any]):
 
 class NewProductSerializer(ProductWriteSerializer):
     shop_id = serializers.IntegerField(min_value=1, max_value=MAX_ID, help_text="Id of the shop that sells it.")
-    slug = serializers.SlugField(
+    slug = SlugInputField(
         max_length=MAX_SLUG_LENGTH,
-        required=False,
         help_text="Name in URLs. Made from `name` if missing; gets a suffix if another product has it.",
     )
     language = serializers.RegexField(
@@ -370,9 +369,8 @@ class TypeWriteSerializer(serializers.Serializer[Any]):
 
 
 class NewTypeSerializer(TypeWriteSerializer):
-    slug = serializers.SlugField(
+    slug = SlugInputField(
         max_length=MAX_SLUG_LENGTH,
-        required=False,
         help_text="Name in URLs. Made from `name` if missing; gets a suffix if it is taken in this language.",
     )
     language = serializers.RegexField(

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.utils.text import slugify
 
 from commerce.attributes import services as attribute_services
 from commerce.attributes.models import Attribute
@@ -15,6 +14,7 @@ from commerce.demo import small_data
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.services import create_user
+from shared.api.slugs import make_slug
 
 
 @transaction.atomic
@@ -111,7 +111,7 @@ def vary_product(product: Product, attributes: Sequence[Attribute], *, price_ste
 
 def create_product(product: Product, category_slug: str) -> Product | None:
     """Publish a product in a category and in the one above. Return None if there is a product with its slug already."""
-    product.slug = slugify(product.name)
+    product.slug = make_slug(product.name)
     if Product.objects.filter(slug=product.slug, language="en").exists():
         return None
     category = Category.objects.get(slug=category_slug, language="en")

@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from commerce.attachments.models import Attachment
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from shared.api.slugs import validate_slug
+from shared.api.slugs import SlugField, validate_slug
 
 
 class ShopQuerySet(models.QuerySet["Shop"]):
@@ -49,7 +49,7 @@ class Shop(models.Model):
 
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="owned_shops")
     name = models.CharField(max_length=255, db_index=True)
-    slug = models.SlugField(max_length=255, unique=True, validators=[validate_slug])
+    slug = SlugField(max_length=255, unique=True, validators=[validate_slug])
     description = models.TextField(blank=True)
     is_active = models.BooleanField(default=True)
     logo = models.ForeignKey(Attachment, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")

@@ -11,7 +11,7 @@ from commerce.shops.fields import ImageReferenceField, SmallObjectField
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
-from shared.api.fields import EmailAddressField, PasswordField
+from shared.api.fields import EmailAddressField, PasswordField, SlugInputField
 from shared.api.lists.relations import RelationsSerializer
 
 MAX_ADDRESSES = 100
@@ -124,9 +124,8 @@ class ShopWriteSerializer(serializers.Serializer[Any]):
 
 
 class NewShopSerializer(ShopWriteSerializer):
-    slug = serializers.SlugField(
+    slug = SlugInputField(
         max_length=MAX_SLUG_LENGTH,
-        required=False,
         help_text="Name in URLs. Made from `name` if missing; gets a suffix if another shop has it.",
     )
 

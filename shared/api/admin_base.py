@@ -13,11 +13,11 @@ from django.db import connections, models
 from django.db.models import Max, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
-from django.utils.text import slugify
 from unfold.admin import ModelAdmin
 from unfold.views import ChangeList
 
 from shared.api.query_params import parse_integer
+from shared.api.slugs import SlugField, make_slug
 
 MAX_EXACT_COUNT = 10_000  # rows; above, an unfiltered list shows an estimate and a filtered one this number
 MAX_SEARCH_RESULTS = 1_000  # rows per search field
@@ -155,8 +155,8 @@ def _matching_ids(model: type[models.Model], conditions: Iterable[Q]) -> set[Any
 
 def _prefix_conditions(field: Any, term: str) -> Iterator[Q]:
     """Return conditions on a column that begins with the search term, one for each way to write it."""
-    if isinstance(field, models.SlugField):
-        if slug := slugify(term):
+    if isinstance(field, SlugField):
+        if slug := make_slug(term):
             yield starts_with(field.name, slug)
     elif isinstance(field, models.CharField):
         for spelling in {term, term.lower(), term.upper(), term.capitalize(), term.title()}:

@@ -1,6 +1,7 @@
-"""Path converter for ids, as in `path("addresses/<id:pk>", ...)`. Any other text is a 404."""
+"""Path converters, as in `path("addresses/<id:pk>", ...)`. Any other text is a 404."""
 
 from django.urls import register_converter
+from django.urls.converters import StringConverter
 
 MAX_ID = 2**63 - 1
 
@@ -22,3 +23,12 @@ class IdConverter:
 
 
 register_converter(IdConverter, "id")
+
+
+class SlugOrIdConverter(StringConverter):
+    """Slug, with letters of any script and their marks, or id."""
+
+    regex = r"[^/\x00-\x20.]{1,255}"
+
+
+register_converter(SlugOrIdConverter, "slug_or_id")

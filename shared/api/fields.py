@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from shared.api.query_params import MAX_INTEGER, parse_integer
+from shared.api.slugs import make_slug
 
 MAX_PASSWORD_LENGTH = 1024
 
@@ -19,6 +20,16 @@ class IdField(serializers.IntegerField):
         if isinstance(data, str) and parse_integer(data) is None:
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class SlugInputField(serializers.CharField):
+    """Wanted slug of a new row. Any text is accepted and written as a slug."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, allow_blank=True, **kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        return make_slug(super().to_internal_value(data))
 
 
 class PasswordField(serializers.CharField):

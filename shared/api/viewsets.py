@@ -12,6 +12,7 @@ actions; `perform_create` and `perform_update` call one service and return the r
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from django.db.models import Case, When
 from django.http import Http404
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
@@ -19,8 +20,8 @@ from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 from rest_framework.viewsets import GenericViewSet
 
-from shared.api.query_params import get_language, parse_integer
-from shared.api.slugs import is_numeric
+from shared.api.query_params import DEFAULT_LANGUAGE, get_language, parse_integer
+from shared.api.slugs import is_numeric, normalize_slug
 
 
 class ApiRouter(SimpleRouter):
@@ -116,11 +117,11 @@ class SlugOrIdLookupMixin:
     """A ViewSet that finds its object by id if the key in the path is a number, else by slug.
 
     `slug_field` may name another unique text column. Where a slug is unique within a language only, the query
-    parameter `language` chooses the language (default: English).
+    parameter `language` chooses the language. Without it English comes first, then the oldest row.
     """
 
     lookup_url_kwarg: str | None = "key"
-    lookup_value_converter = "slug"
+    lookup_value_converter = "slug_or_id"
     slug_field = "slug"
     has_slug_per_language = False
 
@@ -131,8 +132,15 @@ class SlugOrIdLookupMixin:
             number = parse_integer(key)
             found = None if number is None else rows.filter(pk=number).first()
         else:
-            language = {"language": get_language(self.request)} if self.has_slug_per_language else {}
-            found = rows.filter(**{self.slug_field: key}, **language).first()
+            found = self._find_by_slug(rows, normalize_slug(key))
         if found is None:
             raise Http404
         return found
+
+    def _find_by_slug(self: Any, rows: Any, slug: str) -> Any:
+        rows = rows.filter(**{self.slug_field: slug})
+        if not self.has_slug_per_language:
+            return rows.first()
+        if self.request.query_params.get("language"):
+            return rows.filter(language=get_language(self.request)).first()
+        return rows.order_by(Case(When(language=DEFAULT_LANGUAGE, then=0), default=1), "pk").first()

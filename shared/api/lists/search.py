@@ -15,6 +15,7 @@ from django.db.models import Model, Q
 from shared.api.errors import ValidationFailed
 from shared.api.money import EXPONENTS, decimal_places
 from shared.api.query_params import BOOLEANS, parse_integer
+from shared.api.slugs import SlugField
 
 MAX_TERMS = 50
 MAX_SEARCH_LENGTH = 1000  # characters; databases limit the length of a pattern and the depth of a condition
@@ -96,7 +97,7 @@ def search_column(model: type[Model], path: str) -> SearchColumn:
         case models.IntegerField():
             return column(parse_integer, "exact", takes_like=False, takes_range=not is_key)
         case models.CharField() | models.TextField():
-            is_name = bool(field.choices) or isinstance(field, models.SlugField)
+            is_name = bool(field.choices) or isinstance(field, SlugField)
             return column(_storable, "exact" if is_name else "icontains", takes_like=True, takes_range=False)
     raise ImproperlyConfigured(f"{model.__name__}.{path} is no text, whole number or boolean: it cannot be searched.")
 

@@ -94,7 +94,9 @@ def test_values_without_an_id_or_with_none_are_new(mine: Client, shop: Shop):
 def test_slugs_are_unused_and_never_look_like_ids(shop: Shop, foreign_shop: Shop):
     slugs = [make_attribute(shop, name).slug for name in ("Shoe Size", "shoe size!", "2024", "2024", "Цвет", "---")]
 
-    assert slugs == ["shoe-size", "shoe-size-2", "2024-2", "2024-3", "item", "item-2"]
+    assert slugs == [
+        "shoe-size", "shoe-size-2", "2024-2", "2024-3", "цвет", "hyphen-minus-hyphen-minus-hyphen-minus"
+    ]  # fmt: skip
     assert make_attribute(foreign_shop, "Shoe size").slug == "shoe-size-3"
 
 
@@ -118,6 +120,24 @@ def test_a_translation_has_the_same_slug_in_another_language(mine: Client, shop:
     theirs = make_attribute(foreign_shop, "Couleur", slug="color", language="fr")
     assert theirs.slug == "color-3"
     assert Client().get(f"/api/attributes/{english.pk}").json()["translated_languages"] == ["de", "en"]
+
+
+def test_attributes_without_an_english_twin_are_listed_and_found(shop: Shop):
+    color = make_attribute(shop)
+    make_attribute(shop, "Farbe", slug="color", language="de")
+    size = make_attribute(shop, "Größe", slug="groesse", language="de")
+    taille = make_attribute(shop, "Taille", slug="groesse", language="fr")
+
+    def listed(**query: str) -> list[int]:
+        return [row["id"] for row in Client().get("/api/attributes", query).json()]
+
+    assert listed() == [color.pk, size.pk, taille.pk]
+    assert listed(language="en") == [color.pk]
+    assert listed(language="fr") == [taille.pk]
+    assert listed(search=f"shop_id:{shop.pk}") == [color.pk, size.pk, taille.pk]
+    assert Client().get("/api/attributes/groesse").json()["id"] == size.pk
+    assert Client().get("/api/attributes/groesse?language=fr").json()["id"] == taille.pk
+    assert Client().get("/api/attributes/groesse?language=en").status_code == 404
 
 
 def test_a_change_keeps_the_fields_it_does_not_have(mine: Client, shop: Shop):
