@@ -38,7 +38,6 @@ from inference.protocol.openai.responses.request import (
     ResponseCreateRequest,
 )
 from inference.protocol.openai.responses.response import Response, ResponseUsage
-from inference.protocol.openai.responses.tools import engine_tools
 from inference.registry.engines import engine_for
 from inference.registry.services import find_loadable_model
 from inference.responses import services
@@ -214,14 +213,12 @@ async def count_input_tokens(*, caller: Principal, body: InputTokensRequest) -> 
         raise InvalidRequest(message, field="model")
     request_id = new_id("resp_")
     context = await read_input(caller=caller, body=body, response_id=request_id)
-    tools, choice = engine_tools(body.tools or (), body.tool_choice)
     request = GenerationRequest(
         request_id=request_id,
         messages=context.messages(body.instructions),
         sampling=SamplingParams(max_tokens=1),
-        tools=tools,
-        tool_choice=choice,
         user=str(caller.user.pk),
+        **body.prompt_options(),
     )
     with await admit(caller=caller, model_id=body.model, tokens=0):
         try:
@@ -241,6 +238,7 @@ async def compact(*, caller: Principal, body: CompactRequest) -> CompactedRespon
         request_id=response_id,
         messages=(*context.messages(body.instructions), Message("user", SUMMARY_REQUEST)),
         sampling=SamplingParams(max_tokens=MAX_SUMMARY_TOKENS, temperature=0.0),
+        separates_reasoning=True,
     )
     try:
         completion = await complete_generation(caller=caller, model_id=body.model, request=request)

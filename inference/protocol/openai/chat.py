@@ -14,7 +14,7 @@ from inference.protocol.fields import SYSTEM_FINGERPRINT, ChoiceIndex, CreatedUn
 from inference.protocol.logprobs import ChoiceLogprobs, choice_logprobs
 from inference.protocol.messages import ChatMessage, ChatToolCall
 from inference.protocol.native.inference import FinishReasonField
-from inference.protocol.openai.parameters import OpenAISamplingParameters, supported_fields
+from inference.protocol.openai.parameters import OpenAISamplingParameters, ReasoningEffort, supported_fields
 from inference.protocol.parameters import LogprobsFlag, MaxTokens, TopLogprobs
 from inference.protocol.parsing import UnsupportedFields, parse_struct
 from inference.protocol.sampling import requested_logprobs
@@ -88,7 +88,7 @@ class ChatCompletionRequest(OpenAISamplingParameters, kw_only=True, forbid_unkno
     ) = None
 
     reasoning_effort: Annotated[
-        Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None,
+        ReasoningEffort | None,
         Meta(
             description="How much the model reasons before its message: an option of its chat template, or `none` to "
             "switch reasoning off."

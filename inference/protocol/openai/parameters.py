@@ -1,7 +1,7 @@
 """Parameters that OpenAI's chat and completions share, and the rejection of parameters that are not supported."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -52,6 +52,8 @@ _UNSUPPORTED_EVERYWHERE: UnsupportedFields = {
     "use_beam_search": (False,),
     "xtc_probability": (0,),
 }
+
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class StreamOptions(Struct):

@@ -25,6 +25,8 @@ from inference.protocol.openai.responses.events import (
     OutputItemDoneEvent,
     OutputTextDeltaEvent,
     OutputTextDoneEvent,
+    ReasoningTextDeltaEvent,
+    ReasoningTextDoneEvent,
     ResponseCompletedEvent,
     ResponseCreatedEvent,
     ResponseFailedEvent,
@@ -40,6 +42,8 @@ from inference.protocol.openai.responses.items import (
     Item,
     MessageItem,
     OutputTextPart,
+    ReasoningItem,
+    ReasoningText,
 )
 from inference.protocol.openai.responses.response import (
     IncompleteDetails,
@@ -126,6 +130,8 @@ class ResponseEncoder:
         if output.finish_reason in (FinishReason.ERROR, FinishReason.CANCELLED):
             self.fail(error_detail(error_from_output(output)), usage=output.usage)
             return
+        if output.reasoning:
+            yield from self._add_reasoning(output.reasoning)
         if output.text or output.logprobs:
             yield from self._add_text(output)
         for delta in output.tool_calls:
@@ -134,6 +140,23 @@ class ResponseEncoder:
             yield from self._finish_items(output.finish_reason)
             is_cut = output.finish_reason is FinishReason.LENGTH
             self._finish("incomplete" if is_cut else "completed", output.usage, ended_at=ended_at)
+
+    def _add_reasoning(self, text: str) -> Iterator[bytes]:
+        if not isinstance(self._item, ReasoningItem):
+            yield from self._close_item("completed")
+            item_id = derived_id("rs_", self.response.id, len(self._output))
+            yield self._open(ReasoningItem(summary=[], content=[], id=item_id, status="in_progress"))
+            yield self._open_part(ReasoningText(""))
+        self._pieces.append(text)
+        yield self._frame(
+            ReasoningTextDeltaEvent(
+                sequence_number=self.next_index,
+                item_id=self._item_id,
+                output_index=len(self._output),
+                content_index=0,
+                delta=text,
+            )
+        )
 
     def _add_text(self, output: GenerationOutput) -> Iterator[bytes]:
         if not isinstance(self._item, MessageItem):
@@ -156,15 +179,7 @@ class ResponseEncoder:
     def _open_message(self) -> Iterator[bytes]:
         item_id = derived_id("msg_", self.response.id, len(self._output))
         yield self._open(MessageItem(role="assistant", content=[], id=item_id, status="in_progress"))
-        yield self._frame(
-            ContentPartAddedEvent(
-                sequence_number=self.next_index,
-                item_id=item_id,
-                output_index=len(self._output),
-                content_index=0,
-                part=self._part("", []),
-            )
-        )
+        yield self._open_part(self._part("", []))
 
     def _add_call_piece(self, delta: ToolCallDelta) -> Iterator[bytes]:
         if delta.index > 0 and not self.response.parallel_tool_calls:
@@ -205,6 +220,17 @@ class ResponseEncoder:
             OutputItemAddedEvent(sequence_number=self.next_index, output_index=len(self._output), item=item)
         )
 
+    def _open_part(self, part: OutputTextPart | ReasoningText) -> bytes:
+        return self._frame(
+            ContentPartAddedEvent(
+                sequence_number=self.next_index,
+                item_id=self._item_id,
+                output_index=len(self._output),
+                content_index=0,
+                part=part,
+            )
+        )
+
     def _close_item(self, status: ItemStatus) -> Iterator[bytes]:
         """Yield the last events of the item that is being written, if one is."""
         if self._item is None:
@@ -212,6 +238,8 @@ class ResponseEncoder:
         item, position = self._whole_item(status), len(self._output)
         if isinstance(item, MessageItem):
             yield from self._close_message(item, position)
+        elif isinstance(item, ReasoningItem):
+            yield from self._close_reasoning(item, position)
         elif isinstance(item, FunctionCallItem):
             yield self._frame(
                 FunctionCallArgumentsDoneEvent(
@@ -240,7 +268,23 @@ class ResponseEncoder:
                 logprobs=self._logprobs,
             )
         )
+        yield self._close_part(part, position)
+
+    def _close_reasoning(self, item: ReasoningItem, position: int) -> Iterator[bytes]:
+        part = cast("list[ReasoningText]", item.content)[0]
         yield self._frame(
+            ReasoningTextDoneEvent(
+                sequence_number=self.next_index,
+                item_id=self._item_id,
+                output_index=position,
+                content_index=0,
+                text=part.text,
+            )
+        )
+        yield self._close_part(part, position)
+
+    def _close_part(self, part: OutputTextPart | ReasoningText, position: int) -> bytes:
+        return self._frame(
             ContentPartDoneEvent(
                 sequence_number=self.next_index,
                 item_id=self._item_id,
@@ -268,6 +312,8 @@ class ResponseEncoder:
         item, text = self._item, "".join(self._pieces)
         if isinstance(item, MessageItem):
             return replace(item, content=[self._part(text, self._logprobs)], status=status)
+        if isinstance(item, ReasoningItem):
+            return replace(item, content=[ReasoningText(text)], status=status)
         if isinstance(item, CustomToolCallItem):
             return replace(item, input=_read_custom_input(text), status=status)
         return replace(cast("FunctionCallItem", item), arguments=text, status=status)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from inference.protocol.logprobs import ChatTokenLogprob
-from inference.protocol.openai.responses.items import ContentPart, CustomInput, Item, ItemId
+from inference.protocol.openai.responses.items import ContentPart, CustomInput, Item, ItemId, ReasoningText
 from inference.protocol.openai.responses.response import Response
 
 SequenceNumber = Annotated[int, Meta(description="Number of the event, from 0 without gaps.", examples=[4])]
@@ -14,7 +14,7 @@ OutputIndex = Annotated[int, Meta(description="Position of the item in the outpu
 ContentIndex = Annotated[int, Meta(description="Position of the part in the item, from 0.", examples=[0])]
 ResponseField = Annotated[Response, Meta(description="Response as it is now.")]
 ItemField = Annotated[Item, Meta(description="Item as it is now.")]
-PartField = Annotated[ContentPart, Meta(description="Part as it is now.")]
+PartField = Annotated[ContentPart | ReasoningText, Meta(description="Part as it is now.")]
 Delta = Annotated[str, Meta(description="Further text.", examples=[" quiet"])]
 Logprobs = Annotated[list[ChatTokenLogprob], Meta(description="Log probabilities of the text's tokens, if requested.")]
 GeneratedText = Annotated[str, Meta(description="Whole text.", examples=["A quiet kettle."])]
@@ -79,7 +79,7 @@ class OutputItemDoneEvent(Event, tag="response.output_item.done", kw_only=True):
 
 
 class ContentPartAddedEvent(Event, tag="response.content_part.added", kw_only=True):
-    """A new part of a message."""
+    """A new part of a message or of reasoning."""
 
     item_id: ItemId
     output_index: OutputIndex
@@ -88,7 +88,7 @@ class ContentPartAddedEvent(Event, tag="response.content_part.added", kw_only=Tr
 
 
 class ContentPartDoneEvent(Event, tag="response.content_part.done", kw_only=True):
-    """The end of a part of a message."""
+    """The end of a part of a message or of reasoning."""
 
     item_id: ItemId
     output_index: OutputIndex
@@ -114,6 +114,24 @@ class OutputTextDoneEvent(Event, tag="response.output_text.done", kw_only=True):
     content_index: ContentIndex
     text: GeneratedText
     logprobs: Logprobs = []
+
+
+class ReasoningTextDeltaEvent(Event, tag="response.reasoning_text.delta", kw_only=True):
+    """Further reasoning."""
+
+    item_id: ItemId
+    output_index: OutputIndex
+    content_index: ContentIndex
+    delta: Delta
+
+
+class ReasoningTextDoneEvent(Event, tag="response.reasoning_text.done", kw_only=True):
+    """The end of the reasoning."""
+
+    item_id: ItemId
+    output_index: OutputIndex
+    content_index: ContentIndex
+    text: GeneratedText
 
 
 class FunctionCallArgumentsDeltaEvent(Event, tag="response.function_call_arguments.delta", kw_only=True):
@@ -157,6 +175,8 @@ RESPONSE_EVENTS = (
     ContentPartAddedEvent,
     OutputTextDeltaEvent,
     OutputTextDoneEvent,
+    ReasoningTextDeltaEvent,
+    ReasoningTextDoneEvent,
     ContentPartDoneEvent,
     FunctionCallArgumentsDeltaEvent,
     FunctionCallArgumentsDoneEvent,

@@ -148,7 +148,9 @@ class ToolParameters(ResponseContext, kw_only=True, forbid_unknown_fields=True):
         Annotated[bool, Meta(description="Whether the model may request several calls at once.", examples=[True])]
         | None
     ) = None
-    reasoning: Annotated[ReasoningConfig | None, Meta(description="Reasoning, which models here do not have.")] = None
+    reasoning: Annotated[ReasoningConfig | None, Meta(description="Whether and how much the model reasons first.")] = (
+        None
+    )
     text: Annotated[TextConfig | None, Meta(description="Form of the text.")] = None
     tool_choice: Annotated[
         ToolChoiceField | None,
@@ -173,6 +175,22 @@ class ToolParameters(ResponseContext, kw_only=True, forbid_unknown_fields=True):
     @property
     def conversation_id(self) -> str | None:
         return self.conversation.id if isinstance(self.conversation, ConversationReference) else self.conversation
+
+    def prompt_options(self) -> dict[str, Any]:
+        """Return the fields of the engine's request that change its prompt, beside the messages.
+
+        Raise InvalidRequest for a choice of tools that are not there.
+        """
+        tools, tool_choice = engine_tools(self.tools or (), self.tool_choice)
+        effort = self.reasoning.effort if self.reasoning else None
+        return {
+            "tools": tools,
+            "tool_choice": tool_choice,
+            "parallel_tool_calls": self.parallel_tool_calls is not False,
+            "template_options": {} if effort in (None, "none") else {"reasoning_effort": effort},
+            "thinking": False if effort == "none" else None,
+            "separates_reasoning": True,
+        }
 
     def check_context(self) -> None:
         """Raise InvalidRequest for a context that contradicts itself."""
@@ -258,7 +276,6 @@ class ResponseCreateRequest(ToolParameters, kw_only=True, forbid_unknown_fields=
         self, request_id: str, messages: Sequence[Message], *, seed: int | None = None
     ) -> GenerationRequest:
         """Return the engine's request. seed: the seed of a request that has none."""
-        tools, tool_choice = engine_tools(self.tools or (), self.tool_choice)
         return GenerationRequest(
             request_id=request_id,
             messages=tuple(messages),
@@ -276,10 +293,9 @@ class ResponseCreateRequest(ToolParameters, kw_only=True, forbid_unknown_fields=
                 logprobs=(self.top_logprobs or 0) if self.has_logprobs else None,
                 constraint=self._constraint(),
             ),
-            tools=tools,
-            tool_choice=tool_choice,
             timeout=self.timeout,
             default_parameters=("seed",) if self.seed is None and seed is not None else (),
+            **self.prompt_options(),
         )
 
     def to_response(self, response_id: str, created_at: float, status: ResponseStatus) -> Response:
@@ -451,10 +467,10 @@ def _checked(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_reasoning(reasoning: object) -> None:
-    """Raise InvalidRequest for an effort: no model of this server can be told how long to reason."""
+    """Raise InvalidRequest for an option of reasoning other than its effort."""
     if not isinstance(reasoning, Mapping):
         return
     for name, content in reasoning.items():
-        if content is not None and (name, content) != ("effort", "none"):
+        if content is not None and name != "effort":
             field = f"reasoning.{name}"
-            raise InvalidRequest(f"`{field}` is not supported by this server's models. Leave it out.", field=field)
+            raise InvalidRequest(f"`{field}` is not supported: only `reasoning.effort` is. Leave it out.", field=field)

@@ -6,6 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inference.engine import Usage
 from inference.protocol.fields import ModelId
+from inference.protocol.openai.parameters import ReasoningEffort
 from inference.protocol.openai.responses.items import Item, MessageItem, part_text
 from inference.protocol.openai.responses.tools import ResponseTool, ToolChoiceField
 
@@ -62,7 +63,9 @@ class InputTokensDetails(Struct):
 class OutputTokensDetails(Struct):
     """Details of the output's tokens."""
 
-    reasoning_tokens: Annotated[int, Meta(description="Number of tokens of reasoning.", examples=[0])] = 0
+    reasoning_tokens: Annotated[
+        int, Meta(description="Always 0: reasoning is counted as other generated text.", examples=[0])
+    ] = 0
 
 
 class ResponseUsage(Struct):
@@ -75,12 +78,12 @@ class ResponseUsage(Struct):
     total_tokens: Annotated[int, Meta(description="Sum of the token counts.", examples=[59])]
 
     @classmethod
-    def from_engine(cls, usage: Usage, reasoning_tokens: int = 0) -> "ResponseUsage":
+    def from_engine(cls, usage: Usage) -> "ResponseUsage":
         return cls(
             usage.prompt_tokens,
             InputTokensDetails(usage.cached_tokens),
             usage.completion_tokens,
-            OutputTokensDetails(reasoning_tokens),
+            OutputTokensDetails(),
             usage.total_tokens,
         )
 
@@ -133,8 +136,17 @@ class TextConfig(Struct, kw_only=True, frozen=True):
 class ReasoningConfig(Struct, kw_only=True, frozen=True):
     """Reasoning before the answer."""
 
-    effort: Annotated[Literal["none"] | None, Meta(description="Only `none` is supported.", examples=["none"])] = None
-    summary: Annotated[None, Meta(description="Not supported: must be null or absent.")] = None
+    effort: Annotated[
+        ReasoningEffort | None,
+        Meta(
+            description="How much the model reasons before its message: an option of its chat template, or `none` to "
+            "switch reasoning off.",
+            examples=["low"],
+        ),
+    ] = None
+    summary: Annotated[
+        None, Meta(description="Must be null or absent: the reasoning itself is returned, not a summary.")
+    ] = None
 
 
 class Response(Struct, kw_only=True):
