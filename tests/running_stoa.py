@@ -48,6 +48,7 @@ class RunningStoa:
 def start_stoa(home: Path) -> RunningStoa:
     """Run `deploy/run demo` with its data under `home`; return when all servers are ready."""
     info_file, log = home / "info.json", home / "demo.log"
+    info_file.unlink(missing_ok=True)  # of an earlier start
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"):
         environment.pop(name, None)

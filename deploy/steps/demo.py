@@ -25,6 +25,7 @@ from steps.terminal import ROOT, StepError, run, say, step
 
 EXAMPLE_RECEIVER = "127.0.0.1:9000"  # of docs/model-client/webhooks.md
 PROJECTS = ("commerce", "inference", "shared")
+BUILT_IN_MODELS = ("stoa-describer", "stoa-encoder")
 ENCODER = "all-MiniLM-L6-v2"  # of the package that install_encoder installs
 
 # Runs several management commands in one Python process, which starts faster.
@@ -49,6 +50,7 @@ class Demo:
         self.state_file = self.var / "demo.json"
         self.users: list[dict[str, Any]] = []
         self.began = time.monotonic()
+        self.failing_since = self.began
 
     def run(self) -> None:
         self.var.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,12 +98,13 @@ class Demo:
         self.start_redis(supervisor)
         self.start_inference(supervisor, inference_port)
         self.start_commerce(supervisor, commerce_port)
-        with step("Loading the built-in models"):
-            supervisor.wait_until(self.models_are_loaded, timeout_seconds=300, what="Loading the models")
-        if self.has_encoder:
-            self.load_encoder()
-        else:
+        with step("Loading the models"):
+            supervisor.wait_until(self.models_are_settled, timeout_seconds=300, what="Loading the models")
+        if not self.has_encoder:
             say(f"  {ENCODER} cannot be downloaded. Continuing with stoa-encoder, which compares mostly words.")
+        elif ENCODER not in self.read_state().get("loaded_once", []):
+            self.load_encoder()
+        self.print_models()
         self.print_summary()
 
     def environment(self) -> dict[str, str]:
@@ -188,19 +191,34 @@ class Demo:
             self.update_state(keys=keys)
         return keys[name]
 
-    def models_are_loaded(self) -> bool:
-        models = fetch(f"{self.inference_url}/models", self.api_key)[1].get("models", [])
-        expected = os.environ.get("STOA_LOAD", "stoa-describer,stoa-encoder").split(",")
-        for model in models:
-            if model["id"] in expected and model["error"]:
-                raise StepError(f"The model {model['id']} cannot be loaded: {model['error']}")
-        return {model["id"] for model in models if model["loaded"]} >= set(filter(None, expected))
+    def models_are_settled(self) -> bool:
+        """Return whether all models that operators want are loaded, or the others have failed for some seconds."""
+        if fetch(f"{self.inference_url}/health")[1].get("status") == "healthy":
+            return True
+        states = {model["state"] for model in self.list_models()}
+        if "failed" not in states or "loading" in states:
+            self.failing_since = time.monotonic()
+        return time.monotonic() - self.failing_since > 3
+
+    def list_models(self) -> list[dict[str, Any]]:
+        return fetch(f"{self.inference_url}/models", self.api_key)[1].get("models", [])
+
+    def print_models(self) -> None:
+        """Say which of the demo's models are not loaded and why: operators unloaded them, or they failed."""
+        for model in self.list_models():
+            if model["error"]:
+                say(f"  The model {model['id']} cannot be loaded: {model['error']}")
+            elif not model["loaded"] and model["id"] in (*BUILT_IN_MODELS, ENCODER):
+                load = f"curl -X POST {self.inference_url}/models/{model['id']}/load -H 'Authorization: Bearer KEY'"
+                say(f"  The model {model['id']} stays unloaded, as an operator left it. To load it: {load}")
 
     def load_encoder(self) -> None:
         """Load the encoder of the installed package, and say so if the model server refuses it."""
         with step(f"Loading {ENCODER}"):
             status, _ = fetch(f"{self.inference_url}/models/{ENCODER}/load", self.api_key, {})
-        if status != 200:
+        if status == 200:
+            self.update_state(loaded_once=[*self.read_state().get("loaded_once", []), ENCODER])
+        else:
             say(f"  The model server did not load {ENCODER} (status {status}). Continuing with stoa-encoder.")
 
     def start_commerce(self, supervisor: Supervisor, port: int) -> None:

@@ -154,10 +154,26 @@ async def test_unloading_ends_the_model_process_and_the_shop_returns_a_provider_
     assert [model.state for model in await host.models() if model.model_id == MODEL] == [ModelState.LOADED]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_demo_leaves_no_process_behind(tmp_path_factory: pytest.TempPathFactory, number: signal.Signals):
-    stoa = start_stoa(tmp_path_factory.mktemp("ending"))
+@pytest.mark.timeout(300)  # two starts of all of Stoa
+def test_the_demo_leaves_no_process_and_starts_again_without_what_an_operator_unloaded(
+    tmp_path_factory: pytest.TempPathFactory,
+):
+    home = tmp_path_factory.mktemp("ending")
+    stoa = start_stoa(home)
+    httpx2.post(f"{stoa.inference_url}/models/stoa-encoder/unload", headers=stoa.headers(), timeout=60)
+    assert_it_ends(stoa, signal.SIGINT)
 
+    again = start_stoa(home)
+    models = httpx2.get(f"{again.inference_url}/models", headers=again.headers(), timeout=60).json()["models"]
+    assert {model["id"]: model["loaded"] for model in models if model["id"] in (MODEL, "stoa-encoder")} == {
+        MODEL: True,
+        "stoa-encoder": False,
+    }
+    assert "stoa-encoder stays unloaded, as an operator left it" in (home / "demo.log").read_text()
+    assert_it_ends(again, signal.SIGKILL)
+
+
+def assert_it_ends(stoa: RunningStoa, number: signal.Signals) -> None:
     assert stop_stoa(stoa, number) == []
     for url in (stoa.commerce_url, stoa.inference_url):
         with pytest.raises(httpx2.ConnectError):
