@@ -3,6 +3,7 @@
 import builtins
 import os
 import re
+import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from math import isfinite
@@ -178,9 +179,22 @@ def _unquote(text: str) -> str:
 
 def refuse_unknown_names() -> None:
     """Raise ImproperlyConfigured if a STOA_ variable is set that is not declared, with the name that was meant."""
-    unknown = sorted(name for name in os.environ if name.startswith("STOA_") and name not in KNOWN_STOA_NAMES)
-    if unknown:
+    if unknown := _unknown_names():
         raise ImproperlyConfigured(" ".join(map(_describe_unknown, unknown)))
+
+
+def ignore_unknown_names() -> None:
+    """Warn of STOA_ variables that are not declared, and remove them from the environment.
+
+    For commands other than servers: a user's shell may hold such names for other programs.
+    """
+    for name in _unknown_names():
+        print(f"Warning: {_describe_unknown(name)}", file=sys.stderr)
+        del os.environ[name]
+
+
+def _unknown_names() -> list[str]:
+    return sorted(name for name in os.environ if name.startswith("STOA_") and name not in KNOWN_STOA_NAMES)
 
 
 def _describe_unknown(name: str) -> str:

@@ -12,6 +12,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line, get_commands
 from django.db import DatabaseError
 
+from shared.environment import ignore_unknown_names
+
 SERVER_COMMANDS = ("serve", "runserver", "host", "worker")
 
 
@@ -20,6 +22,8 @@ def main() -> None:
     command = sys.argv[1] if len(sys.argv) > 1 else "--help"
     settings = "dev" if command == "runserver" else "base"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", f"inference.config.settings.{settings}")
+    if command not in SERVER_COMMANDS:
+        ignore_unknown_names()
     try:
         django.setup()
     except ImproperlyConfigured as error:

@@ -10,7 +10,15 @@ from django.conf import settings as configured
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 
-from shared.environment import KNOWN_STOA_NAMES, database, env, load_env_file, mail_server, refuse_unknown_names
+from shared.environment import (
+    KNOWN_STOA_NAMES,
+    database,
+    env,
+    ignore_unknown_names,
+    load_env_file,
+    mail_server,
+    refuse_unknown_names,
+)
 from shared.serving.management.commands import settings as settings_command
 from shared.serving.management.commands.settings import PAGE, settings_page
 from shared.variables import VARIABLES
@@ -96,6 +104,17 @@ def test_an_unknown_name_is_refused_with_the_one_that_was_meant(
     monkeypatch.setenv(name, "shop.example")
     with pytest.raises(ImproperlyConfigured, match=f"^{re.escape(message)}$"):
         refuse_unknown_names()
+
+
+def test_a_client_is_warned_of_an_unknown_name_and_goes_on_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STOA_KEY", "stoa_1_x")
+    ignore_unknown_names()
+    refuse_unknown_names()
+    error = capsys.readouterr().err
+    assert error.startswith("Warning: STOA_KEY is not a known setting")
+    assert "stoa_1_x" not in error
 
 
 def test_a_former_name_is_not_the_name_of_another_variable() -> None:

@@ -22,7 +22,8 @@ Every setting is an environment variable. A file `.env` in `STOA_HOME`, or in th
 `NAME=value` lines; a variable of the environment wins over the file. Both projects may share one file.
 
 A value of the wrong type, format or range stops the start with a message that names the variable. So does a name that
-begins with `STOA_` and is not listed here; a renamed setting is refused with its new name.
+begins with `STOA_` and is not listed here; a renamed setting is refused with its new name. Commands of `stoa` other
+than servers only warn of such a name, and go on without it.
 
 * Sizes are bytes: `2000000000`, `2GB` (1000³) or `2GiB` (1024³).
 * Booleans are `{"`, `".join(TRUE_STRINGS)}` or `{"`, `".join(filter(None, FALSE_STRINGS))}`, in any case.
