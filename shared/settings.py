@@ -20,7 +20,7 @@ load_env_file()
 refuse_unknown_names()
 
 VAR_DIR = var_dir()
-VERSION = "0.1.0"
+VERSION = "1.0.0"
 
 DEBUG = env.bool("STOA_DEBUG")
 SECRET_KEY = env.str("SECRET_KEY") or read_or_make_secret(VAR_DIR / "secret.key")

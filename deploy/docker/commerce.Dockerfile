@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # The shop: its web process, its worker and its migrations are this image with other commands.
-#     docker build -f deploy/docker/commerce.Dockerfile -t stoa/commerce:0.1.0 .
+#     docker build -f deploy/docker/commerce.Dockerfile -t stoa/commerce:1.0.0 .
 
 FROM python:3.11.14-slim-bookworm AS packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1

@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 # The model host: the engine and torch, no Django, no secrets, and no network while it runs. For the CPU or for CUDA:
-#     docker build -f deploy/docker/model-host.Dockerfile --target cpu  -t stoa/model-host:0.1.0-cpu .
-#     docker build -f deploy/docker/model-host.Dockerfile --target cuda -t stoa/model-host:0.1.0-cuda .
+#     docker build -f deploy/docker/model-host.Dockerfile --target cpu  -t stoa/model-host:1.0.0-cpu .
+#     docker build -f deploy/docker/model-host.Dockerfile --target cuda -t stoa/model-host:1.0.0-cuda .
 
 FROM python:3.11.14-slim-bookworm AS python
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1

@@ -206,5 +206,5 @@ OLLAMA_SHOW = OperationDocs(
 OLLAMA_VERSION = OperationDocs(
     summary="Get the version in Ollama's form",
     description="Returns the server's version, which Ollama's clients ask for. Anybody may call it.",
-    response_example={"version": "0.1.0"},
+    response_example={"version": "1.0.0"},
 )

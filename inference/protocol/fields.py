@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 ModelId = Annotated[str, Meta(description="Id of the model, as `GET /models` lists it.", examples=["stoa-describer"])]
-SYSTEM_FINGERPRINT = "stoa-0.1.0"  # a seed gives the same text with the same version
+SYSTEM_FINGERPRINT = "stoa-1.0.0"  # a seed gives the same text with the same version
 
 SystemFingerprint = Annotated[
     str, Meta(description="Version of the server, on which the text of a seed depends.", examples=[SYSTEM_FINGERPRINT])

@@ -24,7 +24,7 @@ HEALTH = OperationDocs(
     `degraded` while a model that should be loaded is not; the response is 200 then, too. Load balancers should use
     `GET /readyz`, which answers 503 while the service cannot work.
     """,
-    response_example={"status": "healthy", "version": "0.1.0", "uptime_seconds": 210, "models_loaded": 2},
+    response_example={"status": "healthy", "version": "1.0.0", "uptime_seconds": 210, "models_loaded": 2},
 )
 
 LIST_MODELS = OperationDocs(

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from inference.protocol.errors import ErrorCode
+from inference.protocol.fields import SYSTEM_FINGERPRINT
 from inference.protocol.native.inference import InferenceRequest
 from shared.api.errors import DEFAULT_CODES
 from shared.variables import VARIABLES
@@ -161,3 +162,15 @@ def test_every_renamed_setting_is_in_the_changelog():
     renamed = [variable for variable in VARIABLES if variable.former_name]
     assert renamed
     assert [one.name for one in renamed if f"| `{one.former_name}` | `{one.name}` |" not in changelog] == []
+
+
+def test_one_version_of_the_product_is_named_everywhere():
+    stated = re.search(r'^VERSION = "(.+)"$', (CHECKOUT / "shared" / "settings.py").read_text(), re.M)
+    assert stated
+    version = stated[1]
+    assert f'\nversion = "{version}"\n' in (CHECKOUT / "pyproject.toml").read_text()
+    assert f"stoa-{version}" == SYSTEM_FINGERPRINT
+    images = re.compile(r"(?:stoa/[\w-]+:|newTag: )(\d[\w.]*)")
+    files = [path for folder in ("deploy", "docs") for path in (CHECKOUT / folder).rglob("*") if path.is_file()]
+    named = {tag for path in files if path.suffix not in (".png", ".pyc") for tag in images.findall(path.read_text())}
+    assert named == {version}

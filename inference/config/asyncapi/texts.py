@@ -114,7 +114,7 @@ MESSAGES: dict[type[msgspec.Struct], MessageDocs] = {
                     "tokens_per_minute": 100_000,
                     "concurrent_requests": 32,
                 },
-                "server_version": "0.1.0",
+                "server_version": "1.0.0",
             }
         ],
     ),

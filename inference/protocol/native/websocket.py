@@ -161,7 +161,7 @@ class AuthenticatedMessage(Struct, kw_only=True, tag_field="type", tag="auth"):
     status: Annotated[Literal["ok"], Meta(description="The credential is valid.")] = "ok"
     user: Annotated[WebSocketUser, Meta(description="User of the credential.")]
     limits: Annotated[WebSocketLimits, Meta(description="Limits of this connection and of its credential.")]
-    server_version: Annotated[str, Meta(description="Version of the server.", examples=["0.1.0"])]
+    server_version: Annotated[str, Meta(description="Version of the server.", examples=["1.0.0"])]
 
 
 class TokenMessage(Struct, tag_field="type", tag="token"):

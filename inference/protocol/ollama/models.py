@@ -87,7 +87,7 @@ class OllamaModelDescription(Struct, kw_only=True):
 class OllamaVersion(Struct):
     """The server's version."""
 
-    version: Annotated[str, Meta(description="Version of the server.", examples=["0.1.0"])]
+    version: Annotated[str, Meta(description="Version of the server.", examples=["1.0.0"])]
 
 
 class OllamaErrorResponse(Struct):

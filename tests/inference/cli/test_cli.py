@@ -277,9 +277,9 @@ def test_a_key_for_an_unknown_user_is_refused(stoa: RunningServer):
 
 
 def test_version_info_and_django_commands(stoa: RunningServer):
-    assert run_manage(stoa.environment, "version").stdout == "stoa 0.1.0\n"
+    assert run_manage(stoa.environment, "version").stdout == "stoa 1.0.0\n"
     facts = json.loads(run_manage(stoa.environment, "info", "--json").stdout)
-    assert facts["version"] == "0.1.0"
+    assert facts["version"] == "1.0.0"
     assert {"talker", "embedder"} <= set(facts["loaded"])
     assert run_manage(stoa.environment, "check").returncode == 0
     assert run_manage(stoa.environment, "no-such-command").returncode == 2

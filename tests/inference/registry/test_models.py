@@ -91,7 +91,7 @@ async def test_load_and_unload_start_and_end_a_model_process(stoa: RunningServer
     assert not process_exists(pid)
     assert httpx2.get(f"{stoa.url}/health", timeout=60).json() | {"uptime_seconds": 0} == {
         "status": "healthy",
-        "version": "0.1.0",
+        "version": "1.0.0",
         "uptime_seconds": 0,
         "models_loaded": 2,
     }
