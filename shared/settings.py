@@ -184,7 +184,8 @@ CORS_ALLOWED_ORIGINS = env.list("STOA_CORS_ORIGINS")
 # OpenAI's and Anthropic's clients send the `x-stainless` headers with every request.
 CORS_ALLOW_HEADERS = [
     *default_headers, "anthropic-beta", "anthropic-dangerous-direct-browser-access", "anthropic-version",
-    "api-version", "idempotency-key", "last-event-id", "traceparent", "tracestate", "x-api-key",
+    "api-version", "idempotency-key", "last-event-id", "mcp-method", "mcp-name",
+    "mcp-protocol-version", "traceparent", "tracestate", "x-api-key",
     "x-request-id", "x-stainless-arch", "x-stainless-helper-method", "x-stainless-lang", "x-stainless-os",
     "x-stainless-package-version", "x-stainless-retry-count", "x-stainless-runtime", "x-stainless-runtime-version",
     "x-stainless-timeout",

@@ -202,6 +202,8 @@ _INFERENCE = (
     Variable("STOA_TEMPLATE_OPTIONS", VariableType.LIST, [], "Options of chat templates that clients may set in `chat_template_kwargs` beside those of reasoning, as `model:option`."),
     Variable("STOA_ANTHROPIC_API", VariableType.BOOLEAN, True, "Offer Anthropic's API: `/v1/messages`."),
     Variable("STOA_OLLAMA_API", VariableType.BOOLEAN, True, "Offer Ollama's API: `/api/chat` and others under `/api`."),
+    Variable("STOA_MCP_API", VariableType.BOOLEAN, True, "Offer the Model Context Protocol: `/mcp`."),
+    Variable("STOA_SHOP_URL", VariableType.STRING, "", "URL of the shop whose products the tool `search_products` of `/mcp` searches, as in `http://127.0.0.1:8000`.", default_description="no such tool", format=_URL),
     Variable("HF_ENDPOINT", VariableType.STRING, "https://huggingface.co", "URL of the hub from which models are downloaded."),
     Variable("HF_TOKEN", VariableType.SECRET, "", "Access token for the hub. It is not sent on to hosts to which the hub redirects."),
     Variable("NO_COLOR", VariableType.STRING, "", "If set to anything, the command line prints no colours."),

@@ -126,7 +126,11 @@ class Demo:
             )
         run_dir.chmod(0o700)
         inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-        defaults = {"STOA_COMPILED_DIR": str(self.var / "compiled"), "STOA_MODERATION_MODEL": "stoa-describer"}
+        defaults = {
+            "STOA_COMPILED_DIR": str(self.var / "compiled"),
+            "STOA_MODERATION_MODEL": "stoa-describer",
+            "STOA_SHOP_URL": self.commerce_url,
+        }
         return defaults | inherited | {"STOA_HOME": str(self.home), "STOA_RUN_DIR": str(run_dir)}
 
     def prepare_data(self) -> None:

@@ -125,10 +125,7 @@ def submit_batch(*, request: HttpRequest, caller: Principal, parsed: ParsedBatch
     secret is shown once.
     """
     if KEY_HEADER not in request.headers:
-        _check_webhook_url(parsed)
-        with transaction.atomic():
-            accepted, secret = _create(caller, parsed, now)
-        return _response(accepted, secret)
+        return _response(*create_parsed_batch(caller=caller, parsed=parsed, now=now))
     scope = idempotency_scope(
         who=idempotency_owner(caller), method="POST", path=request.path, key=request.headers[KEY_HEADER]
     )
@@ -143,6 +140,15 @@ def submit_batch(*, request: HttpRequest, caller: Principal, parsed: ParsedBatch
     finally:
         release_claim(row=row)  # does nothing once the row has a response
     return _response(accepted, secret)
+
+
+def create_parsed_batch(
+    *, caller: Principal, parsed: ParsedBatch, now: datetime
+) -> tuple[BatchCreateResponse, str | None]:
+    """Create the batch. Return the response, and the webhook secret if this is the user's first `webhook_url`."""
+    _check_webhook_url(parsed)
+    with transaction.atomic():
+        return _create(caller, parsed, now)
 
 
 def _check_webhook_url(parsed: ParsedBatch) -> None:

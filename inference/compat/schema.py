@@ -208,3 +208,40 @@ OLLAMA_VERSION = OperationDocs(
     description="Returns the server's version, which Ollama's clients ask for. Anybody may call it.",
     response_example={"version": "1.0.0"},
 )
+
+MCP = OperationDocs(
+    summary="Exchange a message of MCP",
+    description="""
+    Takes one message of the Model Context Protocol (MCP) in its streamable HTTP transport, and answers a request in
+    JSON, a notification with 202. The methods are those of the protocol: `tools/list` and `tools/call` for text,
+    embeddings, reranking and batches, `resources/list` and `resources/read` for models. No session is kept, so there
+    is nothing to `GET` or to `DELETE`.
+
+    It needs the permission `run_inference`, and for resources also `read_models`. It answers 403 to pages of other
+    origins. What a tool cannot do is a result with `isError`, whose text says why; a limit that is reached before is
+    429.
+    """,
+    request_examples={
+        "A call of a tool": {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "embed_texts", "arguments": {"model": EMBEDDING_MODEL, "texts": ["a brass lamp"]}},
+        },
+        "The tools": {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
+    },
+    response_example={
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": {
+            "content": [
+                {"type": "text", "text": '{"vectors":[[0.0122,0.0339]],"usage":{"prompt_tokens":3,"total_tokens":3}}'}
+            ],
+            "structuredContent": {
+                "vectors": [[0.0122, 0.0339]],
+                "usage": {"prompt_tokens": 3, "total_tokens": 3},
+            },
+            "isError": False,
+        },
+    },
+)

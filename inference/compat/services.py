@@ -109,6 +109,11 @@ def offers_ollama() -> bool:
     return settings.OLLAMA_API
 
 
+def offers_mcp() -> bool:
+    """Return whether the operator offers the Model Context Protocol."""
+    return settings.MCP_API
+
+
 def version() -> str:
     """Return the server's version."""
     return settings.VERSION

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inference.compat import messages_views, ollama_views, services
+from inference.compat import mcp_views, messages_views, ollama_views, services
 
 MESSAGES = [
     path("v1/messages", messages_views.create_message),
@@ -17,5 +17,10 @@ OLLAMA = [
     path("api/show", ollama_views.show),
     path("api/version", ollama_views.version),
 ]
+MCP = [path("mcp", mcp_views.exchange)]
 
-urlpatterns = [*(MESSAGES if services.offers_anthropic() else []), *(OLLAMA if services.offers_ollama() else [])]
+urlpatterns = [
+    *(MESSAGES if services.offers_anthropic() else []),
+    *(OLLAMA if services.offers_ollama() else []),
+    *(MCP if services.offers_mcp() else []),
+]

@@ -1,10 +1,11 @@
-"""The bodies of the model server's errors: native ones, and the forms of OpenAI, Cohere, Anthropic and Ollama."""
+"""The bodies of the model server's errors: native ones, and the forms of OpenAI, Cohere, Anthropic, Ollama and MCP."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 from inference.protocol.anthropic.errors import anthropic_error_body
 from inference.protocol.errors import ErrorCode, cohere_error_body, native_error_body, openai_error_body
+from inference.protocol.mcp.messages import mcp_error_body
 from shared.api.errors import Problem
 
 _CODES = {
@@ -34,6 +35,8 @@ def error_body(problem: Problem, *, path: str, request_id: str) -> dict[str, Any
         body = anthropic_error_body(problem.message, problem.status)
     elif is_under(path, "/api"):
         body = {"error": problem.message}
+    elif is_under(path, "/mcp"):
+        body = mcp_error_body(code, problem.message, problem.status, details)
     elif is_under(path, "/v1"):
         body = openai_error_body(code, problem.message, problem.status, details)
     elif is_under(path, "/v2"):

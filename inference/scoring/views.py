@@ -14,19 +14,13 @@ from inference.protocol.openai.decisions import (
     parse_decisions_request,
 )
 from inference.protocol.openai.moderations import ModerationsRequest, ModerationsResponse
-from inference.protocol.scoring.rerank import (
-    RerankedDocument,
-    RerankMeta,
-    RerankRequest,
-    RerankResponse,
-    RerankResult,
-    RerankTokens,
-)
+from inference.protocol.scoring.rerank import RerankRequest, RerankResponse
 from inference.protocol.scoring.scores import PairScore, ScoreRequest, ScoreResponse
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 from inference.scoring import schema, services
 from inference.scoring.decisions import answer, context_text, scoring_question
 from inference.scoring.moderations import moderate, moderation_result
+from inference.scoring.reranking import rerank_documents
 from shared.accounts.roles import Permission
 from shared.observability.request_id import current_request_id
 
@@ -40,7 +34,8 @@ from shared.observability.request_id import current_request_id
     idempotent=True,
 )
 async def rerank(call: OperationCall[RerankRequest]) -> RerankResponse:
-    return await _rerank(call, returns_documents=call.body.return_documents is not False)
+    is_wanted = call.body.return_documents is not False
+    return await rerank_documents(caller=call.caller, body=call.body, returns_documents=is_wanted)
 
 
 @operation(
@@ -52,7 +47,8 @@ async def rerank(call: OperationCall[RerankRequest]) -> RerankResponse:
     idempotent=True,
 )
 async def rerank_without_documents(call: OperationCall[RerankRequest]) -> RerankResponse:
-    return await _rerank(call, returns_documents=call.body.return_documents is True)
+    is_wanted = call.body.return_documents is True
+    return await rerank_documents(caller=call.caller, body=call.body, returns_documents=is_wanted)
 
 
 @operation(
@@ -126,29 +122,4 @@ async def moderations(call: OperationCall[ModerationsRequest]) -> ModerationsRes
     model_id, rows = await moderate(caller=call.caller, model=call.body.model, texts=call.body.texts())
     return ModerationsResponse(
         id=f"modr-{secrets.token_hex(12)}", model=model_id, results=list(map(moderation_result, rows))
-    )
-
-
-async def _rerank(call: OperationCall[RerankRequest], *, returns_documents: bool) -> RerankResponse:
-    body, texts = call.body, call.body.texts()
-    request = ScoringRequest(
-        request_id=current_request_id(),
-        texts=texts,
-        queries=(body.query,),
-        max_text_tokens=body.max_document_tokens(),
-        max_tokens=body.max_input_tokens(),
-    )
-    result = await services.score_texts(caller=call.caller, model_id=body.model, request=request)
-    ranked = sorted(enumerate(score for (score,) in result.scores), key=lambda one: (-one[1], one[0]))
-    results = [RerankResult(index, score) for index, score in ranked[: body.top_n or len(ranked)]]
-    if returns_documents:
-        for one in results:
-            one.document = RerankedDocument(texts[one.index])
-    return RerankResponse(
-        id=f"rerank-{secrets.token_hex(12)}",
-        object="list",
-        model=body.model,
-        results=results,
-        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
-        meta=RerankMeta(RerankTokens(result.prompt_tokens)),
     )

@@ -52,6 +52,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
             "django.server": {"handlers": [], "propagate": True},
             "httpcore2": {"level": "WARNING"},  # at DEBUG, every header of an outbound request
             "httpx2": {"level": "WARNING"},  # one line per outbound request, with its URL
+            "mcp": {"level": "WARNING"},  # three lines per request of /mcp
             "opentelemetry.exporter": {"level": "CRITICAL"},  # a line per attempt; `trace_export` logs a failure once
             "urllib3": {"level": "WARNING"},  # used by that exporter
             "uvicorn": {"handlers": [], "propagate": True},

@@ -15,6 +15,7 @@ from inference.config.errors import is_under
 from inference.config.openapi import common_texts
 from inference.config.openapi.fields import complete_sent_fields, describe_tags, merge_null_types
 from inference.protocol.anthropic.errors import AnthropicErrorResponse
+from inference.protocol.mcp.messages import McpErrorResponse
 from inference.protocol.native.errors import ErrorResponse
 from inference.protocol.ollama.models import OllamaErrorResponse
 from inference.protocol.openai.errors import OpenAIErrorResponse
@@ -47,6 +48,7 @@ _ERROR_TYPES: dict[str, Any] = {
     "/v1": OpenAIErrorResponse,
     "/v2": CohereErrorResponse,
     "/api": OllamaErrorResponse,
+    "/mcp": McpErrorResponse,
 }
 REF_TEMPLATE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"<(?:[^<:>]+:)?([^<>]+)>")

@@ -98,6 +98,8 @@ TEMPLATE_OPTIONS = read_template_options(env.list("STOA_TEMPLATE_OPTIONS"))
 # APIs of other servers that are offered beside our own and OpenAI's.
 ANTHROPIC_API: bool = env.bool("STOA_ANTHROPIC_API")
 OLLAMA_API: bool = env.bool("STOA_OLLAMA_API")
+MCP_API: bool = env.bool("STOA_MCP_API")
+SHOP_URL = env.str("STOA_SHOP_URL")  # of the shop whose products /mcp searches
 
 # Retention of batches with their results and files, from their end; of unused files, from their upload.
 BATCH_RETENTION = timedelta(days=env.float("STOA_BATCH_RETENTION_DAYS"))

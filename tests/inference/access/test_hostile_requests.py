@@ -71,6 +71,7 @@ def test_i2_no_route_accepts_an_unknown_encoding(client: httpx2.Client, method: 
             {"model": "talker", "input": "a", "questions": [{"type": "predicate", "instructions": "b"}]},
         ),
         ("/tokenize", {"model": "talker", "prompt": "a"}),
+        ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
         ("/models/talker/load", {}),
         ("/batch", {"model": "talker", "requests": [{"id": "a", "prompt": "speak"}], "max_tokens": 1}),
         ("/auth/login", {"username": "staff@example.com", "password": PASSWORD}),

@@ -100,6 +100,7 @@ TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("GET", "/api/tags", READERS, 200),
     ("GET", "/api/ps", READERS, 200),
     ("GET", "/api/version", ANYBODY, 200),
+    ("POST", "/mcp", USERS, 400),
     ("GET", "/webhooks", USERS, 200),
     ("POST", "/webhooks", USERS, 400),
     ("GET", "/webhooks/{}", USERS, 404),
@@ -169,7 +170,7 @@ def test_a9_each_caller_gets_the_status_of_the_table(
         answer = ask(stoa, method, route, with_key(credentials, identity))
         expected = status if identity in allowed else 403 if identity in KNOWN else 401
         assert answer.status_code == expected, (identity, answer.text)
-        if expected in (401, 403) and not route.startswith(("/v1", "/v2", "/api/")):
+        if expected in (401, 403) and not route.startswith(("/v1", "/v2", "/api/", "/mcp")):
             told = {401: "AUTHENTICATION_FAILED", 403: "AUTHORIZATION_FAILED"}[expected]
             assert answer.json()["error"]["code"] == told
         assert (answer.headers.get("www-authenticate") == "Bearer") == (expected == 401)

@@ -93,10 +93,10 @@ def test_usage_is_counted_once(stoa: RunningServer, client: anthropic.Anthropic)
 
 @pytest.mark.timeout(300)
 def test_each_family_is_switched_off_by_its_setting():
-    off = {"STOA_ANTHROPIC_API": "false", "STOA_OLLAMA_API": "false"}
+    off = {"STOA_ANTHROPIC_API": "false", "STOA_OLLAMA_API": "false", "STOA_MCP_API": "false"}
     with running_server_with_fake_models(extra=off) as stoa:
-        for path in ("/v1/messages", "/api/chat"):
+        for path in ("/v1/messages", "/api/chat", "/mcp"):
             assert stoa.post(path, {}).status_code == 404
         assert stoa.get("/api/version").status_code == 404
         paths = stoa.get("/openapi.json").json()["paths"]
-        assert not [path for path in paths if path.startswith(("/v1/messages", "/api/"))]
+        assert not [path for path in paths if path.startswith(("/v1/messages", "/api/", "/mcp"))]

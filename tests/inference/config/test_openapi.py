@@ -57,6 +57,7 @@ OPERATIONS = {
     ("get", "/api/tags"),
     ("get", "/api/ps"),
     ("get", "/api/version"),
+    ("post", "/mcp"),
     ("get", "/v1/files"),
     ("post", "/v1/files"),
     ("get", "/v1/files/{file_id}"),
