@@ -1,7 +1,10 @@
-"""Reviews, questions and abuse reports by the demo's customers."""
+"""Reviews, questions and abuse reports by the demo's customers, and decisions about them."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import cycle
 from random import Random
 
 from django.db import transaction
@@ -15,15 +18,28 @@ from commerce.demo.full_data import (
     QUESTIONS_AND_ANSWERS,
     REPORT_MESSAGES,
 )
-from commerce.moderation.models import ContentKind
-from commerce.moderation.services import file_report
+from commerce.moderation.models import Case, ContentKind, Decision
+from commerce.moderation.services import accept_report, file_report, hide_content, reject_report
+from commerce.moderation.undo import undo_decision
 from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
 from commerce.reviews.services import answer_question, ask_question, write_review
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
-REVIEW_COUNT, QUESTION_COUNT, REPORT_COUNT = 600, 120, 24
+
+@dataclass(frozen=True, kw_only=True)
+class FeedbackCounts:
+    """How many order lines are reviewed if they are complete, and numbers of questions and of reported reviews."""
+
+    reviews: int
+    questions: int
+    reports: int
+
+
+FULL = FeedbackCounts(reviews=600, questions=120, reports=24)
+SMALL = FeedbackCounts(reviews=75, questions=20, reports=12)
+
 STARS = (5, 5, 5, 5, 4, 4, 4, 3, 3, 2, 1)
 COMMENTS = {
     5: POSITIVE_COMMENTS,
@@ -34,19 +50,43 @@ COMMENTS = {
 }
 
 
-def seed_feedback(*, seed: int, now: datetime) -> None:
-    """Create reviews, questions and reports through the services. Does nothing if there are reviews."""
-    if Review.objects.exists():
+def seed_feedback(*, seed: int, counts: FeedbackCounts = FULL, now: datetime) -> None:
+    """Create reviews, questions and reports through the services.
+
+    Does nothing if there are reviews. The full demo adds its own to those of the small one.
+    """
+    if Review.objects.count() > (0 if counts == SMALL else SMALL.reviews):
         return
     random = Random(f"{seed} voices")  # noqa: S311 nothing here is a secret
     with transaction.atomic():
-        _write_reviews(random, now)
-        _ask_questions(random, now)
-        _file_reports(random, now)
+        _write_reviews(random, counts.reviews, now)
+        _ask_questions(random, counts.questions, now)
+        _file_reports(random, counts.reports, now)
 
 
-def _write_reviews(random: Random, now: datetime) -> None:
-    for line in _completed_lines(random):
+@transaction.atomic
+def seed_decisions(*, moderator: User, now: datetime) -> None:
+    """Decide about half of the cases as a moderator would, unless there are decisions. The others wait."""
+    if Decision.objects.exists():
+        return
+    cases = list(Case.objects.filter(state=Case.State.OPEN).order_by("newest_at", "id"))
+    for decide, case in zip(
+        cycle((accept_report, accept_report, reject_report)), cases[: len(cases) // 2], strict=False
+    ):
+        _decide(decide, case, moderator, now)
+    if waiting := cases[len(cases) // 2 :]:
+        decision = _decide(accept_report, waiting[0], moderator, now)
+        undo_decision(decision_id=decision.pk, moderator=moderator, now=decision.created_at + timedelta(minutes=1))
+        _decide(hide_content, waiting[-1], moderator, now)
+
+
+def _decide(decide: Callable[..., Decision], case: Case, moderator: User, now: datetime) -> Decision:
+    decided_at = min(now, case.newest_at + timedelta(minutes=40))
+    return decide(model_type=case.model_type, model_id=case.model_id, moderator=moderator, now=decided_at)
+
+
+def _write_reviews(random: Random, count: int, now: datetime) -> None:
+    for line in _completed_lines(random, count):
         stars = random.choice(STARS)
         age = timedelta(days=random.randint(3, 20), seconds=random.randint(0, 86_399))
         with suppress(ApiError):  # two lines of one product in an order get one review
@@ -60,24 +100,24 @@ def _write_reviews(random: Random, now: datetime) -> None:
             )
 
 
-def _completed_lines(random: Random) -> list[OrderLine]:
-    """Return random lines of complete orders."""
+def _completed_lines(random: Random, count: int) -> list[OrderLine]:
+    """Return those of `count` random lines whose orders are complete."""
     ends = OrderLine.objects.aggregate(first=Min("id"), last=Max("id"))
     if ends["first"] is None:
         return []
     ids = range(ends["first"], ends["last"] + 1)
-    sampled = random.sample(ids, min(len(ids), REVIEW_COUNT))
+    sampled = random.sample(ids, min(len(ids), count))
     lines = OrderLine.objects.filter(id__in=sampled).select_related("order__customer").order_by("id")
     # Filtering by status in the query would make SQLite start from all complete orders.
     return [line for line in lines if line.order.order_status == Order.Status.COMPLETE]
 
 
-def _ask_questions(random: Random, now: datetime) -> None:
+def _ask_questions(random: Random, count: int, now: datetime) -> None:
     products = list(Product.objects.public().select_related("shop__owner").order_by("id"))
     customers = list(User.objects.filter(reviews__isnull=False).distinct().order_by("id"))
     if not products or not customers:
         return
-    for _ in range(QUESTION_COUNT):
+    for _ in range(count):
         product, asked_at = random.choice(products), now - timedelta(days=random.random() * 300)
         text, answer = random.choice(QUESTIONS_AND_ANSWERS)
         question = ask_question(user=random.choice(customers), product_id=product.pk, question=text, now=asked_at)
@@ -86,10 +126,10 @@ def _ask_questions(random: Random, now: datetime) -> None:
             answer_question(question_id=question.pk, answer=answer, actor=product.shop.owner, now=answered_at)
 
 
-def _file_reports(random: Random, now: datetime) -> None:
+def _file_reports(random: Random, count: int, now: datetime) -> None:
     """Report the reviews with the lowest ratings and a few questions."""
-    worst = list(Review.objects.visible().order_by("rating", "id").values_list("pk", "user_id")[:REPORT_COUNT])
-    questions = list(Question.objects.visible().order_by("id").values_list("pk", "user_id")[: REPORT_COUNT // 6])
+    worst = list(Review.objects.visible().order_by("rating", "id").values_list("pk", "user_id")[:count])
+    questions = list(Question.objects.visible().order_by("id").values_list("pk", "user_id")[: count // 6])
     reporters = list(User.objects.filter(reviews__isnull=False).distinct().order_by("id"))
     kinds = [(ContentKind.REVIEW, one) for one in worst] + [(ContentKind.QUESTION, one) for one in questions]
     for kind, (content_id, author_id) in kinds:
@@ -97,4 +137,5 @@ def _file_reports(random: Random, now: datetime) -> None:
             if reporter.pk != author_id:
                 reported_at = now - timedelta(hours=random.random() * 200)
                 message = random.choice(REPORT_MESSAGES)
-                file_report(user=reporter, model_type=kind, model_id=content_id, message=message, now=reported_at)
+                with suppress(ApiError):  # who has reported this before
+                    file_report(user=reporter, model_type=kind, model_id=content_id, message=message, now=reported_at)

@@ -115,8 +115,15 @@ def _attach_images(products: Sequence[Product], images: Sequence[bytes], owner: 
     Product.objects.bulk_update(products, ["image"])
 
 
-def seed_orders(*, seed: int, count: int, now: datetime, report_progress: ProgressCallback) -> None:
-    """Insert orders of the last two years until there are `count`, with customers and aggregated analytics.
+def seed_orders(
+    *,
+    seed: int,
+    count: int,
+    now: datetime,
+    report_progress: ProgressCallback,
+    history_days: int = HISTORY_DAYS,
+) -> None:
+    """Insert orders of these last days until there are `count`, with customers and aggregated analytics.
 
     Memory does not grow with their number.
     """
@@ -128,7 +135,13 @@ def seed_orders(*, seed: int, count: int, now: datetime, report_progress: Progre
     customer_ids = _create_customers(customer_count, now, report_progress)
     terms = OrderTerms(currency=settings.CURRENCY, tax_rate=settings.TAX_RATE, delivery_fee=settings.DELIVERY_FEE)
     orders = generate_orders(
-        count=missing, until=now, items=_sellable_items(), customer_ids=customer_ids, terms=terms, random=random
+        count=missing,
+        until=now,
+        items=_sellable_items(),
+        customer_ids=customer_ids,
+        terms=terms,
+        random=random,
+        history_days=history_days,
     )
     done = 0
     for inserted in insert_orders(orders, random=random):

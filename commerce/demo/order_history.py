@@ -61,13 +61,14 @@ def generate_orders(
     customer_ids: Sequence[int],
     terms: OrderTerms,
     random: Random,
+    history_days: int = HISTORY_DAYS,
 ) -> Iterator[BulkOrder]:
-    """Yield `count` orders of the two years before `until`, oldest first.
+    """Yield `count` orders of the days before `until`, by default of two years, oldest first.
 
     `customer_ids` are in the order in which the customers joined: early orders are by early customers.
     """
     months = [_popularity(items, month) for month in range(12)]
-    days = list(orders_per_day(count, until))
+    days = list(orders_per_day(count, until, history_days))
     for position, (day, orders) in enumerate(days):
         joined_count = max(1, round(len(customer_ids) * (0.1 + 0.9 * position / len(days))))
         for moment in _moments(day, orders, until, random):
@@ -87,11 +88,11 @@ def generate_orders(
             )
 
 
-def orders_per_day(count: int, until: datetime) -> Iterator[tuple[date, int]]:
+def orders_per_day(count: int, until: datetime, history_days: int = HISTORY_DAYS) -> Iterator[tuple[date, int]]:
     """Yield each day with its number of orders, which add up to `count`. The last day is not over."""
-    days = [until.date() - timedelta(days=ago) for ago in range(HISTORY_DAYS - 1, -1, -1)]
+    days = [until.date() - timedelta(days=ago) for ago in range(history_days - 1, -1, -1)]
     weights = [
-        WEEKDAY_FACTORS[day.weekday()] * MONTH_FACTORS[day.month - 1] * (0.6 + 0.8 * number / HISTORY_DAYS)
+        WEEKDAY_FACTORS[day.weekday()] * MONTH_FACTORS[day.month - 1] * (0.6 + 0.8 * number / history_days)
         for number, day in enumerate(days)
     ]
     weights[-1] *= _elapsed_fraction(until)

@@ -1,4 +1,4 @@
-"""Creation of the small demo store: users, two shops and twenty products."""
+"""Creation of the small demo store: users, two shops and their products."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from shared.api.slugs import make_slug
 
 
 @transaction.atomic
-def seed_small(*, now: datetime) -> list[User]:
+def seed_small(*, products: Sequence[small_data.DemoProduct] = small_data.PRODUCTS, now: datetime) -> list[User]:
     """Create what is missing of the small demo. Return the users in the order of `small_data.USERS`."""
     users = create_users_and_shops(small_data.USERS, small_data.SHOPS, now=now)
     for slug, (type_slug, name) in small_data.CATEGORIES.items():
@@ -32,7 +32,7 @@ def seed_small(*, now: datetime) -> list[User]:
         (demo.shop, demo.name): create_attribute(shops[demo.shop], demo.name, demo.values, now=now)
         for demo in small_data.ATTRIBUTES
     }
-    for demo in small_data.PRODUCTS:
+    for demo in products:
         product = Product(
             shop=shops[demo.shop],
             name=demo.name,

@@ -134,3 +134,17 @@ PRODUCTS = (
     DemoProduct("far-trails", "hiking", "Alder 28 Backpack", 11900, 16),
     DemoProduct("far-trails", "hiking", "Merrow Steel Bottle", 2900, 95),
 )
+
+# What the demo has beside them.
+MORE_PRODUCTS = (
+    DemoProduct("hearth-and-table", "cookware", "Marlow Copper Saucepan", 9900, 14, sale_price=8400),
+    DemoProduct("hearth-and-table", "kitchen", "Elvin Coffee Grinder", 6900, 22, tags=("gift-idea",)),
+    DemoProduct("hearth-and-table", "tableware", "Tilda Stoneware Mug", 1400, 90, varies_by=("Color",)),
+    DemoProduct("hearth-and-table", "table-linen", "Rosedal Table Runner", 3400, 26, tags=("new-in",)),
+    DemoProduct("hearth-and-table", "lighting", "Kolm Reading Light", 5400, 0),
+    DemoProduct("far-trails", "sleeping-bags", "Cirrus Sleeping Mat", 7900, 31, tags=("bestseller",)),
+    DemoProduct("far-trails", "camping", "Pinecone Lantern", 3900, 44, tags=("gift-idea",)),
+    DemoProduct("far-trails", "bike-bags", "Lofoten Saddle Bag", 3800, 37),
+    DemoProduct("far-trails", "cycling", "Trueline Bike Lock", 5900, 19, sale_price=4900),
+    DemoProduct("far-trails", "hiking", "Brae Rain Jacket", 14900, 17, varies_by=("Size", "Color"), tags=("new-in",)),
+)

@@ -139,7 +139,7 @@ class Demo:
         static_hash = hash_files([REQUIREMENTS / "constraints.txt", *static_files])
         collect = [] if self.read_state().get("static") == static_hash else ["collectstatic --noinput --clear -v0"]
         with step("Preparing the shop's database and demo data"):
-            output = self.manage("commerce", ["migrate --noinput -v0", *collect, "seed --small --json"])
+            output = self.manage("commerce", ["migrate --noinput -v0", *collect, "seed --demo --json"])
             self.users = json.loads(output.splitlines()[-1])["users"]
         with step("Preparing the model server's database"):
             self.manage("inference", ["migrate --noinput -v0", *collect])

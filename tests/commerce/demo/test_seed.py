@@ -2,14 +2,20 @@
 
 import io
 import json
+from collections import Counter
+from datetime import timedelta
 
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 
 from commerce.attributes.models import Attribute
 from commerce.catalog.models import Category, Product, Tag, Variation
+from commerce.moderation.models import AbuseReport, Case, Decision
+from commerce.orders.models import Order
+from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 
@@ -56,6 +62,27 @@ def test_the_small_demo_has_attributes_variations_tags_and_subcategories():
     assert [category.slug for category in bag.categories.order_by("depth")] == ["cycling", "bike-bags"]
     assert Product.objects.filter(tags__slug="bestseller").count() == 3
     assert Category.objects.filter(parent__slug="kitchen").count() == 2
+
+
+def test_the_demo_has_a_year_of_orders_reviews_and_reports_of_which_some_are_decided():
+    output = io.StringIO()
+    call_command("seed", "--demo", "--json", stdout=output)
+
+    assert Product.objects.filter(status="publish").count() == 30
+    orders = Order.objects.filter(parent=None)
+    assert orders.count() == 300
+    assert timezone.now() - timedelta(days=366) < orders.earliest("created_at").created_at
+    assert Review.objects.count() >= 60
+    states = Counter(Case.objects.values_list("state", flat=True))
+    assert min(states["accepted"], states["open"]) >= 3
+    assert states["rejected"] >= 1
+    actions = Decision.objects.filter(undone_at=None).values_list("action", flat=True)
+    assert set(actions) == {"accepted", "rejected", "hidden"}
+    assert Decision.objects.exclude(undone_at=None).count() == 1
+
+    counted = [model.objects.count() for model in (Product, Order, Review, Question, AbuseReport, Decision)]
+    call_command("seed", "--demo", "--json", stdout=output)
+    assert [model.objects.count() for model in (Product, Order, Review, Question, AbuseReport, Decision)] == counted
 
 
 def test_a_second_run_changes_nothing():

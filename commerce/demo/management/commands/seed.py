@@ -11,10 +11,10 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from commerce.demo.feedback import seed_feedback
+from commerce.demo.feedback import SMALL, seed_decisions, seed_feedback
 from commerce.demo.full import seed_catalog, seed_images, seed_orders
 from commerce.demo.services import seed_small
-from commerce.demo.small_data import PASSWORD, USERS
+from commerce.demo.small_data import MORE_PRODUCTS, PASSWORD, PRODUCTS, USERS
 from shared.accounts.models import User
 from shared.sqlite.statistics import refresh_statistics
 
@@ -29,6 +29,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--small", action="store_true", help="Create only users, two shops and twenty products.")
+        parser.add_argument(
+            "--demo",
+            action="store_true",
+            help="Create a small shop with a past: thirty products, three hundred orders, reviews, reports, decisions.",
+        )
         parser.add_argument("--orders", type=int, default=5000, help="Total number of orders (default: 5000).")
         parser.add_argument("--seed", type=int, default=7, help="Seed of the random data (default: 7).")
         parser.add_argument("--json", action="store_true", help="Print the users as JSON.")
@@ -40,10 +45,20 @@ class Command(BaseCommand):
             raise CommandError(f"--orders is {options['orders']}: set it to a number from 0 to {MAX_ORDERS}.")
         if options["small"]:
             users = seed_small(now=timezone.now())
+        elif options["demo"]:
+            users = self._seed_demo(seed=options["seed"])
         else:
             users = self._seed_full(seed=options["seed"], orders=options["orders"])
         refresh_statistics()
         self._print_users(users, as_json=options["json"])
+
+    def _seed_demo(self, *, seed: int) -> list[User]:
+        now = timezone.now()
+        users = seed_small(products=(*PRODUCTS, *MORE_PRODUCTS), now=now)
+        seed_orders(seed=seed, count=300, history_days=365, now=now, report_progress=lambda *_: None)
+        seed_feedback(seed=seed, counts=SMALL, now=now)
+        seed_decisions(moderator=users[0], now=now)
+        return users
 
     def _seed_full(self, *, seed: int, orders: int) -> list[User]:
         now = timezone.now()
@@ -52,6 +67,7 @@ class Command(BaseCommand):
             seed_images(seed=seed, now=now, report_progress=report_progress)
             seed_orders(seed=seed, count=orders, now=now, report_progress=report_progress)
         seed_feedback(seed=seed, now=now)
+        seed_decisions(moderator=users[0], now=now)
         return users
 
     def _print_users(self, users: list[User], *, as_json: bool) -> None:
