@@ -30,7 +30,7 @@ from shared.api.errors import ApiError
 
 @dataclass(frozen=True, kw_only=True)
 class FeedbackCounts:
-    """How many order lines are reviewed if they are complete, and numbers of questions and of reported reviews."""
+    """Numbers of order lines that are reviewed if they are complete, of questions, and of reported reviews."""
 
     reviews: int
     questions: int
