@@ -38,6 +38,8 @@ class Batch(models.Model):
         CHAT = "chat"
         COMPLETION = "completion"
         EMBEDDING = "embedding"
+        RESPONSE = "response"
+        MESSAGE = "message"
 
     class Status(models.TextChoices):
         PROCESSING = "processing"
@@ -83,7 +85,8 @@ class Batch(models.Model):
                 name="inference_batches_status_known",
             ),
             CheckConstraint(
-                condition=Q(kind__in=["native", "chat", "completion", "embedding"]), name="inference_batches_kind_known"
+                condition=Q(kind__in=["native", "chat", "completion", "embedding", "response", "message"]),
+                name="inference_batches_kind_known",
             ),
             CheckConstraint(
                 condition=Q(total__gte=F("completed") + F("failed")), name="inference_batches_counts_within_total"

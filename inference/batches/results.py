@@ -29,6 +29,7 @@ from inference.protocol.native.batches import (
 from shared.accounts.models import User
 
 PAGE_SIZE = 500
+_LISTED = {"choices", "data"}  # one of them is in the answers of all kinds but responses and messages
 MAX_PAGE_LENGTH = 4 * 1024 * 1024  # characters of answers; further results wait for the next page
 
 
@@ -124,15 +125,17 @@ def serialize_result(request: BatchRequest) -> BatchItemResult:
     """Return the wire form of a finished request; its answer is passed on as stored."""
     result = request.result
     answer: dict[str, Any] = msgspec.json.decode(result.answer, type=dict[str, msgspec.Raw]) if result.answer else {}
+    is_whole = bool(answer) and answer.keys().isdisjoint(_LISTED)
     return BatchItemResult(
         id=request.custom_id,
         index=request.index,
         status="failed" if result.error_code else "completed",
         choices=answer.get("choices"),
-        usage=answer.get("usage"),
+        usage=None if is_whole else answer.get("usage"),
         error=BatchError(ErrorCode(result.error_code), result.error_message) if result.error_code else None,
         processing_time_ms=result.processing_time_ms,
         data=answer.get("data", msgspec.UNSET),
+        body=msgspec.json.decode(result.answer) if is_whole else msgspec.UNSET,
     )
 
 

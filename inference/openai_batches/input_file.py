@@ -11,11 +11,13 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from inference.engine import EmbeddingRequest, EngineError, InvalidRequest
+from inference.protocol.anthropic.requests import parse_messages_request
 from inference.protocol.openai.batches import BatchInputLine, OpenAIBatchError, reject_unsupported_in_batch
 from inference.protocol.openai.chat import parse_chat_request
 from inference.protocol.openai.completions import parse_completion_request
 from inference.protocol.openai.embeddings import OpenAIEmbeddingsRequest
 from inference.protocol.parsing import parse_struct
+from inference.responses.batch_requests import batch_generation_request, parse_batch_response
 from inference.usage.estimates import estimate_embedding_tokens, estimate_generation_tokens
 from shared.api.errors import ApiError
 from shared.api.parsers import parse_json
@@ -200,9 +202,23 @@ def _validate_embeddings(fields: Mapping[str, Any]) -> tuple[str, int]:
     return body.model, estimate_embedding_tokens(EmbeddingRequest(request_id="", texts=body.texts()))
 
 
+def _validate_response(fields: Mapping[str, Any]) -> tuple[str, int]:
+    body = parse_batch_response(fields)
+    return body.model, estimate_generation_tokens(batch_generation_request(body, ""))
+
+
+def _validate_message(fields: Mapping[str, Any]) -> tuple[str, int]:
+    body = parse_messages_request(fields)
+    tokens = estimate_generation_tokens(body.generation_request(""))
+    reject_unsupported_in_batch(stream=body.stream, priority=None)
+    return body.model, tokens
+
+
 # Each returns the body's model and its token estimate.
 VALIDATORS: Mapping[str, Callable[[Mapping[str, Any]], tuple[str, int]]] = {
     "/v1/chat/completions": _validate_chat,
     "/v1/completions": _validate_completion,
     "/v1/embeddings": _validate_embeddings,
+    "/v1/responses": _validate_response,
+    "/v1/messages": _validate_message,
 }

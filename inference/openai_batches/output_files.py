@@ -19,6 +19,7 @@ from inference.config.celery import send
 from inference.files.models import StoredFile
 from inference.files.services import finish_file, write_file
 from inference.openai_batches.models import FileBatch
+from inference.protocol.anthropic.errors import anthropic_error_body
 from inference.protocol.errors import ErrorCode, openai_error_body
 from inference.protocol.openai.batches import BatchOutputError, BatchOutputLine, BatchOutputResponse
 
@@ -93,9 +94,11 @@ def error_lines(job: Batch) -> Iterator[bytes]:
 def _error_response(job: Batch, request: BatchRequest, result: BatchResult) -> BatchOutputResponse:
     code = result.error_code
     status = _STATUS_CODES.get(ErrorCode(code), 500) if code in ErrorCode.__members__ else 500
-    return BatchOutputResponse(
-        status, _line_id(job, request, "req"), openai_error_body(code, result.error_message, status)
-    )
+    if job.kind == Batch.Kind.MESSAGE:
+        body = anthropic_error_body(result.error_message, status)
+    else:
+        body = openai_error_body(code, result.error_message, status)
+    return BatchOutputResponse(status, _line_id(job, request, "req"), body)
 
 
 def _encode_line(

@@ -26,10 +26,13 @@ from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
 
+MESSAGES = "/v1/messages"
 KIND_BY_ENDPOINT = {
     "/v1/chat/completions": Batch.Kind.CHAT,
     "/v1/completions": Batch.Kind.COMPLETION,
     "/v1/embeddings": Batch.Kind.EMBEDDING,
+    "/v1/responses": Batch.Kind.RESPONSE,
+    MESSAGES: Batch.Kind.MESSAGE,
 }
 MAX_INVALID_BATCHES = 1000  # of one user
 
@@ -45,9 +48,12 @@ def create_file_batch(
 
     on_created: called in the transaction that creates it.
 
-    Raises ApiError 404 for a file that is not the user's, 400 for one with another purpose, and the errors of
-    `create_batch`.
+    Raises ApiError 404 for a file that is not the user's, 400 for one with another purpose and for an endpoint that is
+    switched off, and the errors of `create_batch`.
     """
+    if body.endpoint == MESSAGES and not settings.ANTHROPIC_API:
+        message = f"`endpoint` must be another one: the operator does not offer {MESSAGES}."
+        raise ApiError(400, message, details={"field": "endpoint"})
     file = _find_input_file(caller.user, body)
     try:
         content = default_storage.open(file.path)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,16 +16,20 @@ from msgspec.structs import replace
 from inference.batches.models import Batch
 from inference.embeddings.services import embed_for_batch, read_vector
 from inference.engine import (
+    ContextLengthExceeded,
     DeadlineExceeded,
     EmbeddingRequest,
     FinishReason,
     GenerationOutput,
     GenerationRequest,
     InferenceFailed,
+    InvalidRequest,
     ModelNotLoaded,
     Usage,
 )
 from inference.generation.services import new_id
+from inference.protocol.anthropic.requests import parse_messages_request
+from inference.protocol.anthropic.responses import build_message
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import MODEL_UNLOADED_MESSAGE, error_from_output
 from inference.protocol.native.batches import to_inference_request, with_messages
@@ -32,9 +37,12 @@ from inference.protocol.native.inference import build_inference_choices
 from inference.protocol.openai.chat import build_chat_completion, parse_chat_request
 from inference.protocol.openai.completions import build_text_completion, parse_completion_request
 from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddingsRequest, OpenAIEmbeddingsResponse
+from inference.protocol.openai.responses.encoder import ResponseEncoder
 from inference.protocol.parsing import parse_struct
 from inference.protocol.token_usage import EmbeddingsTokenUsage, TokenUsage
 from inference.registry.engines import engine_for
+from inference.responses.batch_requests import batch_generation_request, parse_batch_response
+from inference.responses.runs import MAX_TRUNCATIONS, truncated
 from shared.observability import tracing
 from shared.observability.request_fields import bind_fields
 
@@ -149,11 +157,41 @@ async def _embedding(executor: RequestExecutor, fields: dict[str, Any], request_
     return answer, Usage(result.prompt_tokens, 0)
 
 
+async def _response(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+    body, response_id = parse_batch_response(fields), new_id("resp_")
+    request = replace(batch_generation_request(body, response_id), request_id=request_id)
+    response = body.to_response(response_id, round(time.time(), 3), "in_progress")
+    for _ in range(MAX_TRUNCATIONS):
+        encoder = ResponseEncoder(response, with_logprobs=body.has_logprobs)
+        try:
+            usage = await _run(executor, request, partial(_push, encoder))
+        except ContextLengthExceeded as error:
+            if body.truncation != "auto":
+                raise
+            request = truncated(request, error)
+        else:
+            return encoder.response, usage
+    raise InvalidRequest("The input could not be truncated to the model's context. Shorten it.", field="input")
+
+
+def _push(encoder: ResponseEncoder, output: GenerationOutput) -> None:
+    encoder.push(output, ended_at=time.time())
+
+
+async def _message(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+    body = parse_messages_request(fields)
+    [choice], usage = await _generate(executor, body.generation_request(request_id))
+    message_id = new_id("msg_")
+    return build_message(message_id, executor.model_id, choice, usage, shows_thinking=body.shows_thinking), usage
+
+
 _EXECUTE_BY_KIND: dict[str, Callable[[RequestExecutor, dict[str, Any], str], Awaitable[tuple[Any, Usage]]]] = {
     Batch.Kind.NATIVE: _native,
     Batch.Kind.CHAT: _chat,
     Batch.Kind.COMPLETION: _completion,
     Batch.Kind.EMBEDDING: _embedding,
+    Batch.Kind.RESPONSE: _response,
+    Batch.Kind.MESSAGE: _message,
 }
 
 
@@ -178,17 +216,24 @@ async def _generate_all(
 
 
 async def _generate(executor: RequestExecutor, request: GenerationRequest) -> tuple[list[GeneratedChoice], Usage]:
-    """Generate with batch priority, which takes the capacity that interactive requests leave."""
     choices = [GeneratedChoice(index) for index in range(request.n)]
+    usage = await _run(executor, request, lambda output: choices[output.choice].add(output))
+    return choices, usage
+
+
+async def _run(
+    executor: RequestExecutor, request: GenerationRequest, add: Callable[[GenerationOutput], object]
+) -> Usage:
+    """Generate with batch priority, which takes the capacity that interactive requests leave. Return the usage."""
     async with _time_limit(request.timeout):
         batch_request = replace(request, user=executor.user, batch=True, coalesce_outputs=True)
         async with await engine_for(executor.model_id).generate(executor.model_id, batch_request) as stream:
             while outputs := await stream.read():
                 for output in outputs:
                     _raise_if_aborted(output)
-                    choices[output.choice].add(output)
+                    add(output)
                 if (usage := outputs[-1].usage) is not None:
-                    return choices, usage
+                    return usage
     raise InferenceFailed("The generation ended before it was complete.")
 
 

@@ -291,7 +291,10 @@ class BatchItemResult(Struct):
     ]
     usage: Annotated[
         Annotated[Any, Meta(extra_json_schema=_any_of("TokenUsage", "EmbeddingsTokenUsage"))] | None,
-        Meta(description="Token usage of the request. Null if it failed."),
+        Meta(
+            description="Token usage of the request. Null if it failed, and for requests to `/v1/responses` and "
+            "`/v1/messages`, whose `body` has it."
+        ),
     ]
     error: Annotated[BatchError | None, Meta(description="Error of a failed request, otherwise null.")]
     processing_time_ms: ProcessingTime
@@ -302,6 +305,13 @@ class BatchItemResult(Struct):
                 description="Vectors of a request to `/v1/embeddings`; otherwise absent.",
                 extra_json_schema={"items": _any_of("OpenAIEmbedding")},
             ),
+        ]
+        | UnsetType
+    ) = UNSET
+    body: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="Whole answer to a request to `/v1/responses` or `/v1/messages`; otherwise absent."),
         ]
         | UnsetType
     ) = UNSET

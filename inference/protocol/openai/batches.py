@@ -8,7 +8,7 @@ from inference.engine import InvalidRequest
 from inference.protocol.fields import ModelId
 from inference.protocol.openai.files import FILE_ID_EXAMPLE, FileExpirySeconds
 
-BatchEndpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]
+BatchEndpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages"]
 OpenAIBatchStatus = Literal[
     "validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"
 ]

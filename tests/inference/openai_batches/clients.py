@@ -9,9 +9,12 @@ import httpx2
 from tests.inference.running_server import RunningServer
 
 CHAT, COMPLETION, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 BODIES: dict[str, dict[str, Any]] = {
     CHAT: {"model": "talker", "messages": [{"role": "user", "content": "speak"}], "max_tokens": 3},
     COMPLETION: {"model": "talker", "prompt": ["speak", "speak"], "max_tokens": 3, "n": 2},
+    RESPONSES: {"model": "talker", "input": "speak", "instructions": "Be kind.", "max_output_tokens": 3},
+    MESSAGES: {"model": "talker", "messages": [{"role": "user", "content": "speak"}], "max_tokens": 3},
     EMBEDDINGS: {"model": "embedder", "input": ["a", "b"], "encoding_format": "float"},
 }
 TIMEOUT_SECONDS = 90

@@ -1,5 +1,6 @@
 """/v1/batches: an input file becomes a batch, and its results become output and error files."""
 
+import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -412,3 +413,31 @@ def test_only_the_newest_invalid_batches_are_kept(
 
     left = FileBatch.objects.order_by("pk").values_list("batch_id", flat=True)
     assert list(left) == [file_batch["id"] for file_batch in (valid, others, *wrong[2:])]
+
+
+def message_lines(*ids: str) -> bytes:
+    body = {"model": MODEL, "max_tokens": 3, "messages": [{"role": "user", "content": "x"}]}
+    lines = [{"custom_id": one, "method": "POST", "url": "/v1/messages", "body": body} for one in ids]
+    return b"\n".join(json.dumps(line).encode() for line in lines)
+
+
+def test_a_failed_message_has_anthropics_error(api_user: ApiUser):
+    created = api_user.make(message_lines("a"), endpoint="/v1/messages")
+    assert Batch.objects.get(batch_id=created["id"]).kind == Batch.Kind.MESSAGE
+    run_worker(created["id"], TOO_LONG)
+    write_files()
+
+    [line] = api_user.read_lines(get_batch(api_user, created["id"])["error_file_id"])
+    assert line["response"]["status_code"] == 400
+    assert line["response"]["body"] == {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": "The prompt is too long."},
+    }
+
+
+def test_messages_are_refused_where_the_operator_does_not_offer_them(api_user: ApiUser, settings: Settings):
+    settings.ANTHROPIC_API = False
+    body = {"input_file_id": "file-1", "endpoint": "/v1/messages", "completion_window": "24h"}
+    refused = api_user.post("/v1/batches", body)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "endpoint")
+    assert not FileBatch.objects.exists()

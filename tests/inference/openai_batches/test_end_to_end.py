@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx2
 import pytest
@@ -14,6 +15,8 @@ from tests.inference.openai_batches.clients import (
     CHAT,
     COMPLETION,
     EMBEDDINGS,
+    MESSAGES,
+    RESPONSES,
     TIMEOUT_SECONDS,
     create_batch,
     download_lines,
@@ -53,6 +56,44 @@ def test_a_batch_returns_the_same_answers_as_the_live_route(stoa: RunningServer,
     assert len(results["results"]) == 20
     document = stoa.get("/openapi.json").json()
     assert response_errors(document, "get /batch/{batch_id}/results", results) == []
+
+
+RESPONSE_VARYING = ("id", "created_at", "completed_at", "output", "usage")
+
+
+@pytest.mark.parametrize("endpoint", [RESPONSES, MESSAGES])
+def test_p6_responses_and_messages_are_answered_in_their_own_forms(
+    stoa: RunningServer, worker: RunningWorker, endpoint: str
+):
+    live = stoa.post(endpoint, BODIES[endpoint] | ({"store": False} if endpoint == RESPONSES else {})).json()
+    usage = stoa.get("/usage").json()["total"]
+
+    batch = wait_until_ended(stoa, create_batch(stoa, endpoint, [{}] * 5)["id"])
+
+    assert (batch["status"], batch["endpoint"], batch["error_file_id"]) == ("completed", endpoint, None)
+    lines = download_lines(stoa, batch["output_file_id"])
+    bodies = [line["response"]["body"] for line in lines]
+    assert len({body["id"] for body in bodies}) == 5
+    for body in bodies:
+        assert body.keys() == live.keys()
+        assert {name: body[name] for name in body if name not in RESPONSE_VARYING} == {
+            name: live[name] for name in live if name not in RESPONSE_VARYING
+        }
+        assert _texts(body) == _texts(live) == ["w0 w1 w2 "]
+        assert body["usage"]["output_tokens"] == 3
+    counted = stoa.get("/usage").json()["total"]
+    assert counted["requests"] - usage["requests"] == 5
+    assert counted["completion_tokens"] - usage["completion_tokens"] == 15
+    results = stoa.get(f"/batch/{batch['id']}/results").json()
+    assert [one["body"] for one in results["results"]] == bodies
+    document = stoa.get("/openapi.json").json()
+    assert response_errors(document, "get /batch/{batch_id}/results", results) == []
+
+
+def _texts(body: dict[str, Any]) -> list[str]:
+    if body.get("object") != "response":
+        return [block["text"] for block in body["content"]]
+    return [part["text"] for item in body["output"] for part in item["content"]]
 
 
 def test_a_failed_request_is_in_the_error_file_with_the_live_routes_error(stoa: RunningServer, worker: RunningWorker):

@@ -13,10 +13,13 @@ from inference.openai_batches.input_file import MAX_LINE_BYTES, InputFileReport,
 pytestmark = pytest.mark.no_database
 
 CHAT, COMPLETION, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 BODIES: dict[str, dict[str, Any]] = {
     CHAT: {"model": "talker", "messages": [{"role": "user", "content": "x"}]},
     COMPLETION: {"model": "talker", "prompt": "x"},
     EMBEDDINGS: {"model": "talker", "input": "x"},
+    RESPONSES: {"model": "talker", "input": "x"},
+    MESSAGES: {"model": "talker", "max_tokens": 3, "messages": [{"role": "user", "content": "x"}]},
 }
 
 
@@ -33,7 +36,7 @@ def without(field: str) -> bytes:
     return json.dumps({name: value for name, value in json.loads(line()).items() if name != field}).encode()
 
 
-@pytest.mark.parametrize("endpoint", [CHAT, COMPLETION, EMBEDDINGS])
+@pytest.mark.parametrize("endpoint", [CHAT, COMPLETION, EMBEDDINGS, RESPONSES, MESSAGES])
 def test_a_valid_file_yields_its_model_and_request_count(endpoint: str):
     checked = check_file([line("a", endpoint), b"\n", line("b", endpoint)], endpoint=endpoint)
 
@@ -61,7 +64,7 @@ def test_a_valid_file_yields_its_model_and_request_count(endpoint: str):
         (line(custom_id="x" * 257), "invalid_custom_id", "custom_id"),
         (json.dumps(json.loads(line()) | {"custom_id": 1}).encode(), "invalid_custom_id", "custom_id"),
         (line(method="GET"), "invalid_method", "method"),
-        (line(url="/v1/responses"), "invalid_url", "url"),
+        (line(url="/v1/moderations"), "invalid_url", "url"),
         (line(url=COMPLETION), "mismatched_endpoint", "url"),
         (json.dumps(json.loads(line()) | {"body": []}).encode(), "invalid_body", "body"),
         (line(body={"temperature": 3}), "invalid_request", "body.temperature"),
@@ -89,6 +92,18 @@ def test_every_endpoint_applies_the_checks_of_its_live_route():
         (COMPLETION, {"suffix": "x"}, "body.suffix"),
         (EMBEDDINGS, {"input": ["x"] * 2049}, "body.input"),
         (EMBEDDINGS, {"encoding_format": "int8"}, "body.encoding_format"),
+        (RESPONSES, {"temperature": 3}, "body.temperature"),
+        (RESPONSES, {"input": []}, "body.input"),
+        (RESPONSES, {"stream": True}, "body.stream"),
+        (RESPONSES, {"store": True}, "body.store"),
+        (RESPONSES, {"background": True}, "body.background"),
+        (RESPONSES, {"conversation": "conv_1"}, "body.conversation"),
+        (RESPONSES, {"previous_response_id": "resp_1"}, "body.previous_response_id"),
+        (RESPONSES, {"input": [{"type": "compaction", "encrypted_content": "x"}]}, "body.input"),
+        (MESSAGES, {"max_tokens": 0}, "body.max_tokens"),
+        (MESSAGES, {"stream": True}, "body.stream"),
+        (MESSAGES, {"tool_choice": {"type": "any"}}, "body.tool_choice"),
+        (MESSAGES, {"colour": 1}, "body.colour"),
     ):
         checked = check_file([line(endpoint=endpoint, body=wrong)], endpoint=endpoint)
         assert [(error.code, error.param) for error in checked.errors] == [("invalid_request", param)]
