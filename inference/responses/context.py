@@ -25,6 +25,8 @@ from inference.responses.models import Conversation, ConversationItem, StoredRes
 from shared.accounts.models import User
 
 MAX_CHAIN_LENGTH = 1000  # responses that continue each other
+MAX_ITEMS = 10_000  # of one conversation
+MAX_CONVERSATION_LENGTH = 16 * 1024**2  # characters of the items of one conversation, as JSON
 
 _items_decoder = msgspec.json.Decoder(list[Item])
 _response_decoder = msgspec.json.Decoder(Response)
@@ -47,13 +49,21 @@ class InputContext:
 
 
 def read_context(*, user: User, body: ResponseContext, response_id: str) -> InputContext:
-    """Return the context of a request. Raise ObjectNotFound for a previous response or a conversation that is gone."""
+    """Return the context of a request.
+
+    Raise ObjectNotFound for a previous response or a conversation that is gone, and InvalidRequest for a conversation
+    that is full: its response could not be added.
+    """
     new_items = storable_items(body.new_items(), response_id)
     if body.previous_response_id is not None:
         return InputContext(_read_chain(user, body.previous_response_id), new_items)
     if isinstance(body, ToolParameters) and body.conversation_id is not None:
         conversation = find_conversation(user=user, conversation_id=body.conversation_id, field="conversation")
-        return InputContext(read_conversation(conversation), new_items, conversation)
+        bodies = _read_bodies(conversation)
+        new_bodies = [encode_item(item) for item in new_items]
+        # The output has one item at least.
+        check_conversation_size(len(bodies) + len(new_bodies) + 1, sum(map(len, (*bodies, *new_bodies))))
+        return InputContext([decode_item(body) for body in bodies], new_items, conversation)
     return InputContext([], new_items)
 
 
@@ -65,10 +75,14 @@ def find_conversation(*, user: User, conversation_id: str, field: str | None = N
     return conversation
 
 
-def read_conversation(conversation: Conversation) -> list[Item]:
-    """Return the items of a conversation in order."""
-    bodies = ConversationItem.objects.filter(conversation=conversation).order_by("pk").values_list("body", flat=True)
-    return [_item_decoder.decode(body) for body in bodies]
+def check_conversation_size(count: int, length: int) -> None:
+    """Raise InvalidRequest for more items than a conversation may have, or for more characters."""
+    if count > MAX_ITEMS:
+        message = f"A conversation has at most {MAX_ITEMS} items. Delete some of them, or begin a new one."
+        raise InvalidRequest(message, field="conversation")
+    if length > MAX_CONVERSATION_LENGTH:
+        message = f"A conversation has items of at most {MAX_CONVERSATION_LENGTH} characters. Begin a new one."
+        raise InvalidRequest(message, field="conversation")
 
 
 def storable_items(items: Sequence[Item], seed: str) -> list[Item]:
@@ -117,6 +131,11 @@ def drop_oldest(messages: Sequence[Message], excess: float) -> tuple[Message, ..
     while len(kept) > 1 and kept[0].role == "tool":
         kept = kept[1:]
     return (*system, *kept)
+
+
+def _read_bodies(conversation: Conversation) -> list[str]:
+    items = ConversationItem.objects.filter(conversation=conversation).order_by("pk")
+    return list(items.values_list("body", flat=True))
 
 
 def _storable(item: Item, new_id: str) -> Item:

@@ -15,13 +15,17 @@ from inference.engine import InvalidRequest
 from inference.protocol.openai.responses import conversations as wire
 from inference.protocol.openai.responses.items import Item, item_prefix
 from inference.protocol.openai.responses.response import ItemList
-from inference.responses.context import decode_item, encode_item, find_conversation, storable_items
+from inference.responses.context import (
+    check_conversation_size,
+    decode_item,
+    encode_item,
+    find_conversation,
+    storable_items,
+)
 from inference.responses.models import Conversation, ConversationItem
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 
-MAX_ITEMS = 10_000  # of one conversation
-MAX_CONVERSATION_LENGTH = 16 * 1024**2  # characters of the items of one conversation, as JSON
 MAX_CONVERSATIONS = 10_000  # of one user
 MAX_DELETED_PER_RUN = 100
 
@@ -39,6 +43,7 @@ def create_conversation(
         raise InvalidRequest(f"You have {MAX_CONVERSATIONS} conversations, the maximum. Delete some of them.")
     conversation = Conversation.objects.create(user=user, metadata=dict(metadata), created_at=now, used_at=now)
     add_items(conversation=conversation, items=items, now=now)
+    _check_size(conversation)
     return serialize_conversation(conversation)
 
 
@@ -51,10 +56,9 @@ def update_conversation(
     *, user: User, conversation_id: str, metadata: Mapping[str, str], now: datetime
 ) -> wire.Conversation:
     """Replace the metadata of a conversation. Raise ObjectNotFound."""
-    conversation = find_conversation(user=user, conversation_id=conversation_id)
-    conversation.metadata, conversation.used_at = dict(metadata), now
-    conversation.save(update_fields=["metadata", "used_at"])
-    return serialize_conversation(conversation)
+    mine = Conversation.objects.for_user(user).filter(conversation_id=conversation_id)
+    mine.update(metadata=dict(metadata), used_at=now)
+    return read_conversation(user=user, conversation_id=conversation_id)
 
 
 def delete_conversation(*, user: User, conversation_id: str) -> None:
@@ -64,10 +68,13 @@ def delete_conversation(*, user: User, conversation_id: str) -> None:
 
 @transaction.atomic
 def create_items(*, user: User, conversation_id: str, items: Sequence[Item], now: datetime) -> ItemList:
-    """Add items to a conversation and return them. Raise ObjectNotFound."""
+    """Add items to a conversation and return them. Raise ObjectNotFound, and InvalidRequest above its maxima."""
     lock_active_user(user)
-    conversation = find_conversation(user=user, conversation_id=conversation_id)
+    conversation = lock_conversation(find_conversation(user=user, conversation_id=conversation_id).pk)
+    if conversation is None:
+        raise ObjectNotFound("conversation", conversation_id)
     added = add_items(conversation=conversation, items=items, now=now)
+    _check_size(conversation)
     return ItemList(data=added, first_id=str(added[0].id), last_id=str(added[-1].id), has_more=False)
 
 
@@ -103,28 +110,26 @@ def delete_item(*, user: User, conversation_id: str, item_id: str) -> wire.Conve
     return serialize_conversation(conversation)
 
 
-def add_items(*, conversation: Conversation, items: Sequence[Item], now: datetime) -> list[Item]:
-    """Add items to the end of a conversation and return them. Runs in the caller's transaction.
+def lock_conversation(conversation_pk: int) -> Conversation | None:
+    """Return a conversation that nobody deletes until the end of the transaction, or None if it is gone."""
+    return Conversation.objects.select_for_update(no_key=True).filter(pk=conversation_pk).first()
 
-    An item whose id the conversation already has gets a new one. Raise InvalidRequest above MAX_ITEMS and
-    MAX_CONVERSATION_LENGTH.
+
+def add_items(*, conversation: Conversation, items: Sequence[Item], now: datetime) -> list[Item]:
+    """Add items to the end of a conversation and return them. The caller holds its lock.
+
+    An item whose id the conversation already has gets a new one.
     """
     added = storable_items(items, f"{conversation.conversation_id}/{secrets.token_hex(8)}")
     existing = ConversationItem.objects.filter(conversation=conversation)
-    if existing.count() + len(added) > MAX_ITEMS:
-        message = f"A conversation has at most {MAX_ITEMS} items. Delete some of them, or begin a new one."
-        raise InvalidRequest(message, field="conversation")
     taken = set(existing.filter(item_id__in=[str(item.id) for item in added]).values_list("item_id", flat=True))
     for place, item in enumerate(added):
         if str(item.id) in taken:
             added[place] = item = replace(item, id=f"{item_prefix(item)}{secrets.token_hex(12)}")
         taken.add(str(item.id))
-    rows = [ConversationItem(conversation=conversation, item_id=str(item.id), body=encode_item(item)) for item in added]
-    stored = existing.aggregate(size=Sum(Length("body")))["size"] or 0
-    if stored + sum(len(row.body) for row in rows) > MAX_CONVERSATION_LENGTH:
-        message = f"A conversation has items of at most {MAX_CONVERSATION_LENGTH} characters. Begin a new one."
-        raise InvalidRequest(message, field="items")
-    ConversationItem.objects.bulk_create(rows)
+    ConversationItem.objects.bulk_create(
+        ConversationItem(conversation=conversation, item_id=str(item.id), body=encode_item(item)) for item in added
+    )
     Conversation.objects.filter(pk=conversation.pk).update(used_at=now)
     return added
 
@@ -153,8 +158,15 @@ def delete_conversations_of(user: User) -> None:
 @transaction.atomic
 def _delete(conversations: Sequence[Conversation]) -> None:
     pks = [conversation.pk for conversation in conversations]
+    # Whoever adds items or a response locks the conversation first.
+    list(Conversation.objects.select_for_update().filter(pk__in=pks).order_by("pk").values_list("pk"))
     ConversationItem.objects.filter(conversation__in=pks).delete()
     Conversation.objects.filter(pk__in=pks).delete()
+
+
+def _check_size(conversation: Conversation) -> None:
+    items = ConversationItem.objects.filter(conversation=conversation)
+    check_conversation_size(items.count(), items.aggregate(length=Sum(Length("body")))["length"] or 0)
 
 
 def _find_item(user: User, conversation_id: str, item_id: str) -> ConversationItem:

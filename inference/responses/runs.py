@@ -181,10 +181,19 @@ async def _run_stored(
             encoder.fail(error_detail(InferenceFailed(INCOMPLETE_MESSAGE)))
         await end_stored(row, encoder, recorder)
     except StreamLost:
-        await recorder.abandon()
+        await recorder.abandon(await _read_last_event(row, recorder))
     except (DatabaseError, EngineError) as error:  # its lease expires, and it is failed as interrupted
         logger.warning("response_not_ended", response=row.response_id, reason=type(error).__name__)
         await recorder.abandon()
+
+
+async def _read_last_event(row: StoredResponse, recorder: StreamRecorder) -> bytes | None:
+    """Return the event of a response that was ended elsewhere, as a cancelled one, for the readers here."""
+    try:
+        return await run_in_db_thread(services.last_event, response_pk=row.pk, number=recorder.next_index)
+    except DatabaseError as error:
+        logger.warning("response_not_read", response=row.response_id, reason=type(error).__name__)
+        return None
 
 
 async def end_stored(row: StoredResponse, encoder: ResponseEncoder, recorder: StreamRecorder) -> None:

@@ -27,8 +27,8 @@ from inference.responses.context import (
     encode_items,
     encode_response,
 )
-from inference.responses.conversations import add_items
-from inference.responses.models import Conversation, StoredResponse
+from inference.responses.conversations import add_items, lock_conversation
+from inference.responses.models import StoredResponse
 from inference.streams import services as streams
 from inference.streams.models import StoredStream
 from inference.streams.services import StreamLost
@@ -113,8 +113,15 @@ def read_generation(row: StoredResponse) -> GenerationRequest:
 def record_end(*, row: StoredResponse, response: Response, now: datetime, usage: Usage | None = None) -> None:
     """Write the final response, and add its items to its conversation. Runs in the caller's transaction.
 
-    usage: recorded with it, for a response whose usage nobody else records.
+    usage: recorded with it, for a response whose usage nobody else records. A conversation that became full during the
+    generation takes these items all the same.
     """
+    if usage is not None:
+        record_usage(user_id=row.user_id, api_key_id=row.api_key_id, model_id=row.model_id, usage=usage, now=now)
+    if response.status in ("completed", "incomplete") and row.conversation_id is not None:
+        conversation = lock_conversation(row.conversation_id)  # before the response, as a deletion does
+        if conversation is not None:
+            add_items(conversation=conversation, items=[*decode_items(row.input_items), *response.output], now=now)
     body = encode_response(response)
     StoredResponse.objects.filter(pk=row.pk).update(
         status=response.status,
@@ -123,12 +130,6 @@ def record_end(*, row: StoredResponse, response: Response, now: datetime, usage:
         size=ROW_BYTES + len(body) + len(row.input_items),
         ended_at=now,
     )
-    if usage is not None:
-        record_usage(user_id=row.user_id, api_key_id=row.api_key_id, model_id=row.model_id, usage=usage, now=now)
-    if response.status in ("completed", "incomplete") and row.conversation_id is not None:
-        conversation = Conversation.objects.select_for_update(no_key=True).filter(pk=row.conversation_id).first()
-        if conversation is not None:
-            add_items(conversation=conversation, items=[*decode_items(row.input_items), *response.output], now=now)
 
 
 def record_cancelled(*, row: StoredResponse, usage: Usage, now: datetime) -> None:
@@ -196,6 +197,12 @@ def page_of_items(items: Sequence[Item], *, after: str | None, limit: int, newes
         last_id=str(page[-1].id) if page else "",
         has_more=len(ordered) > limit,
     )
+
+
+def last_event(*, response_pk: int, number: int) -> bytes | None:
+    """Return the last event of a response that has ended, with this number, or None if it was deleted."""
+    row = StoredResponse.objects.filter(pk=response_pk).exclude(ended_at=None).first()
+    return None if row is None else final_event(decode_response(row.body), number)
 
 
 def fail_interrupted(stream_pk: int, *, now: datetime) -> bool:
@@ -304,6 +311,7 @@ def _open_stream(new: NewResponse, now: datetime, *, owner: uuid.UUID | None, ke
 def _create_row(
     new: NewResponse, response: Response, *, now: datetime, stream: StoredStream | None, generation: str = ""
 ) -> StoredResponse:
+    conversation = new.context.conversation and lock_conversation(new.context.conversation.pk)  # or it was deleted
     body, input_items = encode_response(response), encode_items(new.context.new_items)
     has_ended = response.status not in ("queued", "in_progress")
     return StoredResponse.objects.create(
@@ -314,7 +322,7 @@ def _create_row(
         status=response.status,
         is_background=response.background,
         previous_response_id=new.previous_response_id,
-        conversation=new.context.conversation,
+        conversation=conversation,
         stream=stream,
         body=body,
         input_items=input_items,

@@ -121,7 +121,7 @@ class _Cursor:
         """Return the next events, once there are some, or None at the end."""
         while True:
             recorder = self._recorder
-            if recorder is None or recorder.is_lost:
+            if recorder is None:
                 return await self._read_stored()
             frames = recorder.read(self._after)
             if frames:
@@ -131,6 +131,9 @@ class _Cursor:
                 page = await run_in_db_thread(services.read_page, self._stream_pk, self._after)
                 self._after = page.last
                 return page.frames
+            if recorder.is_closed and recorder.is_lost:
+                self._recorder = None
+                continue
             if recorder.is_closed:
                 return None
             await recorder.wait(self._after)

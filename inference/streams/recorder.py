@@ -62,7 +62,8 @@ class StreamRecorder:
     async def finish(self, frames: Iterable[bytes], also: Callable[[], None]) -> None:
         """Write the rest and the last events, and end the stream, in one transaction with `also`.
 
-        Readers get the last events after the commit. Raise StreamLost, and the database's errors; then nothing is done.
+        Readers get the last events after the commit. Raise StreamLost, and the database's errors. After an error of the
+        database call it again: what was written nevertheless is not written twice.
         """
         last = list(frames)
         await asyncio.to_thread(self._write_end, last, also)
@@ -72,10 +73,16 @@ class StreamRecorder:
                 self._append(frame)
         self._close()
 
-    async def abandon(self) -> None:
-        """Stop writing without an end: another run goes on. Events that are not written yet are dropped."""
+    async def abandon(self, last: bytes | None = None) -> None:
+        """Stop writing. Events that are not written yet are dropped.
+
+        last: the end of a stream that was ended elsewhere, for readers of this process: they may have seen events that
+        are not in the database, where its end has another number.
+        """
         self.is_lost = True
         await asyncio.to_thread(_flusher.remove, self)
+        if last is not None:
+            self.append(last)
         self._close()
 
     def _close(self) -> None:
@@ -95,7 +102,7 @@ class StreamRecorder:
         changed = asyncio.Event()
         self._readers.add(changed)
         try:
-            while self.next_index <= after + 1 and not (self.is_closed or self.is_lost):
+            while self.next_index <= after + 1 and not self.is_closed:
                 changed.clear()
                 await changed.wait()
         finally:
@@ -114,11 +121,15 @@ class StreamRecorder:
             self._written_index = events.first + len(events.frames)
             self._trim()
 
+    def note_stored(self, next_index: int) -> None:
+        """Note that events before this number are in the database, as after a commit that seemed to fail."""
+        with self._lock:
+            self._written_index = max(self._written_index, next_index)
+            self._trim()
+
     def lose(self) -> None:
-        """Note that the stream has another writer or has ended. Thread-safe."""
+        """Note that the stream has another writer or has ended. Its run then abandons it."""
         self.is_lost = True
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake_readers)
 
     def _append(self, frame: bytes) -> None:
         self._window.append(frame)
@@ -140,6 +151,7 @@ class StreamRecorder:
         try:
             with transaction.atomic():
                 services.lock_stream(stream_pk=self.stream_pk, owner=self.owner)
+                self.note_stored(services.next_index(self.stream_pk))
                 unwritten = self.unwritten()
                 frames = [*(unwritten.frames if unwritten else ()), *last]
                 first = unwritten.first if unwritten else self.next_index
@@ -161,6 +173,7 @@ class Flusher:
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._renewed_at = 0.0
+        self._is_uncertain = False  # whether the last write failed, but may have been committed
 
     def add(self, recorder: StreamRecorder) -> None:
         """Write the events of this recorder from now on."""
@@ -178,14 +191,24 @@ class Flusher:
                 pass
 
     def flush(self) -> None:
-        """Write what is not written yet, and renew the leases if that is due."""
+        """Renew the leases if that is due, and write what is not written yet."""
         with self._flushing:
             recorders = list(self._recorders.values())
-            for start in range(0, len(recorders), MAX_STREAMS_PER_FLUSH):
-                self._write(recorders[start : start + MAX_STREAMS_PER_FLUSH])
             if recorders and time.monotonic() > self._renewed_at + RENEW_INTERVAL_SECONDS:
                 services.renew_leases(owners={one.stream_pk: one.owner for one in recorders}, now=timezone.now())
                 self._renewed_at = time.monotonic()
+            if self._is_uncertain:
+                self._find_written(recorders)
+            self._is_uncertain = True
+            for start in range(0, len(recorders), MAX_STREAMS_PER_FLUSH):
+                self._write(recorders[start : start + MAX_STREAMS_PER_FLUSH])
+            self._is_uncertain = False
+
+    def _find_written(self, recorders: list[StreamRecorder]) -> None:
+        last_events = services.read_last_events([one.stream_pk for one in recorders])
+        for recorder in recorders:
+            last, _ = last_events.get(recorder.stream_pk, (-1, True))
+            recorder.note_stored(last + 1)
 
     def _write(self, recorders: list[StreamRecorder]) -> None:
         events = {one.owner: unwritten for one in recorders if (unwritten := one.unwritten())}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, Window
+from django.db.models.functions import RowNumber
 from msgspec.structs import replace
 
 from inference.engine import GenerationRequest
@@ -48,7 +49,9 @@ def claim_responses(*, limit: int, running: Mapping[int, int], now: datetime) ->
     rows = StoredResponse.objects.filter(
         free, stream__ended_at=None, ended_at=None, is_background=True, resume_at__lte=now
     )
-    candidates = list(rows.order_by("resume_at", "pk").values_list("pk", "user", "stream")[:MAX_CANDIDATES])
+    turn = Window(RowNumber(), partition_by=F("user"), order_by=[F("resume_at").asc(), F("pk").asc()])
+    fair = rows.annotate(turn=turn).order_by("turn", "resume_at", "pk")
+    candidates = list(fair.values_list("pk", "user", "stream")[:MAX_CANDIDATES])
     if not candidates:
         return []
     counts = Counter(running)

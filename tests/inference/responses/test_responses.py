@@ -213,6 +213,19 @@ def test_a_cancelled_response_ends_its_stream(client: openai.OpenAI, worker: Run
     assert rest[-1].response == client.responses.retrieve(first.response.id)
 
 
+def test_a_live_stream_that_is_cancelled_ends_with_its_last_event(client: openai.OpenAI):
+    stream = client.responses.create(model="talker", input="speak", stream=True, max_output_tokens=4000)
+    seen: list[Any] = [next(stream) for _ in range(20)]
+
+    cancelled = client.responses.cancel(seen[0].response.id)
+    seen += stream
+
+    assert [event.sequence_number for event in seen] == list(range(len(seen)))
+    assert seen[-1].type == "response.incomplete"
+    assert seen[-1].response == cancelled
+    assert cancelled.status == "cancelled"
+
+
 @pytest.mark.parametrize("end", ["cancel", "delete"])
 def test_a_background_response_that_is_cancelled_costs_what_it_used(
     stoa: RunningServer, worker: RunningWorker, end: str

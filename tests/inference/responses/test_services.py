@@ -1,20 +1,27 @@
 """Services of stored responses and conversations, on the database alone."""
 
+import asyncio
+import threading
+import time
+import uuid
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from inference.access.resumption import StreamKey
 from inference.engine import InvalidRequest
 from inference.protocol.openai.responses.items import MessageItem
 from inference.protocol.openai.responses.request import parse_response_request
-from inference.responses import conversations, services
-from inference.responses.context import InputContext
-from inference.responses.models import StoredResponse
+from inference.responses import context, conversations, services
+from inference.responses.context import InputContext, read_context
+from inference.responses.models import Conversation, ConversationItem, StoredResponse
 from inference.responses.services import NewResponse
 from inference.responses.worker.claims import claim_responses
-from inference.streams.services import end_interrupted
+from inference.streams import services as streams
+from inference.streams.recorder import Flusher, StreamRecorder
+from inference.streams.services import NewEvents, end_interrupted, open_stream, read_all
 from shared.accounts.authentication import Principal
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -53,7 +60,7 @@ def test_resuming_the_stream_of_a_queued_response_leaves_it_to_the_workers(user:
 
 def test_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypatch: pytest.MonkeyPatch):
     now, item = timezone.now(), MessageItem(role="user", content="x" * 400)
-    monkeypatch.setattr(conversations, "MAX_CONVERSATION_LENGTH", 1000)
+    monkeypatch.setattr(context, "MAX_CONVERSATION_LENGTH", 1000)
     monkeypatch.setattr(conversations, "MAX_CONVERSATIONS", 2)
     made = conversations.create_conversation(user=user, items=[item], metadata={}, now=now)
 
@@ -63,3 +70,120 @@ def test_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypatch:
     with pytest.raises(InvalidRequest, match="2 conversations, the maximum"):
         conversations.create_conversation(user=user, items=[], metadata={}, now=now)
     conversations.create_conversation(user=new_user("other"), items=[item], metadata={}, now=now)
+
+
+def test_p5_users_take_turns_whatever_one_of_them_has_queued(user: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("inference.responses.worker.claims.MAX_CANDIDATES", 4)
+    mine = [queue(user, f"mine{number}") for number in range(6)]
+    theirs = [queue(new_user("other"), f"theirs{number}") for number in range(1)]
+
+    claimed = claim_responses(limit=3, running={}, now=timezone.now())
+
+    assert [one.row.pk for one in claimed] == [mine[0].pk, theirs[0].pk, mine[1].pk]
+
+
+def test_p5_a_full_conversation_is_refused_before_the_generation(user: User, monkeypatch: pytest.MonkeyPatch):
+    now, item = timezone.now(), MessageItem(role="user", content="one")
+    made = conversations.create_conversation(user=user, items=[item, item], metadata={}, now=now)
+    body = parse_response_request({"model": "talker", "input": "two", "conversation": made.id})
+
+    monkeypatch.setattr(context, "MAX_ITEMS", 4)
+    assert len(read_context(user=user, body=body, response_id="resp_a").preceding) == 2
+    monkeypatch.setattr(context, "MAX_ITEMS", 3)  # there is no place for the answer
+    with pytest.raises(InvalidRequest, match="at most 3 items"):
+        read_context(user=user, body=body, response_id="resp_a")
+
+
+def test_p5_an_answer_is_kept_by_a_conversation_that_became_full_meanwhile(user: User, monkeypatch: pytest.MonkeyPatch):
+    now, item = timezone.now(), MessageItem(role="user", content="one")
+    made = conversations.create_conversation(user=user, items=[item], metadata={}, now=now)
+    body = parse_response_request({"model": "talker", "input": "two", "conversation": made.id})
+    read = read_context(user=user, body=body, response_id="resp_b")
+    monkeypatch.setattr(context, "MAX_ITEMS", 1)
+
+    response = body.to_response("resp_b", 1.0, "completed")
+    new = NewResponse(Principal(user=user, permissions=frozenset()), response, read)
+    services.store_ended(new=new, response=response, now=now)
+
+    items = conversations.list_items(user=user, conversation_id=made.id, after=None, limit=9, newest_first=False)
+    assert [one.content[0].text for one in items.data] == ["one", "two"]  # type: ignore[union-attr]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_conversation_is_deleted_after_the_items_that_are_being_added(user: User):
+    now, item = timezone.now(), MessageItem(role="user", content="one")
+    made = conversations.create_conversation(user=user, items=[item], metadata={}, now=now)
+    is_adding = threading.Event()
+
+    def add() -> None:
+        try:
+            with transaction.atomic():
+                conversation = conversations.lock_conversation(Conversation.objects.get(conversation_id=made.id).pk)
+                assert conversation is not None
+                is_adding.set()
+                time.sleep(0.3)
+                conversations.add_items(conversation=conversation, items=[item], now=now)
+        finally:
+            connection.close()
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    assert is_adding.wait(10)
+    conversations.delete_conversation(user=user, conversation_id=made.id)
+    adding.join()
+
+    assert not Conversation.objects.exists()
+    assert not ConversationItem.objects.exists()
+
+
+def test_a_response_whose_conversation_was_deleted_meanwhile_is_stored_without_it(user: User):
+    now = timezone.now()
+    made = conversations.create_conversation(user=user, items=[], metadata={}, now=now)
+    body = parse_response_request({"model": "talker", "input": "two", "conversation": made.id})
+    read = read_context(user=user, body=body, response_id="resp_c")
+    conversations.delete_conversation(user=user, conversation_id=made.id)
+
+    response = body.to_response("resp_c", 1.0, "completed")
+    new = NewResponse(Principal(user=user, permissions=frozenset()), response, read)
+    services.store_ended(new=new, response=response, now=now)
+
+    assert services.find_response(user=user, response_id="resp_c").conversation_id is None
+
+
+class StillFlusher(Flusher):
+    """A flusher without a thread."""
+
+    def add(self, recorder: StreamRecorder) -> None:
+        self._recorders[recorder.owner] = recorder
+
+
+def test_a_commit_that_only_seemed_to_fail_is_not_repeated_and_stops_nothing(
+    user: User, monkeypatch: pytest.MonkeyPatch
+):
+    flusher, owner = StillFlusher(), uuid.uuid4()
+    monkeypatch.setattr("inference.streams.recorder._flusher", flusher)
+    stream = open_stream(user=user, now=timezone.now(), owner=owner)
+    frames = [b"data: %d\n\n" % number for number in range(4)]
+    write_events = streams.write_events
+
+    def lose_answer(events: list[NewEvents]) -> None:
+        write_events(events)
+        raise OperationalError("the connection was lost during COMMIT")
+
+    async def record() -> StreamRecorder:
+        return StreamRecorder(stream.pk, owner)
+
+    recorder = asyncio.run(record())
+    recorder.append(frames[0])
+    with monkeypatch.context() as broken:
+        broken.setattr(streams, "write_events", lose_answer)
+        with pytest.raises(OperationalError):
+            flusher.flush()
+    recorder.append(frames[1])
+    flusher.flush()
+    recorder.append(frames[2])
+    recorder.append(frames[3])
+    flusher.flush()
+
+    assert read_all(stream.pk) == frames
+    assert not recorder.is_lost
