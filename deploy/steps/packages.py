@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from steps.files import hash_files, locked, read_json
 from steps.terminal import IS_TERMINAL, ROOT, StepError, run, step
 
 VENV = ROOT / ".venv"
+FRAMEWORKS_VENV = VENV / "frameworks"  # of frameworks that need other versions than Stoa does
 PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = ROOT / "requirements"
 STAMPS = VENV / "stoa-stamps.json"
@@ -44,13 +46,34 @@ def prepare_venv(lists: Sequence[str], *, cuda: bool) -> None:
         STAMPS.write_text(json.dumps(stamps | dict.fromkeys(installed, stamp)))
 
 
+def prepare_frameworks_venv() -> None:
+    """Create the virtual environment of the frameworks that the conformance tests run, unless it is complete.
+
+    Tests that need it are skipped where the packages cannot be downloaded.
+    """
+    lists = [REQUIREMENTS / "frameworks.txt", REQUIREMENTS / "frameworks-constraints.txt"]
+    stamp, stamps = FRAMEWORKS_VENV / "stoa-stamp", hash_files(lists)
+    with locked(REQUIREMENTS):
+        if stamp.exists() and stamp.read_text() == stamps:
+            return
+        with step("Creating the virtual environment of the frameworks"):
+            run([sys.executable, "-m", "venv", FRAMEWORKS_VENV], what="Creating .venv/frameworks")
+        python = FRAMEWORKS_VENV / "bin" / "python"
+        if pip_succeeds("Installing the frameworks", ["--no-compile", "-r", str(lists[0])], python=python):
+            stamp.write_text(stamps)
+
+
 def with_included(name: str) -> set[str]:
     """Return the name of this requirement list and of those that it includes."""
     included = re.findall(r"^-r (\w+)\.txt", (REQUIREMENTS / f"{name}.txt").read_text(), re.M)
     return {name}.union(*map(with_included, included))
 
 
-PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check"]
+def pip_command(python: Path) -> list[Path | str]:
+    return [python, "-m", "pip", "--disable-pip-version-check"]
+
+
+PIP = pip_command(PYTHON)
 
 
 def install_torch(*, cuda: bool) -> None:
@@ -105,15 +128,15 @@ def pip_install(what: str, arguments: Sequence[str]) -> None:
             raise StepError(f"This failed: pip install {shlex.join(arguments)}\n\n{output}")
 
 
-def pip_succeeds(what: str, arguments: Sequence[str]) -> bool:
+def pip_succeeds(what: str, arguments: Sequence[str], *, python: Path = PYTHON) -> bool:
     with step(what):
-        return run_pip(what, ["--retries", "1", *arguments])[0] == 0
+        return run_pip(what, ["--retries", "1", *arguments], python=python)[0] == 0
 
 
-def run_pip(what: str, arguments: Sequence[str]) -> tuple[int, str]:
+def run_pip(what: str, arguments: Sequence[str], *, python: Path = PYTHON) -> tuple[int, str]:
     lines, package = [], ""
     with subprocess.Popen(
-        list(map(str, [*PIP, "install", *arguments])),
+        list(map(str, [*pip_command(python), "install", *arguments])),
         cwd=ROOT,
         env=pip_environment(),
         text=True,

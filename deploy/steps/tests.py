@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from steps.packages import PYTHON, prepare_venv
+from steps.packages import PYTHON, prepare_frameworks_venv, prepare_venv
 from steps.terminal import ROOT, StepError, say
 
 SERVER_MISSING = 86  # the exit code of tests/services.py
@@ -80,6 +80,7 @@ def settings_tests(root: Path) -> list[str]:
 def test(arguments: argparse.Namespace) -> None:
     """Run every test run, one after the other, and print a line for each at the end."""
     prepare_venv(["test"], cuda=arguments.cuda)
+    prepare_frameworks_venv()
     requested = [argument for argument in arguments.more if argument.startswith("tests")]
     pytest_options = [argument for argument in arguments.more if argument not in requested]
     results = []

@@ -5,6 +5,7 @@ import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 import structlog
@@ -18,10 +19,10 @@ from inference.engine import FinishReason, GenerationOutput, GenerationStream
 from inference.protocol import sse
 from inference.streams.recorder import StreamRecorder
 from inference.streams.services import StreamLost, open_stream
+from inference.streams.shared_commits import commit
 from shared.api.idempotency.fingerprints import keyed_fingerprints
 from shared.observability import tracing
 from shared.serving.asgi.threads import release_request_thread
-from shared.serving.db_threads import run_in_db_thread
 
 KEEP_ALIVE_SECONDS = 15.0
 FRAME_END = b"\n\n"
@@ -73,13 +74,15 @@ async def respond_with_stream(
         return EventStreamResponse(outputs, encode, start)
     owner = uuid.uuid4()
     try:
-        stream = await run_in_db_thread(
-            open_stream,
-            user=call.caller.user,
-            owner=owner,
-            key=call.stream_key.scope,
-            fingerprint=keyed_fingerprints(call.stream_key.fingerprint)[0],
-            now=timezone.now(),
+        stream = await commit(
+            partial(
+                open_stream,
+                user=call.caller.user,
+                owner=owner,
+                key=call.stream_key.scope,
+                fingerprint=keyed_fingerprints(call.stream_key.fingerprint)[0],
+                now=timezone.now(),
+            )
         )
     except BaseException:
         await outputs.close()

@@ -6,6 +6,7 @@ import time
 import uuid
 from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from django.conf import settings
@@ -47,6 +48,7 @@ from inference.responses.models import StoredResponse
 from inference.responses.services import NewResponse
 from inference.streams.recorder import StreamRecorder
 from inference.streams.services import StreamLost
+from inference.streams.shared_commits import commit
 from inference.usage.services import admit
 from shared.accounts.authentication import Principal
 from shared.serving.db_threads import run_in_db_thread
@@ -87,7 +89,7 @@ async def prepare(*, caller: Principal, body: ResponseCreateRequest) -> Prepared
     # A response that may run again gets a seed, with which it becomes the same again.
     seed = secrets.randbelow(2**31) if body.background else None
     request = body.generation_request(response_id, context.messages(body.instructions), seed=seed)
-    response = body.to_response(response_id, round(time.time(), 3), "queued" if body.background else "in_progress")
+    response = body.to_response(response_id, int(time.time()), "queued" if body.background else "in_progress")
     return PreparedResponse(
         NewResponse(caller, response, context), request, body.truncation == "auto", body.has_logprobs
     )
@@ -151,8 +153,8 @@ async def start_stored_stream(prepared: PreparedResponse, key: StreamKey | None)
     outputs = await start(prepared)
     owner = uuid.uuid4()
     try:
-        row = await run_in_db_thread(
-            services.create_streamed, new=prepared.new, owner=owner, key=key, now=timezone.now()
+        row = await commit(
+            partial(services.create_streamed, new=prepared.new, owner=owner, key=key, now=timezone.now())
         )
     except BaseException:
         await outputs.close()

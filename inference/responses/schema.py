@@ -29,7 +29,7 @@ _USAGE = {
 _RESPONSE: dict[str, Any] = {
     "id": "resp_8f1c2a53d9c64ab2f84e1d07",
     "object": "response",
-    "created_at": 1795276179.25,
+    "created_at": 1795276179,
     "model": TEXT_MODEL,
     "status": "completed",
     "output": [
@@ -42,7 +42,7 @@ _RESPONSE: dict[str, Any] = {
         }
     ],
     "background": False,
-    "completed_at": 1795276179.75,
+    "completed_at": 1795276179,
     "conversation": None,
     "error": None,
     "incomplete_details": None,

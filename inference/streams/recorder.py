@@ -9,15 +9,17 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 
 import structlog
 from django.db import Error as DatabaseError
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 
 from inference.streams import services
 from inference.streams.services import NewEvents, StreamLost
+from inference.streams.shared_commits import commit
 
 FLUSH_INTERVAL_SECONDS = 0.25
 RENEW_INTERVAL_SECONDS = services.LEASE_DURATION.total_seconds() / 4
@@ -66,7 +68,12 @@ class StreamRecorder:
         database call it again: what was written nevertheless is not written twice.
         """
         last = list(frames)
-        await asyncio.to_thread(self._write_end, last, also)
+        await asyncio.to_thread(_flusher.remove, self)
+        try:
+            await commit(partial(self._write_end, last, also))
+        except StreamLost:
+            self.lose()
+            raise
         with self._lock:
             self._written_index = self.next_index + len(last)
             for frame in last:
@@ -147,21 +154,13 @@ class StreamRecorder:
             changed.set()
 
     def _write_end(self, last: list[bytes], also: Callable[[], None]) -> None:
-        _flusher.remove(self)
-        try:
-            with transaction.atomic():
-                services.lock_stream(stream_pk=self.stream_pk, owner=self.owner)
-                self.note_stored(services.next_index(self.stream_pk))
-                unwritten = self.unwritten()
-                frames = [*(unwritten.frames if unwritten else ()), *last]
-                first = unwritten.first if unwritten else self.next_index
-                services.end_stream(stream_pk=self.stream_pk, frames=frames, first=first, now=timezone.now())
-                also()
-        except StreamLost:
-            self.lose()
-            raise
-        finally:
-            connection.close()
+        services.lock_stream(stream_pk=self.stream_pk, owner=self.owner)
+        self.note_stored(services.next_index(self.stream_pk))
+        unwritten = self.unwritten()
+        frames = [*(unwritten.frames if unwritten else ()), *last]
+        first = unwritten.first if unwritten else self.next_index
+        services.end_stream(stream_pk=self.stream_pk, frames=frames, first=first, now=timezone.now())
+        also()
 
 
 class Flusher:

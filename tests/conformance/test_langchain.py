@@ -114,3 +114,18 @@ def test_errors_are_raised_as_the_errors_of_the_client(stoa: RunningStoa, chat: 
         chat.invoke([HumanMessage("a lamp " * 5000)])
     with pytest.raises(openai.NotFoundError):
         ChatOpenAI(model="no-such-model", **client_options(stoa)).invoke(MESSAGES)
+
+
+def test_the_responses_api_streams_calls_and_continues(stoa: RunningStoa, chat: ChatOpenAI):
+    responses = ChatOpenAI(model=MODEL, temperature=0, use_responses_api=True, **client_options(stoa))
+    whole = responses.invoke(MESSAGES)
+    streamed = "".join(chunk.text for chunk in responses.stream(MESSAGES))
+    [call] = responses.bind_tools([paint], tool_choice="paint").invoke(MESSAGES).tool_calls
+    previous = whole.response_metadata["id"]
+    continued = responses.invoke("Again.", previous_response_id=previous, max_tokens=5)
+
+    assert whole.text == streamed == chat.invoke(MESSAGES).text
+    assert call["name"] == "paint"
+    assert call["args"]["colour"] in ("red", "blue")
+    assert continued.text
+    assert responses.with_structured_output(Stool).invoke(MESSAGES).colour in ("red", "blue")  # type: ignore[union-attr]

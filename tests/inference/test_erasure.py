@@ -93,7 +93,7 @@ def leave_response(person: User) -> None:
     body = parse_response_request({"model": "m", "input": SAID, "background": True, "conversation": wire.id})
     context = read_context(user=person, body=body, response_id="resp_1")
     request = body.generation_request("resp_1", context.messages(None))
-    new = NewResponse(caller, body.to_response("resp_1", now.timestamp(), "queued"), context)
+    new = NewResponse(caller, body.to_response("resp_1", int(now.timestamp()), "queued"), context)
     create_background(new=new, request=request, now=now)
 
 

@@ -29,7 +29,7 @@ def output(index: int, reason: FinishReason | None = None, **more: Any) -> Gener
 
 def encode(*outputs: GenerationOutput, **fields: Any) -> list[dict[str, Any]]:
     """Return the events of a stream, each of which OpenAI's client accepts strictly."""
-    encoder = ResponseEncoder(parse_response_request(REQUEST | fields).to_response("resp_1", 1.0, "in_progress"))
+    encoder = ResponseEncoder(parse_response_request(REQUEST | fields).to_response("resp_1", 1, "in_progress"))
     frames = [*encoder.start(), encoder.begin()]
     for one in outputs:
         frames += encoder.push(one, ended_at=2.0)

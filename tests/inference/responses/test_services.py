@@ -42,7 +42,7 @@ def new_user(name: str) -> User:
 def queue(user: User, name: str, key: StreamKey | None = None) -> StoredResponse:
     """Store a background response that no worker has claimed."""
     body = parse_response_request({"model": "talker", "input": name, "background": True})
-    response = body.to_response(f"resp_{name}", 1.0, "queued")
+    response = body.to_response(f"resp_{name}", 1, "queued")
     new = NewResponse(Principal(user=user, permissions=frozenset()), response, InputContext([], []))
     request = body.generation_request(response.id, InputContext([], body.new_items()).messages(None))
     return services.create_background(new=new, request=request, key=key, now=timezone.now())
@@ -101,12 +101,12 @@ def test_p5_an_answer_is_kept_by_a_conversation_that_became_full_meanwhile(user:
     read = read_context(user=user, body=body, response_id="resp_b")
     monkeypatch.setattr(context, "MAX_ITEMS", 1)
 
-    response = body.to_response("resp_b", 1.0, "completed")
+    response = body.to_response("resp_b", 1, "completed")
     new = NewResponse(Principal(user=user, permissions=frozenset()), response, read)
     services.store_ended(new=new, response=response, now=now)
 
     items = conversations.list_items(user=user, conversation_id=made.id, after=None, limit=9, newest_first=False)
-    assert [one.content[0].text for one in items.data] == ["one", "two"]  # type: ignore[union-attr]
+    assert [one.content[0].text for one in items.data] == ["one", "two"]  # type: ignore[union-attr, index]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -143,7 +143,7 @@ def test_a_response_whose_conversation_was_deleted_meanwhile_is_stored_without_i
     read = read_context(user=user, body=body, response_id="resp_c")
     conversations.delete_conversation(user=user, conversation_id=made.id)
 
-    response = body.to_response("resp_c", 1.0, "completed")
+    response = body.to_response("resp_c", 1, "completed")
     new = NewResponse(Principal(user=user, permissions=frozenset()), response, read)
     services.store_ended(new=new, response=response, now=now)
 

@@ -341,7 +341,7 @@ class ResponseEncoder:
             output=self._output,
             error=error,
             usage=ResponseUsage.from_engine(usage) if usage else None,
-            completed_at=ended_at if status == "completed" else None,
+            completed_at=int(ended_at) if ended_at is not None and status == "completed" else None,
             incomplete_details=IncompleteDetails("max_output_tokens") if status == "incomplete" else None,
         )
 

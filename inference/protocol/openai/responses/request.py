@@ -298,7 +298,7 @@ class ResponseCreateRequest(ToolParameters, kw_only=True, forbid_unknown_fields=
             **self.prompt_options(),
         )
 
-    def to_response(self, response_id: str, created_at: float, status: ResponseStatus) -> Response:
+    def to_response(self, response_id: str, created_at: int, status: ResponseStatus) -> Response:
         """Return the response without output."""
         text_format = self.text.format if self.text and self.text.format else TextFormatText()
         return Response(

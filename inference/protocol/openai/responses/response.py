@@ -28,7 +28,7 @@ ResponseStatus = Annotated[
     Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"],
     Meta(description="State of the response; the last four are final."),
 ]
-UnixTime = Annotated[float, Meta(description="Time in Unix seconds.", examples=[1795276179])]
+UnixTime = Annotated[int, Meta(description="Time in Unix seconds.", examples=[1795276179])]
 
 
 class ResponseErrorDetail(Struct):
