@@ -22,6 +22,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.attributes.urls")),
     path("", include("commerce.analytics.urls")),
     path("", include("commerce.descriptions.urls")),
+    path("", include("commerce.site_settings.urls")),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
     path(
         "schema",

@@ -30,7 +30,6 @@ FIELD_TEXTS = {
     "created_at": "When the record was created.",
     "updated_at": "When the record was last changed.",
 }
-SLUG_PATTERN = "^[-a-zA-Z0-9_]+$"
 
 
 def describe_common_fields(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
@@ -55,4 +54,4 @@ def describe_path_parameter(parameter: dict[str, Any], view: Any) -> None:
     else:
         slug_field = str(getattr(view, "slug_field", "slug")).replace("_", " ")
         parameter["description"] = f"Id or {slug_field} of the {noun}."
-        parameter["schema"] = schema | {"pattern": SLUG_PATTERN, "maxLength": 255, "example": "7"}
+        parameter["schema"] = schema | {"maxLength": 255, "example": "7"}

@@ -41,12 +41,14 @@ INSTALLED_APPS = [
     "commerce.moderation",
     "commerce.analytics",
     "commerce.descriptions",
+    "commerce.site_settings",
     "commerce.demo",
 ]
 
 MIDDLEWARE = [
     *MIDDLEWARE,
     "shared.api.middleware.pages.PageLocaleMiddleware",
+    "commerce.site_settings.maintenance.MaintenanceMiddleware",
     "shared.accounts.middleware.idempotency.IdempotencyMiddleware",  # last: the view runs inside it
 ]
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # of the admin pages
@@ -98,6 +100,9 @@ DELIVERY_FEE = env.int("STOA_DELIVERY_FEE_MINOR_UNITS")
 
 # Time zone of the days and months in analytics; a change starts a rebuild.
 ANALYTICS_TIME_ZONE = time_zone(env, "STOA_ANALYTICS_TIME_ZONE")
+
+# Time after which each process sees that maintenance mode was switched on or off.
+MAINTENANCE_CHECK_SECONDS = 5.0
 
 # Rate limits, per minute and user.
 CONTENT_WRITE_LIMIT = env.int("STOA_CONTENT_WRITES_PER_MINUTE")

@@ -38,6 +38,40 @@ NEW_PRODUCT = {"name": "Fjell lamp", "shop_id": "{shop}", "type_id": "{product_t
 NEW_USER = {"name": "Grace", "email": "grace@example.com", "password": "{password}"}
 REPORTED = {"model_type": "Review", "model_id": "{review}", "message": "Advertising."}
 DECIDED = {"model_type": "Question", "model_id": "{question}", "note": "Seen before.", "reason": "It is advertising."}
+OPTIONS = {
+    "siteTitle": "Corner shop",
+    "siteSubtitle": "Lamps and more",
+    "currency": "EUR",
+    "currencyOptions": {"formation": "en-IE", "fractions": 2},
+    "logo": {"id": "{attachment}"},
+    "seo": {
+        "metaTitle": "Corner shop",
+        "metaDescription": "Lamps, tables and chairs.",
+        "metaTags": "lamps, tables",
+        "canonicalUrl": "https://shop.example",
+        "ogTitle": "Corner shop",
+        "ogDescription": "Lamps, tables and chairs.",
+        "ogImage": {"id": 7},
+        "twitterHandle": "@corner",
+        "twitterCardType": "summary",
+    },
+    "contactDetails": {
+        "contact": "+353 21 000 0000",
+        "emailAddress": "shop@shop.example",
+        "website": "https://shop.example",
+        "location": {"city": "Cork"},
+        "socials": [{"icon": "mastodon", "url": "https://social.example/@corner"}],
+    },
+    "isUnderMaintenance": False,
+    "maintenance": {
+        "title": "Back soon",
+        "description": "We are back at noon.",
+        "start": "2026-01-10T10:30:00Z",
+        "until": "2026-01-10T12:00:00Z",
+    },
+    "languages": ["de", "en"],
+}
+SETTINGS = {"language": "en", "options": OPTIONS}
 VALUES = [{"value": "Oak", "meta": "wood"}]
 
 # fmt: off
@@ -98,6 +132,10 @@ TABLE = [
     row("POST /api/refunds",                    "401 201 404 404 404 404 404 404", NEW_REFUND),
     row("GET /api/refunds/{refund}",            "401 200 404 200 404 200 404 200"),
     row("PUT /api/refunds/{refund}",            "401 403 403 403 403 200 404 200", {"status": "approved"}),
+    # settings
+    row("GET /api/settings",                    "200"),
+    row("PUT /api/settings",                    "401 403 403 403 403 403 403 200", SETTINGS),
+    row("POST /api/settings",                   "401 403 403 403 403 403 403 200", SETTINGS),
     # reviews and questions
     row("GET /api/reviews",                     "200"),
     row("POST /api/reviews",                    "401 409 201 201 201 201 201 201",

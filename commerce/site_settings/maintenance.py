@@ -1,0 +1,154 @@
+"""Maintenance mode: what every process knows of it, and the middleware that refuses requests meanwhile.
+
+A process reads the row every few seconds, and at once after it has changed it itself.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+
+from commerce.site_settings.models import Site, SiteOptions
+from shared.accounts.authentication import (
+    NotAuthenticated,
+    Principal,
+    aauthenticate,
+    authenticate,
+    credential_from_headers,
+)
+from shared.accounts.roles import Role
+from shared.api.errors import Problem, problem_response
+from shared.api.query_params import DEFAULT_LANGUAGE
+from shared.observability.request_id import current_request_id
+
+DEFAULT_RETRY_SECONDS = 300
+DEFAULT_MESSAGE = "The shop is under maintenance. Try again later."
+# Panels read the settings and sign super admins in; the model server reports finished batches once.
+OPEN_PATHS = frozenset(
+    f"/api/{path}"
+    for path in (
+        "settings", "token", "token/refresh", "logout", "me", "openapi.json", "schema", "docs", "descriptions/webhook",
+    )
+)  # fmt: skip
+
+GetResponse = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
+
+
+class Closure:
+    """Copy of the maintenance mode in the memory of this process."""
+
+    def __init__(self) -> None:
+        self.site = Site()
+        self.message = DEFAULT_MESSAGE
+        self._read_at = float("-inf")
+        self._is_outdated = False
+
+    def forget(self) -> None:
+        """Read the row again before the next answer."""
+        self._is_outdated = True
+
+    def is_outdated(self) -> bool:
+        return self._is_outdated or time.monotonic() - self._read_at > settings.MAINTENANCE_CHECK_SECONDS
+
+    def read(self) -> None:
+        """Read the row. What was known stays known while the database fails."""
+        self._read_at, self._is_outdated = time.monotonic(), False
+        try:
+            self.site = Site.objects.first() or Site()
+            self.message = _message() if self.site.is_under_maintenance else DEFAULT_MESSAGE
+        except DatabaseError:
+            self._is_outdated = True
+
+    async def aread(self) -> None:
+        """Run `read` in a thread of its own."""
+        await asyncio.to_thread(self._read_and_disconnect)
+
+    def _read_and_disconnect(self) -> None:
+        try:
+            self.read()
+        finally:
+            connection.close()
+
+
+closure = Closure()
+
+
+def _message() -> str:
+    row = SiteOptions.objects.filter(language=DEFAULT_LANGUAGE).first()
+    texts = row.options.get("maintenance") if row else None
+    return str((texts or {}).get("description") or DEFAULT_MESSAGE)
+
+
+class MaintenanceMiddleware:
+    """Middleware that answers 503 to all but super admins while the shop is under maintenance."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._respond_async(request) if self._is_async else self._respond_sync(request)
+
+    async def _respond_async(self, request: HttpRequest) -> HttpResponseBase:
+        if closure.is_outdated() and request.path.startswith("/api/"):
+            await closure.aread()
+        if _is_refused(request, now := timezone.now()):
+            credential = credential_from_headers(request.headers)
+            if credential is None or not await self._is_super_admin(credential):
+                return _refusal(request, now)
+        response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+        return response
+
+    def _respond_sync(self, request: HttpRequest) -> HttpResponseBase:
+        if closure.is_outdated() and request.path.startswith("/api/"):
+            closure.read()
+        if _is_refused(request, now := timezone.now()):
+            credential = credential_from_headers(request.headers)
+            if credential is None or not _is_super_admin(credential):
+                return _refusal(request, now)
+        return self.get_response(request)  # type: ignore[return-value]
+
+    async def _is_super_admin(self, credential: str) -> bool:
+        try:
+            return _has_all_rights(await aauthenticate(credential))
+        except NotAuthenticated:
+            return False
+
+
+def _is_super_admin(credential: str) -> bool:
+    try:
+        return _has_all_rights(authenticate(credential))
+    except NotAuthenticated:
+        return False
+
+
+def _has_all_rights(principal: Principal) -> bool:
+    return principal.has_full_role and principal.user.role == Role.SUPER_ADMIN
+
+
+def _is_refused(request: HttpRequest, now: datetime) -> bool:
+    """Return whether only super admins may send this request now."""
+    if not closure.site.is_closed(now) or not request.path.startswith("/api/"):
+        return False
+    return request.path.rstrip("/") not in OPEN_PATHS
+
+
+def _refusal(request: HttpRequest, now: datetime) -> HttpResponseBase:
+    until = closure.site.maintenance_until
+    seconds = max(1, int((until - now).total_seconds())) if until else DEFAULT_RETRY_SECONDS
+    problem = Problem(status=503, code="maintenance", message=closure.message, headers={"Retry-After": str(seconds)})
+    return problem_response(problem, path=request.path, request_id=current_request_id() or "")
