@@ -39,7 +39,7 @@ def text(help_text: str, max_length: int = 255) -> Any:
 
 
 class CurrencyOptionsSerializer(KeepingSerializer):
-    """How clients write amounts."""
+    """Format in which clients write amounts."""
 
     formation = serializers.RegexField(
         LOCALE_PATTERN, max_length=35, required=False, help_text="Locale whose separators are used, as in en-US."
@@ -71,7 +71,7 @@ class SocialSerializer(KeepingSerializer):
 
 
 class ContactDetailsSerializer(KeepingSerializer):
-    """How to reach the shop."""
+    """Ways to reach the shop."""
 
     contact = text("Telephone number.")
     emailAddress = text("E-mail address.")
@@ -83,7 +83,7 @@ class ContactDetailsSerializer(KeepingSerializer):
 
 
 class MaintenanceSerializer(KeepingSerializer):
-    """What is shown while the shop is under maintenance, and when it is. The times hold in every language."""
+    """Texts shown while the shop is under maintenance, and its times, which hold in every language."""
 
     title = text("Title.")
     description = text("Text, which the API's errors have too.", 2000)
