@@ -11,14 +11,19 @@ import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx2
+import redis
 
+from shared.serving.processes.local_redis import LocalRedis
 from tests.inference.batches.workers import RunningWorker, query_database, start_worker
 from tests.inference.running_server import RunningServer, running_server_with_fake_models, start_server
 
@@ -154,6 +159,7 @@ class Processes:
     """The processes of a running Stoa that a test kills and replaces."""
 
     stoa: RunningServer
+    store: LocalRedis
     webs: list[tuple[subprocess.Popen[bytes], str]] = field(default_factory=list)
     workers: list[RunningWorker] = field(default_factory=list)
 
@@ -166,7 +172,7 @@ class Processes:
 
     def kill(self, chance: random.Random) -> str:
         """Kill a random process with SIGKILL, and start another in its place. Return what it was."""
-        kind = chance.choice(["web", "worker", "worker", "model"])
+        kind = chance.choice(["web", "worker", "worker", "model", "redis"])
         if kind == "web":
             process, _ = self.webs.pop(chance.randrange(len(self.webs)))
             process.kill()
@@ -175,6 +181,10 @@ class Processes:
         elif kind == "worker":
             self.workers.pop(chance.randrange(len(self.workers))).kill()
             self.start_worker()
+        elif kind == "redis":
+            os.kill(redis.Redis.from_url(self.store.url).info()["process_id"], signal.SIGKILL)
+            self.store.stop()
+            self.store.start()
         else:
             with contextlib.suppress(ProcessLookupError, AssertionError):
                 os.kill(asyncio.run(self.stoa.pid("talker")), signal.SIGKILL)
@@ -192,8 +202,13 @@ class Processes:
 def test_p2_background_responses_are_finished_once_whatever_is_killed():
     chance = random.Random(26)
     length = 60
-    with running_server_with_fake_models() as stoa:
-        processes = Processes(stoa)
+    killed: Counter[str] = Counter()
+    with (
+        tempfile.TemporaryDirectory(prefix="stoa") as folder,
+        LocalRedis(Path(folder)) as store,
+        running_server_with_fake_models(extra={"REDIS_URL": store.url}) as stoa,
+    ):
+        processes = Processes(stoa, store)
         try:
             processes.start_web()
             for _ in range(2):
@@ -206,7 +221,7 @@ def test_p2_background_responses_are_finished_once_whatever_is_killed():
                     assert created.status_code == 200, created.text
                     ids.append(created.json()["id"])
                 time.sleep(chance.uniform(0.2, 1.5))
-                processes.kill(chance)
+                killed[processes.kill(chance)] += 1
             responses = _wait_for_all(stoa, ids, seconds=120 + KILLS * 5)
             for response_id, response in responses.items():
                 assert response["status"] == "incomplete", response["error"]
@@ -218,6 +233,7 @@ def test_p2_background_responses_are_finished_once_whatever_is_killed():
             usage = stoa.get("/usage").json()["total"]
             assert usage["completion_tokens"] == length * len(ids)
             assert usage["requests"] == len(ids)
+            print(f"{len(ids)} responses, killed: {dict(killed)}")
         finally:
             processes.stop()
 
