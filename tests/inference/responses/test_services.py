@@ -7,9 +7,11 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
+from inference.access.responses import ObjectNotFound
 from inference.access.resumption import StreamKey
 from inference.engine import InvalidRequest
 from inference.protocol.openai.responses.items import MessageItem
@@ -26,6 +28,7 @@ from shared.accounts.authentication import Principal
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
+from shared.api.errors import ApiError
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +73,47 @@ def test_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypatch:
     with pytest.raises(InvalidRequest, match="2 conversations, the maximum"):
         conversations.create_conversation(user=user, items=[], metadata={}, now=now)
     conversations.create_conversation(user=new_user("other"), items=[item], metadata={}, now=now)
+
+
+def test_p3_events_expire_after_a_day_and_responses_after_their_retention(user: User):
+    now, row = timezone.now(), queue(user, "old")
+    services.cancel_response(user=user, response_id=row.response_id, now=now)
+    almost, second = now + settings.RESPONSE_RETENTION, timedelta(seconds=1)
+
+    assert streams.delete_old_streams(now=now + timedelta(days=1) - second) == 0
+    assert streams.delete_old_streams(now=now + timedelta(days=1) + second) == 1
+    with pytest.raises(ApiError) as caught:
+        services.find_stream(user=user, response_id=row.response_id)
+    assert caught.value.problem.status == 404
+    assert services.find_response(user=user, response_id=row.response_id).status == "cancelled"
+    assert services.delete_old_responses(now=almost - second) == 0
+    assert services.delete_old_responses(now=almost + second) == 1
+    with pytest.raises(ObjectNotFound):
+        services.find_response(user=user, response_id=row.response_id)
+
+
+def test_p5_the_oldest_responses_above_a_users_storage_are_deleted(user: User, monkeypatch: pytest.MonkeyPatch):
+    now = timezone.now()
+    rows = [queue(one, f"{one.name}{number}") for number in range(3) for one in (user, new_user(f"u{number}"))]
+    for row in rows:
+        services.cancel_response(user=row.user, response_id=row.response_id, now=now)
+    size = services.find_response(user=user, response_id=rows[0].response_id).size
+    monkeypatch.setattr(settings, "MAX_RESPONSE_BYTES_PER_USER", 2 * size)
+
+    assert services.delete_surplus_responses(now=now) == 1
+    assert not StoredResponse.objects.filter(pk=rows[0].pk).exists()
+    assert StoredResponse.objects.count() == 5
+
+
+def test_p2_a_response_that_could_not_be_run_for_a_day_fails(user: User):
+    now, row = timezone.now(), queue(user, "late")
+
+    assert services.fail_expired(now=now + timedelta(hours=23)) == 0
+    assert services.fail_expired(now=now + timedelta(hours=24, seconds=1)) == 1
+    failed = services.find_response(user=user, response_id=row.response_id)
+    assert failed.status == "failed"
+    assert read_all(row.stream_pk)[-1].startswith(b"event: response.failed\n")
+    assert claim_responses(limit=10, running={}, now=now + timedelta(days=2)) == []
 
 
 def test_p5_users_take_turns_whatever_one_of_them_has_queued(user: User, monkeypatch: pytest.MonkeyPatch):
