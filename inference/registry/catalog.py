@@ -65,9 +65,9 @@ def read_catalog() -> dict[str, CatalogModel]:
             if path.name not in models and (type_ := _model_type(path)):
                 models[path.name] = _read_cached(path, type_, root.resolve())
     for model_id, package in settings.PACKAGED_MODELS.items():
-        path = _packaged_model(package)
-        if model_id not in models and path and (type_ := _model_type(path)):
-            models[model_id] = replace(_read_cached(path, type_, path.resolve()), id=model_id)
+        folder = _packaged_model(package)
+        if model_id not in models and folder and (type_ := _model_type(folder)):
+            models[model_id] = replace(_read_cached(folder, type_, folder.resolve()), id=model_id)
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
     models |= {model.id: _remote_model(model) for model in settings.REMOTE_MODELS.values()}

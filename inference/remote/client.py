@@ -94,9 +94,9 @@ class RemoteClient:
 
     async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
         """Raise InvalidRequest: OpenAI's API has no scores of texts."""
-        raise InvalidRequest(
-            f"{model_id} runs on another server, which cannot score texts. Use a model of this server.", field="model"
-        )
+        needed = "text-generation" if request.questions else "rerank" if request.queries else "classification"
+        message = f"{model_id} runs on another server, which cannot score texts or answers. Use a model of this server."
+        raise InvalidRequest(message, field="model", capability=needed)
 
     async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
         """Raise InvalidRequest: OpenAI's API has no tokenization."""

@@ -1,7 +1,7 @@
 """The engine of this machine's models, which loads a model for a request, and the choice of a model's engine."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import TypeVar
 
 from django.conf import settings
@@ -23,6 +23,7 @@ from inference.registry.clients import engine, remote
 from inference.registry.engines.instrumentation import InstrumentedEngine, ModelEngine
 from inference.registry.model_status import list_models
 from inference.registry.services import ensure_loaded, find_model
+from inference.remote.client import RemoteClient
 
 R = TypeVar("R")
 
@@ -39,7 +40,7 @@ CAPABLE = {
 
 def engine_for(model_id: str) -> ModelEngine:
     """Return the engine for requests to a model. Whether the model exists is known once a request is made."""
-    return InstrumentedEngine(remote()) if model_id in settings.REMOTE_MODELS else _local_engine
+    return InstrumentedEngine(RemoteEngine(remote())) if model_id in settings.REMOTE_MODELS else _local_engine
 
 
 class LocalEngine:
@@ -52,7 +53,7 @@ class LocalEngine:
         return await self._run(model_id, lambda client: client.embed(model_id, request))
 
     async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
-        return await self._run(model_id, lambda client: client.score(model_id, request))
+        return await self._run(model_id, lambda client: client.score(model_id, request), is_scored=True)
 
     async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
         return await self._run(model_id, lambda client: client.tokenize(model_id, request))
@@ -60,7 +61,7 @@ class LocalEngine:
     async def detokenize(self, model_id: str, ids: list[int]) -> str:
         return await self._run(model_id, lambda client: client.detokenize(model_id, ids))
 
-    async def _run(self, model_id: str, call: Callable[[EngineClient], Awaitable[R]]) -> R:
+    async def _run(self, model_id: str, call: Callable[[EngineClient], Awaitable[R]], *, is_scored: bool = False) -> R:
         retry_until = time.monotonic() + RETRY_TIMEOUT_SECONDS
         while True:
             try:
@@ -72,14 +73,37 @@ class LocalEngine:
                 await ensure_loaded(model_id=model_id)
             except InvalidRequest as error:
                 if "capability" in error.details:
-                    raise await _wrong_model(error) from None
+                    raise await _wrong_model(error, is_scored=is_scored) from None
                 raise
 
 
-async def _wrong_model(error: InvalidRequest) -> InvalidRequest:
-    """Return the error of a request to a model of another kind, with the loaded models that could answer it."""
+class RemoteEngine:
+    """The models of other servers. Where one cannot do what is asked, the error names the loaded models that can."""
+
+    def __init__(self, client: RemoteClient) -> None:
+        self.generate, self.embed = client.generate, client.embed
+        self.tokenize, self.detokenize = client.tokenize, client.detokenize
+        self._score = client.score
+
+    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
+        try:
+            return await self._score(model_id, request)
+        except InvalidRequest as error:
+            raise await _wrong_model(error, is_scored=True) from None
+
+
+async def _wrong_model(error: InvalidRequest, *, is_scored: bool = False) -> InvalidRequest:
+    """Return the error of a request to a model of another kind, with the loaded models that could answer it.
+
+    is_scored: whether scores are asked for, which models of other servers cannot give.
+    """
+    unable: Container[str] = settings.REMOTE_MODELS if is_scored else ()
     capable = CAPABLE[error.details["capability"]]
-    able = [model.id for model in await list_models() if model.loaded and capable.intersection(model.capabilities)]
+    able = [
+        model.id
+        for model in await list_models()
+        if model.loaded and capable.intersection(model.capabilities) and model.id not in unable
+    ]
     hint = f"Loaded models that could: {', '.join(able)}." if able else "No loaded model could: load one first."
     return InvalidRequest(f"{error.message} {hint}", field="model", loaded_models=able)
 

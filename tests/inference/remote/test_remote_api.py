@@ -73,6 +73,31 @@ def test_tokens_of_a_remote_model_are_not_counted_by_a_generation(stoa: RunningS
     assert stoa.get("/usage", role="STAFF").json()["total"] == before
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/rerank", {"model": "far-embedder", "query": "a", "documents": ["b"]}),
+        ("/score", {"model": "far-embedder", "text_1": "a", "text_2": "b"}),
+        (
+            "/v1/decisions",
+            {"model": "far-talker", "input": "a", "questions": [{"type": "predicate", "instructions": "b"}]},
+        ),
+        ("/v1/moderations", {"model": "far-talker", "input": "a"}),
+    ],
+)
+def test_scores_by_a_remote_model_are_refused_with_the_models_that_could(
+    gateway: RunningServer, path: str, body: dict[str, object]
+):
+    refused = gateway.post(path, body)
+
+    assert refused.status_code == 400
+    message = refused.json()["error"]["message"]
+    assert f"{body['model']} runs on another server, which cannot score" in message
+    hint = message.partition("Use a model of this server. ")[2]
+    assert hint.startswith(("Loaded models that could: ", "No loaded model could: load one first."))
+    assert "far-" not in hint
+
+
 def test_a_native_stream_is_forwarded(gateway: RunningServer):
     answer = gateway.post("/inference/stream", {"model": "far-talker", "prompt": "speak", "max_tokens": 3})
 
