@@ -9,6 +9,7 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import check_database, livez, readyz
+from shared.serving.landing import Link, landing_page
 
 api: list[URLPattern | URLResolver] = [
     path("", include("shared.accounts.urls")),
@@ -37,7 +38,20 @@ api: list[URLPattern | URLResolver] = [
     ),
 ]
 
+landing = landing_page(
+    "Stoa shop",
+    "The API of a multi-vendor shop, with an admin for moderators and a dashboard for shop owners.",
+    [
+        Link("admin", "/admin/", "Admin", "Moderate reports, appeals and shops."),
+        Link("dashboard", "/admin/dashboard/", "Dashboard", "Revenue, orders and products of your shops."),
+        Link("docs", "/api/docs", "API", "Every operation, to try in the browser."),
+        Link("openapi", "/api/openapi.json", "OpenAPI document", "The same for generators of clients."),
+        Link("products", "/api/products", "Products", "What the shops sell, as JSON."),
+    ],
+)
+
 urlpatterns = [
+    path("", landing, name="landing"),
     path("api/", include(api)),
     path("media/", include("commerce.attachments.media.urls")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),

@@ -11,8 +11,23 @@ from inference.config.asyncapi.document import asyncapi_document
 from inference.registry.services import check_model_host
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import check_database, livez, readyz
+from shared.serving.landing import Link, landing_page
+
+landing = landing_page(
+    "Stoa model server",
+    "Language models behind a native API, a WebSocket, and the APIs of OpenAI, Anthropic and Ollama.",
+    [
+        Link("playground", "/playground", "Playground", "Try the models in the browser, with an API key or a login."),
+        Link("admin", "/admin/", "Admin", "Models, batches, webhooks, API keys, usage and traces."),
+        Link("docs", "/docs", "API", "Every operation, to try in the browser."),
+        Link("openapi", "/openapi.json", "OpenAPI document", "The same for generators of clients."),
+        Link("models", "/models", "Models", "Which models there are, as JSON. It asks for a key."),
+        Link("health", "/health", "Health", "Whether all models that should be loaded are."),
+    ],
+)
 
 urlpatterns = [
+    path("", landing),
     path("", include("inference.registry.urls")),
     path("", include("inference.generation.urls")),
     path("", include("inference.responses.urls")),

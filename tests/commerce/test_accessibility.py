@@ -39,6 +39,7 @@ PARTS = {"the product form": "#description-writer"}
 JOBS = "/admin/commerce_descriptions/descriptionjob/"
 DASHBOARD = "/admin/dashboard/"
 PAGES = {
+    "the landing page": "/",
     "the queue": QUEUE,
     "the queue, filtered": f"{QUEUE}?order=most_trusted&kind=Review&shop=nowhere",
     "an empty queue": f"{QUEUE}?language=xx",

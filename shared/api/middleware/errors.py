@@ -90,7 +90,8 @@ def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
 
 def is_html_page(request: HttpRequest) -> bool:
     """Return whether the request is for an HTML page with a session."""
-    return any(request.path == page or request.path.startswith(f"{page}/") for page in HTML_PAGE_PATHS)
+    is_landing = request.path == "/" and request.method in ("GET", "HEAD")
+    return is_landing or any(request.path == page or request.path.startswith(f"{page}/") for page in HTML_PAGE_PATHS)
 
 
 def _problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:

@@ -216,6 +216,7 @@ TABLE = [
     row("GET /api/schema",                      "200"),
     row("GET /api/docs",                        "200"),
     row("GET /metrics",                         "401 403 403 403 403 403 403 200"),
+    row("GET /",                                "200"),
     row("GET /livez",                           "200"),
     row("GET /readyz",                          "200"),
 ]

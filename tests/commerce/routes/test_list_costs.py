@@ -28,7 +28,7 @@ MAX_QUERIES_PER_RELATION = 2
 WORLD = 10  # more than the users and decisions that the fixtures create
 NOT_LISTS = {
     "/api/me", "/api/analytics", "/api/description-allowance", "/api/settings", "/api/openapi.json", "/api/schema",
-    "/api/docs", "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}", "/api/products/suggest",
+    "/api/docs", "/", "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}", "/api/products/suggest",
 }  # fmt: skip
 
 

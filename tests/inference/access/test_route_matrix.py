@@ -101,6 +101,7 @@ TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("GET", "/api/ps", READERS, 200),
     ("GET", "/api/version", ANYBODY, 200),
     ("POST", "/mcp", USERS, 400),
+    ("GET", "/", ANYBODY, 200),
     ("GET", "/webhooks", USERS, 200),
     ("POST", "/webhooks", USERS, 400),
     ("GET", "/webhooks/{}", USERS, 404),
