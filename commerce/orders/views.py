@@ -4,9 +4,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
+from drf_spectacular.utils import extend_schema
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from commerce.orders import schema, services
 from commerce.orders.filters import OrderFilters, RefundFilters
@@ -22,8 +25,22 @@ from commerce.orders.serializers import (
 )
 from shared.accounts.permissions import HasRole, IsSignedIn, current_user
 from shared.accounts.roles import Role
+from shared.api.errors import NotFound
 from shared.api.lists.pagination import PagePagination
 from shared.api.viewsets import ApiViewSet, CreateMixin, SlugOrIdLookupMixin, UpdateMixin
+
+
+@extend_schema(exclude=True)
+class NoPaymentView(APIView):
+    """Path of payments in existing storefronts: 404, since the shop takes none.
+
+    As a path of an order it would be 403, at which such storefronts sign their user out.
+    """
+
+    permission_classes = [AllowAny]
+
+    def post(self, request: Request) -> Response:
+        raise NotFound
 
 
 @schema.describe_orders
