@@ -56,7 +56,9 @@ def start_stoa(home: Path) -> RunningStoa:
         process = subprocess.Popen(
             [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file)],
             cwd=CHECKOUT,
-            env=environment | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)},
+            env=environment
+            | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)}
+            | {"STOA_DESCRIPTIONS_MODEL": "stoa-describer"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -43,6 +43,7 @@ def create_draft(
     based_on: str,
     model: str,
     now: datetime,
+    is_fallback: bool = False,
 ) -> DescriptionDraft:
     """Create an open draft of this text with the request that it was written for."""
     return DescriptionDraft.objects.create(
@@ -50,6 +51,7 @@ def create_draft(
         author_id=author_id,
         text=text,
         written=text,
+        is_fallback=is_fallback,
         based_on=based_on,
         model=model,
         tone=request.tone,

@@ -14,7 +14,8 @@ from commerce.descriptions import quotas, schema, services
 from commerce.descriptions.database_threads import run_in_thread
 from commerce.descriptions.quotas import QuotaOwner
 from commerce.descriptions.serializers import DescriptionRequestSerializer
-from commerce.descriptions.streaming import STREAM_HEADERS, DescriptionEvents
+from commerce.descriptions.services import Description
+from commerce.descriptions.streaming import STREAM_HEADERS, DescriptionEvents, sentence_events
 from shared.accounts.models import User
 from shared.accounts.permissions import HasRole
 from shared.api.idempotency.store import IdempotencyMode
@@ -52,8 +53,8 @@ class GenerateDescriptionView(AsyncAPIView):
         product, owner = await run_in_thread(_find_product_and_owner, user=request.auth.user, product_id=product_id)
         if serializer.validated_data["stream"]:
             return await self._stream(serializer, product, owner)
-        text = await services.write_description(request=serializer.to_request(), owner=owner, now=timezone.now())
-        return Response(await self._finish(serializer, product, text))
+        description = await services.write_description(request=serializer.to_request(), owner=owner, now=timezone.now())
+        return Response(await self._finish(serializer, product, description))
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
         """Ignore the Accept header: `stream` selects the media type, and errors are JSON even for SSE clients."""
@@ -62,26 +63,36 @@ class GenerateDescriptionView(AsyncAPIView):
     async def _stream(
         self, serializer: DescriptionRequestSerializer, product: Product | None, owner: QuotaOwner
     ) -> HttpResponseBase:
-        async def finish(text: str) -> dict[str, Any]:
-            return await self._finish(serializer, product, text)
+        request, now = serializer.to_request(), timezone.now()
+        if request.product_name:  # checked as a whole before any of it is shown
+            description = await services.write_description(request=request, owner=owner, now=now)
+            body = await self._finish(serializer, product, description)
+            return StreamingHttpResponse(
+                sentence_events(description.text, body), content_type="text/event-stream", headers=STREAM_HEADERS
+            )
 
-        pieces = services.stream_description(request=serializer.to_request(), owner=owner, now=timezone.now())
-        events = DescriptionEvents(pieces, finish)
+        async def finish(text: str) -> dict[str, Any]:
+            return await self._finish(serializer, product, Description(text=text, is_checked=False))
+
+        events = DescriptionEvents(services.stream_description(request=request, owner=owner, now=now), finish)
         await events.start()
         return StreamingHttpResponse(events, content_type="text/event-stream", headers=STREAM_HEADERS)
 
     async def _finish(
-        self, serializer: DescriptionRequestSerializer, product: Product | None, text: str
+        self, serializer: DescriptionRequestSerializer, product: Product | None, description: Description
     ) -> dict[str, Any]:
         """Save the text as a draft where a product is named, and return the fields of the response."""
-        body: dict[str, Any] = {"description": text, "status": "success", "result": text}
+        body: dict[str, Any] = {"description": description.text, "status": "success", "result": description.text}
+        body |= {"fallback": True} if description.is_fallback else {}
+        body |= {} if description.is_checked else {"unchecked": True}
         if product:
             draft = await run_in_thread(
                 services.save_draft,
                 product=product,
                 author=self.request.auth.user,
                 request=serializer.to_request(),
-                text=text,
+                text=description.text,
+                is_fallback=description.is_fallback,
                 now=timezone.now(),
             )
             body["draft_id"] = draft.pk

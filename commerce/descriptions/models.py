@@ -55,6 +55,11 @@ class DescriptionDraft(models.Model):
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.OPEN)
     text = models.TextField(_("text"))
     written = models.TextField(_("generated text"), editable=False)
+    is_fallback = models.BooleanField(
+        default=False,
+        editable=False,
+        help_text="No text of the model kept to the given facts, so this one only states them.",
+    )
     based_on = models.CharField(
         max_length=64, editable=False, help_text="Digest of the product's description when the draft was requested."
     )

@@ -37,11 +37,13 @@ describe_generation = extend_schema_view(
         tags=TAGS,
         summary="Write a product description",
         description="Writes a description with the language model and returns it. Store owners, staff and super "
-        'admins may call this. With `stream` the response is a stream of events: `{"text": ...}` for each piece and '
-        '`{"done": true, "description": ...}` at the end. With `product_id` the text is saved as a draft. Each call '
-        "is charged to the daily quota of the product's shop, or of your first shop; a failed one is refunded. Returns "
-        "404 for a product of another shop, 429 when the quota is used up, 500 if the provider fails and 503 while it "
-        "is busy.",
+        "admins may call this. Several texts are drawn at once, and the first is returned that has the product's name "
+        "and every keyword, and no claim that was not given. Where there is none, the facts are stated and `fallback` "
+        'is true. With `stream` the response is a stream of events: `{"text": ...}` for each sentence, or for each '
+        'piece of an answer to a `prompt`, and `{"done": true, "description": ...}` at the end. With `product_id` the '
+        "text is saved as a draft. Each call is charged to the daily quota of the product's shop, or of your first "
+        "shop; a failed one is refunded. Returns 404 for a product of another shop, 422 for a language that the model "
+        "cannot write, 429 when the quota is used up, 500 if the provider fails and 503 while it is busy.",
         request=DescriptionRequestSerializer,
         responses={
             (200, "application/json"): DescriptionSerializer,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -13,6 +14,7 @@ from commerce.descriptions.text.prompts import (
     MAX_KEYWORD_LENGTH,
     MAX_KEYWORDS_COUNT,
     DescriptionRequest,
+    can_write,
 )
 from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer
@@ -22,6 +24,11 @@ from shared.api.query_params import MAX_INTEGER
 @extend_schema_field({"type": "integer", "minimum": 1, "maximum": MAX_INTEGER, "example": 7})
 class ProductIdField(serializers.IntegerField):
     """Id of a product, of which any larger number is 404."""
+
+
+@extend_schema_field({"type": "boolean", "example": True})
+class MarkField(serializers.BooleanField):
+    """A mark that is true or absent."""
 
 
 class OptionsSerializer(serializers.Serializer[Any]):
@@ -39,6 +46,13 @@ class OptionsSerializer(serializers.Serializer[Any]):
     language = serializers.RegexField(
         LANGUAGE_PATTERN, default="en", help_text="Language code of the text, such as en or pt-BR."
     )
+
+    def validate_language(self, language: str) -> str:
+        model = settings.DESCRIPTIONS_MODEL
+        if not can_write(language, model):
+            raise serializers.ValidationError(f"{model} writes English only. Send one of: en. Received: {language}.")
+        return language
+
     max_words = serializers.IntegerField(
         min_value=10, max_value=200, required=False, help_text="Approximate maximum length in words."
     )
@@ -55,7 +69,9 @@ class DescriptionRequestSerializer(OptionsSerializer):
     )
     product_id = ProductIdField(min_value=1, required=False, help_text="Product that the text is saved for as a draft.")
     stream = serializers.BooleanField(
-        default=False, help_text="Whether to stream the text as server-sent events while it is written."
+        default=False,
+        help_text="Whether to stream the text as server-sent events: checked and sentence by sentence with "
+        "product_name, and as it is written with a prompt.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -101,6 +117,14 @@ class DescriptionSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(help_text="The description as plain text.")
     status = serializers.ChoiceField(choices=["success"], help_text="Always `success`.")
     result = serializers.CharField(help_text="The same text, under the name that older clients read.")
+    fallback = MarkField(
+        required=False,
+        help_text="Always true: no text of the model kept to the facts, so this one only states them. Else absent.",
+    )
+    unchecked = MarkField(
+        required=False,
+        help_text="Always true: the answer to a free prompt, which no rule has checked. Absent with product_name.",
+    )
     draft_id = serializers.IntegerField(
         required=False, help_text="Identifier of the saved draft. Only present where product_id was sent."
     )
@@ -131,8 +155,8 @@ class DraftSerializer(RelationsSerializer):
     class Meta:
         model = DescriptionDraft
         fields = [
-            "id", "product_id", "author_id", "state", "text", "written", "model", "tone", "language", "keywords",
-            "max_words", "created_at", "edited_at", "decided_at", "decided_by_id", "product",
+            "id", "product_id", "author_id", "state", "text", "written", "is_fallback", "model", "tone", "language",
+            "keywords", "max_words", "created_at", "edited_at", "decided_at", "decided_by_id", "product",
         ]  # fmt: skip
         relations = ["product"]
         extra_kwargs = {
@@ -140,6 +164,9 @@ class DraftSerializer(RelationsSerializer):
             "state": {"help_text": "`accepted` and `discarded` are final."},
             "text": {"help_text": "Text of the draft as it was last edited."},
             "written": {"help_text": "Text as the language model wrote it."},
+            "is_fallback": {
+                "help_text": "Whether the text only states the given facts: none of the model's kept to them."
+            },
             "language": {"help_text": "Language code of the text."},
             "edited_at": {"help_text": "When the text was last edited, or null."},
             "decided_at": {"help_text": "When the draft was accepted or discarded, or null."},

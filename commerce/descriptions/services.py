@@ -2,26 +2,38 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import structlog
 from django.conf import settings
 
 from commerce.catalog.models import Product
 from commerce.descriptions import drafts, quotas
 from commerce.descriptions.database_threads import run_in_thread
 from commerce.descriptions.models import DescriptionDraft, description_digest
-from commerce.descriptions.provider.client import FAILED, Provider, ProviderBusy, ProviderError, get_provider
+from commerce.descriptions.provider.client import (
+    CALL_TIMEOUT_SECONDS,
+    FAILED,
+    Provider,
+    ProviderBusy,
+    ProviderError,
+    get_provider,
+)
 from commerce.descriptions.quotas import QuotaCharge, QuotaExceeded, QuotaOwner
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text, strip_invisible
 from commerce.descriptions.text.prompts import DescriptionRequest
+from commerce.descriptions.text.rules import broken_rules, plain_statement
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
 PRODUCT_NOT_FOUND = "Your shops have no product with this id."
+MAX_ROUNDS = 2
+
+log = structlog.get_logger(__name__)
 
 _refund_tasks: set["asyncio.Task[None]"] = set()
 
@@ -50,32 +62,81 @@ def find_product(*, user: User, product_id: int) -> Product:
     return product
 
 
-async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, now: datetime) -> str:
-    """Return a description as plain text, preferably one that names the product.
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """A description as plain text.
 
-    A failure is refunded to the owner's quota. Raises QuotaExceeded, DescriptionFailed, DescriptionsBusy.
+    is_fallback: no text of the model kept the rules, so this one states the given facts only.
+    is_checked: it was compared with given facts, which a free prompt does not have.
+    """
+
+    text: str
+    is_fallback: bool = False
+    is_checked: bool = True
+
+
+async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, now: datetime) -> Description:
+    """Return the first text of the model that keeps the rules, or a plain statement of the given facts.
+
+    A free prompt gets the model's text as it is. A failure is refunded to the owner's quota. Raises QuotaExceeded,
+    DescriptionFailed, DescriptionsBusy.
     """
     async with _charge_call(owner, now) as call:
-        text = await _provider().write(
-            prompts.build_messages(request),
-            max_tokens=prompts.max_tokens(request),
-            accept=lambda text: prompts.names_product(text, request),
-        )
-        text = _to_plain_text(text)
+        if request.product_name:
+            description = await _write_checked(request)
+        else:
+            description = Description(text=_to_plain_text(await _draw_one(request)), is_checked=False)
         call.is_billable = True
-    return text
+    return description
+
+
+async def _write_checked(request: DescriptionRequest) -> Description:
+    """Draw several texts at once, up to MAX_ROUNDS times, until one of them keeps the rules."""
+    provider, model = _provider(), settings.DESCRIPTIONS_MODEL
+    messages, max_tokens = prompts.build_messages(request, model), prompts.max_tokens(request)
+    deadline = asyncio.get_running_loop().time() + CALL_TIMEOUT_SECONDS
+    draw_count, broken = 0, set[str]()
+    for _ in range(MAX_ROUNDS):
+        draws = provider.draws(messages, max_tokens=max_tokens, count=settings.DESCRIPTIONS_DRAWS, deadline=deadline)
+        try:
+            async with aclosing(draws):
+                async for draw in draws:
+                    text = plain_text(draw.text)
+                    if not text or len(text) > MAX_DESCRIPTION_LENGTH:
+                        continue
+                    draw_count += 1
+                    rules = broken_rules(text, request, ended=draw.ended)
+                    if not rules:
+                        return Description(text=text)
+                    broken |= {rule.partition('"')[0].strip() for rule in rules}  # without the shop's words
+        except (ProviderError, ProviderBusy):
+            if not draw_count:
+                raise
+            break
+    if not draw_count:
+        raise DescriptionFailed(FAILED)
+    log.warning("description_is_fallback", model=model, draws=draw_count, rules=sorted(broken))
+    return Description(text=plain_statement(request), is_fallback=True)
+
+
+async def _draw_one(request: DescriptionRequest) -> str:
+    messages = prompts.build_messages(request, settings.DESCRIPTIONS_MODEL)
+    pieces = _provider().stream(messages, max_tokens=prompts.max_tokens(request))
+    async with aclosing(pieces):
+        return "".join([piece async for piece in pieces]).strip()
 
 
 async def stream_description(
     *, request: DescriptionRequest, owner: QuotaOwner, now: datetime
 ) -> AsyncGenerator[str, None]:
-    """Yield the pieces of a description as they are written, without control characters.
+    """Yield the pieces of a text as they are written, without control characters. No rule has checked them.
 
     Only `plain_text` of the whole may be stored. Closing the generator ends the provider's work; a description that had
     begun stays charged. Raises as `write_description` does, before the first piece or between two.
     """
     async with _charge_call(owner, now) as call:
-        pieces = _provider().stream(prompts.build_messages(request), max_tokens=prompts.max_tokens(request))
+        messages = prompts.build_messages(request, settings.DESCRIPTIONS_MODEL)
+        pieces = _provider().stream(messages, max_tokens=prompts.max_tokens(request))
         written = ""
         try:
             async for piece in pieces:
@@ -90,7 +151,7 @@ async def stream_description(
 
 
 def save_draft(
-    *, product: Product, author: User, request: DescriptionRequest, text: str, now: datetime
+    *, product: Product, author: User, request: DescriptionRequest, text: str, now: datetime, is_fallback: bool = False
 ) -> DescriptionDraft:
     """Save the text as a draft for the product, as it was when the description was requested.
 
@@ -103,6 +164,7 @@ def save_draft(
         author_id=author.pk,
         request=request,
         text=text,
+        is_fallback=is_fallback,
         based_on=description_digest(product.description),
         model=settings.DESCRIPTIONS_MODEL,
         now=now,

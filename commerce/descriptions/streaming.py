@@ -5,6 +5,7 @@ An error after the first piece is sent as one `{"error": {message, code, request
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 log = structlog.get_logger(__name__)
 
+_SENTENCE_END = re.compile(r"(?<=[.!?…。\uff01\uff1f])(?=\s)")
 Finish = Callable[[str], Awaitable[dict[str, Any]]]
 
 
@@ -65,6 +67,13 @@ class DescriptionEvents:
         """Stop the generator if it still runs."""
         if not self._has_ended and not self._loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._pieces.aclose(), self._loop)
+
+
+async def sentence_events(text: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    """Yield the events of a text that is complete: one per sentence, and the fields of the response at the end."""
+    for sentence in _SENTENCE_END.split(text):
+        yield _encode_event({"text": sentence})
+    yield _encode_event({"done": True} | body)
 
 
 def _encode_event(data: dict[str, Any]) -> bytes:

@@ -102,7 +102,6 @@ class Demo:
         self.prepare_data()
         self.start_redis(supervisor)
         self.start_inference(supervisor, inference_port)
-        self.start_commerce(supervisor, commerce_port)
         with step("Loading the models"):
             supervisor.wait_until(self.models_are_settled, timeout_seconds=300, what="Loading the models")
         for model, (_, replacement) in PACKAGED_MODELS.items():
@@ -111,6 +110,7 @@ class Demo:
             elif model not in self.read_state().get("loaded_once", []):
                 self.load_packaged(model, replacement)
         self.print_models()
+        self.start_commerce(supervisor, commerce_port)
         self.print_summary()
 
     def environment(self) -> dict[str, str]:
@@ -237,6 +237,7 @@ class Demo:
             "STOA_DESCRIPTIONS_BASE_URL": f"{self.inference_url}/v1",
             "STOA_DESCRIPTIONS_API_KEY": self.shop_key,
             "STOA_DESCRIPTIONS_WEBHOOK_SECRET": self.webhook_secret(),
+            "STOA_DESCRIPTIONS_MODEL": self.descriptions_model(),
         }
         with step("Starting the shop"):
             serve = [PYTHON, "manage_commerce.py", "serve", "--port", str(port), "--drain", "10"]
@@ -245,6 +246,11 @@ class Demo:
                 worker = [PYTHON, "-m", "celery", "-A", "commerce.config.celery", "worker", "--concurrency", "1"]
                 supervisor.add("commerce-worker", worker, env | self.env, signal.SIGTERM)
             supervisor.wait_until(lambda: responds(f"{self.commerce_url}/readyz"), timeout_seconds=120, what="Starting")
+
+    def descriptions_model(self) -> str:
+        """Return the general model if it is loaded, else the built-in one."""
+        loaded = {model["id"] for model in self.list_models() if model["loaded"]}
+        return GENERAL_MODEL if GENERAL_MODEL in loaded else "stoa-describer"
 
     def webhook_secret(self) -> str:
         """Return the secret of the shop's webhook: the last start's, or a new webhook's.

@@ -57,11 +57,23 @@ def test_a_customer_gets_403_and_an_anonymous_request_401(stoa: RunningStoa):
     assert describe(stoa, None).status_code == 401
 
 
-def test_a_description_streams_while_it_is_generated(stoa: RunningStoa):
+def test_a_checked_description_streams_sentence_by_sentence(stoa: RunningStoa):
     response = describe(stoa, stoa.login("STAFF"), stream=True)
 
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/event-stream")
+    *pieces, end = [json.loads(line.removeprefix("data: ")) for line in response.text.splitlines() if line]
+    assert end["done"]
+    assert "".join(piece["text"] for piece in pieces) == end["description"]
+    assert all(fact in end["description"] for fact in ("Brunvale Teapot", *PRODUCT["keywords"]))
+
+
+def test_an_answer_to_a_free_prompt_streams_while_it_is_generated(stoa: RunningStoa):
+    headers = {"Authorization": f"Bearer {stoa.login('STAFF')}"}
+    body = {"prompt": "Describe the Brunvale Teapot.", "stream": True}
+    response = httpx2.post(f"{stoa.commerce_url}/api/generate-descriptions", json=body, headers=headers, timeout=60)
+
+    assert response.status_code == 200
     assert response.text.count("data: ") > 5
 
 

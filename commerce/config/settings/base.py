@@ -167,6 +167,8 @@ if not CELERY_BROKER_URL:
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")
 DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL")
+# Texts drawn at once for one description.
+DESCRIPTIONS_DRAWS = env.int("STOA_DESCRIPTIONS_DRAWS")
 # Maximum number of descriptions per shop and UTC day; 0: unlimited.
 DESCRIPTIONS_PER_DAY = env.int("STOA_DESCRIPTIONS_PER_DAY")
 # Secret with which the model server signs webhooks about finished batches. Without it the shop polls every few seconds.

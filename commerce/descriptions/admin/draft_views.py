@@ -59,7 +59,7 @@ async def write(request: HttpRequest, user: User, product_id: int) -> HttpRespon
             services.save_draft, product=product, author=user, request=description_request, text=text, now=now
         )
         status = await run_in_thread(quotas.get_status, owner=owner, now=now)
-        return {"description": text, "draft_id": draft.pk, "left": status.left}
+        return {"description": text, "draft_id": draft.pk, "left": status.left, "unchecked": True}
 
     pieces = services.stream_description(request=description_request, owner=owner, now=timezone.now())
     events = DescriptionEvents(pieces, finish)

@@ -35,6 +35,7 @@ from commerce.descriptions.quotas import QuotaCharge
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text
 from commerce.descriptions.text.prompts import DescriptionRequest
+from commerce.descriptions.text.rules import broken_rules, plain_statement
 
 PROCESSING_TIMEOUT = timedelta(seconds=30)  # a worker that takes longer is considered dead
 CHECK_INTERVAL = timedelta(seconds=3)
@@ -140,8 +141,9 @@ def _batch_request(job: DescriptionJob, item: JobItem) -> dict[str, Any]:
     request = description_request(job, item)
     return {
         "id": str(item.position),
-        "messages": prompts.build_messages(request),
+        "messages": prompts.build_messages(request, job.model),
         "max_tokens": prompts.max_tokens(request),
+        "n": settings.DESCRIPTIONS_DRAWS,
     }
 
 
@@ -170,23 +172,28 @@ def _store_results(job_id: int, results: Iterable[DescriptionResult], now: datet
         if item and item.product_id not in managed_ids:
             item.state, item.error = JobItem.State.FAILED, PRODUCT_GONE
         elif item and result.status == "completed":
-            _store_text(job, item, plain_text(result.text), now)
+            _store_text(job, item, result, now)
         elif item and result.status == "failed":
             item.state, item.error = JobItem.State.FAILED, result.error.code if result.error else NOT_DONE
     _save_items([item for item in items.values() if item.state != JobItem.State.WAITING])
     _update_counts(job)
 
 
-def _store_text(job: DescriptionJob, item: JobItem, text: str, now: datetime) -> None:
-    if not text or len(text) > MAX_DESCRIPTION_LENGTH:
+def _store_text(job: DescriptionJob, item: JobItem, result: DescriptionResult, now: datetime) -> None:
+    """Store the first text of the result that keeps the rules as a draft, or else a statement of the facts."""
+    request = description_request(job, item)
+    texts = [(plain_text(choice.text), choice.finish_reason == "stop") for choice in result.choices or ()]
+    if not any(text for text, _ in texts) or max(len(text) for text, _ in texts) > MAX_DESCRIPTION_LENGTH:
         item.state, item.error = JobItem.State.FAILED, NO_TEXT
         return
+    checked = next((text for text, ended in texts if not broken_rules(text, request, ended=ended)), None)
     item.state = JobItem.State.WRITTEN
     item.draft = create_draft(
         product=item.product,
         author_id=job.author_id,
-        request=description_request(job, item),
-        text=text,
+        request=request,
+        text=checked or plain_statement(request),
+        is_fallback=checked is None,
         based_on=item.based_on,
         model=job.model,
         now=now,

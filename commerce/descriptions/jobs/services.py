@@ -14,6 +14,7 @@ from commerce.descriptions import quotas
 from commerce.descriptions.jobs import processing
 from commerce.descriptions.models import DescriptionJob, JobItem, description_digest
 from commerce.descriptions.quotas import QuotaOwner
+from commerce.descriptions.text.prompts import can_write
 from shared.accounts.models import User
 from shared.api.errors import ApiError, ValidationFailed
 
@@ -40,6 +41,7 @@ def create_job(
     Raises QuotaExceeded, and ValidationFailed for no product, too many, or one that the author may not change.
     """
     products = _find_products(author, list(dict.fromkeys(product_ids)))
+    _check_languages(products, options)
     usage_ids = _charge_quotas(products, now)
     job = DescriptionJob.objects.create(
         author=author,
@@ -102,11 +104,25 @@ def process_without_worker(*, job: DescriptionJob, now: datetime) -> None:
 def _find_products(author: User, product_ids: list[int]) -> list[Product]:
     if not 0 < len(product_ids) <= MAX_PRODUCTS_COUNT:
         raise ValidationFailed({"product_ids": [f"Send from 1 to {MAX_PRODUCTS_COUNT} products."]})
-    products = Product.objects.managed_by(author).only("pk", "shop_id", "description").in_bulk(product_ids)
+    products = Product.objects.managed_by(author).only("pk", "shop_id", "description", "language").in_bulk(product_ids)
     missing = [product_id for product_id in product_ids if product_id not in products]
     if missing:
         raise ValidationFailed({"product_ids": [f"Your shops have no product with the id {missing[0]}."]})
     return [products[product_id] for product_id in product_ids]
+
+
+def _check_languages(products: Sequence[Product], options: DescriptionOptions) -> None:
+    model = settings.DESCRIPTIONS_MODEL
+    for product in products:
+        if not can_write(options.language or product.language, model):
+            raise ValidationFailed(
+                {
+                    "language": [
+                        f"{model} writes English only, and product {product.pk} is in {product.language}. "
+                        "Send language: en, or leave the product out."
+                    ]
+                }
+            )
 
 
 def _charge_quotas(products: Sequence[Product], now: datetime) -> Mapping[int, int]:

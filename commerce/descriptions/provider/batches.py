@@ -43,6 +43,7 @@ class _SubmitResponse(msgspec.Struct):
 
 class _Choice(msgspec.Struct):
     text: str
+    finish_reason: str | None = None
 
 
 class _ResultError(msgspec.Struct):
@@ -56,10 +57,6 @@ class DescriptionResult(msgspec.Struct):
     status: str
     choices: list[_Choice] | None = None
     error: _ResultError | None = None
-
-    @property
-    def text(self) -> str:
-        return self.choices[0].text if self.choices else ""
 
 
 class DescriptionResultPage(msgspec.Struct):

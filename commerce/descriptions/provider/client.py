@@ -8,8 +8,10 @@ or text of the provider.
 import asyncio
 import secrets
 import ssl
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -23,12 +25,12 @@ from shared.observability import tracing
 from shared.observability.metrics import Counter
 
 CALL_TIMEOUT_SECONDS = 19.5  # so that our own client has its response within 20 seconds
-MAX_DRAWS = 3
 MAX_ATTEMPTS = 2
 MAX_FAILURES = 5
 COOLDOWN_SECONDS = 30.0
 MAX_CONCURRENT_CALLS = 32  # per process: a slow provider must not block other requests
 MAX_RETRY_DELAY_SECONDS = 5.0
+FINISHED = ("stop", "length")  # finish reasons of a text that may be shown
 SAMPLING_PARAMS = {"temperature": 0.7, "top_p": 0.9}
 
 CALLS = Counter("stoa_provider_calls_total", "Texts requested from the text provider, by outcome.", "outcome")
@@ -56,6 +58,31 @@ class EmptyText(Exception):
     """A complete response without words, or one that the provider filtered. Another request may succeed."""
 
 
+@dataclass(frozen=True)
+class Draw:
+    """One text of the provider. ended: the model ended it itself, not the limit of tokens."""
+
+    text: str
+    ended: bool
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece of one of the texts of a stream. finish_reason: with the last one."""
+
+    index: int
+    text: str
+    finish_reason: str | None
+
+
+@dataclass
+class _Call:
+    """A call in progress. headers: those that pass on the trace. has_answer: whether one text has ended."""
+
+    headers: dict[str, str]
+    has_answer: bool = False
+
+
 class Provider:
     """One model of one provider. An instance is used within one event loop at a time."""
 
@@ -66,31 +93,20 @@ class Provider:
         self._breaker = CircuitBreaker(max_failures=MAX_FAILURES, cooldown_seconds=COOLDOWN_SECONDS)
         self._call_count = 0
 
-    async def write(self, messages: list[dict[str, str]], *, max_tokens: int, accept: Callable[[str], bool]) -> str:
-        """Return the first of up to three texts that `accept` takes, or else the first text.
+    async def draws(
+        self, messages: list[dict[str, str]], *, max_tokens: int, count: int, deadline: float | None = None
+    ) -> AsyncGenerator[Draw, None]:
+        """Yield `count` texts for one prompt, each as it ends. A server that returns fewer at once is asked for one.
 
-        Outer whitespace is stripped. Raises ProviderError, ProviderBusy.
+        Closing the generator ends the provider's work. Raises ProviderError, ProviderBusy.
         """
-        deadline = _loop_time() + CALL_TIMEOUT_SECONDS
-        first = ""
-        for _ in range(MAX_DRAWS):
-            try:
-                text = await self._draw(messages, max_tokens, deadline, max_attempts=1 if first else MAX_ATTEMPTS)
-            except (ProviderError, ProviderBusy):
-                if first:
-                    break
-                raise
-            if accept(text):
-                return text
-            first = first or text
-        return first
-
-    async def _draw(
-        self, messages: list[dict[str, str]], max_tokens: int, deadline: float, *, max_attempts: int
-    ) -> str:
-        pieces = self.stream(messages, max_tokens=max_tokens, deadline=deadline, max_attempts=max_attempts)
+        texts: dict[int, str] = defaultdict(str)
+        pieces = self._call(messages, max_tokens, count, deadline, MAX_ATTEMPTS)
         async with aclosing(pieces):
-            return "".join([piece async for piece in pieces]).strip()
+            async for piece in pieces:
+                texts[piece.index] += piece.text
+                if piece.finish_reason in FINISHED and texts[piece.index].strip():
+                    yield Draw(texts[piece.index].strip(), ended=piece.finish_reason == "stop")
 
     async def stream(
         self,
@@ -105,16 +121,28 @@ class Provider:
         `deadline` is a time of the event loop, by default CALL_TIMEOUT_SECONDS from now. Closing the generator ends the
         provider's stream. Raises ProviderError, ProviderBusy.
         """
-        with self._track_call() as headers:
+        pieces = self._call(messages, max_tokens, 1, deadline, max_attempts)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if piece.text and piece.index == 0:
+                    yield piece.text
+
+    async def _call(
+        self, messages: list[dict[str, str]], max_tokens: int, count: int, deadline: float | None, max_attempts: int
+    ) -> AsyncGenerator[_Piece, None]:
+        with self._track_call() as call:
             deadline = deadline or _loop_time() + CALL_TIMEOUT_SECONDS
-            pieces = self._attempt(messages, max_tokens, deadline, max_attempts, headers)
+            params = {"messages": messages, "max_tokens": max_tokens, "extra_headers": call.headers}
+            params |= {"n": count} if count > 1 else {}
+            pieces = self._attempt(params, deadline, max_attempts)
             async with aclosing(pieces):
                 async for piece in pieces:
+                    call.has_answer = call.has_answer or piece.finish_reason in FINISHED
                     yield piece
 
     @contextmanager
-    def _track_call(self) -> Iterator[dict[str, str]]:
-        """Admit a call and record its outcome. Yield the headers that pass on the trace."""
+    def _track_call(self) -> Iterator[_Call]:
+        """Admit a call and record its outcome."""
         if self._call_count >= MAX_CONCURRENT_CALLS:
             raise ProviderBusy
         try:
@@ -124,8 +152,9 @@ class Provider:
         self._call_count += 1
         record, outcome = self._breaker.record_abandoned, "left"
         span = tracing.start_span("provider", kind=tracing.SpanKind.CLIENT, alone=True)
+        call = _Call(tracing.propagation_headers(span))
         try:
-            yield tracing.propagation_headers(span)
+            yield call
             record, outcome = self._breaker.record_success, "answered"
         # A refused request or an empty text shows a healthy provider. Otherwise one shop's requests could open the
         # circuit for all shops.
@@ -140,6 +169,8 @@ class Provider:
             raise self._provider_error(error, FAILED) from None
         finally:
             self._call_count -= 1
+            if outcome == "left" and call.has_answer:  # one of several texts was enough
+                record, outcome = self._breaker.record_success, "answered"
             record()
             CALLS.add(1, outcome)
             tracing.end_span(
@@ -153,64 +184,62 @@ class Provider:
         return ProviderError(message)
 
     async def _attempt(
-        self,
-        messages: list[dict[str, str]],
-        max_tokens: int,
-        deadline: float,
-        max_attempts: int,
-        headers: dict[str, str],
-    ) -> AsyncGenerator[str, None]:
-        """Yield the pieces of a request, which is repeated if it fails before the first piece in a transient way."""
-        for attempts_left in reversed(range(max_attempts)):
+        self, params: dict[str, Any], deadline: float, max_attempts: int
+    ) -> AsyncGenerator[_Piece, None]:
+        """Yield the pieces of a request, which is repeated if it fails before the first piece in a transient way.
+
+        A request of several texts that is refused is repeated for one: some servers return only one.
+        """
+        attempts_left = max_attempts
+        while attempts_left:
+            attempts_left -= 1
             has_text = False
-            pieces = self._request(messages, max_tokens, headers)
+            pieces = self._request(params)
             try:
                 async with aclosing(pieces):
                     while (piece := await _next_piece(pieces, deadline)) is not None:
-                        has_text = has_text or not piece.isspace()
+                        has_text = has_text or bool(piece.text.strip())
                         yield piece
                 if not has_text:
                     raise EmptyText
                 return
+            except (openai.BadRequestError, openai.UnprocessableEntityError):
+                if params.pop("n", None) is None:
+                    raise
+                attempts_left += 1
             except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
                 if has_text or not attempts_left:
                     raise
                 async with asyncio.timeout_at(deadline):
                     await asyncio.sleep(_retry_delay(error))
 
-    async def _request(
-        self, messages: list[dict[str, str]], max_tokens: int, headers: dict[str, str]
-    ) -> AsyncGenerator[str, None]:
+    async def _request(self, params: dict[str, Any]) -> AsyncGenerator[_Piece, None]:
         """Yield the pieces of one request.
 
         Each request has a client of its own: a client belongs to an event loop, and connecting takes little time
         beside a call.
         """
-        params: Any = {
-            "model": self._model,
-            "messages": messages,
-            "max_tokens": max_tokens,
-            "stream": True,
-            "seed": secrets.randbelow(2**31),
-            "extra_headers": headers,
-            **SAMPLING_PARAMS,
-        }
         client = AsyncOpenAI(
             base_url=self._base_url,
             api_key=self._api_key,
             max_retries=0,
             http_client=http_client(self._ssl_context, timeout_seconds=CALL_TIMEOUT_SECONDS),
         )
-        finish_reason = None
-        async with client, await client.chat.completions.create(**params) as chunks:
+        create: Any = client.chat.completions.create
+        seed = secrets.randbelow(2**31)
+        finish_reasons: dict[int, str | None] = {}
+        async with (
+            client,
+            await create(model=self._model, stream=True, seed=seed, **SAMPLING_PARAMS, **params) as chunks,
+        ):
             async for chunk in chunks:
-                for choice in chunk.choices[:1]:
-                    finish_reason = choice.finish_reason or finish_reason
-                    if choice.delta.content:
-                        yield choice.delta.content
-        if finish_reason is None:
+                for choice in chunk.choices:
+                    reason = choice.finish_reason or finish_reasons.get(choice.index)
+                    finish_reasons[choice.index] = reason
+                    yield _Piece(choice.index, choice.delta.content or "", choice.finish_reason)
+        if not finish_reasons or None in finish_reasons.values():
             raise TruncatedStream
-        if finish_reason not in ("stop", "length"):
+        if not set(FINISHED) & set(finish_reasons.values()):
             raise EmptyText
 
     @cached_property
@@ -228,7 +257,7 @@ def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def _next_piece(pieces: AsyncGenerator[str, None], deadline: float) -> str | None:
+async def _next_piece(pieces: AsyncGenerator[_Piece, None], deadline: float) -> _Piece | None:
     """Return the next piece, or None at the end. Raise TimeoutError at the deadline.
 
     The time limit does not span a yield, because the stream may be consumed from another task.

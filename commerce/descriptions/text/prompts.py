@@ -12,6 +12,11 @@ DEFAULT_MAX_TOKENS = 200
 MAX_SHORT_WORDS = 40
 MAX_MEDIUM_WORDS = 80
 
+# Models that were trained on this prompt, and need no examples.
+TRAINED_MODELS = frozenset({"stoa-describer", "stoa-writer"})
+# Models that write English only.
+ENGLISH_MODELS = TRAINED_MODELS | {"SmolLM2-135M-Instruct"}
+
 MAX_KEYWORDS_COUNT = 20
 MAX_KEYWORD_LENGTH = 64
 LANGUAGE_PATTERN = r"\A[a-z]{2,3}(-[A-Za-z0-9]{2,8})?\Z"
@@ -29,8 +34,24 @@ class DescriptionRequest:
     max_words: int | None = None
 
 
-def build_messages(request: DescriptionRequest) -> list[dict[str, str]]:
-    """Return the Chat Completions messages that request this description."""
+def build_messages(request: DescriptionRequest, model: str) -> list[dict[str, str]]:
+    """Return the Chat Completions messages that request this description from a model.
+
+    A model that was not trained on them gets two examples of a product name with its text before.
+    """
+    messages = [{"role": "system", "content": SYSTEM_PROMPT}]
+    if request.product_name and model not in TRAINED_MODELS:
+        for example, text in EXAMPLES:
+            messages += [{"role": "user", "content": _user_message(example)}, {"role": "assistant", "content": text}]
+    return [*messages, {"role": "user", "content": _user_message(request)}]
+
+
+def can_write(language: str, model: str) -> bool:
+    """Return whether a model writes this language. Models that are not ours are expected to."""
+    return model not in ENGLISH_MODELS or language.partition("-")[0] == "en"
+
+
+def _user_message(request: DescriptionRequest) -> str:
     lines = ["Write a product description.", f"Product name: {_one_line(request.product_name)}"]
     if request.prompt:
         lines = [_one_line(request.prompt)]
@@ -42,17 +63,12 @@ def build_messages(request: DescriptionRequest) -> list[dict[str, str]]:
         lines.append(f"Language: {_one_line(request.language)}")
     if request.max_words:
         lines.append(f"Length: {_length_name(request.max_words)} ({request.max_words} words)")
-    return [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": "\n".join(lines)}]
+    return "\n".join(lines)
 
 
 def max_tokens(request: DescriptionRequest) -> int:
     """Return the maximum number of tokens that the model may write."""
     return request.max_words * TOKENS_PER_WORD + EXTRA_TOKENS if request.max_words else DEFAULT_MAX_TOKENS
-
-
-def names_product(text: str, request: DescriptionRequest) -> bool:
-    """Return whether the text contains the product's name in any case, or the request has no name."""
-    return _one_line(request.product_name).casefold() in _one_line(text).casefold()
 
 
 def _length_name(words: int) -> str:
@@ -63,3 +79,17 @@ def _length_name(words: int) -> str:
 def _one_line(text: str) -> str:
     """Return the text on one line without invisible characters, so that a name cannot add a line to the prompt."""
     return " ".join(strip_invisible(text).split())
+
+
+# Texts that state the given facts and nothing else, for models that learn from examples.
+EXAMPLES = (
+    (
+        DescriptionRequest(product_name="Arden Wall Clock", keywords=("walnut", "30 cm", "silent movement")),
+        "The Arden Wall Clock shows the time in any room. "
+        "It is made of walnut, measures 30 cm and has a silent movement.",
+    ),
+    (
+        DescriptionRequest(product_name="Sunny Garden Gloves", keywords=("washable", "size M"), tone="friendly"),
+        "Meet the Sunny Garden Gloves, ready for your next day in the garden. They are washable and come in size M.",
+    ),
+)

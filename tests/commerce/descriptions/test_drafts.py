@@ -53,7 +53,7 @@ def test_draft_shows_its_request_and_its_state(client_of: ApiClient, owner: User
     }  # fmt: skip
     assert record == {
         "id": draft.pk, "product_id": draft.product_id, "author_id": staff.pk, "state": "open", "text": SAMPLE_TEXT,
-        "written": SAMPLE_TEXT, "model": "stoa-describer", "tone": "friendly", "language": "de",
+        "written": SAMPLE_TEXT, "is_fallback": False, "model": "stoa-describer", "tone": "friendly", "language": "de",
         "keywords": ["brass", "warm"], "max_words": 40, "edited_at": None, "decided_at": None, "decided_by_id": None,
     }  # fmt: skip
 

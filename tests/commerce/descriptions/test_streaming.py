@@ -45,7 +45,7 @@ def headers(owner: User) -> dict[str, str]:
 
 
 async def stream(headers: dict[str, str], **body: Any) -> Any:
-    data = {"product_name": "Velmo lamp", "stream": True} | body
+    data = {"prompt": "Introduce the Velmo lamp.", "stream": True} | body
     path = "/api/generate-descriptions"
     return await AsyncClient().post(path, data, content_type="application/json", headers=headers)
 
@@ -71,7 +71,37 @@ async def test_each_piece_is_an_event_and_the_last_has_the_whole_text(
         {"text": " Velmo"},
         {"text": " lamp"},
         {"text": " glows."},
-        {"done": True, "description": text, "status": "success", "result": text},
+        {"done": True, "description": text, "status": "success", "result": text, "unchecked": True},
+    ]
+
+
+async def test_a_checked_text_is_streamed_sentence_by_sentence(
+    headers: dict[str, str], settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    text = "Meet the Velmo lamp! It glows, e.g. at night. Why not try it?"
+    provider_server.texts = ["The lamp.", text]
+
+    events = await read_events(await stream(headers, product_name="Velmo lamp"))
+
+    sentences = ["Meet the Velmo lamp!", " It glows, e.g.", " at night.", " Why not try it?"]
+    assert [event["text"] for event in events[:-1]] == sentences
+    assert events[-1] == {"done": True, "description": text, "status": "success", "result": text}
+
+
+async def test_a_streamed_statement_of_the_facts_is_marked(
+    headers: dict[str, str], product: Product, settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    body = {"product_name": "Velmo lamp", "keywords": ["5 W"], "product_id": product.pk}
+    events = await read_events(await stream(headers, **body))
+
+    draft = await DescriptionDraft.objects.aget()
+    assert (draft.text, draft.is_fallback) == ("Velmo lamp: 5 W.", True)
+    assert events == [
+        {"text": draft.text},
+        {"done": True, "description": draft.text, "status": "success", "result": draft.text, "fallback": True}
+        | {"draft_id": draft.pk},
     ]
 
 

@@ -63,7 +63,9 @@ async def test_product_form_streams_a_description_and_saves_a_draft(
     assert response.headers["Content-Type"] == "text/event-stream"
     assert [event["text"] for event in events[:-1]] == [" The", " Velmo", " lamp", " glows."]
     draft = await DescriptionDraft.objects.aget()
-    assert events[-1] == {"done": True, "description": SAMPLE_TEXT, "draft_id": draft.pk, "left": 9}
+    assert events[-1] == {
+        "done": True, "description": SAMPLE_TEXT, "draft_id": draft.pk, "left": 9, "unchecked": True,
+    }  # fmt: skip
     assert (draft.author_id, draft.tone, draft.max_words) == (admin.pk, "friendly", 40)
     assert draft.keywords == ["warm light", "brass"]
     assert provider_server.requests[0]["messages"][1]["content"] == (

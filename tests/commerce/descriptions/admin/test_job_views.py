@@ -71,14 +71,14 @@ def test_job_page_shows_progress_and_links_to_the_drafts(
         "done": 0, "is_open": True, "state": "Waiting for the model server", "counts": "0 of 3 written, 0 failed",
     }  # fmt: skip
     processing.process_job(job_id=job.pk, now=timezone.now())
-    batch_server.texts, batch_server.broken = {"0": "Bright & <3."}, {"1"}
+    batch_server.texts, batch_server.broken = {"0": f"{products[0].name}: brass, warm & <b."}, {"1"}
     batch_server.finish()
     DescriptionJob.objects.update(next_check_at=timezone.now())
     processing.process_job(job_id=job.pk, now=timezone.now())
 
     assert admin_client.get(f"{JOBS}{job.pk}/progress/").json()["counts"] == "2 of 3 written, 1 failed"
     shown = admin_client.get(f"{JOBS}{job.pk}/change/").content.decode()
-    assert "Bright &amp; &lt;3." in shown
+    assert "brass, warm &amp; &lt; b." in shown
     assert "INFERENCE_FAILED" in shown
     assert "<script>alert" not in shown
     listed = admin_client.get(f"/admin/commerce_descriptions/descriptiondraft/?item__job__id__exact={job.pk}")

@@ -123,12 +123,18 @@ class _Handler(BaseHTTPRequestHandler):
         if request["id"] in self.server.broken:
             error = {"code": "INFERENCE_FAILED", "message": SECRET_WORD}
             return body | {"status": "failed", "choices": None, "error": error}
-        text = self.server.texts.get(request["id"], f"Text {request['id']}.")
+        text = self.server.texts.get(request["id"]) or stated_facts(request["messages"][-1]["content"])
         choice = {"index": 0, "text": text, "finish_reason": "stop"}
         return body | {"status": "completed", "choices": [choice], "error": None}
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing."""
+
+
+def stated_facts(prompt: str) -> str:
+    """Return a text with the name and the keywords of a prompt."""
+    facts = dict(line.split(": ", 1) for line in prompt.splitlines() if ": " in line)
+    return f"Text for {facts['Product name']}{' in ' * ('Keywords' in facts)}{facts.get('Keywords', '')}."
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def test_job_is_one_batch_and_drafts_are_stored_as_they_are_written(
     assert job.ended_at == NOON + 20 * SECOND
     drafts = DescriptionDraft.objects.order_by("pk")
     assert [(draft.product, draft.text) for draft in drafts] == [
-        (product, f"Text {position}.") for position, product in enumerate(products)
+        (product, f"Text for Lamp {position} in brass.") for position, product in enumerate(products)
     ]
     assert {(d.author, d.tone, d.language, d.max_words, d.state) for d in drafts} == {
         (staff, "friendly", "en", 40, "open")
@@ -88,18 +88,46 @@ def test_job_is_one_batch_and_drafts_are_stored_as_they_are_written(
     (batch,) = batch_server.batches.values()
     assert batch["authorization"] == "Bearer sk-canary-key"
     assert batch["requests"][3]["id"] == "3"
-    assert batch["requests"][3]["messages"][1]["content"] == (
+    assert batch["requests"][3]["messages"][-1]["content"] == (
         "Write a product description.\nProduct name: Lamp 3\nKeywords: brass\nTone: friendly\nLength: short (40 words)"
     )
     assert charged_count() == 5
 
 
-def test_default_language_is_the_products(staff: User, shop: Shop, batch_server: FakeBatchServer):
+def test_a_text_that_does_not_keep_to_the_facts_is_replaced_by_them(
+    staff: User, products: list[Product], batch_server: FakeBatchServer
+):
+    batch_server.texts = {"0": "A vase of oak."}
+    job = process(make_job(staff, products, keywords=("brass",)), NOON)
+    batch_server.finish()
+    process(job, NOON + 10 * SECOND)
+
+    assert (job.state, job.written, job.failed) == ("completed", 5, 0)
+    drafts = DescriptionDraft.objects.order_by("pk")
+    assert [(draft.text, draft.is_fallback) for draft in drafts][:2] == [
+        ("Lamp 0: brass.", True),
+        ("Text for Lamp 1 in brass.", False),
+    ]
+    (batch,) = batch_server.batches.values()
+    assert {request["n"] for request in batch["requests"]} == {8}
+
+
+def test_a_product_in_a_language_that_the_model_cannot_write_is_refused(staff: User, shop: Shop):
+    german = make_product(shop, slug="lampe", language="de")
+
+    with pytest.raises(ValidationFailed, match=f"stoa-describer writes English only, and product {german.pk} is in de"):
+        make_job(staff, [german])
+    assert make_job(staff, [german], language="en").total == 1
+    assert charged_count() == 1
+
+
+def test_default_language_is_the_products(staff: User, shop: Shop, batch_server: FakeBatchServer, settings: Settings):
+    settings.DESCRIPTIONS_MODEL = "gpt-9"
     german = make_product(shop, slug="lampe", language="de")
     process(make_job(staff, [german]), NOON)
     (batch,) = batch_server.batches.values()
 
-    assert batch["requests"][0]["messages"][1]["content"].endswith("\nLanguage: de")
+    assert batch["requests"][0]["messages"][-1]["content"].endswith("\nLanguage: de")
 
 
 def test_result_pages_are_read_from_the_last_stored_one(
@@ -120,7 +148,7 @@ def test_result_pages_are_read_from_the_last_stored_one(
 def test_failed_or_empty_text_is_recorded_and_refunded(
     staff: User, products: list[Product], batch_server: FakeBatchServer
 ):
-    batch_server.broken, batch_server.texts = {"1"}, {"2": "<br>", "3": "A <b>fine</b> \x1b[1mlamp."}
+    batch_server.broken, batch_server.texts = {"1"}, {"2": "<br>", "3": "The <b>fine</b> \x1b[mLamp 3."}
     job = process(make_job(staff, products), NOON)
     batch_server.finish()
     process(job, NOON + 10 * SECOND)
@@ -128,7 +156,7 @@ def test_failed_or_empty_text_is_recorded_and_refunded(
     assert (job.state, job.written, job.failed) == ("completed", 3, 2)
     errors = list(job.items.order_by("position").values_list("error", flat=True))
     assert errors == ["", "INFERENCE_FAILED", "NO_TEXT", "", ""]
-    assert JobItem.objects.get(position=3).draft.text == "A fine [1mlamp."  # type: ignore[union-attr]
+    assert JobItem.objects.get(position=3).draft.text == "The fine [mLamp 3."  # type: ignore[union-attr]
     assert charged_count() == 3
 
 
@@ -206,7 +234,7 @@ def test_description_changed_during_the_job_is_not_replaced_in_bulk(
 
     errors = [(decision.draft, decision.error) for decision in decisions if decision.error]
     assert errors == [(drafts[0], "The product's description was changed after this draft was requested.")]
-    texts = ["By hand.", "Text 1.", "Text 2.", "Text 3.", "Text 4."]
+    texts = ["By hand.", *(f"Text for Lamp {position}." for position in range(1, 5))]
     assert list(Product.objects.order_by("pk").values_list("description", flat=True)) == texts
 
 

@@ -98,8 +98,8 @@ def http_response(status: str, body: bytes, **headers: str) -> bytes:
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
-def chunk(text: str | None, finish_reason: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": {} if text is None else {"content": text}, "finish_reason": finish_reason}
+def chunk(text: str | None, finish_reason: str | None = None, index: int = 0) -> bytes:
+    choice = {"index": index, "delta": {} if text is None else {"content": text}, "finish_reason": finish_reason}
     data = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
     return f"data: {json.dumps(data)}\n\n".encode()
 
@@ -117,6 +117,34 @@ async def good(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
     writer.write(chunk(None, "stop") + b"data: [DONE]\n\n")
     await writer.drain()
+
+
+async def several(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    """Send all texts of the server as choices of one response. The last one is cut off."""
+    writer.write(STREAM_HEAD)
+    for index, text in enumerate(server.texts):
+        writer.write(chunk(text, index=index))
+    for index in range(len(server.texts)):
+        is_cut = index and index == len(server.texts) - 1
+        writer.write(chunk(None, "length" if is_cut else "stop", index=index))
+    writer.write(b"data: [DONE]\n\n")
+    await writer.drain()
+
+
+async def several_endless(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    """Send one text, and another one that does not end."""
+    writer.write(STREAM_HEAD + chunk(server.texts[0]) + chunk(None, "stop"))
+    while True:
+        writer.write(chunk(" word", index=1))
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def one_only(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    if server.requests[-1].get("n", 1) > 1:
+        await refusal_400(server, writer)
+    else:
+        await good(server, writer)
 
 
 async def echo(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
@@ -227,6 +255,9 @@ BEHAVIORS: dict[str, Behavior] = {
     function.__name__: function
     for function in (
         good,
+        several,
+        several_endless,
+        one_only,
         echo,
         endless_text,
         silent,

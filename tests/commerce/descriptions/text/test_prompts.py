@@ -2,13 +2,13 @@
 
 import pytest
 
-from commerce.descriptions.text.prompts import DescriptionRequest, build_messages, max_tokens, names_product
+from commerce.descriptions.text.prompts import DescriptionRequest, build_messages, can_write, max_tokens
 
 pytestmark = pytest.mark.no_database
 
 
 def user_message(request: DescriptionRequest) -> str:
-    system, user = build_messages(request)
+    system, user = build_messages(request, "stoa-writer")
     assert system == {"role": "system", "content": "You write product descriptions for an online shop."}
     assert user["role"] == "user"
     return user["content"]
@@ -54,12 +54,21 @@ def test_line_break_in_a_value_adds_no_line():
     ]
 
 
-def test_names_product_ignores_case_and_line_breaks():
-    request = DescriptionRequest(product_name="Velmo  Lamp")
+def test_a_model_that_was_not_trained_on_the_prompt_gets_two_examples():
+    request = DescriptionRequest(product_name="Velmo lamp")
 
-    assert names_product("Meet the velmo\nLAMP.", request)
-    assert not names_product("Meet the Velmo.", request)
-    assert names_product("Anything.", DescriptionRequest(prompt="Write something."))
+    messages = build_messages(request, "gpt-9")
+
+    assert [message["role"] for message in messages] == ["system", *["user", "assistant"] * 2, "user"]
+    assert messages[1]["content"].startswith("Write a product description.\nProduct name: Arden Wall Clock\n")
+    assert messages[-1] == build_messages(request, "stoa-describer")[-1]
+    assert len(build_messages(DescriptionRequest(prompt="Introduce the lamp."), "gpt-9")) == 2
+
+
+def test_models_of_the_house_write_english_and_others_are_expected_to_write_all_languages():
+    assert can_write("en-GB", "stoa-writer")
+    assert not can_write("de", "stoa-writer")
+    assert can_write("de", "gpt-9")
 
 
 def test_max_tokens_grows_with_max_words():

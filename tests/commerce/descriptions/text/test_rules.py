@@ -1,0 +1,84 @@
+"""Tests of the rules of descriptions."""
+
+import pytest
+
+from commerce.descriptions.text.prompts import DescriptionRequest
+from commerce.descriptions.text.rules import broken_rules, plain_statement
+
+pytestmark = pytest.mark.no_database
+
+KETTLE = DescriptionRequest(product_name="Brunvale Kettle", keywords=("1.7 l", "stainless steel", "cordless"))
+GOOD = "Boil water with the Brunvale Kettle. It holds 1.7 l, is made of stainless steel and is cordless."
+
+
+def broken(text: str, request: DescriptionRequest = KETTLE, *, ended: bool = True) -> list[str]:
+    return broken_rules(text, request, ended=ended)
+
+
+def test_a_text_that_states_the_facts_keeps_all_rules():
+    assert broken(GOOD) == []
+    assert broken(GOOD.upper()) == []
+    assert broken(GOOD.replace("stainless steel", "stainless\nsteel").removesuffix(".") + "!") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (GOOD.replace("Brunvale", "Brunvail"), 'it lacks "brunvale kettle"'),
+        (GOOD.replace("stainless ", ""), 'it lacks "stainless steel"'),
+        (GOOD.removesuffix("."), "it does not end"),
+        (f"{GOOD} It weighs 2 kg.", 'it states the number "2", which is not given'),
+        (f"{GOOD} It has three speeds.", 'it states the number "three", which is not given'),
+        (f"{GOOD} Its lid is of bamboo.", 'it states the material "bamboo", which is not given'),
+        (f"{GOOD} It is certified.", 'it states the certificate "certified", which is not given'),
+        (f"{GOOD} Made in small batches.", 'it states the origin "made in", which is not given'),
+        (f"{GOOD} It relieves stress.", 'it states the health effect "stress", which is not given'),
+        (f"{GOOD} It can help you lose weight.", 'it states the health effect "lose weight", which is not given'),
+        (f"{GOOD} It is long-lasting.", 'it states the property "long lasting", which is not given'),
+        (f"{GOOD} Such kettles are robust lamps for a desk.", 'it calls the product a "lamp"'),
+        (f"{GOOD} This is a beautiful vase.", 'it calls the product a "vase"'),
+        (f"{GOOD} Boil it and pour it out, boil it and pour it in.", 'it repeats "boil it and pour it"'),
+        (f"Product name: Kettle\n{GOOD}", 'it repeats the request: "Product name:"'),
+    ],
+)
+def test_each_fault_is_named(text: str, rule: str):
+    assert rule in broken(text)
+
+
+def test_a_text_that_the_limit_of_tokens_ended_is_refused():
+    assert broken(GOOD, ended=False) == ["it does not end"]
+
+
+def test_given_words_are_no_claims():
+    request = DescriptionRequest(
+        product_name="Organic Cotton Towel <b>Duo</b>", keywords=("set of 2", "made in Portugal", "durable")
+    )
+    text = "The Organic Cotton Towel Duo is a set of 2, made in Portugal. The two towels are durable."
+
+    assert broken(text, request) == []
+    assert broken(text, DescriptionRequest(product_name="Organic Towel Duo")) != []
+
+
+def test_other_products_may_stand_beside_the_product():
+    request = DescriptionRequest(product_name="Velmo Desk Lamp")
+
+    assert broken("The Velmo Desk Lamp is a lamp for your desk, beside the chair and the vase.", request) == []
+
+
+def test_a_free_prompt_has_no_facts_to_compare_with():
+    assert broken("100% steel", DescriptionRequest(prompt="Say something."), ended=False) == []
+
+
+def test_the_rules_take_linear_time():
+    text = "is a " * 20_000 + "\u2019" * 2000
+    request = DescriptionRequest(
+        product_name="x" * 255, keywords=tuple(f"{number} " + "y" * 60 for number in range(20))
+    )
+
+    assert 'it lacks "' + "x" * 255 + '"' in broken(text, request)
+
+
+def test_the_plain_statement_has_every_fact_in_the_words_of_the_shop():
+    assert plain_statement(KETTLE) == "Brunvale Kettle: 1.7 l, stainless steel, cordless."
+    assert plain_statement(DescriptionRequest(product_name="Really?")) == "Really?"
+    assert plain_statement(DescriptionRequest(product_name="<i>Mug</i>\n two", keywords=("a <b>",))) == "Mug two: a."
