@@ -132,9 +132,7 @@ def compare_decisions(folder: Path, count: int, rounds: int) -> list[Comparison]
     own_tokens = sum(len(tokenizer.encode(question.text)) for question in questions)
     one, all_of_them = seconds(lambda: ask(questions[:1]), rounds), seconds(lambda: ask(questions), rounds)
     engine.stop()
-    own = own_tokens / CONTEXT_TOKENS * one
-    print(f"{count} questions on {CONTEXT_TOKENS} tokens: {all_of_them / one:.2f} times one question;")
-    print(f"{(all_of_them - own) / one:.2f} times without the time of the questions' own {own_tokens} tokens")
+    print(f"{count} questions of {own_tokens} tokens on {CONTEXT_TOKENS}: {all_of_them / one:.2f} times one question")
     name = f"decisions on {CONTEXT_TOKENS} tokens, pipeline's batch {size}"
     return [Comparison(name, count / all_of_them, len(few) / baseline, "questions/s")]
 

@@ -62,7 +62,7 @@ RESPONSE_VARYING = ("id", "created_at", "completed_at", "output", "usage")
 
 
 @pytest.mark.parametrize("endpoint", [RESPONSES, MESSAGES])
-def test_p6_responses_and_messages_are_answered_in_their_own_forms(
+def test_responses_and_messages_are_answered_in_their_own_forms(
     stoa: RunningServer, worker: RunningWorker, endpoint: str
 ):
     live = stoa.post(endpoint, BODIES[endpoint] | ({"store": False} if endpoint == RESPONSES else {})).json()
