@@ -74,7 +74,7 @@ def store_ended(*, new: NewResponse, response: Response, now: datetime) -> None:
     record_end(row=row, response=response, now=now)
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def create_streamed(
     *, new: NewResponse, owner: uuid.UUID, now: datetime, key: StreamKey | None = None
 ) -> StoredResponse:

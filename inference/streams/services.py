@@ -54,7 +54,7 @@ class StreamPage:
     last: int
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def open_stream(
     *, user: User, now: datetime, owner: uuid.UUID | None = None, key: str | None = None, fingerprint: str = ""
 ) -> StoredStream:

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
+from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
 from shared.serving.db_threads import run_in_db_thread
@@ -67,9 +68,10 @@ def _run_group(group: "list[tuple[Callable[[], Any], Future[Any]]]") -> None:
     results: list[tuple[Any, Exception | None]] = []
     try:
         with transaction.atomic():
-            results += [_run_write(write) for write, _ in group]
-    except Exception as error:  # no transaction, or no commit
-        connection.close()
+            results += [(write(), None) if len(group) == 1 else _run_write(write) for write, _ in group]
+    except Exception as error:  # of the only write, of the transaction or of its commit
+        if isinstance(error, DatabaseError):
+            connection.close()
         results = [(None, error)] * len(group)
     for (_, future), (result, failure) in zip(group, results, strict=True):
         if failure is None:
