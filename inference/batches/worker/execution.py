@@ -160,7 +160,7 @@ async def _embedding(executor: RequestExecutor, fields: dict[str, Any], request_
 async def _response(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
     body, response_id = parse_batch_response(fields), new_id("resp_")
     request = replace(batch_generation_request(body, response_id), request_id=request_id)
-    response = body.to_response(response_id, round(time.time(), 3), "in_progress")
+    response = body.to_response(response_id, int(time.time()), "in_progress")
     for _ in range(MAX_TRUNCATIONS):
         encoder = ResponseEncoder(response, with_logprobs=body.has_logprobs)
         try:
