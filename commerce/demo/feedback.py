@@ -81,7 +81,7 @@ def seed_decisions(*, moderator: User, now: datetime) -> None:
 
 
 def _decide(decide: Callable[..., Decision], case: Case, moderator: User, now: datetime) -> Decision:
-    decided_at = min(now, case.newest_at + timedelta(minutes=40))
+    decided_at = min(now, (case.newest_at or now) + timedelta(minutes=40))
     return decide(model_type=case.model_type, model_id=case.model_id, moderator=moderator, now=decided_at)
 
 
