@@ -22,7 +22,7 @@ def assert_error(answer: Any, status: int, code: str) -> None:
     assert set(body) - {"errors"} == {"message", "code", "request_id"}
 
 
-@pytest.mark.parametrize("path", ["/api/nothing", "/nothing", "/api/me//", "/api", "/"])
+@pytest.mark.parametrize("path", ["/api/nothing", "/nothing", "/api/me//", "/api"])
 def test_an_unknown_path_is_404(client_of: ApiClient, path: str):
     assert_error(client_of(None).get(path), 404, "not_found")
 
