@@ -26,12 +26,19 @@ def own_origins_only(view: View) -> View:
     @functools.wraps(view)
     async def checked(request: HttpRequest, **path: Any) -> HttpResponseBase:
         origin = request.headers.get("Origin")
-        if origin is None or origin in settings.CORS_ALLOWED_ORIGINS or urlsplit(origin).netloc == request.get_host():
+        if origin is None or origin in settings.CORS_ALLOWED_ORIGINS or _host(origin) == request.get_host():
             return await view(request, **path)
         error = ApiError(403, "Pages of this origin may not use this address. The operator can allow it.")
         return problem_response(error.problem, path=request.path, request_id=current_request_id())
 
     return checked
+
+
+def _host(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # as `http://[`
+        return None
 
 
 @own_origins_only
@@ -45,5 +52,5 @@ def own_origins_only(view: View) -> View:
 )
 async def exchange(call: OperationCall[McpMessage]) -> HttpResponse:
     server = await asyncio.to_thread(import_module, SERVER)
-    response: HttpResponse = await server.respond(call.request, call.caller)
+    response: HttpResponse = await server.respond(call.request, call.body, call.caller)
     return response

@@ -69,6 +69,8 @@ def _run_group(group: "list[tuple[Callable[[], Any], Future[Any]]]") -> None:
     try:
         with transaction.atomic():
             results += [(write(), None) if len(group) == 1 else _run_write(write) for write, _ in group]
+            if connection.needs_rollback:  # a full disk rolls back the whole transaction, not only a savepoint
+                raise DatabaseError("the writes of this commit were rolled back")
     except Exception as error:  # of the only write, of the transaction or of its commit
         if isinstance(error, DatabaseError):
             connection.close()

@@ -14,10 +14,11 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
-from inference.access.requests import read_body, require_permission
+from inference.access.requests import require_permission
 from inference.access.responses import problem_from_engine_error
 from inference.compat.mcp.tools import SEARCH_PRODUCTS, TOOLS, Tool
 from inference.engine import EngineError
+from inference.protocol.mcp.messages import McpMessage
 from inference.protocol.native.models import ModelInfo
 from inference.protocol.parsing import parse_struct
 from inference.registry.model_status import list_models
@@ -37,9 +38,9 @@ Context = ServerRequestContext[Any, Any]
 logger = structlog.get_logger(__name__)
 
 
-async def respond(request: HttpRequest, caller: Principal) -> HttpResponse:
-    """Return the SDK's response to one POST with one message. Its body was checked before."""
-    exchange = _Exchange(request)
+async def respond(request: HttpRequest, message: McpMessage, caller: Principal) -> HttpResponse:
+    """Return the SDK's response to one POST with one message."""
+    exchange = _Exchange(request, msgspec.json.encode(message))
     manager = StreamableHTTPSessionManager(build_server(caller), json_response=True, stateless=True)
     async with manager.run():
         await manager.handle_request(exchange.scope, exchange.receive, exchange.send)
@@ -165,8 +166,8 @@ def _resource(model: ModelInfo) -> types.Resource:
 class _Exchange:
     """One request of Django's as the ASGI messages of the SDK, and the response that it sends."""
 
-    def __init__(self, request: HttpRequest) -> None:
-        self._body: bytes | None = read_body(request)
+    def __init__(self, request: HttpRequest, body: bytes) -> None:
+        self._body: bytes | None = body
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()]
         self.scope: MutableMapping[str, Any] = {
             "type": "http",

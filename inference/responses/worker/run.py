@@ -4,6 +4,7 @@ A run after a crash generates the response again, with the same seed. Events tha
 byte for byte, and are not written twice.
 """
 
+import asyncio
 import random
 import time
 from collections.abc import Iterable
@@ -33,7 +34,7 @@ from inference.protocol.openai.responses.encoder import ResponseEncoder, error_d
 from inference.protocol.openai.responses.response import ResponseErrorDetail
 from inference.registry.engines import engine_for
 from inference.responses import services
-from inference.responses.runs import MAX_END_ATTEMPTS, MAX_TRUNCATIONS, truncated
+from inference.responses.runs import END_RETRY_SECONDS, MAX_END_ATTEMPTS, MAX_TRUNCATIONS, truncated
 from inference.responses.worker.claims import ClaimedResponse, requeue
 from inference.streams.recorder import StreamRecorder
 from inference.streams.services import StreamLost
@@ -177,6 +178,7 @@ class BackgroundRun:
                 return await self._recorder.finish([frame], also)
             except DatabaseError as error:
                 logger.warning("response_end_not_written", response=self._response_id, reason=type(error).__name__)
+            await asyncio.sleep(END_RETRY_SECONDS)
         await self._recorder.finish([frame], also)
 
     async def _fail(self, error: ResponseErrorDetail) -> None:

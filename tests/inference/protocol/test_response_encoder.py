@@ -8,7 +8,7 @@ from openai.types.responses import Response as ClientResponse
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from inference.engine import FinishReason, GenerationOutput, InvalidRequest, Message, ToolCallDelta, Usage
+from inference.engine import FinishReason, GenerationOutput, InvalidRequest, Message, TokenLogprob, ToolCallDelta, Usage
 from inference.protocol.openai.responses.encoder import ResponseEncoder
 from inference.protocol.openai.responses.request import parse_input_tokens_request, parse_response_request
 
@@ -29,7 +29,8 @@ def output(index: int, reason: FinishReason | None = None, **more: Any) -> Gener
 
 def encode(*outputs: GenerationOutput, **fields: Any) -> list[dict[str, Any]]:
     """Return the events of a stream, each of which OpenAI's client accepts strictly."""
-    encoder = ResponseEncoder(parse_response_request(REQUEST | fields).to_response("resp_1", 1, "in_progress"))
+    body = parse_response_request(REQUEST | fields)
+    encoder = ResponseEncoder(body.to_response("resp_1", 1, "in_progress"), with_logprobs=body.has_logprobs)
     frames = [*encoder.start(), encoder.begin()]
     for one in outputs:
         frames += encoder.push(one, ended_at=2.0)
@@ -132,3 +133,31 @@ def test_one_parallel_tool_call_is_requested_of_the_engine():
     for flag, allowed in ((None, True), (True, True), (False, False)):
         body = parse_response_request(REQUEST | {"parallel_tool_calls": flag})
         assert body.generation_request("r", messages).parallel_tool_calls is allowed
+
+
+def test_log_probabilities_are_those_of_the_message_beside_reasoning_and_calls():
+    def token(text: str) -> tuple[TokenLogprob, ...]:
+        return (TokenLogprob(1, text, text.encode(), -0.5),)
+
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+    events = encode(
+        output(0, logprobs=token("<think>")),
+        output(1, reasoning="So ", logprobs=token("So ")),
+        output(2, reasoning="it is.", logprobs=token("it is.")),
+        output(3, logprobs=token("</think>")),
+        output(4, text="Hi", logprobs=token("Hi")),
+        output(5, logprobs=token("<tool_call>")),
+        output(6, tool_calls=(ToolCallDelta(0, "c", "f", ""),), logprobs=token("f")),
+        output(7, tool_calls=(ToolCallDelta(0, None, None, '{"a"'),), logprobs=token('{"a"')),
+        output(8, tool_calls=(ToolCallDelta(0, None, None, ":1}"),), logprobs=token(":1}")),
+        output(9, FinishReason.TOOL_CALLS),
+        top_logprobs=1,
+        include=["message.output_text.logprobs"],
+        tools=[tool],
+    )
+
+    reasoning, message, call = events[-1]["response"]["output"]
+    assert reasoning["content"][0]["text"] == "So it is."
+    assert message["content"][0]["text"] == "Hi"
+    assert "Hi" in [one["token"] for one in message["content"][0]["logprobs"]]
+    assert (call["type"], call["arguments"]) == ("function_call", '{"a":1}')

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import IntegrityError, connection
+from django.db import DatabaseError, IntegrityError, OperationalError, connection
 
 from inference.streams.shared_commits import commit
 
@@ -42,6 +42,21 @@ def test_many_writes_are_all_there_when_they_return():
 
     assert all(isinstance(result, Group) for result in results)
     assert Group.objects.count() == 150
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases commit side by side")
+def test_a_transaction_that_the_database_rolls_back_fails_all_of_its_writes():
+    def roll_back() -> None:
+        connection.connection.execute("ROLLBACK")  # as SQLite does on a full disk
+        raise OperationalError("database or disk is full")
+
+    names = ("alone", "before", "after")
+    alone, before, after = (partial(Group.objects.create, name=name) for name in names)
+    results = commit_all(alone, before, roll_back, after)  # the first may have a commit of its own
+
+    returned = {result.name for result in results if isinstance(result, Group)}
+    assert set(Group.objects.values_list("name", flat=True)) == returned
+    assert [isinstance(result, DatabaseError) for result in results[1:]] == [True, True, True]
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases commit side by side")

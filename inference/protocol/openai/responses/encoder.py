@@ -93,6 +93,7 @@ class ResponseEncoder:
         self._item: Item | None = None  # the one that is being written
         self._pieces: list[str] = []
         self._logprobs: list[ChatTokenLogprob] = []
+        self._held_logprobs: list[ChatTokenLogprob] = []  # of tokens whose text, if it is a message's, comes later
 
     def start(self) -> list[bytes]:
         """Return the first events, before there is any output."""
@@ -132,10 +133,14 @@ class ResponseEncoder:
             return
         if output.reasoning:
             yield from self._add_reasoning(output.reasoning)
-        if output.text or output.logprobs:
-            yield from self._add_text(output)
+        if self._with_logprobs and (output.text or isinstance(self._item, MessageItem | None)):
+            self._held_logprobs += choice_logprobs(output.logprobs).content
+        if output.text or (self._held_logprobs and isinstance(self._item, MessageItem)):
+            yield from self._add_text(output.text)
         for delta in output.tool_calls:
             yield from self._add_call_piece(delta)
+        if output.reasoning or output.tool_calls:
+            self._held_logprobs = []  # they were not of a message
         if output.finish_reason is not None:
             yield from self._finish_items(output.finish_reason)
             is_cut = output.finish_reason is FinishReason.LENGTH
@@ -158,12 +163,12 @@ class ResponseEncoder:
             )
         )
 
-    def _add_text(self, output: GenerationOutput) -> Iterator[bytes]:
+    def _add_text(self, text: str) -> Iterator[bytes]:
         if not isinstance(self._item, MessageItem):
             yield from self._close_item("completed")
             yield from self._open_message()
-        logprobs = choice_logprobs(output.logprobs).content if self._with_logprobs else []
-        self._pieces.append(output.text)
+        logprobs, self._held_logprobs = self._held_logprobs, []
+        self._pieces.append(text)
         self._logprobs += logprobs
         yield self._frame(
             OutputTextDeltaEvent(
@@ -171,7 +176,7 @@ class ResponseEncoder:
                 item_id=self._item_id,
                 output_index=len(self._output),
                 content_index=0,
-                delta=output.text,
+                delta=text,
                 logprobs=logprobs,
             )
         )
