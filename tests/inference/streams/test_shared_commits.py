@@ -1,12 +1,14 @@
 """Writes of several streams that share a commit."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import DatabaseError, IntegrityError, OperationalError, connection
+from django.db import Error as DatabaseError
+from django.db import IntegrityError, OperationalError, connection
 
 from inference.streams.shared_commits import commit
 
@@ -50,12 +52,22 @@ def test_a_transaction_that_the_database_rolls_back_fails_all_of_its_writes():
         connection.connection.execute("ROLLBACK")  # as SQLite does on a full disk
         raise OperationalError("database or disk is full")
 
-    names = ("alone", "before", "after")
-    alone, before, after = (partial(Group.objects.create, name=name) for name in names)
-    results = commit_all(alone, before, roll_back, after)  # the first may have a commit of its own
+    queued = threading.Event()
 
-    returned = {result.name for result in results if isinstance(result, Group)}
-    assert set(Group.objects.values_list("name", flat=True)) == returned
+    def wait_for_the_others() -> None:
+        queued.wait(10)
+
+    async def run() -> list[object]:
+        first = asyncio.create_task(commit(wait_for_the_others))
+        await asyncio.sleep(0.2)  # it has a commit of its own by now
+        writes = [partial(Group.objects.create, name="before"), roll_back, partial(Group.objects.create, name="after")]
+        others = [asyncio.create_task(commit(write)) for write in writes]
+        asyncio.get_running_loop().call_later(0.1, queued.set)
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+    results = asyncio.run(run())
+
+    assert not Group.objects.exists()
     assert [isinstance(result, DatabaseError) for result in results[1:]] == [True, True, True]
 
 
