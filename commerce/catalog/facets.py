@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.core.cache import cache
 from django.db.models import Case, Count, F, IntegerField, Max, QuerySet, Value, When
+from django.http import HttpRequest
 from rest_framework.request import Request
 
 from commerce.attributes.models import AttributeValue
@@ -58,7 +59,7 @@ def count_facets(
     products: "QuerySet[Product]",
     query: Mapping[str, str],
     *,
-    request: Request | None = None,
+    request: Request | HttpRequest | None = None,
     is_public: bool = False,
     filters: type[ProductFilters] = ProductFilters,
 ) -> dict[str, list[dict[str, Any]]]:
@@ -90,7 +91,11 @@ class _FacetCounter:
     """Counts of choices among the products that a query leaves."""
 
     def __init__(
-        self, products: "QuerySet[Product]", filters: type[ProductFilters], request: Request | None, is_public: bool
+        self,
+        products: "QuerySet[Product]",
+        filters: type[ProductFilters],
+        request: Request | HttpRequest | None,
+        is_public: bool,
     ) -> None:
         self._products, self._filters, self._request, self._is_public = products, filters, request, is_public
 

@@ -1,6 +1,7 @@
 """Allowed filters, search fields, orders and relations of the lists of products, types, categories and tags."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -16,7 +17,7 @@ from drf_spectacular.utils import extend_schema_field
 from commerce.attributes.models import AttributeValue
 from commerce.catalog.models import Category, Product, ProductType, ProductValue, Tag
 from commerce.catalog.relations import load_related_products
-from commerce.catalog.search.services import limit_search, search
+from commerce.catalog.search.services import SearchResult, limit_search, search, search_result_of
 from commerce.catalog.variation_serializers import MAX_LISTED_VALUES
 from shared.api.errors import ValidationFailed
 from shared.api.lists.filters import IntegerFilter, IntegerFormField, LanguageFilter, ListFilterSet
@@ -224,11 +225,20 @@ class ProductFilters(ListFilterSet):
         if self.text_parameter == "search":
             self.data = self._without_search()
         language = self.form.cleaned_data["language"] or DEFAULT_LANGUAGE
-        with limit_search(self.text_parameter):
-            result = search(text=text, language=language, products=queryset)
-        self.request.search_result = result
-        products = super().filter_queryset(queryset)
-        return result.restrict(products) if self.data.get("orderBy") in self.order_fields else result.order(products)
+        return self._search(text, language, queryset).restrict(super().filter_queryset(queryset))
+
+    def _search(self, text: str, language: str, products: QuerySet[Any]) -> SearchResult:
+        """Return the result of the request's search, which its facets use too."""
+        key = (text, language)
+        if getattr(self.request, "search_key", None) != key:
+            with limit_search(self.text_parameter):
+                result = search(text=text, language=language, products=products)
+            is_ranking = self.data.get("orderBy") not in self.order_fields
+            others = self.base_filters.keys() - {self.text_parameter, "language"} | {"search"}
+            is_whole = not any(self.data.get(name) for name in others)
+            self.request.search_result = replace(result, is_ranking=is_ranking, is_whole=is_whole)
+            self.request.search_key = key
+        return search_result_of(self.request)
 
     def _without_search(self) -> QueryDict:
         data: QueryDict = self.data.copy()

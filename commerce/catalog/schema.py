@@ -4,8 +4,9 @@ from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 
-from commerce.catalog.serializers import FoundProductSerializer
-from shared.api.lists.pagination import PagePagination
+from commerce.catalog.search.services import page_of_results, search_result_of
+from commerce.catalog.serializers import FoundProductSerializer, ProductSerializer
+from shared.api.lists.pagination import PagePagination, limit_parameter
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 from shared.api.query_params import DEFAULT_LANGUAGE, MAX_LANGUAGE_LENGTH
 
@@ -93,7 +94,16 @@ FACETS_SCHEMA = {
 
 
 class ProductPagination(PagePagination):
-    """Pages of products, which may have facets."""
+    """Pages of products, which may have facets. The best of a search are first."""
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
+        self.result = search_result_of(request)
+        return super().paginate_queryset(queryset, request, view)
+
+    def read_rows(self, queryset: Any, offset: int) -> tuple[list[Any], int]:
+        if not self.result.is_ranking:
+            return super().read_rows(queryset, offset)
+        return page_of_results(self.result, queryset, offset=offset, limit=self.limit)
 
     def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
         page = super().get_paginated_response_schema(schema)
@@ -103,6 +113,7 @@ class ProductPagination(PagePagination):
         return [*super().get_schema_operation_parameters(view), FACETS_PARAMETER]
 
 
+LIMIT = limit_parameter(10)
 SUGGEST_PARAMETERS = [
     OpenApiParameter(
         "q",
@@ -123,8 +134,10 @@ describe_products = extend_schema_view(
         summary="Search for products",
         description="Returns a page of published products that match the text `q`, the best first. Words are "
         "compared by their stems and misspelled ones are corrected; a word in the name counts more than one in the "
-        "description or the shop's name. A search looks at the 1,000 best products, which the other parameters "
-        "narrow. No credentials are needed. `highlight` is safe HTML. Without `q` it is the list of products. "
+        "description or the shop's name. Products near in meaning are found without a common word, unless "
+        "`search.semantic` is false. A search looks at the 1,000 best products, which the other parameters narrow. "
+        "With `facets=1` the page has `facets` of those products. No credentials are needed. "
+        "`highlight` is safe HTML. Without `q` it is the list of products. "
         f"Returns 422 if `q` has more than {MAX_SEARCH_LENGTH} characters.",
         responses=FoundProductSerializer(many=True),
     ),
@@ -135,6 +148,16 @@ describe_products = extend_schema_view(
         description="Returns up to ten published products whose names have the words of `q`, those that begin with "
         "it first. No credentials are needed.",
         parameters=SUGGEST_PARAMETERS,
+    ),
+    similar=extend_schema(
+        operation_id="similar_products",
+        tags=PRODUCT_TAGS,
+        summary="List similar products",
+        description="Returns an array of published products that resemble a product in meaning, the most similar "
+        "first: ten, or `limit`, and at most 100. Products that are not embedded yet have the newest of their type. No "
+        "credentials are needed. Returns 404 for a product that you may not see.",
+        parameters=[OpenApiParameter("limit", LIMIT["schema"], description=LIMIT["description"])],
+        responses=ProductSerializer(many=True),
     ),
     list=extend_schema(
         operation_id="products",

@@ -25,7 +25,7 @@ from commerce.catalog.filters import (
 )
 from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.search.pagination import SearchPagination
-from commerce.catalog.search.services import limit_search, suggest
+from commerce.catalog.search.services import limit_search, similar_products, suggest
 from commerce.catalog.serializers import (
     CategorySerializer,
     CategoryWriteSerializer,
@@ -47,7 +47,7 @@ from shared.accounts.permissions import HasRole, ReadOnly, current_user
 from shared.api.errors import ValidationFailed
 from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.lists.search import MAX_SEARCH_LENGTH
-from shared.api.query_params import get_boolean, get_language, parse_integer
+from shared.api.query_params import get_boolean, get_language, get_limit, parse_integer
 from shared.api.viewsets import (
     ApiViewSet,
     CreateMixin,
@@ -90,6 +90,12 @@ class ProductViewSet(
     @action(detail=False, filterset_class=ProductSearchFilters, pagination_class=SearchPagination)
     def search(self, request: Request) -> Response:
         return self.list(request)
+
+    @action(detail=True, pagination_class=None)
+    def similar(self, request: Request, **path: Any) -> Response:
+        public, limit = Product.objects.public().for_response(), get_limit(request, default=10)
+        products = similar_products(product=self.get_object(), products=public, limit=limit)
+        return Response(self.get_serializer(products, many=True).data)
 
     @action(detail=False, filter_backends=[], pagination_class=None)
     def suggest(self, request: Request) -> Response:

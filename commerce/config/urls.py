@@ -1,4 +1,4 @@
-"""Routes of the shop: the API under /api, without trailing slashes, media, the admin, metrics and health checks."""
+"""Routes of the shop: the API under /api, without trailing slashes, the storefront, media, the admin, health checks."""
 
 from datetime import date
 
@@ -42,6 +42,7 @@ landing = landing_page(
     "Stoa shop",
     "The API of a multi-vendor shop, with an admin for moderators and a dashboard for shop owners.",
     [
+        Link("storefront", "/shop/", "Shop", "Search for products, and look at them."),
         Link("admin", "/admin/", "Admin", "Moderate reports, appeals and shops."),
         Link("dashboard", "/admin/dashboard/", "Dashboard", "Revenue, orders and products of your shops."),
         Link("docs", "/api/docs", "API", "Every operation, to try in the browser."),
@@ -53,6 +54,7 @@ landing = landing_page(
 urlpatterns = [
     path("", landing, name="landing"),
     path("api/", include(api)),
+    path("", include("commerce.storefront.urls")),
     path("media/", include("commerce.attachments.media.urls")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", include("commerce.analytics.dashboard.urls")),

@@ -11,6 +11,7 @@ from random import Random
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from commerce.analytics.aggregation.batches import aggregate_ledger
 from commerce.attachments.services import upload_attachments
@@ -36,6 +37,7 @@ from commerce.demo.services import (
     seed_small,
     vary_product,
 )
+from commerce.demo.small_data import SHAPES
 from commerce.orders.bulk_insert import insert_orders
 from commerce.orders.models import Order
 from commerce.shops.models import Shop
@@ -84,10 +86,9 @@ def _create_product(generated: GeneratedProduct, shop: Shop, now: datetime) -> N
 def seed_images(*, seed: int, now: datetime, report_progress: ProgressCallback) -> None:
     """Draw an image for each product of the demo that has none."""
     shapes = {category.slug: category.shape for category in CATEGORIES}
-    without_image = (
-        Product.objects.live().filter(image=None, categories__slug__in=shapes, language="en").order_by("shop_id", "id")
-    )
-    products = list(without_image.select_related("shop__owner").prefetch_related("categories"))
+    is_drawn = Q(categories__slug__in=shapes) | Q(slug__in=SHAPES)
+    without_image = Product.objects.live().filter(is_drawn, image=None, language="en").order_by("shop_id", "id")
+    products = list(without_image.distinct().select_related("shop__owner").prefetch_related("categories"))
     for first in range(0, len(products), settings.MAX_UPLOAD_FILES):
         report_progress("Pictures", first, len(products))
         batch = products[first : first + settings.MAX_UPLOAD_FILES]
@@ -98,7 +99,8 @@ def seed_images(*, seed: int, now: datetime, report_progress: ProgressCallback) 
 
 
 def _draw_product(product: Product, shapes: Mapping[str, str], seed: int) -> bytes:
-    shape = next(shapes[category.slug] for category in product.categories.all() if category.slug in shapes)
+    of_categories = (shapes[category.slug] for category in product.categories.all() if category.slug in shapes)
+    shape = SHAPES.get(product.slug) or next(of_categories)
     return draw_image(shape, Random(f"{seed} {product.slug}").random())  # noqa: S311
 
 

@@ -292,7 +292,7 @@ class Demo:
 SUMMARY = """
 Stoa is up, after {seconds:.0f} s.
 
-  The shop           {commerce}/api       pages {commerce}/api/docs   admin {commerce}/admin/
+  The shop           {commerce}/shop/     API   {commerce}/api/docs   admin {commerce}/admin/
   The model server   {inference}/v1        pages {inference}/docs       admin {inference}/admin/
   Logs               {logs}
 

@@ -1,4 +1,4 @@
-"""Search in the products: full text on both databases, spelling, suggestions and highlighted snippets.
+"""Search in the products: full text on both databases, vectors, spelling, suggestions and highlighted snippets.
 
-Import `services` to search and to suggest; `indexing` keeps the index up to date, from a periodic task.
+Import `services` to search and to suggest; `indexing` and `vectors.embedding` follow the products, from periodic tasks.
 """

@@ -34,3 +34,56 @@ class SearchWord(models.Model):
 
     def __str__(self) -> str:
         return self.word
+
+
+class EmbeddingModel(models.Model):
+    """A model of the model server with which products are or were embedded, and how far that is."""
+
+    name = models.CharField(max_length=255, unique=True, editable=False)
+    dimensions = models.PositiveIntegerField(
+        null=True, editable=False, help_text="Length of the model's vectors, once it has made one."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    completed_at = models.DateTimeField(
+        null=True, editable=False, help_text="When all products had a vector of this model for the first time."
+    )
+    taxonomy_read_at = models.DateTimeField(
+        null=True, editable=False, help_text="Time up to which new names of types, categories and tags are embedded."
+    )
+    failed_at = models.DateTimeField(null=True, editable=False, help_text="When the model server last failed.")
+    failure = models.CharField(max_length=255, blank=True, editable=False, help_text="Why it failed.")
+
+    class Meta:
+        default_permissions = ("view",)
+        ordering = ["-pk"]
+        verbose_name = "search model"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ProductVector(models.Model):
+    """Meaning of a product's text according to a model: a vector of length 1, as 16-bit floats.
+
+    A new vector of a product is a new row, so that readers find what has changed by the highest id that they know.
+    """
+
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, related_name="vectors", editable=False, db_index=False
+    )
+    model = models.CharField(max_length=255, editable=False)
+    language = models.CharField(max_length=16, editable=False)
+    dimensions = models.PositiveIntegerField(editable=False)
+    vector = models.BinaryField(editable=False)
+    fingerprint = models.CharField(max_length=32, editable=False, help_text="Hash of the text.")
+    product_updated_at = models.DateTimeField(
+        null=True, editable=False, help_text="The product's last change that is embedded; null: it is embedded again."
+    )
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["product", "model"], name="commerce_search_vector_unique")]
+        indexes = [models.Index(fields=["model", "language", "dimensions", "id"], name="commerce_search_vector_new")]
+
+    def __str__(self) -> str:
+        return f"Vector of product {self.product_id} by {self.model}"

@@ -5,20 +5,15 @@ from typing import Any
 
 from rest_framework.response import Response
 
-from commerce.catalog.search.services import search_result_of
-from shared.api.lists.pagination import PagePagination
+from commerce.catalog.schema import ProductPagination
 
 
-class SearchPagination(PagePagination):
+class SearchPagination(ProductPagination):
     """Pages whose body also says how the products were found, in `search`."""
-
-    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
-        self._result = search_result_of(request)
-        return super().paginate_queryset(queryset, request, view)
 
     def get_paginated_response(self, data: list[Any]) -> Response:
         response = super().get_paginated_response(data)
-        response.data["search"] = {"words": list(self._result.words)}
+        response.data["search"] = {"words": list(self.result.words), "semantic": self.result.is_semantic}
         return response
 
     def get_paginated_response_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +31,13 @@ SEARCH_SCHEMA = {
             "description": "Words that were searched for, with the corrections of misspelled ones.",
             "items": {"type": "string"},
             "example": ["ketle", "kettle"],
-        }
+        },
+        "semantic": {
+            "type": "boolean",
+            "description": "Whether products were also compared by meaning. False while the model server is away, and "
+            "before the first products are embedded: then only words were compared.",
+            "example": True,
+        },
     },
-    "required": ["words"],
+    "required": ["words", "semantic"],
 }

@@ -1,19 +1,25 @@
-"""Restriction of the index to the products that a user may see, before the best of those that match are taken."""
+"""Restriction of an index's results to the products that a user may see, of which the products' table decides."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from django.core.exceptions import EmptyResultSet
 from django.db.models import QuerySet
-from django.db.models.expressions import RawSQL
 
 from commerce.catalog.models import Product
 
+MAX_CANDIDATES = 20_000
 
-def exists_in(products: "QuerySet[Product]", column: str) -> tuple[str, list[Any]]:
-    """Return the SQL condition that `products` has the id in a column of the index, and its parameters."""
-    rows = products.order_by().filter(pk=RawSQL(column, [])).values("pk")  # noqa: S611  # nosec B611
-    try:
-        sql, parameters = rows.query.sql_with_params()
-    except EmptyResultSet:
-        return "1 = 0", []
-    return f"EXISTS ({sql})", list(parameters)
+
+def best_permitted(find: Callable[[int], Sequence[int]], products: "QuerySet[Product]", limit: int) -> list[int]:
+    """Return the first `limit` ids that `products` has of those that `find` returns, the best first.
+
+    `find` returns as many ids as it is asked for, or all. It is asked again for more if others took their places.
+    Joined with an index, the planner of PostgreSQL would read all products.
+    """
+    count = limit + limit // 4 + 10
+    while True:
+        ids = find(count)
+        permitted = set(products.order_by().filter(pk__in=ids).values_list("pk", flat=True))
+        found = [product_id for product_id in ids if product_id in permitted]
+        if len(found) >= limit or len(ids) < count or count >= MAX_CANDIDATES:
+            return found[:limit]
+        count *= 4

@@ -3,12 +3,10 @@
 from collections.abc import Collection, Sequence
 
 from django.db import connection
-from django.db.models import QuerySet
 from django.db.models.functions import Length
 
-from commerce.catalog.models import Product
 from commerce.catalog.search.models import SearchWord
-from commerce.catalog.search.permitted import exists_in
+from commerce.catalog.search.words import MAX_RANKED, RankedWord
 
 DOCUMENTS = "commerce_search_searchdocument"
 CONFIGURATIONS = {
@@ -47,48 +45,72 @@ def remove_texts(product_ids: Collection[int]) -> None:
     """Do nothing: a text is a column of its document."""
 
 
-def matching_ids(words: Sequence[Sequence[str]], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
-    """Return the ids of those of `products` with one of the words, best first. Each word is a list of its spellings.
+def matching_ids(words: Sequence[RankedWord], language: str, limit: int) -> list[int]:
+    """Return the ids of the products with one of the words that select, best first.
 
     ts_rank knows no rare words, so each word counts by the logarithm of how few documents have it.
     """
-    queries = " UNION ALL ".join(f"SELECT {number}, {_query(word)}" for number, word in enumerate(words))
-    spellings = [spelling for word in words for spelling in word]
-    is_permitted, parameters = exists_in(products, "d.product_id")
+    selecting = [spelling for word in words if word.selects for spelling in word.spellings]
+    queries = " UNION ALL ".join(f"SELECT {_query(word.spellings)}, %s::float" for word in words)
+    parameters: list[str | float] = []
+    for word in words:
+        parameters += [*_with_configuration(word.spellings, language), 1 / (word.count + 1)]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"WITH queries (word, query) AS MATERIALIZED ({queries}), "  # nosec B608
-            "hits AS MATERIALIZED (SELECT q.word, d.product_id, ts_rank(%s, d.text, q.query, 1) AS rank "
-            f"FROM queries q JOIN {DOCUMENTS} d ON d.text @@ q.query WHERE d.language = %s AND {is_permitted}), "
-            "words AS (SELECT word, ln(1 + (SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass) "
-            "/ count(*)) AS weight FROM hits GROUP BY word) "
-            "SELECT product_id FROM hits JOIN words USING (word) GROUP BY product_id "
-            "ORDER BY sum(rank * weight) DESC, product_id DESC LIMIT %s",
-            [*_with_configuration(spellings, language), WEIGHTS, language, *parameters, DOCUMENTS, limit],
+            f"WITH queries (query, rarity) AS MATERIALIZED ({queries}), "  # nosec B608
+            f"candidates AS MATERIALIZED (SELECT product_id, text FROM {DOCUMENTS} "
+            f"WHERE text @@ ({_query(selecting)}) AND language = %s LIMIT %s), "
+            "size AS (SELECT greatest(reltuples, 1) AS size FROM pg_class WHERE oid = %s::regclass) "
+            "SELECT product_id FROM candidates JOIN queries ON text @@ query CROSS JOIN size GROUP BY product_id "
+            "ORDER BY sum(ts_rank(%s, text, query, 1) * ln(1 + size * rarity)) DESC, product_id DESC LIMIT %s",
+            [*parameters, *_with_configuration(selecting, language), language, MAX_RANKED, DOCUMENTS, WEIGHTS, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
 
 
-def has_match(word: str, language: str, products: "QuerySet[Product]") -> bool:
-    is_permitted, parameters = exists_in(products, "d.product_id")
+def count_matches(words: Sequence[Sequence[str]], language: str, limit: int) -> list[int]:
+    """Return for each word, a list of spellings, the number of products with it, at most `limit`."""
+    counts = [
+        f"(SELECT count(*) FROM (SELECT 1 FROM {DOCUMENTS} WHERE text @@ ({_query(word)}) LIMIT %s) found)"  # nosec B608
+        for word in words
+    ]
+    parameters: list[str | int] = []
+    for word in words:
+        parameters += [*_with_configuration(word, language), limit]
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT numnode(q.query) = 0 OR EXISTS (SELECT 1 FROM {DOCUMENTS} d WHERE d.text @@ q.query AND "  # nosec B608
-            f"d.language = %s AND {is_permitted}) FROM (SELECT {_query([word])}) q (query)",
-            [language, *parameters, *_with_configuration([word], language)],
-        )
+        cursor.execute(f"SELECT {', '.join(counts)}", parameters)
+        return [int(count) for count in cursor.fetchone()]
+
+
+def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]:
+    """Return for each word the ids of some products with it, at most `limit`."""
+    found = [
+        f"ARRAY(SELECT product_id FROM {DOCUMENTS} WHERE text @@ {_query([word])} AND language = %s LIMIT %s)"  # nosec B608
+        for word in words
+    ]
+    parameters: list[str | int] = []
+    for word in words:
+        parameters += [*_with_configuration([word], language), language, limit]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(found)}", parameters)
+        return [list(ids) for ids in cursor.fetchone()]
+
+
+def is_ignored(word: str, language: str) -> bool:
+    """Return whether the index has no such words: they are without content in this language."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT numnode({_query([word])}) = 0", _with_configuration([word], language))
         return bool(cursor.fetchone()[0])
 
 
-def names_with_prefix(words: Sequence[str], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
-    """Return the ids of the newest of `products` whose name has all words, the last as a prefix."""
-    is_permitted, parameters = exists_in(products, f"{DOCUMENTS}.product_id")
+def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
+    """Return the ids of the newest products whose name has all words, the last as a prefix."""
     query = " & ".join([*(f"'{word}':A" for word in words[:-1]), f"'{words[-1]}':*A"])  # letters and digits only
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT product_id FROM {DOCUMENTS} WHERE text @@ to_tsquery(%s::regconfig, %s) AND language = %s "  # nosec B608
-            f"AND {is_permitted} ORDER BY product_id DESC LIMIT %s",
-            [_configuration(language), query, language, *parameters, limit],
+            "ORDER BY product_id DESC LIMIT %s",
+            [_configuration(language), query, language, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
 

@@ -1,31 +1,53 @@
 """Correction of misspelled words to words of the products."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from django.db.models import QuerySet
 
 from commerce.catalog.models import Product
+from commerce.catalog.search.permitted import best_permitted
 from commerce.catalog.search.text_index import text_index
 from commerce.catalog.search.words import MAX_SPELLING_LENGTH, MIN_SPELLING_LENGTH
 
 MAX_CANDIDATES = 100
+SAMPLE_SIZE = 10  # products with a word, of which a user mostly sees one
 MAX_SPELLINGS = 3
 MAX_NEAR_WORDS = 10  # of which each is looked up
 MIN_LENGTH_OF_TWO_MISTAKES = 6
 
 
-def spellings(word: str, language: str, products: "QuerySet[Product]") -> list[str]:
-    """Return the word itself and, if none of `products` has it, the most similar words that some have.
+def spellings(words: Sequence[str], language: str, products: "QuerySet[Product]") -> list[list[str]]:
+    """Return for each word itself and, if none of `products` has it, the most similar words that some have.
 
     No word is returned that only other products have, such as the drafts of a shop.
     """
-    is_correctable = word.isalpha() and MIN_SPELLING_LENGTH <= len(word) <= MAX_SPELLING_LENGTH
-    if not is_correctable or text_index().has_match(word, language, products):
-        return [word]
-    distances = _near(word, text_index().similar_words(word, language, MAX_CANDIDATES))
-    permitted = [near for near in distances if text_index().has_match(near, language, products)]
-    nearest = [near for near in permitted if distances[near] == distances[permitted[0]]]
-    return [word, *nearest[:MAX_SPELLINGS]]
+    correctable = [word for word in words if word.isalpha() and MIN_SPELLING_LENGTH <= len(word) <= MAX_SPELLING_LENGTH]
+    known = _known(correctable, language, products)
+    unknown = [word for word in correctable if word not in known and not text_index().is_ignored(word, language)]
+    near = {word: _near(word, text_index().similar_words(word, language, MAX_CANDIDATES)) for word in unknown}
+    permitted = _known(list({other for distances in near.values() for other in distances}), language, products)
+    return [[word, *_nearest(near.get(word, {}), permitted)] for word in words]
+
+
+def _nearest(distances: Mapping[str, int], permitted: Collection[str]) -> list[str]:
+    words = [word for word in distances if word in permitted]
+    return [word for word in words if distances[word] == distances[words[0]]][:MAX_SPELLINGS]
+
+
+def _known(words: Sequence[str], language: str, products: "QuerySet[Product]") -> set[str]:
+    """Return those of the words that some of `products` have."""
+    if not words:
+        return set()
+    samples = dict(zip(words, text_index().ids_with(words, language, SAMPLE_SIZE), strict=True))
+    sample_ids = {product_id for ids in samples.values() for product_id in ids}
+    permitted = set(products.order_by().filter(pk__in=sample_ids).values_list("pk", flat=True))
+    known = {word for word, ids in samples.items() if not permitted.isdisjoint(ids)}
+    hidden = [word for word, ids in samples.items() if word not in known and len(ids) == SAMPLE_SIZE]
+    return known | {word for word in hidden if _is_known(word, language, products)}
+
+
+def _is_known(word: str, language: str, products: "QuerySet[Product]") -> bool:
+    return bool(best_permitted(lambda count: text_index().ids_with([word], language, count)[0], products, 1))
 
 
 def _near(word: str, candidates: Iterable[str]) -> dict[str, int]:

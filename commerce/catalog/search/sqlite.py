@@ -3,11 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from django.db import connection
-from django.db.models import QuerySet
 
-from commerce.catalog.models import Product
-from commerce.catalog.search.permitted import exists_in
-from commerce.catalog.search.words import ENGLISH
+from commerce.catalog.search.words import ENGLISH, MAX_RANKED, RankedWord
 
 # bm25 weights of the columns: a word in the name counts more than in the description, and there more than in the shop.
 RANKED = "rank MATCH 'bm25(10.0, 3.0, 1.0)'"
@@ -42,21 +39,46 @@ def remove_texts(product_ids: Collection[int]) -> None:
             cursor.executemany(f"DELETE FROM {table} WHERE rowid = %s", [[product_id] for product_id in product_ids])  # nosec B608
 
 
-def matching_ids(words: Sequence[Sequence[str]], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
-    """Return the ids of those of `products` with one of the words, best first. Each word is a list of its spellings."""
-    match = " OR ".join(_expression(spelling, language) for spellings in words for spelling in spellings)
-    return _select(f"{RANKED} ORDER BY rank", match, language, limit, products)
+def matching_ids(words: Sequence[RankedWord], language: str, limit: int) -> list[int]:
+    """Return the ids of the products with one of the words that select, best first."""
+    table = _table(language)
+    selecting = _any_of([word for word in words if word.selects], language)
+    ranking = _any_of(words, language)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT rowid FROM {table} WHERE {table} MATCH %s AND language = %s AND {RANKED} "  # nosec B608
+            f"AND rowid >= (SELECT coalesce(min(rowid), 0) FROM (SELECT rowid FROM {table} WHERE {table} MATCH %s "
+            "ORDER BY rowid DESC LIMIT %s)) ORDER BY rank LIMIT %s",
+            [f"({selecting}) OR (({selecting}) AND ({ranking}))", language, selecting, MAX_RANKED, limit],
+        )
+        return [product_id for (product_id,) in cursor.fetchall()]
 
 
-def has_match(word: str, language: str, products: "QuerySet[Product]") -> bool:
-    return bool(_select("true", _expression(word, language), language, 1, products))
+def count_matches(words: Sequence[Sequence[str]], language: str, limit: int) -> list[int]:
+    """Return for each word, a list of spellings, the number of products with it, at most `limit`."""
+    table = _table(language)
+    count = f"(SELECT count(*) FROM (SELECT rowid FROM {table} WHERE {table} MATCH %s LIMIT %s))"  # nosec B608
+    parameters = [(" OR ".join(_expression(spelling, language) for spelling in word), limit) for word in words]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join([count] * len(words))}", [value for pair in parameters for value in pair])
+        return [int(number) for number in cursor.fetchone()]
 
 
-def names_with_prefix(words: Sequence[str], language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
-    """Return the ids of the newest of `products` whose name has all words, the last as a prefix."""
+def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]:
+    """Return for each word the ids of some products with it, at most `limit`."""
+    return [_select(_expression(word, language), language, limit, "") for word in words]
+
+
+def is_ignored(word: str, language: str) -> bool:
+    """Return whether the index has no such words."""
+    return False
+
+
+def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
+    """Return the ids of the newest products whose name has all words, the last as a prefix."""
     *whole, prefix = words
     match = " AND ".join([*(_quote(word) for word in whole), f"{_quote(prefix)} *"])
-    return _select("true ORDER BY rowid DESC", f"name : ({match})", language, limit, products)
+    return _select(f"name : ({match})", language, limit, "ORDER BY rowid DESC")
 
 
 def add_words(last_id: int) -> None:
@@ -83,16 +105,18 @@ def _table(language: str) -> str:
     return "commerce_search_text_en" if language == ENGLISH else "commerce_search_text"
 
 
-def _select(rest: str, match: str, language: str, limit: int, products: "QuerySet[Product]") -> list[int]:
+def _select(match: str, language: str, limit: int, order: str) -> list[int]:
     table = _table(language)
-    is_permitted, parameters = exists_in(products, f"{table}.rowid")
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT rowid FROM {table} WHERE {table} MATCH %s AND language = %s AND {is_permitted} "  # nosec B608
-            f"AND {rest} LIMIT %s",
-            [match, language, *parameters, limit],
+            f"SELECT rowid FROM {table} WHERE {table} MATCH %s AND language = %s {order} LIMIT %s",  # nosec B608
+            [match, language, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
+
+
+def _any_of(words: Sequence[RankedWord], language: str) -> str:
+    return " OR ".join(_expression(spelling, language) for word in words for spelling in word.spellings)
 
 
 def _expression(word: str, language: str) -> str:

@@ -2,12 +2,16 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 MAX_QUERY_WORDS = 16
 MAX_WORD_LENGTH = 64
 MIN_SPELLING_LENGTH = 4  # letters of words that are corrected, and to which they are
 MAX_SPELLING_LENGTH = 32
 ENGLISH = "en"
+MAX_RANKED = 5000  # products that are ranked for a query, of those with its words
+MAX_SELECTED = 2500  # products with the words that select
 
 _WORD = re.compile(r"[^\W_]+")
 # Words without content. PostgreSQL has lists of its own; without one, SQLite would rank most products of a large shop.
@@ -26,6 +30,28 @@ _STOP_WORDS_TEXT = (
     "vous"
 )
 _STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
+
+
+@dataclass(frozen=True)
+class RankedWord:
+    """A word of a query with its corrections, and the number of products that have it.
+
+    Products need a word that `selects`. The common words only rank those, or most of a large shop would be ranked.
+    """
+
+    spellings: Sequence[str]
+    count: int
+    selects: bool
+
+
+def rank_words(words: Sequence[Sequence[str]], counts: Sequence[int]) -> list[RankedWord]:
+    """Return the words that products have, the rarest first, which select."""
+    ranked: list[RankedWord] = []
+    total = 0
+    for count, spellings in sorted((count, list(word)) for count, word in zip(counts, words, strict=True) if count):
+        total += count
+        ranked.append(RankedWord(spellings, count, selects=not ranked or total <= MAX_SELECTED))
+    return ranked
 
 
 def query_words(text: str) -> list[str]:

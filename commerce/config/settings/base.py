@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "commerce.analytics",
     "commerce.descriptions",
     "commerce.site_settings",
+    "commerce.storefront",
     "commerce.demo",
 ]
 
@@ -160,6 +161,7 @@ if not CELERY_BROKER_URL:
         "commerce.analytics.tasks.run_maintenance": 10.0,
         "commerce.analytics.tasks.reconcile_nightly": 600.0,
         "commerce.catalog.search.tasks.update_index": 10.0,
+        "commerce.catalog.search.tasks.update_vectors": 10.0,
         "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
     }
 
@@ -169,6 +171,8 @@ DESCRIPTIONS_API_KEY = env.str("STOA_DESCRIPTIONS_API_KEY")
 DESCRIPTIONS_MODEL = env.str("STOA_DESCRIPTIONS_MODEL")
 # Texts drawn at once for one description.
 DESCRIPTIONS_DRAWS = env.int("STOA_DESCRIPTIONS_DRAWS")
+# Embedding model of the same server for product search by meaning; empty: products are searched by words only.
+SEARCH_MODEL = env.str("STOA_SEARCH_MODEL")
 # Maximum number of descriptions per shop and UTC day; 0: unlimited.
 DESCRIPTIONS_PER_DAY = env.int("STOA_DESCRIPTIONS_PER_DAY")
 # Secret with which the model server signs webhooks about finished batches. Without it the shop polls every few seconds.

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import httpx2
 import msgspec
 
-from commerce.descriptions.provider.transport import ResponseTooLarge, http_client
+from commerce.model_server.transport import ResponseTooLarge, http_client
 
 T = TypeVar("T")
 # Batch ids become part of URLs, and error codes are stored.

@@ -19,8 +19,8 @@ import openai
 import structlog
 from openai import AsyncOpenAI
 
-from commerce.descriptions.provider.circuit_breaker import CircuitBreaker, CircuitOpen
-from commerce.descriptions.provider.transport import http_client
+from commerce.model_server.circuit_breaker import CircuitBreaker, CircuitOpen
+from commerce.model_server.transport import http_client
 from shared.observability import tracing
 from shared.observability.metrics import Counter
 

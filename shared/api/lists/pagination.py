@@ -81,9 +81,14 @@ class PagePagination(BasePagination):
         self.page, self.limit = get_page(request), get_limit(request, default=self.default_limit)
         offset = (self.page - 1) * self.limit
         with limit_list_query(request, first_row=offset, indexed=getattr(view, "indexed_parameters", ())):
-            rows = list(queryset[offset : offset + self.limit + 1])  # one more shows that there is a next page
-            self.total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= self.limit)
-        return rows[: self.limit]
+            rows, self.total = self.read_rows(queryset, offset)
+        return rows
+
+    def read_rows(self, queryset: Any, offset: int) -> tuple[list[Any], int]:
+        """Return the rows of the page, and the number of all."""
+        rows = list(queryset[offset : offset + self.limit + 1])  # one more shows that there is a next page
+        total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= self.limit)
+        return rows[: self.limit], total
 
     def get_paginated_response(self, data: list[Any]) -> Response:
         last_page = max(1, -(-self.total // self.limit))

@@ -22,7 +22,7 @@ DATABASE_FAILURES = Counter(
 )
 
 # Browsers show these; their errors stay HTML pages.
-HTML_PAGE_PATHS = ("/admin", "/playground")
+HTML_PAGE_PATHS = ("/admin", "/playground", "/shop")
 # SQLite's OperationalError includes missing tables; only these messages are transient.
 _TRANSIENT_SQLITE_ERRORS = ("locked", "busy", "unable to open", "disk is full", "disk i/o", "readonly")
 

@@ -105,6 +105,7 @@ TABLE = [
     row("GET /api/products/suggest",            "200"),
     row("POST /api/products",                   "401 403 403 201 403 201 403 201", NEW_PRODUCT),
     row("GET /api/products/{product}",          "200"),
+    row("GET /api/products/{product}/similar",  "200"),
     row("PUT /api/products/{product}",          "401 403 403 200 404 200 404 200", {"price": 21}),
     row("DELETE /api/products/{product}",       "401 403 403 200 404 200 404 200"),
     row("GET /api/categories",                  "200"),
@@ -218,6 +219,9 @@ TABLE = [
     row("GET /api/docs",                        "200"),
     row("GET /metrics",                         "401 403 403 403 403 403 403 200"),
     row("GET /",                                "200"),
+    row("GET /shop",                            "302"),
+    row("GET /shop/",                           "200"),
+    row("GET /shop/products/{product}/",        "404"),  # the page has the address of the slug
     row("GET /livez",                           "200"),
     row("GET /readyz",                          "200"),
 ]

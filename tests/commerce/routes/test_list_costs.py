@@ -29,6 +29,7 @@ WORLD = 10  # more than the users and decisions that the fixtures create
 NOT_LISTS = {
     "/api/me", "/api/analytics", "/api/description-allowance", "/api/settings", "/api/openapi.json", "/api/schema",
     "/api/docs", "/", "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}", "/api/products/suggest",
+    "/shop", "/shop/", "/shop/products/{product}/",
 }  # fmt: skip
 
 
@@ -117,6 +118,7 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/shops/{shop}/invitations": ("owner", lambda count: multiply(StaffInvitation, count, email=named("x@y.z"))),
     "/api/products": ("nobody", products),
     "/api/products/search": ("nobody", products),
+    "/api/products/{product}/similar": ("nobody", products),
     "/api/categories": ("nobody", shelves),
     "/api/tags": ("nobody", lambda count: multiply(Tag, count, slug=named("tag"))),
     "/api/types": ("nobody", lambda count: multiply(ProductType, count, slug=named("type"))),

@@ -32,7 +32,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--demo",
             action="store_true",
-            help="Create a small shop with a past: thirty products, three hundred orders, reviews, reports, decisions.",
+            help="Create a small shop with a past: thirty products with images, orders, reviews, reports, decisions.",
         )
         parser.add_argument("--orders", type=int, default=5000, help="Total number of orders (default: 5000).")
         parser.add_argument("--seed", type=int, default=7, help="Seed of the random data (default: 7).")
@@ -55,6 +55,7 @@ class Command(BaseCommand):
     def _seed_demo(self, *, seed: int) -> list[User]:
         now = timezone.now()
         users = seed_small(products=(*PRODUCTS, *MORE_PRODUCTS), now=now)
+        seed_images(seed=seed, now=now, report_progress=lambda *_: None)
         seed_orders(seed=seed, count=300, history_days=365, now=now, report_progress=lambda *_: None)
         seed_feedback(seed=seed, counts=SMALL, now=now)
         seed_decisions(moderator=users[0], now=now)

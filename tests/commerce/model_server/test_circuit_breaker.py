@@ -2,7 +2,7 @@
 
 import pytest
 
-from commerce.descriptions.provider.circuit_breaker import CircuitBreaker, CircuitOpen
+from commerce.model_server.circuit_breaker import CircuitBreaker, CircuitOpen
 
 pytestmark = pytest.mark.no_database
 

@@ -1,0 +1,147 @@
+"""The vectors of this process: one matrix for each model and language, compared exactly with a query's vector.
+
+A matrix says what is near, never what a user may see: `semantic` asks the products. It follows the table by the highest
+id that it has read, and is read anew once a minute if rows have gone.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from django.db.models import QuerySet
+from numpy.typing import NDArray
+
+from commerce.catalog.search.models import ProductVector
+from commerce.model_server.embeddings import Vector
+
+READ_SIZE = 2000  # rows of the table that are converted at once
+MIN_CAPACITY = 1024
+COUNT_SECONDS = 60.0
+
+_matrices: dict[tuple[str, str, int], "Matrix"] = {}
+_creation = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Products near a vector, the nearest first: ids, similarities from -1 to 1, and their vectors as rows."""
+
+    product_ids: NDArray[np.int64]
+    similarities: Vector
+    vectors: NDArray[np.float32]
+
+
+@dataclass
+class Matrix:
+    """Vectors of one model, language and size. Threads may share it: rows are appended, and replaced ones have id 0."""
+
+    model: str
+    language: str
+    dimensions: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _count_at: float = 0.0  # of the monotonic clock: when the rows of the table are counted next
+
+    def __post_init__(self) -> None:
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def has(self, product_id: int) -> bool:
+        return product_id in self._positions
+
+    def vector_of(self, product_id: int) -> Vector | None:
+        position = self._positions.get(product_id)
+        return None if position is None else self._rows[position]
+
+    def refresh(self) -> None:
+        """Read what is new. While another thread reads, return at once."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._append_new()
+            if self._is_outdated():
+                self._clear()
+                self._append_new()
+        finally:
+            self._lock.release()
+
+    def nearest(self, vector: Vector, limit: int) -> Neighbors:
+        """Return up to `limit` products, exactly the nearest."""
+        size = self._size  # first: both arrays have so many rows, whatever another thread appends
+        ids, rows = self._ids[:size], self._rows[:size]
+        if len(ids) != len(rows):  # just cleared
+            ids, rows = ids[:0], rows[:0]
+        similarities = np.where(ids > 0, rows @ vector, np.float32(-2))
+        count = min(limit, len(ids))
+        best = np.argpartition(-similarities, count - 1)[:count] if count else np.zeros(0, np.int64)
+        best = best[np.lexsort((-ids[best], -similarities[best]))]
+        best = best[ids[best] > 0]
+        return Neighbors(ids[best], similarities[best], rows[best])
+
+    def _is_outdated(self) -> bool:
+        """Return whether most rows are replaced, or rows of the table have gone."""
+        if self._size > 2 * len(self._positions) + MIN_CAPACITY:
+            return True
+        if time.monotonic() < self._count_at:
+            return False
+        self._count_at = time.monotonic() + COUNT_SECONDS
+        return self._stored().count() != len(self._positions)
+
+    def _clear(self) -> None:
+        self._ids = np.zeros(0, np.int64)
+        self._rows = np.zeros((0, self.dimensions), np.float32)
+        self._positions: dict[int, int] = {}
+        self._size, self._last_id = 0, 0
+        self._count_at = time.monotonic() + COUNT_SECONDS
+
+    def _stored(self) -> "QuerySet[ProductVector]":
+        return ProductVector.objects.filter(model=self.model, language=self.language, dimensions=self.dimensions)
+
+    def _append_new(self) -> None:
+        for row_ids, product_ids, vectors in self._read_new():
+            self._reserve(self._size + len(product_ids))
+            end = self._size + len(product_ids)
+            self._rows[self._size : end], self._ids[self._size : end] = vectors, product_ids
+            for position, product_id in enumerate(product_ids, self._size):
+                if (replaced := self._positions.get(product_id)) is not None:
+                    self._ids[replaced] = 0
+                self._positions[product_id] = position
+            self._size, self._last_id = end, row_ids[-1]
+
+    def _read_new(self) -> Iterator[tuple[list[int], list[int], NDArray[np.float16]]]:
+        while True:
+            rows = self._stored().filter(pk__gt=self._last_id).order_by("pk")
+            new = list(rows.values_list("pk", "product_id", "vector")[:READ_SIZE])
+            if not new:
+                return
+            row_ids, product_ids, vectors = zip(*new, strict=True)
+            matrix = np.frombuffer(b"".join(vectors), "<f2").reshape(len(new), self.dimensions)
+            yield list(row_ids), list(product_ids), matrix
+            if len(new) < READ_SIZE:
+                return
+
+    def _reserve(self, size: int) -> None:
+        """Make space for so many rows, in new arrays, because other threads still read the old ones."""
+        if size <= len(self._ids):
+            return
+        capacity = max(MIN_CAPACITY, size + size // 4)
+        ids, rows = np.zeros(capacity, np.int64), np.zeros((capacity, self.dimensions), np.float32)
+        ids[: self._size], rows[: self._size] = self._ids[: self._size], self._rows[: self._size]
+        self._ids, self._rows = ids, rows
+
+
+def current_matrix(model: str, language: str, dimensions: int) -> Matrix:
+    """Return this process's matrix, up to date."""
+    key = (model, language, dimensions)
+    with _creation:
+        matrix = _matrices.setdefault(key, Matrix(*key))
+    matrix.refresh()
+    return matrix
+
+
+def forget_matrices() -> None:
+    """Drop all matrices: their table has been replaced, as in a test."""
+    _matrices.clear()

@@ -1,0 +1,143 @@
+"""Search by meaning: the products whose vectors are nearest to a query's, or to another product's.
+
+Both models are searched while vectors of a new one are made: each product counts with its newest, and vectors of
+different models or sizes are never compared.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from django.conf import settings
+from django.db.models import QuerySet
+
+from commerce.catalog.models import Product
+from commerce.catalog.search.models import EmbeddingModel
+from commerce.catalog.search.permitted import best_permitted
+from commerce.catalog.search.vectors.matrix import Matrix, Neighbors, current_matrix
+from commerce.model_server.embeddings import EmbeddingsUnavailable, Vector, embeddings_client
+
+MAX_NEAREST = 200  # products of a query
+MIN_SIMILARITY = 0.15  # below, texts have nothing to do with each other
+MIN_SHARE_OF_BEST = 0.5  # of the nearest product's similarity
+# The nearest products are listed by maximal marginal relevance (Carbonell and Goldstein, 1998), so that variants of one
+# thing do not fill the page of a vague query.
+DIVERSIFIED = 40
+RELEVANCE_SHARE = 0.8
+CALL_TIMEOUT_SECONDS = 0.5
+MAX_CACHED_QUERIES = 4096
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A model with its matrix, and the models that come before it, whose products do not count here."""
+
+    matrix: Matrix
+    newer: Sequence[Matrix]
+
+
+def nearest_ids(*, text: str, language: str, products: "QuerySet[Product]") -> list[int] | None:
+    """Return the ids of those of `products` that are nearest in meaning, the nearest first.
+
+    Return None if the text could not be compared: there are no vectors, or the model server is away.
+    """
+    found = []
+    for version in _versions(language):
+        vector = _embed_query(version.matrix, text)
+        if vector is not None:
+            found.append((_select(version, vector, products), len(version.matrix)))
+    return _merge(found) if found else None
+
+
+def similar_ids(*, product: Product, products: "QuerySet[Product]", limit: int) -> list[int]:
+    """Return the ids of those of `products` that are nearest to a product, without itself."""
+    for version in _versions(product.language):
+        vector = version.matrix.vector_of(product.pk)
+        if vector is not None:
+            nearest = _permitted(_Version(version.matrix, ()), vector, products.exclude(pk=product.pk), limit)
+            return [int(pk) for pk in nearest.product_ids]
+    return []
+
+
+def _versions(language: str) -> list[_Version]:
+    """Return the models that have vectors, the one of the settings first."""
+    if not settings.SEARCH_MODEL:
+        return []
+    models = EmbeddingModel.objects.filter(dimensions__isnull=False).values_list("name", "dimensions")
+    ordered = sorted(models, key=lambda model: model[0] != settings.SEARCH_MODEL)
+    matrices = [current_matrix(name, language, dimensions or 0) for name, dimensions in ordered]
+    matrices = [matrix for matrix in matrices if len(matrix)]
+    return [_Version(matrix, matrices[:number]) for number, matrix in enumerate(matrices)]
+
+
+def _embed_query(matrix: Matrix, text: str) -> Vector | None:
+    normalized = " ".join(text.split())
+    try:
+        vector = _embed(settings.DESCRIPTIONS_BASE_URL, settings.DESCRIPTIONS_API_KEY, matrix.model, normalized)
+    except EmbeddingsUnavailable:
+        return None
+    return vector if len(vector) == matrix.dimensions else None
+
+
+@lru_cache(maxsize=MAX_CACHED_QUERIES)
+def _embed(base_url: str, api_key: str, model: str, text: str) -> Vector:
+    client = embeddings_client(base_url=base_url, api_key=api_key, timeout_seconds=CALL_TIMEOUT_SECONDS)
+    return client.embed(model, [text])[0]
+
+
+def forget_queries() -> None:
+    """Drop the vectors of queries: the model server has been replaced, as in a test."""
+    _embed.cache_clear()
+
+
+def _select(version: _Version, vector: Vector, products: "QuerySet[Product]") -> list[int]:
+    nearest = _permitted(version, vector, products, MAX_NEAREST)
+    if not len(nearest.product_ids):
+        return []
+    is_near = nearest.similarities >= max(MIN_SIMILARITY, MIN_SHARE_OF_BEST * float(nearest.similarities[0]))
+    return _diversify(_take(nearest, np.flatnonzero(is_near)))
+
+
+def _permitted(version: _Version, vector: Vector, products: "QuerySet[Product]", limit: int) -> Neighbors:
+    """Return the nearest of `products`."""
+    nearest = version.matrix.nearest(vector, 0)
+
+    def find(count: int) -> list[int]:
+        nonlocal nearest
+        nearest = version.matrix.nearest(vector, count)
+        return [int(product_id) for product_id in nearest.product_ids]
+
+    def is_newest(product_id: int) -> bool:
+        return not any(newer.has(product_id) for newer in version.newer)
+
+    permitted = {product_id for product_id in best_permitted(find, products, limit) if is_newest(product_id)}
+    return _take(nearest, np.array([n for n, pk in enumerate(nearest.product_ids) if int(pk) in permitted], np.int64))
+
+
+def _diversify(nearest: Neighbors) -> list[int]:
+    """Return the ids, of which the first are chosen one by one: near to the query, and unlike those chosen before."""
+    alike = nearest.vectors @ nearest.vectors.T
+    likeness = np.zeros(len(alike), np.float32)  # to the most similar one that is chosen
+    scores = RELEVANCE_SHARE * nearest.similarities
+    chosen: list[int] = []
+    for _ in range(min(DIVERSIFIED, len(alike))):
+        best = int(np.argmax(scores - (1 - RELEVANCE_SHARE) * likeness))
+        chosen.append(best)
+        scores[best] = -np.inf
+        likeness = np.maximum(likeness, alike[best])
+    rest = np.setdiff1d(np.arange(len(alike)), chosen)
+    return [int(pk) for pk in nearest.product_ids[[*chosen, *rest]]]
+
+
+def _take(nearest: Neighbors, positions: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Neighbors:
+    return Neighbors(nearest.product_ids[positions], nearest.similarities[positions], nearest.vectors[positions])
+
+
+def _merge(found: Iterable[tuple[Sequence[int], int]]) -> list[int]:
+    """Merge the results of models, each with its number of products.
+
+    A product that is the n-th among a tenth of all products is about the 10 n-th of all.
+    """
+    positions = [(rank / count, pk) for ids, count in found for rank, pk in enumerate(ids, 1)]
+    return [pk for _, pk in sorted(positions)][:MAX_NEAREST]

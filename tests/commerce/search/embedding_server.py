@@ -1,0 +1,94 @@
+"""A model server that embeds texts by the concepts that their words name, on a real socket, with faults on demand."""
+
+import base64
+import contextlib
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+
+CONCEPTS = (
+    ("warm", "hot", "kettle", "thermos", "flask", "coffee"),
+    ("sleep", "bed", "pillow", "mattress", "night"),
+    ("light", "lamp", "lantern", "dark", "candle"),
+    ("dog", "puppy", "leash", "kennel"),
+)
+
+
+class EmbeddingServer:
+    """`sizes` are the dimensions by model; a model that it lacks is 404. `texts` are those it was sent."""
+
+    def __init__(self) -> None:
+        self.sizes = {"concepts": 16}
+        self.texts: list[str] = []
+        self.models: list[str] = []
+        self.keys: list[str] = []
+        self.delay_seconds = 0.0
+        self.body: bytes | None = None  # instead of a right one
+        self.form = "base64"
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.keys.append(self.headers.get("Authorization", ""))
+                time.sleep(server.delay_seconds)
+                status, body = server.respond(request)
+                with contextlib.suppress(ConnectionError):  # the client has given up
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self._http = _QuietServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join(10)
+
+    def stop_answering(self) -> None:
+        self.sizes = {}
+
+    def respond(self, request: dict[str, Any]) -> tuple[int, bytes]:
+        self.models.append(request["model"])
+        if self.body is not None:
+            return 200, self.body
+        size = self.sizes.get(request["model"])
+        if size is None:
+            return 404, b"{}"
+        self.texts += request["input"]
+        data = [{"index": n, "embedding": self._form(embed(text, size))} for n, text in enumerate(request["input"])]
+        return 200, json.dumps({"data": data}).encode()
+
+    def _form(self, vector: "np.ndarray[Any, np.dtype[np.float32]]") -> str | list[float]:
+        return base64.b64encode(vector.tobytes()).decode() if self.form == "base64" else vector.tolist()
+
+
+class _QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: the client has closed its connection."""
+
+
+def embed(text: str, size: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    """Return a vector whose first numbers count the words of each concept; the last is the same for all texts."""
+    vector = np.zeros(size, "<f4")
+    vector[-1] = 0.3
+    for number, words in enumerate(CONCEPTS):
+        vector[number] = sum(word in text.lower() for word in words)
+    return vector
