@@ -43,7 +43,6 @@ landing = landing_page(
     "The API of a multi-vendor shop, with an admin for moderators and a dashboard for shop owners.",
     [
         Link("storefront", "/shop/", "Shop", "Search for products, and look at them."),
-        Link("shop", "/shop/", "Shop", "Search and look at the products."),
         Link("admin", "/admin/", "Admin", "Moderate reports, appeals and shops."),
         Link("dashboard", "/admin/dashboard/", "Dashboard", "Revenue, orders and products of your shops."),
         Link("docs", "/api/docs", "API", "Every operation, to try in the browser."),
