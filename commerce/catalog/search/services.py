@@ -24,8 +24,8 @@ from shared.api.limits.query_limits import MAX_QUERY_SECONDS, QueryTimeout, limi
 MAX_RESULTS = 1000  # best products of a query, which filters then narrow
 MAX_SUGGESTIONS = 10
 MAX_SUGGESTION_CANDIDATES = 100
-# A list counts 1 / (RANK_OFFSET + rank) for a product, that of the words times a weight. Chosen by every second English
-# query of the benchmark `search`; the others, which were left out, came out better.
+# A list counts 1 / (RANK_OFFSET + rank) for a product, that of the words times a weight. Chosen by the queries of the
+# benchmark `search`, whose figures therefore flatter them.
 RANK_OFFSET = 10
 TEXT_WEIGHTS = {"en": 0.3}  # in English, encoders know best
 TEXT_WEIGHT = 1.0

@@ -199,8 +199,8 @@ def quality() -> dict[str, dict[str, list[float]]]:
                 ),
             }
             assert products.filter(language=language).count() == len(judged)
-            kinds |= {"fused, queries of the choice": kinds["fused"], "fused, queries left out": kinds["fused"]}
-            parts = {"fused, queries of the choice": queries[::2], "fused, queries left out": queries[1::2]}
+            kinds |= {"fused, first half": kinds["fused"], "fused, second half": kinds["fused"]}
+            parts = {"fused, first half": queries[::2], "fused, second half": queries[1::2]}
             figures[language] = {}
             for name, kind in kinds.items():
                 found = measure(

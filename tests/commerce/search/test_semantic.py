@@ -145,6 +145,14 @@ def test_changed_products_are_embedded_again_and_equal_texts_are_not(
     assert ProductVector.objects.count() == 3
 
 
+def test_a_product_of_another_language_has_its_vector_there(products: dict[str, Product]) -> None:
+    pillow = Product.objects.filter(pk=products["Pillow"].pk)
+    pillow.update(language="de", updated_at=timezone.now())
+
+    assert (update(), update()) == (1, 0)
+    assert ProductVector.objects.get(product=products["Pillow"]).language == "de"
+
+
 def test_a_new_name_of_a_type_is_embedded(products: dict[str, Product], server: EmbeddingServer) -> None:
     taxonomy.save_entry(entry=products["Pillow"].type, values={"name": "Puppy care"})
     assert update() == 3

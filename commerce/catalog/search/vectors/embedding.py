@@ -93,8 +93,8 @@ def _embed(model: EmbeddingModel, product_ids: Sequence[int]) -> int:
     products = {product.pk: product for product in rows.prefetch_related("categories", "tags")}
     texts = {pk: text_of(product) for pk, product in products.items()}
     stored = ProductVector.objects.filter(product__in=products, model=model.name, dimensions=model.dimensions or 0)
-    fingerprints = dict(stored.values_list("product_id", "fingerprint"))
-    changed = [pk for pk, text in texts.items() if fingerprints.get(pk) != fingerprint_of(text)]
+    current = set(stored.values_list("product_id", "language", "fingerprint"))
+    changed = [pk for pk, text in texts.items() if (pk, products[pk].language, fingerprint_of(text)) not in current]
     vectors = _client().embed(model.name, [texts[pk] for pk in changed]) if changed else []
     if vectors and len(vectors[0]) != model.dimensions:
         _update(model, dimensions=len(vectors[0]))  # vectors of another size are embedded again
