@@ -19,6 +19,7 @@ PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = ROOT / "requirements"
 STAMPS = VENV / "stoa-stamps.json"
 TORCH = re.search(r"^torch==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
+Command = Sequence[Path | str]
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
@@ -58,8 +59,8 @@ def prepare_frameworks_venv() -> None:
             return
         with step("Creating the virtual environment of the frameworks"):
             run([sys.executable, "-m", "venv", FRAMEWORKS_VENV], what="Creating .venv/frameworks")
-        python = FRAMEWORKS_VENV / "bin" / "python"
-        if pip_succeeds("Installing the frameworks", ["--no-compile", "-r", str(lists[0])], python=python):
+        pip = pip_command(FRAMEWORKS_VENV / "bin" / "python")
+        if pip_succeeds("Installing the frameworks", ["--no-compile", "-r", str(lists[0])], pip=pip):
             stamp.write_text(stamps)
 
 
@@ -69,7 +70,7 @@ def with_included(name: str) -> set[str]:
     return {name}.union(*map(with_included, included))
 
 
-def pip_command(python: Path) -> list[Path | str]:
+def pip_command(python: Path) -> Command:
     return [python, "-m", "pip", "--disable-pip-version-check"]
 
 
@@ -128,22 +129,23 @@ def pip_install(what: str, arguments: Sequence[str]) -> None:
             raise StepError(f"This failed: pip install {shlex.join(arguments)}\n\n{output}")
 
 
-def pip_succeeds(what: str, arguments: Sequence[str], *, python: Path = PYTHON) -> bool:
+def pip_succeeds(what: str, arguments: Sequence[str], *, pip: Command | None = None) -> bool:
     with step(what):
-        return run_pip(what, ["--retries", "1", *arguments], python=python)[0] == 0
+        return run_pip(what, ["--retries", "1", *arguments], pip=pip)[0] == 0
 
 
-def run_pip(what: str, arguments: Sequence[str], *, python: Path = PYTHON) -> tuple[int, str]:
+def run_pip(what: str, arguments: Sequence[str], *, pip: Command | None = None) -> tuple[int, str]:
+    """Return the exit code and the output of `pip install`, by default the one of `.venv`."""
     lines, package = [], ""
     with subprocess.Popen(
-        list(map(str, [*pip_command(python), "install", *arguments])),
+        list(map(str, [*(pip or PIP), "install", *arguments])),
         cwd=ROOT,
         env=pip_environment(),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    ) as pip:
-        for line in pip.stdout:
+    ) as process:
+        for line in process.stdout:
             if progress := re.match(r"Progress (\d+) of (\d+)", line):
                 draw_bar(what, package, *map(int, progress.groups()))
                 continue
@@ -151,7 +153,7 @@ def run_pip(what: str, arguments: Sequence[str], *, python: Path = PYTHON) -> tu
                 package = downloading[1].rpartition("/")[2].split("-")[0]
             if "find-links" not in line:  # pip warns about every configured folder that does not exist
                 lines.append(line)
-    return pip.returncode, "".join(lines)
+    return process.returncode, "".join(lines)
 
 
 def draw_bar(what: str, package: str, done: int, total: int) -> None:
