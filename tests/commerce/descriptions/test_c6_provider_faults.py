@@ -84,6 +84,8 @@ def test_c6_instructions_in_a_product_name_stay_data(provider: ProviderServer):
 
     assert len(texts) == len(INJECTIONS)
     for request in provider.requests:
+        if "messages" not in request:  # of the search, which embeds products
+            continue
         system, user = request["messages"]
         assert (system["role"], user["role"]) == ("system", "user")
         assert user["content"].splitlines()[0] == "Write a product description."

@@ -133,7 +133,7 @@ TABLE = [
     row("POST /api/refunds",                    "401 201 404 404 404 404 404 404", NEW_REFUND),
     row("GET /api/refunds/{refund}",            "401 200 404 200 404 200 404 200"),
     row("PUT /api/refunds/{refund}",            "401 403 403 403 403 200 404 200", {"status": "approved"}),
-    row("POST /api/orders/payment",             "404", {}),
+    row("POST /api/orders/payment",             "404"),
     # settings
     row("GET /api/settings",                    "200"),
     row("PUT /api/settings",                    "401 403 403 403 403 403 403 200", SETTINGS),
