@@ -13,16 +13,18 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-import openai
 import structlog
-from openai import AsyncOpenAI
 
 from commerce.model_server.circuit_breaker import CircuitBreaker, CircuitOpen
 from commerce.model_server.transport import http_client
 from shared.observability import tracing
 from shared.observability.metrics import Counter
+
+if TYPE_CHECKING:
+    import openai
 
 CALL_TIMEOUT_SECONDS = 19.5  # so that our own client has its response within 20 seconds
 MAX_ATTEMPTS = 2
@@ -130,8 +132,9 @@ class Provider:
     async def _call(
         self, messages: list[dict[str, str]], max_tokens: int, count: int, deadline: float | None, max_attempts: int
     ) -> AsyncGenerator[_Piece, None]:
+        deadline = deadline or _loop_time() + CALL_TIMEOUT_SECONDS
+        await asyncio.to_thread(import_module, "openai")  # with the first call: it takes most of a second
         with self._track_call() as call:
-            deadline = deadline or _loop_time() + CALL_TIMEOUT_SECONDS
             params = {"messages": messages, "max_tokens": max_tokens, "extra_headers": call.headers}
             params |= {"n": count} if count > 1 else {}
             pieces = self._attempt(params, deadline, max_attempts)
@@ -143,6 +146,8 @@ class Provider:
     @contextmanager
     def _track_call(self) -> Iterator[_Call]:
         """Admit a call and record its outcome."""
+        import openai
+
         if self._call_count >= MAX_CONCURRENT_CALLS:
             raise ProviderBusy
         try:
@@ -179,6 +184,8 @@ class Provider:
 
     def _provider_error(self, error: Exception, message: str) -> ProviderError:
         """Log a failure by its type and status, and return its ProviderError. Its own text quotes the provider."""
+        import openai
+
         status = error.status_code if isinstance(error, openai.APIStatusError) else None
         log.warning("description_provider_failed", reason=type(error).__name__, status=status, model=self._model)
         return ProviderError(message)
@@ -190,6 +197,8 @@ class Provider:
 
         A request of several texts that is refused is repeated for one: some servers return only one.
         """
+        import openai
+
         attempts_left = max_attempts
         while attempts_left:
             attempts_left -= 1
@@ -219,7 +228,9 @@ class Provider:
         Each request has a client of its own: a client belongs to an event loop, and connecting takes little time
         beside a call.
         """
-        client = AsyncOpenAI(
+        import openai
+
+        client = openai.AsyncOpenAI(
             base_url=self._base_url,
             api_key=self._api_key,
             max_retries=0,
@@ -266,7 +277,9 @@ async def _next_piece(pieces: AsyncGenerator[_Piece, None], deadline: float) -> 
         return await anext(pieces, None)
 
 
-def _retry_delay(error: openai.APIError) -> float:
+def _retry_delay(error: "openai.APIError") -> float:
     """Return the seconds before the second attempt: the provider's Retry-After up to the maximum, or 0.2."""
+    import openai
+
     retry_after = error.response.headers.get("Retry-After", "") if isinstance(error, openai.APIStatusError) else ""
     return min(float(retry_after), MAX_RETRY_DELAY_SECONDS) if retry_after.isdecimal() else 0.2

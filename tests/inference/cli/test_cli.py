@@ -300,7 +300,6 @@ def test_a_database_without_tables_is_reported(stoa: RunningServer, tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("STOA_MODELDIR", "x"),
         ("STOA_REMOTE_MODELS", "[1"),
         ("STOA_MEMORY_BUDGET", "much"),
         ("STOA_MAX_LOADED_MODELS", "two"),
@@ -319,6 +318,15 @@ def test_an_invalid_setting_is_reported_in_one_line(stoa: RunningServer, name: s
     assert name in done.stderr
     assert "secret" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_misspelled_setting_stops_a_server_and_warns_a_client(stoa: RunningServer):
+    misspelled = stoa.environment | {"STOA_MODELDIR": "x"}
+    client, server = run_manage(misspelled, "info"), run_manage(misspelled, "serve", "--port", "0")
+
+    message = "STOA_MODELDIR is not a known setting: did you mean STOA_MODELS_DIR?"
+    assert (client.returncode, client.stderr) == (0, f"Warning: {message}\n")
+    assert (server.returncode, server.stderr) == (2, f"stoa: {message}\n")
 
 
 def test_serve_refuses_a_public_address_and_a_port_in_use(stoa: RunningServer):
