@@ -7,5 +7,5 @@ from commerce.storefront import views
 urlpatterns = [
     path("shop", views.add_slash),
     path("shop/", views.products, name="storefront"),
-    path("shop/products/<str:slug>/", views.product, name="storefront_product"),
+    path("shop/products/<slug_or_id:slug>/", views.product, name="storefront_product"),
 ]

@@ -14,7 +14,7 @@ from commerce.catalog.search.services import similar_products
 from commerce.storefront.cards import ProductCard
 from commerce.storefront.listing import open_listing
 from shared.api.errors import ValidationFailed
-from shared.api.query_params import DEFAULT_LANGUAGE
+from shared.api.query_params import parse_language
 
 MAX_SIMILAR = 6
 
@@ -54,7 +54,7 @@ def products(request: HttpRequest) -> HttpResponse:
 def product(request: HttpRequest, slug: str) -> HttpResponse:
     """Return the page of a product with those that resemble it."""
     public = Product.objects.public().for_response()
-    shown = public.filter(slug=slug, language=request.GET.get("language") or DEFAULT_LANGUAGE)
+    shown = public.filter(slug=slug, language=parse_language(request.GET.get("language", "")))
     found = shown.select_related("shop", "type").prefetch_related("categories", "tags", "variations").first()
     if found is None:
         missing = {"title": "There is no such product", "messages": ["It may have been sold out and taken off sale."]}

@@ -54,7 +54,12 @@ def get_offset(request: Request) -> int:
 
 def get_language(request: Request) -> str:
     """Return `language`, English by default. Raise ValidationFailed for an invalid language code."""
-    text = request.query_params.get("language", "") or DEFAULT_LANGUAGE
+    return parse_language(request.query_params.get("language", ""))
+
+
+def parse_language(text: str) -> str:
+    """Return the language code, English for an empty one. Raise ValidationFailed for an invalid one."""
+    text = text or DEFAULT_LANGUAGE
     if len(text) > MAX_LANGUAGE_LENGTH or "\x00" in text:
         raise ValidationFailed({"language": ["Send the code of a language, as in en or pt-BR."]})
     return text

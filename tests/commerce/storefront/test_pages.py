@@ -130,3 +130,9 @@ def test_the_address_without_a_slash_leads_there(browser: Client) -> None:
     response = browser.get("/shop", {"q": "lamp"})
     assert (response.status_code, response.headers["Location"]) == (302, "/shop/?q=lamp")
     assert browser.post("/shop/").status_code == 405
+
+
+def test_impossible_names_and_languages_are_pages_of_errors(browser: Client) -> None:
+    assert browser.get("/shop/products/%00/").status_code == 404
+    assert browser.get("/shop/products/copper-kettle/", {"language": "\x00"}).status_code == 422
+    assert browser.get("/shop/products/copper-kettle/", {"language": "de"}).status_code == 404
