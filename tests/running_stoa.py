@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
@@ -30,9 +30,15 @@ class RunningStoa:
     users: list[dict[str, str]]
     run_dir: Path
     process: subprocess.Popen[bytes]
+    tokens: dict[str, str] = field(default_factory=dict)  # by role: sign-ins are limited
 
     def login(self, role: str) -> str:
         """Return an access token of the demo user with this role."""
+        if role not in self.tokens:
+            self.tokens[role] = self._sign_in(role)
+        return self.tokens[role]
+
+    def _sign_in(self, role: str) -> str:
         user = next(user for user in self.users if user["role"] == role)
         response = httpx2.post(
             f"{self.commerce_url}/api/token", json={"email": user["email"], "password": user["password"]}, timeout=30

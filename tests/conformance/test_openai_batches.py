@@ -159,7 +159,7 @@ def test_errors_are_raised_as_the_errors_of_the_client(client: openai.OpenAI):
     file = client.files.create(file=("a.jsonl", lines(CHAT, 1)), purpose="batch")
     good: dict[str, Any] = {"input_file_id": file.id, "endpoint": CHAT, "completion_window": "24h"}
     for wrong, param in (
-        ({"endpoint": "/v1/responses"}, "endpoint"),
+        ({"endpoint": "/v1/images/generations"}, "endpoint"),
         ({"completion_window": "1h"}, "completion_window"),
         ({"metadata": {"a": 1}}, "metadata[...]"),
     ):
