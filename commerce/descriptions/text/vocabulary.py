@@ -14,6 +14,12 @@ CLAIMS = {
         plastic; polyester; porcelain; rattan; resin; rubber; satin; silicone; silk; silver; spandex; stainless; steel;
         stoneware; suede; teak; terracotta; tin; titanium; velvet; vinyl; walnut; wicker; wood; wooden; wool; woolen
     """),
+    "size": _phrases("""
+        all sizes; one size; size l; size large; size m; size medium; size s; size small; size xl; size xs
+    """),
+    "color": _phrases("""
+        beige; black; blue; brown; gray; green; grey; navy; pink; purple; red; silvery; turquoise; white; yellow
+    """),
     "certificate": _phrases("""
         approved; award; award winning; bpa free; certificate; certified; certification; cruelty free; dermatologist;
         fair trade; fda; fsc; gluten free; gots; guarantee; guaranteed; hypoallergenic; iso; kosher; lab tested; halal;

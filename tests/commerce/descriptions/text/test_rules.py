@@ -34,6 +34,8 @@ def test_a_text_that_states_the_facts_keeps_all_rules():
         (f"{GOOD} Made in small batches.", 'it states the origin "made in", which is not given'),
         (f"{GOOD} It relieves stress.", 'it states the health effect "stress", which is not given'),
         (f"{GOOD} It can help you lose weight.", 'it states the health effect "lose weight", which is not given'),
+        (f"{GOOD} It comes in size M.", 'it states the size "size m", which is not given'),
+        (f"{GOOD} Its handle is brown.", 'it states the color "brown", which is not given'),
         (f"{GOOD} It is long-lasting.", 'it states the property "long lasting", which is not given'),
         (f"{GOOD} Such kettles are robust lamps for a desk.", 'it calls the product a "lamp"'),
         (f"{GOOD} This is a beautiful vase.", 'it calls the product a "vase"'),
