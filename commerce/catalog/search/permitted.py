@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from django.db.models import QuerySet
 
 from commerce.catalog.models import Product
+from commerce.catalog.search.lookups import IdIn
 
 MAX_CANDIDATES = 20_000
 
@@ -18,7 +19,7 @@ def best_permitted(find: Callable[[int], Sequence[int]], products: "QuerySet[Pro
     count = limit + limit // 4 + 10
     while True:
         ids = find(count)
-        permitted = set(products.order_by().filter(pk__in=ids).values_list("pk", flat=True))
+        permitted = set(products.order_by().filter(IdIn(ids)).values_list("pk", flat=True))
         found = [product_id for product_id in ids if product_id in permitted]
         if len(found) >= limit or len(ids) < count or count >= MAX_CANDIDATES:
             return found[:limit]

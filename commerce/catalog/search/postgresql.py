@@ -51,19 +51,17 @@ def matching_ids(words: Sequence[RankedWord], language: str, limit: int) -> list
     ts_rank knows no rare words, so each word counts by the logarithm of how few documents have it.
     """
     selecting = [spelling for word in words if word.selects for spelling in word.spellings]
-    queries = " UNION ALL ".join(f"SELECT {_query(word.spellings)}, %s::float" for word in words)
+    score = " + ".join(f"ts_rank(%s, text, {_query(word.spellings)}, 1) * ln(1 + size / %s)" for word in words)
     parameters: list[str | float] = []
     for word in words:
-        parameters += [*_with_configuration(word.spellings, language), 1 / (word.count + 1)]
+        parameters += [WEIGHTS, *_with_configuration(word.spellings, language), float(word.count + 1)]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"WITH queries (query, rarity) AS MATERIALIZED ({queries}), "  # nosec B608
-            f"candidates AS MATERIALIZED (SELECT product_id, text FROM {DOCUMENTS} "
+            f"WITH candidates AS MATERIALIZED (SELECT product_id, text FROM {DOCUMENTS} "  # nosec B608
             f"WHERE text @@ ({_query(selecting)}) AND language = %s LIMIT %s), "
-            "size AS (SELECT greatest(reltuples, 1) AS size FROM pg_class WHERE oid = %s::regclass) "
-            "SELECT product_id FROM candidates JOIN queries ON text @@ query CROSS JOIN size GROUP BY product_id "
-            "ORDER BY sum(ts_rank(%s, text, query, 1) * ln(1 + size * rarity)) DESC, product_id DESC LIMIT %s",
-            [*parameters, *_with_configuration(selecting, language), language, MAX_RANKED, DOCUMENTS, WEIGHTS, limit],
+            "size AS (SELECT greatest(reltuples, 1)::float AS size FROM pg_class WHERE oid = %s::regclass) "
+            f"SELECT product_id FROM candidates CROSS JOIN size ORDER BY {score} DESC, product_id DESC LIMIT %s",
+            [*_with_configuration(selecting, language), language, MAX_RANKED, DOCUMENTS, *parameters, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
 
@@ -96,11 +94,12 @@ def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]
         return [list(ids) for ids in cursor.fetchone()]
 
 
-def is_ignored(word: str, language: str) -> bool:
-    """Return whether the index has no such words: they are without content in this language."""
+def ignored(words: Sequence[str], language: str) -> set[str]:
+    """Return those of the words that the index does not have: they are without content in this language."""
+    nodes = ", ".join(f"numnode({_query([word])})" for word in words)
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT numnode({_query([word])}) = 0", _with_configuration([word], language))
-        return bool(cursor.fetchone()[0])
+        cursor.execute(f"SELECT {nodes}", _with_configuration(words, language))
+        return {word for word, count in zip(words, cursor.fetchone(), strict=True) if count == 0}
 
 
 def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
@@ -119,17 +118,19 @@ def add_words(last_id: int) -> None:
     """Do nothing: the index of `text_indexes` follows the table."""
 
 
-def similar_words(word: str, language: str, limit: int) -> list[str]:
+def similar_words(words: Sequence[str], language: str, limit: int) -> list[list[str]]:
+    """Return for each word some that resemble it, at most `limit`."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'")
         if cursor.fetchone() is None:
-            return _words_with_first_letter(word, language)
-        cursor.execute(
-            "SELECT word FROM commerce_search_searchword WHERE UPPER(word::text) %% UPPER(%s) AND language = %s "
-            "ORDER BY similarity(UPPER(word::text), UPPER(%s)) DESC LIMIT %s",
-            [word, language, word, limit],
+            return [_words_with_first_letter(word, language) for word in words]
+        found = (
+            "ARRAY(SELECT word FROM commerce_search_searchword WHERE UPPER(word::text) %% UPPER(%s) AND language = %s "
+            "ORDER BY similarity(UPPER(word::text), UPPER(%s)) DESC LIMIT %s)"
         )
-        return [found for (found,) in cursor.fetchall()]
+        parameters = [value for word in words for value in (word, language, word, limit)]
+        cursor.execute(f"SELECT {', '.join([found] * len(words))}", parameters)
+        return [list(similar) for similar in cursor.fetchone()]
 
 
 def _words_with_first_letter(word: str, language: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from commerce.catalog.models import Product
+from commerce.catalog.search.lookups import IdIn
 from commerce.catalog.search.models import SearchDocument
 from commerce.catalog.search.permitted import best_permitted
 from commerce.catalog.search.spelling import spellings
@@ -50,7 +51,7 @@ class SearchResult:
 
     def restrict(self, products: "QuerySet[Product]") -> "QuerySet[Product]":
         """Return those of `products` that match, in their own order."""
-        return products.filter(pk__in=self.product_ids)
+        return products.filter(IdIn(self.product_ids))
 
 
 def search_result_of(request: Any) -> SearchResult:
@@ -157,5 +158,5 @@ def suggest(*, text: str, language: str, products: "QuerySet[Product]") -> list[
         lambda count: index.names_with_prefix(words, language, count), products, MAX_SUGGESTION_CANDIDATES
     )
     beginning = text.strip().lower()
-    found = products.filter(pk__in=candidates).only("name", "slug").order_by("-pk")
+    found = products.filter(IdIn(candidates)).only("name", "slug").order_by("-pk")
     return sorted(found, key=lambda product: not product.name.lower().startswith(beginning))[:MAX_SUGGESTIONS]

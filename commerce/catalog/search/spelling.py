@@ -23,8 +23,7 @@ def spellings(words: Sequence[str], language: str, products: "QuerySet[Product]"
     """
     correctable = [word for word in words if word.isalpha() and MIN_SPELLING_LENGTH <= len(word) <= MAX_SPELLING_LENGTH]
     known = _known(correctable, language, products)
-    unknown = [word for word in correctable if word not in known and not text_index().is_ignored(word, language)]
-    near = {word: _near(word, text_index().similar_words(word, language, MAX_CANDIDATES)) for word in unknown}
+    near = _near_words([word for word in correctable if word not in known], language)
     permitted = _known(list({other for distances in near.values() for other in distances}), language, products)
     return [[word, *_nearest(near.get(word, {}), permitted)] for word in words]
 
@@ -48,6 +47,14 @@ def _known(words: Sequence[str], language: str, products: "QuerySet[Product]") -
 
 def _is_known(word: str, language: str, products: "QuerySet[Product]") -> bool:
     return bool(best_permitted(lambda count: text_index().ids_with([word], language, count)[0], products, 1))
+
+
+def _near_words(unknown: Sequence[str], language: str) -> dict[str, dict[str, int]]:
+    """Return the most similar words of each word with content, with their distances."""
+    ignored = text_index().ignored(unknown, language) if unknown else ()
+    misspelled = [word for word in unknown if word not in ignored]
+    candidates = text_index().similar_words(misspelled, language, MAX_CANDIDATES) if misspelled else []
+    return {word: _near(word, similar) for word, similar in zip(misspelled, candidates, strict=True)}
 
 
 def _near(word: str, candidates: Iterable[str]) -> dict[str, int]:

@@ -1,10 +1,11 @@
 """Full text in SQLite: FTS5 tables, of which the English one has stems, and a trigram table of the words."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from django.db import connection
 
-from commerce.catalog.search.words import ENGLISH, MAX_RANKED, RankedWord
+from commerce.catalog.search.words import ENGLISH, MAX_RANKED, MAX_SELECTED, RankedWord
 
 # bm25 weights of the columns: a word in the name counts more than in the description, and there more than in the shop.
 RANKED = "rank MATCH 'bm25(10.0, 3.0, 1.0)'"
@@ -41,15 +42,20 @@ def remove_texts(product_ids: Collection[int]) -> None:
 
 def matching_ids(words: Sequence[RankedWord], language: str, limit: int) -> list[int]:
     """Return the ids of the products with one of the words that select, best first."""
-    table = _table(language)
+    table, (condition, parameters) = _table(language), _of_language(language)
     selecting = _any_of([word for word in words if word.selects], language)
-    ranking = _any_of(words, language)
+    newest, newest_parameters = "", list[Any]()
+    if sum(word.count for word in words if word.selects) > MAX_SELECTED:
+        newest = (
+            f"AND rowid >= (SELECT min(rowid) FROM (SELECT rowid FROM {table} WHERE {table} MATCH %s "  # nosec B608
+            "ORDER BY rowid DESC LIMIT %s))"
+        )
+        newest_parameters = [selecting, MAX_RANKED]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT rowid FROM {table} WHERE {table} MATCH %s AND language = %s AND {RANKED} "  # nosec B608
-            f"AND rowid >= (SELECT coalesce(min(rowid), 0) FROM (SELECT rowid FROM {table} WHERE {table} MATCH %s "
-            "ORDER BY rowid DESC LIMIT %s)) ORDER BY rank LIMIT %s",
-            [f"({selecting}) OR (({selecting}) AND ({ranking}))", language, selecting, MAX_RANKED, limit],
+            f"SELECT rowid FROM {table} WHERE {table} MATCH %s {condition} AND {RANKED} {newest} "  # nosec B608
+            "ORDER BY rank LIMIT %s",
+            [_selected_and_ranked(selecting, words, language), *parameters, *newest_parameters, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
 
@@ -69,9 +75,9 @@ def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]
     return [_select(_expression(word, language), language, limit, "") for word in words]
 
 
-def is_ignored(word: str, language: str) -> bool:
-    """Return whether the index has no such words."""
-    return False
+def ignored(words: Sequence[str], language: str) -> set[str]:
+    """Return those of the words that the index does not have."""
+    return set()
 
 
 def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
@@ -90,7 +96,12 @@ def add_words(last_id: int) -> None:
         )
 
 
-def similar_words(word: str, language: str, limit: int) -> list[str]:
+def similar_words(words: Sequence[str], language: str, limit: int) -> list[list[str]]:
+    """Return for each word some that resemble it, at most `limit`."""
+    return [_similar_words(word, language, limit) for word in words]
+
+
+def _similar_words(word: str, language: str, limit: int) -> list[str]:
     trigrams = [word[start : start + TRIGRAM_LENGTH] for start in range(len(word) - TRIGRAM_LENGTH + 1)]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -105,14 +116,25 @@ def _table(language: str) -> str:
     return "commerce_search_text_en" if language == ENGLISH else "commerce_search_text"
 
 
+def _of_language(language: str) -> tuple[str, list[str]]:
+    """Return the condition that a row is in a language, which reads its texts. The English table has no others."""
+    return ("", []) if language == ENGLISH else ("AND language = %s", [language])
+
+
 def _select(match: str, language: str, limit: int, order: str) -> list[int]:
-    table = _table(language)
+    table, (condition, parameters) = _table(language), _of_language(language)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT rowid FROM {table} WHERE {table} MATCH %s AND language = %s {order} LIMIT %s",  # nosec B608
-            [match, language, limit],
+            f"SELECT rowid FROM {table} WHERE {table} MATCH %s {condition} {order} LIMIT %s",  # nosec B608
+            [match, *parameters, limit],
         )
         return [product_id for (product_id,) in cursor.fetchall()]
+
+
+def _selected_and_ranked(selecting: str, words: Sequence[RankedWord], language: str) -> str:
+    """Return the expression of rows with a word that selects, which all words rank."""
+    ranking = _any_of([word for word in words if not word.selects], language)
+    return f"({selecting}) OR (({selecting}) AND ({ranking}))" if ranking else selecting
 
 
 def _any_of(words: Sequence[RankedWord], language: str) -> str:

@@ -10,8 +10,8 @@ MAX_WORD_LENGTH = 64
 MIN_SPELLING_LENGTH = 4  # letters of words that are corrected, and to which they are
 MAX_SPELLING_LENGTH = 32
 ENGLISH = "en"
-MAX_RANKED = 5000  # products that are ranked for a query, of those with its words
-MAX_SELECTED = 2500  # products with the words that select
+MAX_RANKED = 3000  # products that are ranked for a query, of those with its words
+MAX_SELECTED = 1500  # products with the words that select
 
 _WORD = re.compile(r"[^\W_]+")
 # Words without content. PostgreSQL has lists of its own; without one, SQLite would rank most products of a large shop.

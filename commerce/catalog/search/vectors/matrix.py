@@ -33,6 +33,23 @@ class Neighbors:
     vectors: NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """All vectors of a matrix with their similarities to one. Replaced rows have id 0."""
+
+    ids: NDArray[np.int64]
+    similarities: Vector
+    rows: NDArray[np.float32]
+
+    def nearest(self, limit: int) -> Neighbors:
+        """Return up to `limit` products, exactly the nearest."""
+        count = min(limit, len(self.ids))
+        best = np.argpartition(-self.similarities, count - 1)[:count] if count else np.zeros(0, np.int64)
+        best = best[np.lexsort((-self.ids[best], -self.similarities[best]))]
+        best = best[self.ids[best] > 0]
+        return Neighbors(self.ids[best], self.similarities[best], self.rows[best])
+
+
 @dataclass
 class Matrix:
     """Vectors of one model, language and size. Threads may share it: rows are appended, and replaced ones have id 0."""
@@ -68,18 +85,13 @@ class Matrix:
         finally:
             self._lock.release()
 
-    def nearest(self, vector: Vector, limit: int) -> Neighbors:
-        """Return up to `limit` products, exactly the nearest."""
+    def compare(self, vector: Vector) -> Comparison:
+        """Return the similarities of all products to a vector: 100,000 of 384 numbers take some 15 ms."""
         size = self._size  # first: both arrays have so many rows, whatever another thread appends
         ids, rows = self._ids[:size], self._rows[:size]
         if len(ids) != len(rows):  # just cleared
             ids, rows = ids[:0], rows[:0]
-        similarities = np.where(ids > 0, rows @ vector, np.float32(-2))
-        count = min(limit, len(ids))
-        best = np.argpartition(-similarities, count - 1)[:count] if count else np.zeros(0, np.int64)
-        best = best[np.lexsort((-ids[best], -similarities[best]))]
-        best = best[ids[best] > 0]
-        return Neighbors(ids[best], similarities[best], rows[best])
+        return Comparison(ids, np.where(ids > 0, rows @ vector, np.float32(-2)), rows)
 
     def _is_outdated(self) -> bool:
         """Return whether most rows are replaced, or rows of the table have gone."""

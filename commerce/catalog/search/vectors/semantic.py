@@ -101,11 +101,12 @@ def _select(version: _Version, vector: Vector, products: "QuerySet[Product]") ->
 
 def _permitted(version: _Version, vector: Vector, products: "QuerySet[Product]", limit: int) -> Neighbors:
     """Return the nearest of `products`."""
-    nearest = version.matrix.nearest(vector, 0)
+    comparison = version.matrix.compare(vector)
+    nearest = comparison.nearest(0)
 
     def find(count: int) -> list[int]:
         nonlocal nearest
-        nearest = version.matrix.nearest(vector, count)
+        nearest = comparison.nearest(count)
         return [int(product_id) for product_id in nearest.product_ids]
 
     def is_newest(product_id: int) -> bool:
