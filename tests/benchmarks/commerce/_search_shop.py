@@ -1,92 +1,211 @@
 """The shop of the search benchmark on DATABASE_URL: fills it, searches it, and prints its figures as JSON."""
 
+import http.client
 import json
 import os
 import statistics
-import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import django
-import httpx2
 import numpy as np
+import psutil
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.test")
+django.setup()
+
+from django.conf import settings  # noqa: E402 - what needs Django's apps comes after them
+from django.core.management import call_command  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.db.models import F  # noqa: E402
+from django.test import Client, override_settings  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from commerce.catalog import services  # noqa: E402
+from commerce.catalog.models import Product, ProductType  # noqa: E402
+from commerce.catalog.search.indexing import update_index  # noqa: E402
+from commerce.catalog.search.models import ProductVector  # noqa: E402
+from commerce.catalog.search.vectors import semantic  # noqa: E402
+from commerce.catalog.search.vectors.embedding import (  # noqa: E402
+    missing_count,
+    update_vectors,
+)
+from commerce.catalog.search.vectors.semantic import nearest_ids  # noqa: E402
+from commerce.shops.models import Shop  # noqa: E402
+from shared.accounts.models import User  # noqa: E402
+from tests.benchmarks.commerce._search_measure import LANGUAGES, load, measure, shares_words  # noqa: E402
+from tests.commerce.live_server import start_server, url_of  # noqa: E402
+
 BATCH = 2000
-WRITES = 150
-WRITE_SECONDS = 0.01  # a hundred changes a second
 QUERIES = 100
+SUBSTRING_QUERIES = 20  # each reads all products
 CLIENTS = 64
 REQUESTS = 5  # of each of the clients
+WRITES_PER_SECOND = 100
+ALONE_WRITES = 500
+FOLLOWED_WRITES = 2000
+MAX_WAIT_SECONDS = 120
 NOISE = 0.02  # in each number of a copied vector
 
 
-def fill(count: int) -> None:
-    """Add products until there are `count`: those of the measure, then the same ones in other series."""
-    from commerce.catalog.models import Product, ProductType
-    from commerce.shops.models import Shop
-    from shared.accounts.models import User
-    from tests.benchmarks.commerce._search_measure import load
+def say(text: str) -> None:
+    print(f"  {time.strftime('%X')} {connection.vendor}: {text}", file=sys.stderr, flush=True)
 
-    owner, _ = User.objects.get_or_create(
-        email="owner@bench.example", defaults={"name": "Owner", "role": "STORE_OWNER"}
-    )
-    shop, _ = Shop.objects.get_or_create(slug="bench", defaults={"name": "Bench", "owner": owner})
-    home, _ = ProductType.objects.get_or_create(slug="home", language="en", defaults={"name": "Home"})
-    judged, _ = load("en")
-    numbers = range(Product.objects.count(), count)
-    for start in range(0, len(numbers), BATCH):
+
+def add_judged() -> dict[str, dict[str, int]]:
+    """Add the products of the measure; return the items by slug by language."""
+    owner = User.objects.create(email="owner@bench.example", name="Owner", role="STORE_OWNER")
+    shop = Shop.objects.create(owner=owner, name="Bench", slug="bench")
+    items: dict[str, dict[str, int]] = {}
+    for language in LANGUAGES:
+        home = ProductType.objects.create(slug="home", language=language, name="Home")
+        products, _ = load(language)
         Product.objects.bulk_create(
             Product(
-                shop=shop, type=home, slug=f"p-{number}", price=1000, quantity=10, status="publish",
-                name=f"{judged[number % len(judged)].name}{f' series {number}' if number >= len(judged) else ''}",
-                description=judged[number % len(judged)].description,
+                shop=shop, type=home, slug=f"p-{number}", price=1000, quantity=10, status="publish", language=language,
+                name=product.name, description=product.description,
             )
-            for number in numbers[start : start + BATCH]
+            for number, product in enumerate(products)
         )  # fmt: skip
+        items[language] = {f"p-{number}": product.item for number, product in enumerate(products)}
+    return items
 
 
-def index() -> float:
-    """Index and embed all products; return the number of texts a second. Copies get the vectors of their originals."""
-    from django.conf import settings
-    from django.utils import timezone
+def add_copies(count: int) -> None:
+    """Add the English products again in other series until there are `count`, with their index and vectors.
 
-    from commerce.catalog.models import Product
-    from commerce.catalog.search.indexing import update_index
-    from commerce.catalog.search.models import ProductVector
-    from commerce.catalog.search.vectors.embedding import fingerprint_of, text_of, update_vectors
+    Each copy has its original's text, and the original's vector with noise of its own.
+    """
+    originals = list(Product.objects.filter(language="en", pk__lt=_first_copy_id()).order_by("pk"))
+    first = originals[0].pk
+    assert [row.pk for row in originals] == list(range(first, first + len(originals)))
+    for series in range(Product.objects.filter(language="en").count() // len(originals), count // len(originals)):
+        _copy_products(first, len(originals), series)
+    with connection.cursor() as cursor:
+        for statement in COPY_INDEX[connection.vendor]:
+            cursor.execute(
+                statement.format(original=f"{first} + CAST(substr(p.slug, 3) AS integer) % {len(originals)}")
+            )
+    _copy_vectors(first, len(originals))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    assert update_index() == 0, "the copies are indexed"
+    assert missing_count(settings.SEARCH_MODEL) == 0, "and embedded"
 
-    while update_index():
-        pass
-    rows = Product.objects.filter(vectors=None).order_by("pk").select_related("type")
-    originals = np.frombuffer(
-        b"".join(ProductVector.objects.order_by("product").values_list("vector", flat=True)[:1000]), "<f2"
+
+COPY_INDEX = {
+    "sqlite": [
+        "INSERT INTO commerce_search_text_en (rowid, language, name, description, shop) "
+        "SELECT p.id, p.language, p.name, p.description, s.name FROM commerce_catalog_product p "
+        "JOIN commerce_shops_shop s ON s.id = p.shop_id "
+        "WHERE p.id NOT IN (SELECT product_id FROM commerce_search_searchdocument)",
+        "INSERT INTO commerce_search_searchdocument (product_id, product_updated_at, shop_name, language) "
+        "SELECT p.id, p.updated_at, d.shop_name, d.language FROM commerce_catalog_product p "
+        "JOIN commerce_search_searchdocument d ON d.product_id = {original} "
+        "WHERE p.id NOT IN (SELECT product_id FROM commerce_search_searchdocument)",
+    ],
+    "postgresql": [
+        "INSERT INTO commerce_search_searchdocument (product_id, product_updated_at, shop_name, language, text) "
+        "SELECT p.id, p.updated_at, d.shop_name, d.language, "
+        "d.text || setweight(to_tsvector('english', substr(p.name, strpos(p.name, ' series '))), 'A') "
+        "FROM commerce_catalog_product p JOIN commerce_search_searchdocument d ON d.product_id = {original} "
+        "WHERE p.id NOT IN (SELECT product_id FROM commerce_search_searchdocument)",
+    ],
+}
+
+
+def _first_copy_id() -> int:
+    return (
+        Product.objects.filter(name__contains=" series ").order_by("pk").values_list("pk", flat=True).first() or 2**62
     )
-    if not len(originals):
-        began, count = time.perf_counter(), 0
-        while made := update_vectors(now=timezone.now(), max_seconds=600):
-            count += made
-        return count / (time.perf_counter() - began)
-    matrix, random = originals.reshape(1000, -1).astype(np.float32), np.random.default_rng(7)
-    while products := list(rows.prefetch_related("categories", "tags")[:BATCH]):
-        vectors = []
-        for product in products:
-            number = int(product.slug.removeprefix("p-")) % len(matrix)
-            vector = matrix[number] + random.normal(0, NOISE, matrix.shape[1])
-            vectors.append((vector / np.linalg.norm(vector)).astype("<f2").tobytes())
+
+
+def _copy_products(first: int, count: int, series: int) -> None:
+    columns = [field.column for field in Product._meta.concrete_fields if not (field.primary_key or field.generated)]
+    changed = {"slug": "'p-' || (id - %s + %s)", "name": "name || ' series ' || %s"}
+    values = ", ".join(changed.get(column, column) for column in columns)
+    of_column = {"slug": [first, series * count], "name": [str(series)]}
+    parameters = [value for column in columns for value in of_column.get(column, [])]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO commerce_catalog_product ({', '.join(columns)}) SELECT {values} "  # noqa: S608
+            "FROM commerce_catalog_product WHERE id BETWEEN %s AND %s ORDER BY id",
+            [*parameters, first, first + count - 1],
+        )
+
+
+def _copy_vectors(first: int, count: int) -> None:
+    stored = ProductVector.objects.filter(product__gte=first, product__lt=first + count).order_by("product")
+    matrix = np.frombuffer(b"".join(stored.values_list("vector", flat=True)), "<f2").reshape(count, -1)
+    random = np.random.default_rng(7)
+    copies = list(Product.objects.filter(vectors=None).order_by("pk").values_list("pk", "slug", "updated_at"))
+    for start in range(0, len(copies), BATCH):
+        rows = copies[start : start + BATCH]
+        originals = [int(slug.removeprefix("p-")) % count for _, slug, _ in rows]
+        vectors = matrix[originals] + random.normal(0, NOISE, (len(rows), matrix.shape[1]))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         ProductVector.objects.bulk_create(
             ProductVector(
-                product=product, model=settings.SEARCH_MODEL, language="en", dimensions=matrix.shape[1], vector=vector,
-                fingerprint=fingerprint_of(text_of(product)), product_updated_at=product.updated_at,
+                product_id=pk, model=settings.SEARCH_MODEL, language="en", dimensions=matrix.shape[1],
+                vector=vector.astype("<f2").tobytes(), fingerprint="", product_updated_at=updated_at,
             )
-            for product, vector in zip(products, vectors, strict=True)
+            for (pk, _, updated_at), vector in zip(rows, vectors, strict=True)
         )  # fmt: skip
-    return 0.0
+
+
+def judge(items: dict[str, dict[str, int]]) -> dict[str, dict[str, list[float]]]:
+    """Measure each kind of search on the judged queries, with the shop's endpoints."""
+    figures = {}
+    semantic.CALL_TIMEOUT_SECONDS = 60.0  # on a busy machine too, every query is compared by meaning
+    for language in LANGUAGES:
+        products, queries = load(language)
+        results = {
+            kind: {query.text: search(query.text) for query in queries}
+            for kind, search in kinds_of_search(language, items[language]).items()
+        }
+        parts = {language: queries}
+        if language == "en":
+            hard = [query for query in queries if not shares_words(query, products, language)]
+            parts[f"en, {len(hard)} queries without a common word"] = hard
+            parts[f"en, the other {len(queries) - len(hard)}"] = [query for query in queries if query not in hard]
+        for part, some in parts.items():
+            measured = {kind: measure(some, found.__getitem__) for kind, found in results.items()}
+            figures[part] = {kind: [quality.mrr, quality.recall] for kind, quality in measured.items()}
+    return figures
+
+
+def kinds_of_search(language: str, items: dict[str, int]) -> dict[str, Callable[[str], Sequence[int]]]:
+    """Return the searches, which return the items of the first ten products."""
+    client = Client(headers={"Host": "localhost"})
+
+    def ask(path: str, **query: object) -> list[int]:
+        body = client.get(path, {"language": language, "limit": 10, **query}).json()
+        assert body.get("search", {}).get("semantic") in (None, bool(settings.SEARCH_MODEL)), body
+        return [items[product["slug"]] for product in body["data"]]
+
+    def by_words(text: str) -> list[int]:
+        with override_settings(SEARCH_MODEL=""):
+            return ask("/api/products/search", q=text)
+
+    def by_meaning(text: str) -> list[int]:
+        ids = nearest_ids(text=text, language=language, products=Product.objects.public()) or []
+        slugs = dict(Product.objects.filter(pk__in=ids[:10]).values_list("pk", "slug"))
+        return [items[slugs[pk]] for pk in ids[:10]]
+
+    return {
+        "substring": lambda text: ask("/api/products", search=f"name:{text};description:{text}"),
+        "full text": by_words,
+        "fused": lambda text: ask("/api/products/search", q=text),
+        "vectors": by_meaning,
+    }
 
 
 def milliseconds(work: Callable[[], Any]) -> float:
@@ -100,209 +219,158 @@ def percentiles(durations: Sequence[float]) -> dict[str, float]:
 
 
 @contextmanager
-def setting(name: str, value: Any) -> Iterator[None]:
-    from django.test import override_settings
+def served(*, model: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Serve the shop in a process of its own, which also follows changed products; yield its URL and its process."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = start_server(os.environ | {"STOA_SEARCH_MODEL": model}, log := Path(folder) / "log")
+        try:
+            yield url_of(process, log), psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(30)
 
-    with override_settings(**{name: value}):
-        yield
+
+class Shopper:
+    """A client with one connection."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+        self.statuses: Counter[int] = Counter()
+        self.semantic = 0
+        self.durations: list[float] = []
+
+    def get(self, path: str, **query: str) -> float:
+        """Return the milliseconds of a request."""
+        began = time.perf_counter()
+        self._connection.request("GET", f"{path}?{urlencode(query)}")
+        response = self._connection.getresponse()
+        body = response.read()
+        self.durations.append((time.perf_counter() - began) * 1000)
+        self.statuses[response.status] += 1
+        self.semantic += b'"semantic":true' in body
+        return self.durations[-1]
 
 
 def latencies(texts: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Measure searches at one client: requests within one process, without a network but to the encoder."""
-    from django.conf import settings
-    from django.test import Client
+    """Measure searches of one client: percentiles, and the mean processor time of the shop's process."""
+    found = {}
 
-    from commerce.catalog.models import Product
-    from commerce.catalog.search.vectors import semantic
+    def take(name: str, process: psutil.Process, kind: Callable[[str], float], texts: Sequence[str] = texts) -> None:
+        kind("something to warm up")
+        before = process.cpu_times()
+        found[name] = percentiles([kind(text) for text in texts])
+        after = process.cpu_times()
+        found[name]["processor"] = (sum(after[:2]) - sum(before[:2])) * 1000 / len(texts)
+        say(f"{name}: {', '.join(f'{key} {value:.1f} ms' for key, value in found[name].items())}")
 
-    client, model = Client(headers={"Host": "localhost"}), settings.SEARCH_MODEL
-
-    def ask(path: str, **query: str) -> float:
-        return milliseconds(lambda: client.get(path, query))
-
-    def by_words(text: str) -> float:
-        with setting("SEARCH_MODEL", ""):
-            return ask("/api/products/search", q=text)
-
-    def by_meaning(text: str) -> float:
-        products = Product.objects.public()
-        return milliseconds(lambda: semantic.nearest_ids(text=text, language="en", products=products))
-
-    kinds = {
-        "full text": by_words,
-        "fused, encoding the query": lambda text: ask("/api/products/search", q=text),
-        "fused, a known query": lambda text: ask("/api/products/search", q=text),
-        "vectors, a known query": by_meaning,
-        "suggestions": lambda text: ask("/api/products/suggest", q=text[:6]),
-        "similar products": lambda text: ask(f"/api/products/p-{len(text)}/similar"),
-        "substring": lambda text: ask("/api/products", search=f"name:{text};description:{text}"),
-    }
-    for kind in kinds.values():
-        kind("warm up")
-    assert model == settings.SEARCH_MODEL
-    return {name: percentiles([kind(text) for text in texts]) for name, kind in kinds.items()}
-
-
-def quality() -> dict[str, dict[str, list[float]]]:
-    """Measure each kind of search on the judged queries of each language, in a shop with those products only."""
-    from django.db import transaction
-    from django.db.models import Q
-    from django.utils import timezone
-
-    from commerce.catalog.models import Product
-    from commerce.catalog.search.indexing import update_index
-    from commerce.catalog.search.services import search, search_words
-    from commerce.catalog.search.vectors.embedding import update_vectors
-    from commerce.catalog.search.vectors.matrix import forget_matrices
-    from commerce.catalog.search.vectors.semantic import nearest_ids
-    from tests.benchmarks.commerce._search_measure import LANGUAGES, load, measure
-
-    figures: dict[str, dict[str, list[float]]] = {}
-    for language in LANGUAGES:
-        judged, queries = load(language)
-        with transaction.atomic():
-            some = Product.objects.first()
-            assert some
-            Product.objects.all().update(language="xx")  # this shop's own products are in no measure
-            rows = Product.objects.bulk_create(
-                Product(shop_id=some.shop_id, type_id=some.type_id, slug=f"judged-{number}", price=1, language=language,
-                        name=product.name, description=product.description, status="publish")
-                for number, product in enumerate(judged)
-            )  # fmt: skip
-            update_index()
-            while update_vectors(now=timezone.now(), max_seconds=600):
-                pass
-            items = {row.pk: product.item for row, product in zip(rows, judged, strict=True)}
-            products = Product.objects.public()
-
-            def by_substring(text: str, items: dict[int, int] = items) -> list[int]:
-                found = Product.objects.filter(Q(name__icontains=text) | Q(description__icontains=text), pk__in=items)
-                return list(found.order_by("-pk").values_list("pk", flat=True)[:10])
-
-            kinds: dict[str, Callable[[str], Sequence[int]]] = {
-                "substring": by_substring,
-                "full text": lambda text, language=language: (
-                    search_words(  # type: ignore[misc]
-                        text=text, language=language, products=Product.objects.public()
-                    ).product_ids
-                ),
-                "vectors": lambda text, language=language: (
-                    nearest_ids(  # type: ignore[misc]
-                        text=text, language=language, products=Product.objects.public()
-                    )
-                    or []
-                ),
-                "fused": lambda text, language=language: (
-                    search(  # type: ignore[misc]
-                        text=text, language=language, products=Product.objects.public()
-                    ).product_ids
-                ),
-            }
-            assert products.filter(language=language).count() == len(judged)
-            kinds |= {"fused, first half": kinds["fused"], "fused, second half": kinds["fused"]}
-            parts = {"fused, first half": queries[::2], "fused, second half": queries[1::2]}
-            figures[language] = {}
-            for name, kind in kinds.items():
-                found = measure(
-                    parts.get(name, queries), lambda text, kind=kind, items=items: [items[pk] for pk in kind(text)]
-                )  # type: ignore[misc]
-                figures[language][name] = [found.mrr, found.recall]
-            transaction.set_rollback(True)
-        forget_matrices()
-    return figures
-
-
-def write_cost() -> dict[str, float]:
-    """Return the milliseconds of changing a product, 100 a second, alone and while a worker follows."""
-    from django.utils import timezone
-
-    from commerce.catalog import services
-    from commerce.catalog.models import Product
-    from commerce.catalog.search.models import ProductVector, SearchDocument
-    from shared.accounts.models import User
-
-    owner = User.objects.get(email="owner@bench.example")
-    ids = list(Product.objects.order_by("pk").values_list("pk", flat=True)[:WRITES])
-
-    def change(pk: int) -> float:
-        values = {"description": f"Changed at {time.monotonic_ns()}."}
-        began = time.perf_counter()
-        taken = milliseconds(
-            lambda: services.change_product(actor=owner, product_id=pk, values=values, now=timezone.now())
+    with served(model="") as (url, process):
+        shopper = Shopper(url)
+        take("full text", process, lambda text: shopper.get("/api/products/search", q=text))
+        take("full text with facets", process, lambda text: shopper.get("/api/products/search", q=text, facets="1"))
+        take("suggestions", process, lambda text: shopper.get("/api/products/suggest", q=text[:6]))
+        take(
+            "substring",
+            process,
+            lambda text: shopper.get("/api/products", search=f"name:{text};description:{text}"),
+            texts[:SUBSTRING_QUERIES],
         )
-        time.sleep(max(0.0, WRITE_SECONDS - (time.perf_counter() - began)))
-        return taken
-
-    change(ids[0])
-    alone = [change(pk) for pk in ids]
-    with subprocess.Popen([sys.executable, "-m", __spec__.name, "worker"], stdin=subprocess.PIPE) as worker:
-        time.sleep(5)
-        followed = [change(pk) for pk in ids]
-        began = time.monotonic()
-        last = Product.objects.get(pk=ids[-1]).updated_at
-        documents = SearchDocument.objects.filter(product=ids[-1], product_updated_at=last)
-        vectors = ProductVector.objects.filter(product=ids[-1], product_updated_at=last)
-        while not documents.exists() and time.monotonic() - began < 120:
-            time.sleep(0.1)
-        words = time.monotonic() - began
-        while not vectors.exists() and time.monotonic() - began < 120:
-            time.sleep(0.1)
-        meaning = time.monotonic() - began
-        worker.terminate()
-    return {
-        "alone": statistics.mean(alone), "followed": statistics.mean(followed), "words": words, "meaning": meaning,
-    }  # fmt: skip
-
-
-def follow() -> None:
-    """Run the worker's two tasks, each in a thread of its own, until the process is ended."""
-    from django.utils import timezone
-
-    from commerce.catalog.search.indexing import update_index
-    from commerce.catalog.search.vectors.embedding import update_vectors
-
-    def repeat(task: Callable[[], Any]) -> None:
-        while True:
-            task()
-            time.sleep(1)
-
-    threading.Thread(target=repeat, args=(update_index,), daemon=True).start()
-    repeat(lambda: update_vectors(now=timezone.now()))
+        assert set(shopper.statuses) == {200}, shopper.statuses
+    products = Product.objects.public()
+    take(
+        "vectors, without a request",
+        psutil.Process(),
+        lambda text: milliseconds(lambda: nearest_ids(text=text, language="en", products=products)),
+    )
+    with served(model=settings.SEARCH_MODEL) as (url, process):
+        shopper = Shopper(url)
+        take("fused, encoding the query", process, lambda text: shopper.get("/api/products/search", q=text))
+        take("fused, a known query", process, lambda text: shopper.get("/api/products/search", q=text))
+        take("similar products", process, lambda text: shopper.get(f"/api/products/p-{len(text)}/similar"))
+        take("the page /shop/", process, lambda text: shopper.get("/shop/", q=text))
+        assert set(shopper.statuses) == {200}, shopper.statuses
+    say(f"{shopper.semantic} of {2 * (len(texts) + 1)} fused searches compared by meaning")
+    return found
 
 
 def crowd(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the statuses and latencies of many clients at once, of a served shop."""
-    command = [sys.executable, "manage_commerce.py", "serve", "--port", "0", "--drain", "5"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
-        assert server.stdout
-        url = next(word.rstrip(".,") for line in server.stdout for word in line.split() if word.startswith("http://"))
-        threading.Thread(target=server.stdout.read, daemon=True).start()
-        httpx2.get(f"{url}/api/products/search", params={"q": texts[0]}, timeout=60)
-        statuses: Counter[int] = Counter()
-        taken: list[float] = []
+    """Return the statuses and latencies of many clients at once."""
+    with served(model=settings.SEARCH_MODEL) as (url, _):
+        Shopper(url).get("/api/products/search", q=texts[0])
+        shoppers = [Shopper(url) for _ in range(CLIENTS)]
 
         def shop(number: int) -> None:
-            with httpx2.Client(timeout=60) as client:
-                for turn in range(REQUESTS):
-                    text = texts[(number * REQUESTS + turn) % len(texts)]
-                    began = time.perf_counter()
-                    response = client.get(f"{url}/api/products/search", params={"q": text})
-                    taken.append((time.perf_counter() - began) * 1000)
-                    statuses[response.status_code] += 1
+            for turn in range(REQUESTS):
+                shoppers[number].get("/api/products/search", q=texts[(number * REQUESTS + turn) % len(texts)])
 
         threads = [threading.Thread(target=shop, args=(number,)) for number in range(CLIENTS)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        server.terminate()
-    return {"statuses": statuses, **percentiles(taken)}
+    durations = [taken for shopper in shoppers for taken in shopper.durations]
+    found = {
+        "clients": CLIENTS,
+        "statuses": sum((shopper.statuses for shopper in shoppers), Counter()),
+        "semantic": sum(shopper.semantic for shopper in shoppers),
+        **percentiles(durations),
+    }
+    say(f"crowd: {found}")
+    return found
+
+
+def write_costs() -> dict[str, Any]:
+    """Return the milliseconds of changing a product, a hundred a second, alone and while a served shop follows."""
+    owner = User.objects.get(email="owner@bench.example")
+    english = Product.objects.filter(language="en").order_by("pk")
+    products = list(english.values_list("pk", "description")[:FOLLOWED_WRITES])
+
+    def change(count: int) -> list[float]:
+        taken, next_at = [], time.monotonic()
+        for turn in range(count):
+            pk, text = products[turn % len(products)]
+            values = {"description": f"{text} Changed {time.monotonic_ns()}."}
+            began = time.perf_counter()
+            services.change_product(actor=owner, product_id=pk, values=values, now=timezone.now())
+            taken.append((time.perf_counter() - began) * 1000)
+            next_at += 1 / WRITES_PER_SECOND
+            time.sleep(max(0.0, next_at - time.monotonic()))
+        return taken
+
+    def summary(taken: Sequence[float]) -> dict[str, float]:
+        return {"mean": statistics.mean(taken), "p50": statistics.median(taken)}
+
+    change(50)
+    alone, followed = summary(change(ALONE_WRITES)), {}
+    with served(model=""):
+        time.sleep(2)
+        followed["words"] = summary(change(FOLLOWED_WRITES))
+    say(f"a change: alone {alone}, followed {followed}")
+    with served(model=settings.SEARCH_MODEL):
+        time.sleep(2)
+        began = time.monotonic()
+        followed["words and meaning"] = summary(change(FOLLOWED_WRITES))
+        rate = FOLLOWED_WRITES / (time.monotonic() - began)
+        outdated = english.exclude(search_document__product_updated_at=F("updated_at"))
+        words = wait_until(lambda: not outdated.exists())
+        meaning = words + wait_until(lambda: missing_count(settings.SEARCH_MODEL) == 0)
+    figures = {
+        "alone": alone, "followed": followed, "count": FOLLOWED_WRITES, "rate": rate, "words": words,
+        "meaning": meaning,
+    }  # fmt: skip
+    say(f"writes: {figures}")
+    return figures
+
+
+def wait_until(is_done: Callable[[], bool]) -> float:
+    """Return the seconds until it is done, at most MAX_WAIT_SECONDS."""
+    began = time.monotonic()
+    while not is_done() and time.monotonic() - began < MAX_WAIT_SECONDS:
+        time.sleep(0.25)
+    return time.monotonic() - began
 
 
 def index_bytes(kind: str) -> int:
     """Return the size of the tables of the index: `vectors`, or of full text."""
-    from django.db import connection
-
     is_vectors = "= 'commerce_search_productvector'"
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -321,24 +389,20 @@ def index_bytes(kind: str) -> int:
 
 
 def main(sizes: Sequence[int]) -> None:
-    from django.core.management import call_command
-    from django.db import connection
-    from django.utils import timezone
-
-    from commerce.catalog.search.indexing import update_index
-    from commerce.catalog.search.vectors.embedding import update_vectors
-    from tests.benchmarks.commerce._search_measure import load
-
     call_command("migrate", verbosity=0)
+    items = add_judged()
+    while update_index():
+        pass
+    began, count = time.perf_counter(), 0
+    while made := update_vectors(now=timezone.now(), max_seconds=600):
+        count += made
+    say(f"{count} texts embedded, {count / (time.perf_counter() - began):.0f} a second")
+    figures: dict[str, Any] = {"quality": judge(items), "sizes": {}}
+    say("judged")
     texts = [query.text for query in load("en")[1]]
-    figures: dict[str, Any] = {"sizes": {}}
     for size in sizes:
-        fill(size)
-        rate = index()
-        if rate:
-            figures["texts_per_second"] = rate
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE")
+        add_copies(size)
+        say(f"{size} products")
         figures["sizes"][size] = {
             "latency": latencies(texts[:QUERIES]),
             "check": statistics.median(milliseconds(update_index) for _ in range(5)),
@@ -347,16 +411,10 @@ def main(sizes: Sequence[int]) -> None:
             ),
             "bytes": {kind: index_bytes(kind) for kind in ("full text", "vectors")},
             "crowd": crowd(texts),
-            "writes": write_cost(),
         }
-        if size == sizes[0]:
-            figures["quality"] = quality()
+    figures["writes"] = write_costs()
     print(json.dumps(figures))
 
 
 if __name__ == "__main__":
-    django.setup()
-    if sys.argv[1] == "worker":
-        follow()
-    else:
-        main([int(size) for size in sys.argv[1:]])
+    main([int(size) for size in sys.argv[1:]])

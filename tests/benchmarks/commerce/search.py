@@ -1,7 +1,9 @@
 """Product search on both databases: judged quality, latency at growing sizes, index size, and the cost of writes.
 
 Quality is the mean reciprocal rank within ten results and the share of queries with a right product among them, over
-the queries of `search_measure`. Times are those of requests within one process; the encoder is a process of its own.
+the queries of `search_measure`, of the shop's own endpoints. Times are those of requests to a served shop; the vectors
+and those of the queries are made by a model server with all-MiniLM-L6-v2. Products above the first thousand are copies
+in other series, with the vectors of the originals and noise.
 """
 
 import contextlib
@@ -10,19 +12,26 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from tests.benchmarks._table import Comparison, arguments, publish
+from tests.benchmarks.commerce._search_measure import load
+from tests.inference.running_server import RunningServer, running_server
 from tests.postgresql import LocalPostgresql, find_binaries
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+MODEL = "all-MiniLM-L6-v2"
 SIZES = (1_000, 10_000, 100_000)
-QUICK_SIZES = (1_000, 10_000)
-TIMEOUT_SECONDS = 7200
-MEASURED = ("full text", "vectors, a known query", "fused, a known query", "fused, encoding the query", "suggestions",
-            "similar products")  # fmt: skip
+QUICK_SIZES = (1_000,)
+TIMEOUT_SECONDS = 1500  # of a database
+SERVER = {"DJANGO_SETTINGS_MODULE": "inference.config.settings.base", "STOA_REQUESTS_PER_MINUTE": "100000000"} | {
+    f"STOA_{who}_{what}_PER_MINUTE": "100000000" for who in ("KEY", "USER") for what in ("REQUESTS", "TOKENS")
+}
 
 
 @contextlib.contextmanager
@@ -39,26 +48,36 @@ def databases() -> Iterator[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def encoder() -> Iterator[str]:
-    """Yield the base URL of a server of all-MiniLM-L6-v2."""
-    command = [sys.executable, "-m", "tests.benchmarks.commerce._search_encoder"]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
-        finally:
-            process.terminate()
+def model_server() -> Iterator[RunningServer]:
+    """Yield a model server with the encoder loaded."""
+    with tempfile.TemporaryDirectory(prefix="stoa") as home:
+        models = Path(home) / "models"
+        models.mkdir()
+        with running_server(Path(home), Path(home) / "run", models, load=[MODEL], extra=SERVER) as server:
+            yield server
 
 
-def measure(database_url: str, encoder_url: str, sizes: tuple[int, ...]) -> dict[str, Any]:
+def texts_per_second(server: RunningServer, batch: int) -> float:
+    """Return how many texts of products are embedded in a second, by requests of `batch` texts in sequence."""
+    products, _ = load("en")
+    texts = [f"{product.name}. {product.description}" for product in products[: 2 * batch + 62]]
+    with httpx2.Client(headers=server.headers(), timeout=120) as client:
+        began = time.perf_counter()
+        for start in range(0, len(texts), batch):
+            body = {"model": MODEL, "input": texts[start : start + batch], "encoding_format": "base64"}
+            client.post(f"{server.url}/v1/embeddings", json=body).raise_for_status()
+    return len(texts) / (time.perf_counter() - began)
+
+
+def measure(database_url: str, server: RunningServer, sizes: tuple[int, ...]) -> dict[str, Any]:
     """Return the figures of a shop on one database, which a process of its own measures."""
-    with tempfile.TemporaryDirectory() as home:
-        environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    with tempfile.TemporaryDirectory(prefix="stoa") as home:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
         environment |= {
             "STOA_HOME": home,
-            "STOA_LOG_LEVEL": "ERROR",
-            "STOA_DESCRIPTIONS_BASE_URL": encoder_url,
-            "STOA_SEARCH_MODEL": "all-MiniLM-L6-v2",
+            "STOA_DESCRIPTIONS_BASE_URL": f"{server.url}/v1",
+            "STOA_DESCRIPTIONS_API_KEY": server.keys["SUPER_ADMIN"],
+            "STOA_SEARCH_MODEL": MODEL,
             "STOA_REQUESTS_PER_MINUTE": "1000000",
             "DATABASE_URL": database_url or f"sqlite:///{home}/shop.sqlite3",
             "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
@@ -66,52 +85,79 @@ def measure(database_url: str, encoder_url: str, sizes: tuple[int, ...]) -> dict
         }
         command = [sys.executable, "-m", "tests.benchmarks.commerce._search_shop", *map(str, sizes)]
         completed = subprocess.run(
-            command,
-            cwd=CHECKOUT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=TIMEOUT_SECONDS,
+            command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_SECONDS
         )
+    if completed.returncode:
+        raise SystemExit("The shop of the benchmark failed.")
     return dict(json.loads(completed.stdout.splitlines()[-1]))
 
 
-def rows(database: str, figures: dict[str, Any]) -> Iterator[Comparison]:
-    """Yield the rows of one database. The baseline of each is the substring search, or a write without a worker."""
-    for language, kinds in figures["quality"].items():
-        for place, name in enumerate(("MRR@10", "recall@10")):
-            for kind in kinds.keys() - {"substring"}:
-                yield Comparison(
-                    f"{database} {language} {name}, {kind}", kinds[kind][place], kinds["substring"][place], ""
-                )
-    print(f"{database}: {figures['texts_per_second']:.0f} texts a second are embedded")
+def print_quality(figures: dict[str, Any]) -> None:
+    """Print the quality of each kind of search by language and part of the queries."""
+    print(f"\n{'':46}{'':>16}  {'MRR@10':>6}  {'recall@10':>9}")
+    for part, kinds in figures.items():
+        for kind, (mrr, recall) in kinds.items():
+            print(f"{part:46}{kind:>16}  {mrr:6.2f}  {recall:9.2f}")
+
+
+def print_size(database: str, size: str, found: dict[str, Any]) -> None:
+    crowd, index = found["crowd"], found["bytes"]
+    print(
+        f"{database}, {size} products: full text {index['full text'] / 1e6:.1f} MB, vectors "
+        f"{index['vectors'] / 1e6:.1f} MB; a look for changed words {found['check']:.0f} ms, for changed vectors "
+        f"{found['vector check']:.0f} ms"
+    )
+    print(
+        f"{database}, {size} products, {crowd['clients']} clients: statuses {crowd['statuses']}, {crowd['semantic']} "
+        f"compared by meaning, p50 {crowd['p50']:.0f} ms, p95 {crowd['p95']:.0f} ms"
+    )
+
+
+def print_writes(database: str, size: str, writes: dict[str, Any]) -> None:
+    print(
+        f"{database}, {size} products: {writes['count']} products changed, {writes['rate']:.0f} a second; after the "
+        f"last change, words follow within {writes['words']:.0f} s and meaning within {writes['meaning']:.0f} s"
+    )
+
+
+def comparisons(database: str, figures: dict[str, Any]) -> Iterator[Comparison]:
+    """Yield the rows of one database. The baseline is the substring search, or a write that nothing follows."""
     for size, found in figures["sizes"].items():
-        latency = found["latency"]
-        for kind in MEASURED:
-            for part in ("p50", "p95"):
-                name = f"{database} {size} products, {kind}, {part} beside substring"
-                yield Comparison(name, latency[kind][part], latency["substring"][part], "ms")
-        writes, crowd = found["writes"], found["crowd"]
-        name = f"{database} {size} products, a change while the worker follows beside one alone"
-        yield Comparison(name, writes["followed"], writes["alone"], "ms")
-        print(
-            f"{database}, {size} products: full text {found['bytes']['full text'] / 1e6:.1f} MB, vectors "
-            f"{found['bytes']['vectors'] / 1e6:.1f} MB; a check for changes {found['check']:.0f} ms, of vectors "
-            f"{found['vector check']:.0f} ms of a worker; 100 changes a second: words follow {writes['words']:.1f} s "
-            f"after the last, meaning {writes['meaning']:.1f} s; 64 clients: statuses {crowd['statuses']}, "
-            f"p50 {crowd['p50']:.0f} ms, p95 {crowd['p95']:.0f} ms"
-        )
+        substring = found["latency"].pop("substring")
+        for kind, latency in found["latency"].items():
+            for part in ("p50", "p95", "processor"):
+                name = f"{database}, {size} products: {kind}, {part}, beside a substring"
+                yield Comparison(name, latency[part], substring[part], "ms")
+    for kind in ("words", "words and meaning"):
+        for part in ("mean", "p50"):
+            name = f"{database}: a change that the index of {kind} follows beside one alone, {part}"
+            writes = figures["writes"]
+            yield Comparison(name, writes["followed"][kind][part], writes["alone"][part], "ms")
 
 
 def main() -> None:
     given = arguments(__doc__ or "")
     sizes = QUICK_SIZES if given.quick else SIZES
-    with databases() as urls, encoder() as encoder_url:
-        comparisons = [
-            row for database, url in urls.items() for row in rows(database, measure(url, encoder_url, sizes))
-        ]
-    publish(comparisons, given.json)
+    rows: list[Comparison] = []
+    with databases() as urls, model_server() as server:
+        texts_per_second(server, 64)  # warm up
+        for batch in (1, 32, 256):
+            print(f"{MODEL}: {texts_per_second(server, batch):.0f} texts a second, {batch} a request", flush=True)
+        for database, url in urls.items():
+            figures = measure(url, server, sizes)
+            if database == "SQLite":
+                print_quality(figures["quality"])
+            else:
+                print(f"\nQuality on {database}:")
+                print_quality(figures["quality"])
+            print()
+            for size, found in figures["sizes"].items():
+                print_size(database, size, found)
+            print_writes(database, str(sizes[-1]), figures["writes"])
+            sys.stdout.flush()
+            rows += comparisons(database, figures)
+    print()
+    publish(rows, given.json)
 
 
 if __name__ == "__main__":
