@@ -260,6 +260,10 @@ class ProductSearchFilters(ProductFilters):
         return str(self.data.get("q", "")).strip()
 
 
+class BestSellingFilters(ProductFilters):
+    type_slug = filters.CharFilter(field_name="type__slug", max_length=255, help_text="Slug of a product type.")
+
+
 class CategoryFilters(ListFilterSet):
     search_fields = {"name": "name", "slug": "slug", "type_id": "type_id", "type.slug": "type__slug"}
     order_fields = TAXONOMY_ORDER_FIELDS

@@ -239,6 +239,7 @@ class Product(PricedItem):
         indexes = [
             models.Index(fields=["language", "status", "-id"], name="commerce_product_newest"),
             models.Index(fields=["language", "status", "min_price", "id"], name="commerce_product_by_price"),
+            models.Index(fields=["language", "status", "-sold_quantity", "-id"], name="commerce_product_best_selling"),
             models.Index(fields=["shop", "status", "-id"], name="commerce_product_of_shop"),
             models.Index(fields=["shop", "quantity"], name="commerce_product_low_stock"),
             models.Index(fields=["status", "-id"], name="commerce_product_by_status"),

@@ -96,6 +96,8 @@ FACETS_SCHEMA = {
 class ProductPagination(PagePagination):
     """Pages of products, which may have facets. The best of a search are first."""
 
+    is_limited_by_size = True
+
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
         self.result = search_result_of(request)
         return super().paginate_queryset(queryset, request, view)
@@ -211,6 +213,27 @@ describe_low_stock = extend_schema_view(
         "lowest quantity first. Store owners and staff get those of their own shops, super admins those of all "
         "shops; other users get 403. The response has an `ETag`: send it as `If-None-Match` to get 304 if nothing has "
         "changed.",
+    )
+)
+
+BEST_SELLING = (
+    "Returns an array of published products of active shops in one language: ten, or `limit`, those of which the most "
+    "pieces were sold first. Pieces of cancelled, failed and refunded orders do not count. No credentials are needed."
+)
+describe_best_selling = extend_schema_view(
+    list=extend_schema(
+        operation_id="best_selling_products",
+        tags=PRODUCT_TAGS,
+        summary="List best-selling products",
+        description=BEST_SELLING,
+    )
+)
+describe_popular = extend_schema_view(
+    list=extend_schema(
+        operation_id="popular_products",
+        tags=PRODUCT_TAGS,
+        summary="List popular products",
+        description=f"Does what `GET /api/best-selling-products` does. {BEST_SELLING}",
     )
 )
 

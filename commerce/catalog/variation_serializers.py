@@ -1,5 +1,6 @@
 """Serializers of variations and of the attribute values that they combine."""
 
+import json
 from typing import Any
 
 from django.utils.functional import cached_property
@@ -17,6 +18,7 @@ from shared.api.money import MoneyField
 
 MAX_OPTIONS = 10
 MAX_LISTED_VALUES = 100  # of an attribute inside a product, which repeats it for each of its own values
+MAX_LISTED_VALUES_BYTES = 2 * 1024 * 1024  # of all attributes inside the products of a response
 MAX_QUANTITY = 2**31 - 1
 MAX_REMOVED_VARIATIONS = 1000
 
@@ -39,11 +41,13 @@ class AttributeSummaryValueSerializer(serializers.ModelSerializer[AttributeValue
 class AttributeSummarySerializer(RelationsSerializer):
     """The attribute of a product's value."""
 
+    _listed_bytes = 0  # of the response so far
+
     values = AttributeSummaryValueSerializer(
         many=True,
         read_only=True,
-        help_text=f"The first {MAX_LISTED_VALUES} values of the attribute; `GET /api/attributes` has all. Only with "
-        "`with=variations.attribute.values`.",
+        help_text=f"The first {MAX_LISTED_VALUES} values of the attribute, or none once the response has 2 MiB of "
+        "them; `GET /api/attributes` has all. Only with `with=variations.attribute.values`.",
     )
 
     class Meta:
@@ -58,13 +62,22 @@ class AttributeSummarySerializer(RelationsSerializer):
         }
 
     def to_representation(self, instance: Attribute) -> dict[str, Any]:
-        """Return one record for all values that share the attribute, also in memory."""
+        """Return one record for all values that share the attribute, also in memory.
+
+        JSON repeats it, so the record has no values once MAX_LISTED_VALUES_BYTES are used up.
+        """
         if instance.pk not in self._records:
-            self._records[instance.pk] = super().to_representation(instance)
-        return self._records[instance.pk]
+            record = super().to_representation(instance)
+            size = len(json.dumps(record.get("values", []), ensure_ascii=False).encode())
+            self._records[instance.pk] = (record, record | {"values": []}, size)
+        record, without_values, size = self._records[instance.pk]
+        if "values" not in record:
+            return record
+        self._listed_bytes += size
+        return record if self._listed_bytes <= MAX_LISTED_VALUES_BYTES else without_values
 
     @cached_property
-    def _records(self) -> dict[int, dict[str, Any]]:
+    def _records(self) -> dict[int, tuple[dict[str, Any], dict[str, Any], int]]:
         return {}
 
 

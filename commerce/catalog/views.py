@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from commerce.catalog import schema, services, taxonomy
 from commerce.catalog.facets import count_facets
 from commerce.catalog.filters import (
+    BestSellingFilters,
     CategoryFilters,
     ProductFilters,
     ProductSearchFilters,
@@ -151,7 +152,7 @@ class ProductViewSet(
         return Shop.objects.managed_by(user).filter(pk=shop_id).exists()
 
 
-class LowStockArray(ArrayPagination):
+class TenProductsArray(ArrayPagination):
     """An array of 10 products, or of `limit`."""
 
     default_limit = 10
@@ -168,12 +169,31 @@ class LowStockViewSet(ListModelMixin, ApiViewSet):
     permission_classes = [IsShopStaff]
     serializer_class = ProductSerializer
     filterset_class = ProductFilters
-    pagination_class = LowStockArray
+    pagination_class = TenProductsArray
 
     def get_queryset(self) -> "QuerySet[Product]":
         user = current_user(self.request)
         products = Product.objects.none() if user is None else Product.objects.managed_by(user)
         return products.low_stock().for_response()
+
+
+@schema.describe_best_selling
+class BestSellingViewSet(ListModelMixin, ApiViewSet):
+    """Products of which the most pieces were sold: public to read."""
+
+    queryset = Product.objects.all()
+    permission_classes = [ReadOnly]
+    serializer_class = ProductSerializer
+    filterset_class = BestSellingFilters
+    pagination_class = TenProductsArray
+
+    def get_queryset(self) -> "QuerySet[Product]":
+        return Product.objects.public().for_response().order_by("-sold_quantity", "-pk")
+
+
+@schema.describe_popular
+class PopularViewSet(BestSellingViewSet):
+    """The same products, under another name that clients use."""
 
 
 class TaxonomyViewSet(

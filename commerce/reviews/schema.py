@@ -75,3 +75,13 @@ describe_questions = extend_schema_view(
         "others get 404.",
     ),
 )
+
+describe_my_questions = extend_schema_view(
+    list=extend_schema(
+        operation_id="my_questions",
+        tags=QUESTION_TAGS,
+        summary="List your questions",
+        description="Returns a page of the questions that you asked, with their answers, newest first. Any signed-in "
+        "user may call this. Questions that are hidden until a moderator decides are among them, deleted ones are not.",
+    )
+)

@@ -81,3 +81,18 @@ class QuestionViewSet(CreateMixin, UpdateMixin, DestroyMixin, ListModelMixin, Re
 
     def perform_destroy(self, instance: Question) -> None:
         services.delete_question(question_id=instance.pk, actor=self.request.auth.user, now=timezone.now())
+
+
+@schema.describe_my_questions
+class MyQuestionViewSet(ListModelMixin, ApiViewSet):
+    """Questions that the user asked."""
+
+    queryset = Question.objects.all()
+    permission_classes = [IsSignedIn]
+    serializer_class = QuestionSerializer
+    filterset_class = QuestionFilters
+    pagination_class = PagePagination
+
+    def get_queryset(self) -> "QuerySet[Question]":
+        own = Question.objects.not_deleted().filter(user=self.request.auth.user)
+        return own.order_by("-created_at", "-id")

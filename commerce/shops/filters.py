@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from commerce.shops.relations import load_categories, load_staffs
-from shared.api.lists.filters import ListFilterSet
+from shared.api.lists.filters import IntegerFilter, ListFilterSet
 from shared.api.lists.relations import LoadedRelation
 
 
@@ -29,6 +29,10 @@ class StaffFilters(ListFilterSet):
     class Meta:
         model = ShopStaff
         fields: list[str] = []
+
+
+class StaffOfShopsFilters(StaffFilters):
+    shop_id = IntegerFilter(help_text="Id of a shop of yours. Without it, the staff of all of them.")
 
 
 class StaffInvitationFilters(ListFilterSet):

@@ -3,7 +3,12 @@
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
 
-from commerce.shops.serializers import AcceptInvitationSerializer, CurrentUserSerializer
+from commerce.shops.serializers import (
+    AcceptInvitationSerializer,
+    CurrentUserSerializer,
+    ShopReferenceSerializer,
+    ShopSerializer,
+)
 
 TAGS = ["Shops"]
 OWNER_ONLY = (
@@ -53,6 +58,38 @@ describe_shops = extend_schema_view(
     ),
 )
 
+describe_my_shops = extend_schema_view(
+    list=extend_schema(
+        operation_id="my_shops",
+        tags=TAGS,
+        summary="List your shops",
+        description="Returns an array of the shops that you own or work in, active or not, newest first. Store "
+        "owners, staff and super admins may call this; others get 403.",
+    )
+)
+describe_approve_shop = extend_schema_view(
+    post=extend_schema(
+        operation_id="approve_shop",
+        tags=TAGS,
+        summary="Activate a shop",
+        description="Makes a shop visible to everybody and returns it. It may be active already. Only super admins "
+        "may call this. Returns 404 for an unknown shop.",
+        request=ShopReferenceSerializer,
+        responses=ShopSerializer,
+    )
+)
+describe_disapprove_shop = extend_schema_view(
+    post=extend_schema(
+        operation_id="disapprove_shop",
+        tags=TAGS,
+        summary="Deactivate a shop",
+        description="Makes a shop visible to its owner and staff only and returns it. It may be inactive already. "
+        "Only super admins may call this. Returns 404 for an unknown shop.",
+        request=ShopReferenceSerializer,
+        responses=ShopSerializer,
+    )
+)
+
 describe_staff = extend_schema_view(
     list=extend_schema(
         operation_id="staff",
@@ -74,6 +111,33 @@ describe_staff = extend_schema_view(
         summary="Remove a staff member",
         description="Ends a staff member's work in the shop and returns `true`. From their next request on they are a "
         f"customer, and they must sign in again. Returns 404 if the user does not work there. {OWNER_ONLY}",
+    ),
+)
+
+describe_staffs = extend_schema_view(
+    list=extend_schema(
+        operation_id="staffs",
+        tags=TAGS,
+        summary="List the staff of your shops",
+        description="Returns a page of the staff members of your shops or, with `shop_id`, of one of them, the newest "
+        "first. Super admins get those of all shops. Only store owners and super admins may call this.",
+    ),
+    create=extend_schema(
+        operation_id="invite_staff_to_shop",
+        tags=TAGS,
+        summary="Invite a staff member to a shop",
+        description="Does what `POST /api/shops/{shop_id}/staff` does, for the shop `shop_id`: sends an e-mail with a "
+        "link that accepts the invitation, and returns the invitation. The person chooses name and password. Returns "
+        "404 for another owner's shop, and 429 after five invitations a minute, or five e-mails an hour to one "
+        "address. Only store owners and super admins may call this.",
+    ),
+    destroy=extend_schema(
+        operation_id="remove_staff_of_shops",
+        tags=TAGS,
+        summary="Remove a staff member of your shops",
+        description="Ends a staff member's work in a shop of yours and returns `true`. From their next request on they "
+        "are a customer, and they must sign in again. Returns 404 if the user does not work in one of your shops. Only "
+        "store owners and super admins may call this.",
     ),
 )
 

@@ -11,7 +11,7 @@ from commerce.shops.fields import ImageReferenceField, SmallObjectField
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
-from shared.api.fields import EmailAddressField, PasswordField, SlugInputField
+from shared.api.fields import EmailAddressField, IdField, PasswordField, SlugInputField
 from shared.api.lists.relations import RelationsSerializer
 
 MAX_ADDRESSES = 100
@@ -47,11 +47,15 @@ class StaffMemberSerializer(serializers.ModelSerializer[ShopStaff]):
     id = serializers.IntegerField(source="user_id", help_text="Id of the user.")
     name = serializers.CharField(source="user.name", help_text="Name of the user.")
     email = serializers.EmailField(source="user.email", help_text="E-mail address of the user.")
+    is_active = serializers.BooleanField(source="user.is_active", help_text="Whether the account is enabled.")
 
     class Meta:
         model = ShopStaff
-        fields = ["id", "name", "email", "created_at"]
-        extra_kwargs = {"created_at": {"help_text": "When the user joined the shop."}}
+        fields = ["id", "name", "email", "is_active", "shop_id", "created_at"]
+        extra_kwargs = {
+            "shop_id": {"help_text": "Id of the shop."},
+            "created_at": {"help_text": "When the user joined the shop."},
+        }
 
 
 class ShopCategorySerializer(serializers.Serializer[Any]):
@@ -132,6 +136,14 @@ class NewShopSerializer(ShopWriteSerializer):
 
 class InviteStaffSerializer(serializers.Serializer[Any]):
     email = EmailAddressField(max_length=254, help_text="E-mail address that the invitation is sent to.")
+
+
+class InviteStaffToShopSerializer(InviteStaffSerializer):
+    shop_id = IdField(help_text="Id of a shop of yours.")
+
+
+class ShopReferenceSerializer(serializers.Serializer[Any]):
+    id = IdField(help_text="Id of the shop.")
 
 
 class StaffInvitationSerializer(serializers.ModelSerializer[StaffInvitation]):

@@ -1,6 +1,6 @@
 """Views of shops, their staff and invitations, and of the signed-in user."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -10,13 +10,15 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from commerce.shops import invitations, schema, services
-from commerce.shops.filters import ShopFilters, StaffFilters, StaffInvitationFilters
+from commerce.shops.filters import ShopFilters, StaffFilters, StaffInvitationFilters, StaffOfShopsFilters
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from commerce.shops.serializers import (
     AcceptInvitationSerializer,
     CurrentUserSerializer,
     InviteStaffSerializer,
+    InviteStaffToShopSerializer,
     NewShopSerializer,
+    ShopReferenceSerializer,
     ShopSerializer,
     ShopWriteSerializer,
     StaffInvitationSerializer,
@@ -26,7 +28,7 @@ from shared.accounts.permissions import HasRole, ReadOnly, current_user
 from shared.accounts.public_view import PublicView
 from shared.api.limits.rate_limits import rate_limit_headers
 from shared.api.limits.throttling import RateLimitThrottle
-from shared.api.lists.pagination import PagePagination
+from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, SlugOrIdLookupMixin, UpdateMixin
 
 # The services check which shops a user with one of these roles owns or works in.
@@ -71,6 +73,48 @@ class ShopViewSet(
         return Shop.objects.for_response().get(pk=shop_id)
 
 
+@schema.describe_my_shops
+class MyShopViewSet(ListModelMixin, ApiViewSet):
+    """The shops that the user owns or works in."""
+
+    queryset = Shop.objects.all()
+    permission_classes = [IsShopStaff]
+    serializer_class = ShopSerializer
+    filterset_class = ShopFilters
+    pagination_class = ArrayPagination
+
+    def get_queryset(self) -> "QuerySet[Shop]":
+        return Shop.objects.for_user(self.request.auth.user).for_response().order_by("-id")
+
+
+class ShopActivityView(APIView):
+    """Activation of a shop, or the opposite."""
+
+    permission_classes = [HasRole.of("SUPER_ADMIN")]
+    is_active: ClassVar[bool]
+
+    def post(self, request: Request) -> Response:
+        body = ShopReferenceSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        shop_id, values = body.validated_data["id"], {"is_active": self.is_active}
+        services.change_shop(actor=request.auth.user, shop_id=shop_id, values=values)
+        return Response(ShopSerializer(Shop.objects.for_response().get(pk=shop_id), context={"request": request}).data)
+
+
+@schema.describe_approve_shop
+class ApproveShopView(ShopActivityView):
+    """Activation of a shop."""
+
+    is_active = True
+
+
+@schema.describe_disapprove_shop
+class DisapproveShopView(ShopActivityView):
+    """Deactivation of a shop."""
+
+    is_active = False
+
+
 class NestedShopViewSet(ApiViewSet):
     """A resource of one shop, which only its owner may read and write."""
 
@@ -108,6 +152,22 @@ class StaffViewSet(CreateMixin, DestroyMixin, ListModelMixin, NestedShopViewSet)
 
     def perform_destroy(self, instance: ShopStaff) -> None:
         services.remove_staff(actor=self.request.auth.user, shop_id=instance.shop_id, user_id=instance.user_id)
+
+
+@schema.describe_staffs
+class StaffOfShopsViewSet(StaffViewSet):
+    """The same, for clients that send the shop in the query or the body."""
+
+    permission_classes = [HasRole.of("STORE_OWNER", "SUPER_ADMIN")]
+    request_serializer_classes = {"create": InviteStaffToShopSerializer}
+    filterset_class = StaffOfShopsFilters
+
+    def get_queryset(self) -> "QuerySet[ShopStaff]":
+        shops = Shop.objects.managed_by(self.request.auth.user)
+        return ShopStaff.objects.filter(shop__in=shops).select_related("user").order_by("-id")
+
+    def perform_create(self, serializer: Any) -> StaffInvitation:
+        return invitations.invite_staff(actor=self.request.auth.user, **serializer.validated_data, now=timezone.now())
 
 
 @schema.describe_invitations

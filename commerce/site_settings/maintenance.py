@@ -36,7 +36,8 @@ DEFAULT_MESSAGE = "The shop is under maintenance. Try again later."
 OPEN_PATHS = frozenset(
     f"/api/{path}"
     for path in (
-        "settings", "token", "token/refresh", "logout", "me", "openapi.json", "schema", "docs", "descriptions/webhook",
+        "settings", "settings/1", "token", "token/refresh", "logout", "me", "openapi.json", "schema", "docs",
+        "descriptions/webhook",
     )
 )  # fmt: skip
 

@@ -20,13 +20,17 @@ CHANGE = (
     "this."
 )
 
+READ = (
+    "Returns title, currency, logo, texts for search engines, contact details, maintenance mode and languages of the "
+    "shop, in `language` or else in English. No credentials are needed."
+)
+
 describe_settings = extend_schema_view(
     get=extend_schema(
         operation_id="settings",
         tags=TAGS,
         summary="Get the shop's settings",
-        description="Returns title, currency, logo, texts for search engines, contact details, maintenance mode and "
-        "languages of the shop, in `language` or else in English. No credentials are needed.",
+        description=READ,
         parameters=[LANGUAGE],
         responses=SettingsSerializer,
     ),
@@ -43,6 +47,25 @@ describe_settings = extend_schema_view(
         tags=TAGS,
         summary="Store the shop's settings",
         description=f"Does what `PUT` does. {CHANGE}",
+        request=SettingsWriteSerializer,
+        responses=SettingsSerializer,
+    ),
+)
+
+describe_settings_entry = extend_schema_view(
+    get=extend_schema(
+        operation_id="settings_entry",
+        tags=TAGS,
+        summary="Get the shop's settings by id",
+        description=f"Does what `GET /api/settings` does: there is one set of settings, whose id is 1. {READ}",
+        parameters=[LANGUAGE],
+        responses=SettingsSerializer,
+    ),
+    put=extend_schema(
+        operation_id="change_settings_entry",
+        tags=TAGS,
+        summary="Change the shop's settings by id",
+        description=f"Does what `PUT /api/settings` does: there is one set of settings, whose id is 1. {CHANGE}",
         request=SettingsWriteSerializer,
         responses=SettingsSerializer,
     ),

@@ -11,8 +11,7 @@ from shared.accounts.permissions import HasRole, ReadOnly
 from shared.api.query_params import DEFAULT_LANGUAGE, get_language
 
 
-@schema.describe_settings
-class SettingsView(APIView):
+class SingleSettingsView(APIView):
     """The settings: public to read, written by super admins."""
 
     permission_classes = [ReadOnly | HasRole.of("SUPER_ADMIN")]
@@ -21,13 +20,6 @@ class SettingsView(APIView):
         return self._answer(request, get_language(request))
 
     def put(self, request: Request) -> Response:
-        return self._change(request)
-
-    def post(self, request: Request) -> Response:
-        """Do what PUT does, as panels send it."""
-        return self._change(request)
-
-    def _change(self, request: Request) -> Response:
         body = SettingsWriteSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         language = body.validated_data.get("language", DEFAULT_LANGUAGE)
@@ -38,3 +30,17 @@ class SettingsView(APIView):
     def _answer(self, request: Request, language: str) -> Response:
         site, row, languages = services.read_settings(language=language)
         return Response(settings_record(site, row, languages, request))
+
+
+@schema.describe_settings
+class SettingsView(SingleSettingsView):
+    """The settings as a collection of one."""
+
+    def post(self, request: Request) -> Response:
+        """Do what PUT does, as panels send it."""
+        return self.put(request)
+
+
+@schema.describe_settings_entry
+class SettingsEntryView(SingleSettingsView):
+    """The settings by their id, which is always 1."""

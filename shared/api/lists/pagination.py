@@ -27,7 +27,7 @@ PAGE_PARAMETER = {
 OFFSET_PARAMETER = {
     "name": "offset",
     "in": "query",
-    "description": "Number of rows to skip instead of `page`. The `Link` header has it where an array ended at 4 MiB.",
+    "description": "Number of rows to skip instead of `page`. The URL of the rest has it where a list ended at 4 MiB.",
     "schema": {"type": "integer", "minimum": 0, "maximum": MAX_PAGE, "example": 40},
 }
 
@@ -69,19 +69,28 @@ PAGE_FIELDS: dict[str, Any] = {
 
 
 class PagePagination(BasePagination):
-    """Pages of `limit` rows, 15 unless a subclass sets another default."""
+    """Pages of `limit` rows, 15 unless a subclass sets another default.
+
+    With `is_limited_by_size`, where rows have lists of their own, a page ends at 4 MiB. Then `next_page_url` has the
+    rest, by `offset`.
+    """
 
     default_limit = 15
+    is_limited_by_size = False
     page: int
     limit: int
     total: int
+    offset: int
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        self._request = request
         self._path, self._prefix = _page_urls(request)
         self.page, self.limit = get_page(request), get_limit(request, default=self.default_limit)
-        offset = (self.page - 1) * self.limit
-        with limit_list_query(request, first_row=offset, indexed=getattr(view, "indexed_parameters", ())):
-            rows, self.total = self.read_rows(queryset, offset)
+        self.offset = (self.page - 1) * self.limit
+        if self.is_limited_by_size and (offset := get_offset(request)):
+            self.offset, self.page = offset, offset // self.limit + 1
+        with limit_list_query(request, first_row=self.offset, indexed=getattr(view, "indexed_parameters", ())):
+            rows, self.total = self.read_rows(queryset, self.offset)
         return rows
 
     def read_rows(self, queryset: Any, offset: int) -> tuple[list[Any], int]:
@@ -92,21 +101,23 @@ class PagePagination(BasePagination):
 
     def get_paginated_response(self, data: list[Any]) -> Response:
         last_page = max(1, -(-self.total // self.limit))
-        first_row = (self.page - 1) * self.limit + 1
+        count = _fitting_prefix(data) if self.is_limited_by_size else len(data)
+        next_url = self._next_url(count if count < len(data) else self.limit)
+        data = data[:count]
         return Response(
             {
                 "current_page": self.page,
                 "data": data,
                 "first_page_url": self._url(1),
-                "from": first_row if data else None,
+                "from": self.offset + 1 if data else None,
                 "last_page": last_page,
                 "last_page_url": self._url(last_page),
-                "links": list(self._links(last_page)),
-                "next_page_url": self._url(self.page + 1) if self.page < last_page else None,
+                "links": list(self._links(last_page, next_url)),
+                "next_page_url": next_url,
                 "path": self._path,
                 "per_page": self.limit,
                 "prev_page_url": self._url(self.page - 1) if self.page > 1 else None,
-                "to": first_row + len(data) - 1 if data else None,
+                "to": self.offset + len(data) if data else None,
                 "total": self.total,
             }
         )
@@ -117,19 +128,29 @@ class PagePagination(BasePagination):
         return {"type": "object", "properties": properties, "required": list(properties)}
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        return [PAGE_PARAMETER, limit_parameter(self.default_limit)]
+        parameters = [PAGE_PARAMETER, limit_parameter(self.default_limit)]
+        return [*parameters, OFFSET_PARAMETER] if self.is_limited_by_size else parameters
 
     def _url(self, page: int) -> str:
         return f"{self._prefix}{page}"
 
-    def _links(self, last_page: int) -> Iterator[dict[str, Any]]:
+    def _next_url(self, count: int) -> str | None:
+        """Return the URL of the rows after these `count` ones, or None if there are none."""
+        following = self.offset + count
+        if following >= self.total:
+            return None
+        page, within_page = divmod(following, self.limit)
+        if within_page:
+            return f"{_page_urls(self._request, 'offset')[1]}{following}"
+        return self._url(page + 1)
+
+    def _links(self, last_page: int, next_url: str | None) -> Iterator[dict[str, Any]]:
         previous = self._url(self.page - 1) if self.page > 1 else None
         yield {"url": previous, "label": "&laquo; Previous", "active": False}
         for page in visible_pages(self.page, last_page):
             url = None if page is None else self._url(page)
             yield {"url": url, "label": "..." if page is None else str(page), "active": page == self.page}
-        following = self._url(self.page + 1) if self.page < last_page else None
-        yield {"url": following, "label": "Next &raquo;", "active": False}
+        yield {"url": next_url, "label": "Next &raquo;", "active": False}
 
 
 class ArrayPagination(BasePagination):

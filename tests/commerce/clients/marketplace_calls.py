@@ -98,8 +98,9 @@ STOREFRONT = [
          "gallery ratings total_reviews in_stock status"),
     Call(SHOP, "nobody", "GET products/velmo-lamp?with=related_products", "related_products"),
     Call(SHOP, "nobody", "GET products/no-such-lamp?language=en", status=404),
-    Call(SHOP_PATHS, "nobody", "GET popular-products?limit=10&type_slug=home&with=type;author", status=404),
-    Call(SHOP_PATHS, "nobody", "GET best-selling-products?limit=10&type_slug=home", status=404),
+    Call(SHOP_PATHS, "nobody", "GET popular-products?limit=10&type_slug=home&with=type;author",
+         "0.id 0.name 0.slug 0.price 0.sale_price 0.image 0.quantity 0.unit 0.type.slug"),
+    Call(SHOP_PATHS, "nobody", "GET best-selling-products?limit=10&type_slug=home", "0.id 0.name 0.slug 0.price"),
     # shops
     Call(SHOP, "nobody", "GET shops?search=is_active:1&limit=30", f"{PAGE} data.0.name data.0.slug data.0.logo data.0.is_active"),
     Call(SHOP, "nobody", "GET shops/corner", "id name slug description logo cover_image settings address products_count "
@@ -137,7 +138,8 @@ STOREFRONT = [
     Call(SHOP, "customer", "POST logout", body={}),
     Call(SHOP, "customer", "DELETE address/{address}"),
     Call(SHOP, "customer", "GET my-reports?with=user&orderBy=created_at&sortedBy=desc&limit=10", PAGE),
-    Call(SHOP, "customer", "GET my-questions?with=user&orderBy=created_at&sortedBy=desc", status=404),
+    Call(SHOP, "customer", "GET my-questions?with=user&orderBy=created_at&sortedBy=desc",
+         f"{PAGE} data.0.question data.0.answer data.0.user.name"),
     Call(SHOP, "customer", "POST attachments", "0.id 0.original", {"attachment[]": "{pdf}"}),
     # orders
     Call(SHOP, "customer", "GET orders?with=refund&limit=10&page=1",
@@ -212,7 +214,7 @@ PANEL = [
     Call(older_panel("curd-factory"), "owner", "DELETE products/{product}"),
     Call(older_panel("curd-factory"), "other owner", "DELETE products/{product}", status=404),
     Call(older_panel("product"), "owner", "POST generate-descriptions", body={"prompt": "Velmo lamp"}, status=500),
-    Call(ADMIN_PATHS, "super admin", "GET popular-products?searchJoin=and&with=type;shop&limit=10", status=404),
+    Call(ADMIN_PATHS, "super admin", "GET popular-products?searchJoin=and&with=type;shop&limit=10", "0.id 0.type.name 0.shop.name"),
     # categories, types, tags, attributes
     Call(older_panel("category"), "super admin", "GET categories?searchJoin=and&search=name:Lamps&limit=20&page=1&language=en"
          "&orderBy=created_at&sortedBy=desc&self=null", f"{PAGE} data.0.id data.0.name"),
@@ -247,9 +249,14 @@ PANEL = [
          "balance": {"payment_info": {}}}, 201),
     Call(panel("curd-factory"), "owner", "PUT shops/{shop}", "id description", {"name": "Corner", "description": "Lamps.", "settings":
          {"contact": "", "socials": []}, "address": {}, "logo": None, "cover_image": None}),
-    Call(ADMIN_PATHS, "super admin", "POST approve-shop", body={"id": 1, "admin_commission_rate": 10}, status=404),
-    Call(ADMIN_PATHS, "owner", "GET my-shops", status=404),
-    Call(ADMIN_PATHS, "owner", "GET staffs?shop_id={shop}", status=404),
+    Call(ADMIN_PATHS, "super admin", "POST approve-shop", "id is_active", {"id": "{shop}", "admin_commission_rate": 10}),
+    Call(ADMIN_PATHS, "super admin", "POST disapprove-shop", "id is_active", {"id": "{shop}"}),
+    Call(ADMIN_PATHS, "owner", "GET my-shops", "0.id 0.name 0.slug 0.is_active 0.logo"),
+    Call(ADMIN_PATHS, "owner", "GET staffs?shop_id={shop}&orderBy=created_at&sortedBy=desc&page=1",
+         f"{PAGE} data.0.id data.0.name data.0.email data.0.is_active"),
+    Call(ADMIN_PATHS, "owner", "POST staffs", "id email", {"email": "ada@example.com", "name": "Ada",
+         "password": "{password}", "shop_id": "{shop}"}, 201),
+    Call(ADMIN_PATHS, "owner", "DELETE staffs/{member}"),
     # orders and refunds
     Call(panel("order"), "owner", "GET orders?searchJoin=and&limit=20&page=1&orderBy=created_at&sortedBy=desc&shop_id={shop}&language=en",
          f"{PAGE} data.0.tracking_number data.0.order_status data.0.total data.0.customer.name"),

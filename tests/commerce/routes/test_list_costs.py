@@ -27,9 +27,9 @@ MAX_QUERIES = 8  # without relations
 MAX_QUERIES_PER_RELATION = 2
 WORLD = 10  # more than the users and decisions that the fixtures create
 NOT_LISTS = {
-    "/api/me", "/api/analytics", "/api/description-allowance", "/api/settings", "/api/openapi.json", "/api/schema",
-    "/api/docs", "/", "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}", "/api/products/suggest",
-    "/shop", "/shop/", "/shop/products/{product}/",
+    "/api/me", "/api/analytics", "/api/description-allowance", "/api/settings", "/api/settings/1", "/api/openapi.json",
+    "/api/schema", "/api/docs", "/", "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}",
+    "/api/products/suggest", "/shop", "/shop/", "/shop/products/{product}/",
 }  # fmt: skip
 
 
@@ -114,10 +114,14 @@ def reports(count: int) -> None:
 # The user who reads each list, and the function that creates its rows.
 LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/shops": ("nobody", lambda count: multiply(Shop, count, slug=named("shop"))),
+    "/api/my-shops": ("owner", lambda count: multiply(Shop, count, slug=named("shop"))),
+    "/api/staffs": ("owner", staff),
     "/api/shops/{shop}/staff": ("owner", staff),
     "/api/shops/{shop}/invitations": ("owner", lambda count: multiply(StaffInvitation, count, email=named("x@y.z"))),
     "/api/products": ("nobody", products),
     "/api/products/search": ("nobody", products),
+    "/api/best-selling-products": ("nobody", products),
+    "/api/popular-products": ("nobody", products),
     "/api/products/{product}/similar": ("nobody", products),
     "/api/categories": ("nobody", shelves),
     "/api/tags": ("nobody", lambda count: multiply(Tag, count, slug=named("tag"))),
@@ -126,6 +130,7 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/refunds": ("customer", lambda count: multiply(Refund, count, status=lambda number: "approved")),
     "/api/reviews": ("nobody", reviews),
     "/api/questions": ("nobody", lambda count: multiply(Question, count)),
+    "/api/my-questions": ("customer", lambda count: multiply(Question, count)),
     "/api/abusive_reports": ("super admin", reports),
     "/api/decisions": ("super admin", lambda count: multiply(Decision, count)),
     "/api/my-reports": ("another customer", reports),

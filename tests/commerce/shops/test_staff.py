@@ -50,7 +50,7 @@ class TestStaff:
             (second.pk, second.email),
             (staff.pk, staff.email),
         ]
-        assert set(page["data"][0]) == {"id", "name", "email", "created_at"}
+        assert set(page["data"][0]) == {"id", "name", "email", "is_active", "shop_id", "created_at"}
         found = client_of(owner).get(self.path(shop), {"search": "email:second"}).json()["data"]
         assert [row["id"] for row in found] == [second.pk]
         by_name = client_of(owner).get(self.path(shop), {"orderBy": "name", "sortedBy": "desc"}).json()["data"]

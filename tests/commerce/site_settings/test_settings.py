@@ -143,3 +143,14 @@ def test_a_change_is_in_the_audit_log_without_its_values(client_of: ApiClient, a
         "is_under_maintenance": False,
     }
     assert "Corner" not in json.dumps(entry.details)
+
+
+def test_the_settings_have_the_id_1(client_of: ApiClient, admin: User, owner: User):
+    body = {"options": {"siteTitle": "Corner"}}
+
+    record = client_of(admin).put(f"{PATH}/1", body, content_type="application/json").json()
+
+    assert (record["id"], record["options"]["siteTitle"]) == (1, "Corner")
+    assert client_of(None).get(f"{PATH}/1").json() == record == client_of(None).get(PATH).json()
+    assert client_of(owner).put(f"{PATH}/1", body, content_type="application/json").status_code == 403
+    assert client_of(admin).put(f"{PATH}/2", body, content_type="application/json").status_code == 404
