@@ -1,11 +1,10 @@
 """Import of a CSV file's attributes into a shop, all of them or none."""
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from commerce.attributes.csv_files import CsvAttribute
 from commerce.attributes.models import Attribute, AttributeValue
@@ -13,10 +12,7 @@ from commerce.attributes.services import require_attribute_limit, require_owned_
 from commerce.attributes.values import merge_values, require_shop_value_limit, save_values
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from shared.api.errors import ApiError
-from shared.api.slugs import slug_candidates
-
-MAX_SLUG_ATTEMPTS = 5
+from shared.api.slugs import save_all_with_unique_slugs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,30 +39,10 @@ def import_attributes(*, actor: User, shop_id: int, attributes: Sequence[CsvAttr
         values_by_attribute.setdefault(id(attribute), (attribute, []))[1].extend(imported.values)
     require_attribute_limit(shop_id=shop_id, added=len(matcher.new))
     new, changed = _merge_all(list(values_by_attribute.values()))
-    _save_with_slugs(matcher.new)
+    save_all_with_unique_slugs(matcher.new, _is_free)
     save_values(new=new, changed=changed)
     require_shop_value_limit(shop_id=shop_id)
     return ImportCounts(attributes=len(matcher.new), values=len(new) + len(changed))
-
-
-def _save_with_slugs(attributes: Sequence[Attribute]) -> None:
-    """Save new attributes with free slugs, looked up in one query. `slug` has the text that the slug is made from."""
-    candidates = [slug_candidates(attribute.slug) for attribute in attributes]
-    for _ in range(MAX_SLUG_ATTEMPTS):
-        taken: dict[str, set[tuple[str, int]]] = defaultdict(set)
-        rows = Attribute.objects.filter(slug__in={slug for slugs in candidates for slug in slugs})
-        for slug, language, shop_id in rows.values_list("slug", "language", "shop_id"):
-            taken[slug].add((language, shop_id))
-        for attribute, slugs in zip(attributes, candidates, strict=True):
-            attribute.slug = next((slug for slug in slugs if _is_free(attribute, taken[slug])), slugs[-1])
-            taken[attribute.slug].add((attribute.language, attribute.shop_id))
-        try:
-            with transaction.atomic():
-                Attribute.objects.bulk_create(attributes)
-            return
-        except IntegrityError as error:  # a concurrent request took one of the slugs
-            collision = error
-    raise ApiError(409, "Concurrent requests take the same slugs. Try again.") from collision
 
 
 def _is_free(attribute: Attribute, owners: Collection[tuple[str, int]]) -> bool:

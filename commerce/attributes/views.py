@@ -7,10 +7,8 @@ from django.http import StreamingHttpResponse
 from django.utils import timezone
 from rest_framework.generics import get_object_or_404
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
-from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from commerce.attributes import schema, services
 from commerce.attributes.csv_files import read_csv, write_csv
@@ -26,6 +24,7 @@ from commerce.attributes.serializers import (
 )
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
+from shared.api.csv_views import CsvExportView, CsvImportView
 from shared.api.lists.pagination import ArrayPagination
 from shared.api.viewsets import (
     ApiViewSet,
@@ -34,7 +33,6 @@ from shared.api.viewsets import (
     SlugOrIdLookupMixin,
     UpdateMixin,
 )
-from shared.response_chunks import response_chunks
 
 IsShopOwner = HasRole.of("STORE_OWNER", "SUPER_ADMIN")
 
@@ -85,29 +83,22 @@ class AttributeViewSet(
 
 
 @schema.describe_export
-class ExportAttributesView(APIView):
+class ExportAttributesView(CsvExportView):
     """A shop's attributes as a CSV file."""
 
     permission_classes = [ReadOnly]
 
     def get(self, request: Request, shop_id: int) -> StreamingHttpResponse:
         shop = get_object_or_404(Shop.objects.visible_to(current_user(request)), pk=shop_id)
-        chunks = response_chunks(request._request, write_csv(Attribute.objects.filter(shop=shop)))
-        disposition = f'attachment; filename="attributes-{shop.pk}.csv"'
-        headers = {"Content-Disposition": disposition}
-        return StreamingHttpResponse(chunks, content_type="text/csv; charset=utf-8", headers=headers)
-
-    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Answer in CSV whatever the Accept header says, as a browser's link sends it; errors are JSON."""
-        return super().perform_content_negotiation(request, force=True)
+        chunks = write_csv(Attribute.objects.filter(shop=shop))
+        return self.csv_response(request, chunks, f"attributes-{shop.pk}.csv")
 
 
 @schema.describe_import
-class ImportAttributesView(APIView):
+class ImportAttributesView(CsvImportView):
     """Import of a CSV file into a shop."""
 
     permission_classes = [IsShopOwner]
-    parser_classes = [MultiPartParser]
 
     def post(self, request: Request) -> Response:
         body = AttributeImportSerializer(data=request.data)

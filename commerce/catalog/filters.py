@@ -260,8 +260,13 @@ class ProductSearchFilters(ProductFilters):
         return str(self.data.get("q", "")).strip()
 
 
+@extend_schema_field({"type": "string", "maxLength": 255, "example": "home"})
+class SlugFilter(filters.CharFilter):
+    """Filter by a slug."""
+
+
 class BestSellingFilters(ProductFilters):
-    type_slug = filters.CharFilter(field_name="type__slug", max_length=255, help_text="Slug of a product type.")
+    type_slug = SlugFilter(field_name="type__slug", max_length=255, help_text="Slug of a product type.")
 
 
 class CategoryFilters(ListFilterSet):

@@ -333,6 +333,13 @@ class Variation(PricedItem):
     def __str__(self) -> str:
         return self.title
 
+    @property
+    def current_options(self) -> list[dict[str, str]]:
+        """Return the present names of linked values, or else the options as they were written."""
+        linked = [link.value for link in self.value_links.all()]
+        options: list[dict[str, str]] = self.options
+        return [{"name": value.attribute.name, "value": value.value} for value in linked] or options
+
 
 class VariationValue(models.Model):
     """A value that a variation combines. Its product has the value too, in ProductValue."""

@@ -1,6 +1,6 @@
 """Writes to products and their ratings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -40,9 +40,7 @@ def create_product(*, actor: User, shop_id: int, values: Mapping[str, Any], now:
     `attribute_value_ids`, and `variations` or `variation_options`. Raises ApiError 403 for another shop, and
     ValidationFailed.
     """
-    shop = Shop.objects.managed_by(actor).filter(pk=shop_id).first()
-    if shop is None:
-        raise ApiError(403, "You may not add products to this shop.")
+    shop = require_managed_shop(actor=actor, shop_id=shop_id)
     product = Product(shop=shop, price=0, language=values.get("language", "en"))  # variations set the price later
     _set_columns(product, actor, values)
     _set_image(product, actor, values)
@@ -64,7 +62,7 @@ def change_product(*, actor: User, product_id: int, values: Mapping[str, Any], n
     ValidationFailed.
     """
     product = _lock_product(actor, product_id)
-    _require_prices_of_new_currency(product, values)
+    require_prices_of_new_currency(product, values)
     _set_columns(product, actor, values)
     _set_image(product, actor, values)
     product.save()
@@ -79,6 +77,14 @@ def delete_product(*, actor: User, product_id: int, now: datetime) -> Product:
     Product.objects.filter(pk=product.pk).update(deleted_at=now, updated_at=now)
     delete_value_links(product=product)
     return product
+
+
+def require_managed_shop(*, actor: User, shop_id: int) -> Shop:
+    """Return the shop if the actor may add products to it. Raises ApiError 403 for any other one."""
+    shop = Shop.objects.managed_by(actor).filter(pk=shop_id).first()
+    if shop is None:
+        raise ApiError(403, "You may not add products to this shop.")
+    return shop
 
 
 def change_rating(*, product_id: int, stars: int, count: int) -> None:
@@ -96,7 +102,8 @@ def _lock_product(actor: User, product_id: int) -> Product:
     return product
 
 
-def _set_columns(product: Product, actor: User, values: Mapping[str, Any]) -> None:
+def assign_columns(product: Product, actor: User, values: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Set the columns in `values`, and return the errors of their combination."""
     old_status = product.status
     for name in COLUMNS:
         if name in values:
@@ -104,15 +111,20 @@ def _set_columns(product: Product, actor: User, values: Mapping[str, Any]) -> No
     errors: dict[str, list[str]] = {}
     if product.sale_price is not None and product.sale_price > product.price:
         errors["sale_price"] = ["The sale price must not be above the price."]
-    if not ProductType.objects.filter(pk=product.type_id).exists():
-        errors["type_id"] = ["There is no product type with this id."]
     if product.status != old_status and not _can_set_status(actor, old_status, product.status):
         errors["status"] = [f"Shops cannot change the status from {old_status} to {product.status}."]
+    return errors
+
+
+def _set_columns(product: Product, actor: User, values: Mapping[str, Any]) -> None:
+    errors = assign_columns(product, actor, values)
+    if not ProductType.objects.filter(pk=product.type_id).exists():
+        errors["type_id"] = ["There is no product type with this id."]
     if errors:
         raise ValidationFailed(errors)
 
 
-def _require_prices_of_new_currency(product: Product, values: Mapping[str, Any]) -> None:
+def require_prices_of_new_currency(product: Product, values: Mapping[str, Any]) -> None:
     """Raise ValidationFailed if prices in minor units would be reinterpreted: 49 euro would become 4900 yen."""
     if values.get("currency", product.currency) == product.currency:
         return
@@ -155,11 +167,11 @@ def _set_image(product: Product, actor: User, values: Mapping[str, Any]) -> None
 
 
 def _require_own_images(actor: User, field: str, ids: set[int]) -> None:
-    if _own_images(actor, ids).count() != len(ids):
+    if own_images(actor, ids).count() != len(ids):
         raise ValidationFailed({field: [UNKNOWN_IMAGE]})
 
 
-def _own_images(actor: User, ids: set[int]) -> "QuerySet[Attachment]":
+def own_images(actor: User, ids: Collection[int]) -> "QuerySet[Attachment]":
     return Attachment.objects.for_user(actor).filter(pk__in=ids, width__isnull=False)
 
 
@@ -198,21 +210,21 @@ def _set_variations(product: Product, actor: User, values: Mapping[str, Any], no
     options = values.get("variation_options")
     if options is None:
         items = values.get("variations")
-        _require_own_variation_images(product, actor, items or [], "variations")
+        require_own_variation_images(product, actor, items or [], "variations")
         set_variations(product=product, items=items, now=now)
     else:
         upsert = options.get("upsert", [])
-        _require_own_variation_images(product, actor, upsert, "variation_options.upsert")
+        require_own_variation_images(product, actor, upsert, "variation_options.upsert")
         change_variations(product=product, upsert=upsert, removed_ids=options.get("delete", []), now=now)
     if "attribute_value_ids" in values:
         require_listed_values(product=product)
 
 
-def _require_own_variation_images(product: Product, actor: User, items: Sequence[Mapping[str, Any]], path: str) -> None:
+def require_own_variation_images(product: Product, actor: User, items: Sequence[Mapping[str, Any]], path: str) -> None:
     existing_ids = set(product.variations.exclude(image=None).values_list("image_id", flat=True))
     sent_ids = {position: item["image_id"] for position, item in enumerate(items) if item.get("image_id")}
     new_ids = set(sent_ids.values()) - existing_ids
-    own_ids = set(_own_images(actor, new_ids).values_list("pk", flat=True)) if new_ids else set[int]()
+    own_ids = set(own_images(actor, new_ids).values_list("pk", flat=True)) if new_ids else set[int]()
     for position, image_id in sent_ids.items():
         if image_id in new_ids - own_ids:
             raise ValidationFailed({f"{path}.{position}.image": [UNKNOWN_IMAGE]})

@@ -1,5 +1,13 @@
 """Routes of products, product types, categories and tags, under /api."""
 
+from django.urls import path
+
+from commerce.catalog.transfer.views import (
+    ExportProductsView,
+    ExportVariationsView,
+    ImportProductsView,
+    ImportVariationsView,
+)
 from commerce.catalog.views import (
     BestSellingViewSet,
     CategoryViewSet,
@@ -20,4 +28,10 @@ router.register("categories", CategoryViewSet)
 router.register("types", TypeViewSet)
 router.register("tags", TagViewSet)
 
-urlpatterns = router.urls
+urlpatterns = [
+    *router.urls,
+    path("export-products/<id:shop_id>", ExportProductsView.as_view()),
+    path("import-products", ImportProductsView.as_view()),
+    path("export-variation-options/<id:shop_id>", ExportVariationsView.as_view()),
+    path("import-variation-options", ImportVariationsView.as_view()),
+]

@@ -127,10 +127,7 @@ class VariationSerializer(serializers.ModelSerializer[Variation]):
 
     @extend_schema_field(OptionSerializer(many=True))
     def get_options(self, variation: Variation) -> list[dict[str, str]]:
-        """Return the present names of linked values, or else the options as they were written."""
-        linked = [link.value for link in variation.value_links.all()]
-        options: list[dict[str, str]] = variation.options
-        return [{"name": value.attribute.name, "value": value.value} for value in linked] or options
+        return variation.current_options
 
 
 class VariationWriteSerializer(serializers.Serializer[Any]):

@@ -3,7 +3,8 @@
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -103,6 +104,35 @@ def find_free_slug(text: str, siblings: "QuerySet[Any]") -> str:
     candidates = slug_candidates(text)
     taken = set(siblings.filter(slug__in=candidates).values_list("slug", flat=True))
     return next((slug for slug in candidates if slug not in taken), candidates[-1])
+
+
+def save_all_with_unique_slugs(
+    rows: Sequence[Any], is_free: Callable[[Any, Collection[tuple[str, int]]], bool]
+) -> None:
+    """Insert rows of one model with free slugs, looked up in one query. `slug` has the text that a slug is made from.
+
+    `is_free` says whether a row may have a slug, given the language and the shop of each row that has it. If a slug is
+    taken meanwhile, all are tried again. Raise ApiError 409 if that happens repeatedly.
+    """
+    if not rows:
+        return
+    manager = type(rows[0])._default_manager
+    candidates = [slug_candidates(row.slug) for row in rows]
+    for _ in range(MAX_ATTEMPTS):
+        taken: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        found = manager.filter(slug__in={slug for slugs in candidates for slug in slugs})
+        for slug, language, shop_id in found.values_list("slug", "language", "shop_id"):
+            taken[slug].add((language, shop_id))
+        for row, slugs in zip(rows, candidates, strict=True):
+            row.slug = next((slug for slug in slugs if is_free(row, taken[slug])), slugs[-1])
+            taken[row.slug].add((row.language, row.shop_id))
+        try:
+            with transaction.atomic():
+                manager.bulk_create(rows)
+            return
+        except IntegrityError as error:  # a concurrent request took one of the slugs
+            collision = error
+    raise ApiError(409, "Concurrent requests take the same slugs. Try again.") from collision
 
 
 def save_with_unique_slug(save: Callable[[str], None], siblings: "QuerySet[Any]", text: str) -> None:

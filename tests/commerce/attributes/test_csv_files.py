@@ -164,12 +164,12 @@ def test_one_invalid_row_prevents_the_whole_import(
 
 
 def test_an_import_has_a_maximum_size(mine: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(csv_files, "MAX_FILE_LINES", 3)
+    monkeypatch.setattr("shared.api.csv_files.MAX_FILE_LINES", 3)
     assert upload(mine, shop, "name,value\nA,1\nA,2").status_code == 200
     assert upload(mine, shop, "name,value\nA,1\nA,2\nA,3").json()["errors"] == {
         "csv": ["The file has more than 3 lines."]
     }
-    monkeypatch.setattr(csv_files, "MAX_FILE_BYTES", 20)
+    monkeypatch.setattr("shared.api.csv_files.MAX_FILE_BYTES", 20)
     assert upload(mine, shop, "name,value\nA,1234567890").json()["errors"] == {
         "csv": ["The file has 23 bytes; at most 20 are allowed."]
     }

@@ -287,6 +287,12 @@ PANEL = [
     Call(older_panel("upload"), "owner", "POST attachments", "0.id 0.original", {"attachment[]": "{pdf}"}),
     Call(ADMIN_PATHS, "owner", "GET attachments?page=1&limit=15", "data.0.id current_page per_page total"),
     Call(older_panel("import"), "owner", "POST import-attributes", "attributes values", {"csv": "{csv}", "shop_id": "{shop}"}),
+    Call(older_panel("import"), "owner", "POST import-products", "created changed",
+         {"csv": "{products_csv}", "shop_id": "{shop}"}),
+    Call(older_panel("import"), "owner", "POST import-variation-options", "created changed",
+         {"csv": "{variations_csv}", "shop_id": "{shop}"}),
+    Call(ADMIN_PATHS, "nobody", "GET export-products/{shop}"),
+    Call(ADMIN_PATHS, "nobody", "GET export-variation-options/{shop}"),
     # what the shop does not have
     Call(panel("coupon"), "super admin", "GET coupons?searchJoin=and&limit=20&language=en", status=404),
     Call(panel("shipping"), "super admin", "GET shippings?name=&orderBy=created_at", status=404),

@@ -101,6 +101,7 @@ def make_world() -> World:
     customer = world.users["customer"]
     lamp = make_goods(shop, "velmo-lamp")
     make_goods(other, "other-lamp")
+    make_goods(shop, "shirt", product_type=Product.Kind.VARIABLE, status=Product.Status.DRAFT)
     order = buy(customer, (lamp, 2), shipping_address=HOME)
     part, now = order.children.get(), timezone.now()
     refund = request_refund(customer=customer, order_id=part.pk, amount=100, reason="Scratched", now=now)
@@ -142,6 +143,8 @@ def make_world() -> World:
         "invitation": signing.dumps({"id": invited.pk, "nonce": invited.nonce.hex}, salt=SALT),
         "pdf": pdf_file(),
         "csv": CSV,
+        "products_csv": b"name,type,price,quantity\nFjell lamp,home,19.90,3\n",
+        "variations_csv": b"product,title,price,quantity\nshirt,L,21.00,3\n",
     }
     return world
 

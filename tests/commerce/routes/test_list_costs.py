@@ -29,6 +29,7 @@ WORLD = 10  # more than the users and decisions that the fixtures create
 NOT_LISTS = {
     "/api/me", "/api/analytics", "/api/description-allowance", "/api/settings", "/api/settings/1", "/api/openapi.json",
     "/api/schema", "/api/docs", "/", "/metrics", "/livez", "/readyz", "/api/export-attributes/{shop}",
+    "/api/export-products/{shop}", "/api/export-variation-options/{shop}",
     "/api/products/suggest", "/shop", "/shop/", "/shop/products/{product}/",
 }  # fmt: skip
 
