@@ -55,8 +55,11 @@ class SalesTotalsSerializer(serializers.Serializer[Any]):
     totalOrders = serializers.IntegerField(min_value=0, help_text="Number of orders in any status.")
     newCustomers = serializers.IntegerField(
         min_value=0,
-        help_text="Number of customers who joined the platform or, for shops, ordered for the first time. Without "
+        help_text="Number of customers who joined the platform or, for shops, joined it and ordered there. Without "
         "`from` and `to` those of the last 30 days.",
+    )
+    averageOrderValue = serializers.FloatField(
+        help_text="Revenue divided by the number of complete orders, in major units; 0 without one."
     )
 
 
@@ -134,6 +137,7 @@ def _totals_body(totals: SalesTotals, currency: str) -> dict[str, Any]:
         "totalRefunds": to_number(totals.refunds, currency),
         "totalOrders": totals.orders,
         "newCustomers": totals.new_customers,
+        "averageOrderValue": to_number(totals.average_order_value, currency),
     }
 
 

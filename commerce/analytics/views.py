@@ -5,10 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.utils import timezone
-from django.utils.decorators import method_decorator
-from django.views.decorators.cache import cache_control
-from django.views.decorators.http import conditional_page
-from django.views.decorators.vary import vary_on_headers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -32,14 +28,13 @@ from commerce.catalog.filters import ProductFilters
 from commerce.catalog.models import Product
 from shared import transactions
 from shared.accounts.permissions import HasRole
+from shared.api.conditional_reads import private_read
 from shared.api.limits.query_limits import limit_list_query
 from shared.api.lists.search import build_search_condition
 from shared.api.query_params import get_language, get_limit
 
 
-@method_decorator(conditional_page, name="dispatch")
-@method_decorator(cache_control(private=True, no_cache=True), name="dispatch")
-@method_decorator(vary_on_headers("Authorization"), name="dispatch")
+@private_read
 class AnalyticsView(APIView):
     """A read that only the client may cache, and revalidate with `If-None-Match`."""
 

@@ -33,6 +33,7 @@ from commerce.attachments.uploads.antivirus import ScannerUnavailable
 from commerce.attachments.uploads.preparation import FIELD, IncomingFile
 from shared.accounts.models import User
 from shared.accounts.permissions import IsSignedIn
+from shared.api.conditional_reads import public_read
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.idempotency.store import IdempotencyMode
 from shared.api.limits.throttling import RateLimitThrottle
@@ -65,6 +66,7 @@ def _unavailable_error(error: Exception) -> ApiError | None:
 
 
 @schema.describe_attachments
+@public_read
 class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet):
     """Attachments: public to read, uploaded and deleted by signed-in users."""
 

@@ -24,6 +24,7 @@ from commerce.attributes.serializers import (
 )
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
+from shared.api.conditional_reads import public_read
 from shared.api.csv_views import CsvExportView, CsvImportView
 from shared.api.lists.pagination import ArrayPagination
 from shared.api.viewsets import (
@@ -38,6 +39,7 @@ IsShopOwner = HasRole.of("STORE_OWNER", "SUPER_ADMIN")
 
 
 @schema.describe_attributes
+@public_read
 class AttributeViewSet(
     SlugOrIdLookupMixin,
     CreateMixin,

@@ -4,10 +4,6 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from django.utils.decorators import method_decorator
-from django.views.decorators.cache import cache_control
-from django.views.decorators.http import conditional_page
-from django.views.decorators.vary import vary_on_headers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
@@ -45,6 +41,7 @@ from commerce.catalog.serializers import (
 )
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
+from shared.api.conditional_reads import private_read, public_read
 from shared.api.errors import ValidationFailed
 from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.lists.search import MAX_SEARCH_LENGTH
@@ -63,6 +60,7 @@ WRITE_ACTIONS = ("update", "destroy")
 
 
 @schema.describe_products
+@public_read
 class ProductViewSet(
     SlugOrIdLookupMixin,
     CreateMixin,
@@ -159,9 +157,7 @@ class TenProductsArray(ArrayPagination):
 
 
 @schema.describe_low_stock
-@method_decorator(conditional_page, name="dispatch")
-@method_decorator(cache_control(private=True, no_cache=True), name="dispatch")
-@method_decorator(vary_on_headers("Authorization"), name="dispatch")
+@private_read
 class LowStockViewSet(ListModelMixin, ApiViewSet):
     """Products of the user's shops that are nearly out of stock."""
 
@@ -178,6 +174,7 @@ class LowStockViewSet(ListModelMixin, ApiViewSet):
 
 
 @schema.describe_best_selling
+@public_read
 class BestSellingViewSet(ListModelMixin, ApiViewSet):
     """Products of which the most pieces were sold: public to read."""
 
@@ -196,6 +193,7 @@ class PopularViewSet(BestSellingViewSet):
     """The same products, under another name that clients use."""
 
 
+@public_read
 class TaxonomyViewSet(
     SlugOrIdLookupMixin,
     CreateMixin,

@@ -17,6 +17,7 @@ from commerce.reviews.serializers import (
     ReviewSerializer,
 )
 from shared.accounts.permissions import HasRole, IsSignedIn, ReadOnly
+from shared.api.conditional_reads import public_read
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import PagePagination
 from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, UpdateMixin
@@ -25,6 +26,7 @@ CONTENT_WRITES = [RateLimitThrottle.of("content", "CONTENT_WRITE_LIMIT")]
 
 
 @schema.describe_reviews
+@public_read
 class ReviewViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet):
     """Reviews: public to read, written and deleted by their authors."""
 
@@ -49,6 +51,7 @@ class ReviewViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixi
 
 
 @schema.describe_questions
+@public_read
 class QuestionViewSet(CreateMixin, UpdateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet):
     """Questions: public to read, asked and deleted by their authors, answered by the staff of the shop."""
 

@@ -26,6 +26,7 @@ from commerce.shops.serializers import (
 )
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
 from shared.accounts.public_view import PublicView
+from shared.api.conditional_reads import public_read
 from shared.api.limits.rate_limits import rate_limit_headers
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import ArrayPagination, PagePagination
@@ -44,6 +45,7 @@ class CurrentUserView(APIView):
 
 
 @schema.describe_shops
+@public_read
 class ShopViewSet(
     SlugOrIdLookupMixin, CreateMixin, UpdateMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet
 ):  # fmt: skip

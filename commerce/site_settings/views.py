@@ -8,9 +8,11 @@ from rest_framework.views import APIView
 from commerce.site_settings import schema, services
 from commerce.site_settings.serializers import SettingsWriteSerializer, settings_record
 from shared.accounts.permissions import HasRole, ReadOnly
+from shared.api.conditional_reads import public_read
 from shared.api.query_params import DEFAULT_LANGUAGE, get_language
 
 
+@public_read
 class SingleSettingsView(APIView):
     """The settings: public to read, written by super admins."""
 

@@ -1,4 +1,7 @@
-"""Count new customers of shops: those whose first order from any of them was in a period."""
+"""Count new customers of shops: those who joined, and first ordered from any of the shops, in a period.
+
+So the new customers of some shops are never more than those of the platform, who are all that joined.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,6 +14,8 @@ from commerce.analytics.aggregation import first_orders
 from commerce.analytics.aggregation.id_lists import CustomerOfShop, in_ids
 from commerce.analytics.aggregation.owner_groups import find_group
 from commerce.analytics.models import FirstOrder, LedgerEntry
+from shared.accounts.models import User
+from shared.accounts.roles import Role
 
 # The times of orders that wait for aggregation, each with the number gained (or lost, below 0).
 WaitingOrders = dict[CustomerOfShop, list[tuple[datetime, int]]]
@@ -19,7 +24,7 @@ WaitingOrders = dict[CustomerOfShop, list[tuple[datetime, int]]]
 def count_new_customers(
     shop_ids: Sequence[int], period: tuple[datetime, datetime], generation: int, *, has_owner_groups: bool
 ) -> int:
-    """Return how many customers first ordered from any of these shops in the period, whose end is excluded.
+    """Return how many customers joined and first ordered from any of these shops in the period, whose end is excluded.
 
     Customers with ledger entries that wait for aggregation are looked up one by one.
     """
@@ -32,11 +37,13 @@ def count_new_customers(
     else:
         group_id = find_group(shop_ids, generation) if has_owner_groups else None
     new = _new_in_rollups(shop_ids, group_id, period, generation)
+    joined = User.objects.filter(role=Role.CUSTOMER, created_at__gte=period[0], created_at__lt=period[1])
+    new = new.filter(Exists(joined.filter(pk=OuterRef("customer_id"))))
     settled = new.exclude(customer_id__in=customer_ids).count()
     known = FirstOrder.objects.filter(generation=generation, shop_id__in=shop_ids, customer_id__in=customer_ids)
     firsts = _first_order_times(waiting, known) if waiting else {}
-    start, end = period
-    return settled + sum(start <= at < end for at in firsts.values())
+    first_within = [customer_id for customer_id, at in firsts.items() if period[0] <= at < period[1]]
+    return settled + (joined.filter(pk__in=in_ids(first_within)).count() if first_within else 0)
 
 
 def _new_in_rollups(

@@ -86,8 +86,7 @@ class Report:
         )
 
     def new_customers(self, date_range: DateRange) -> int:
-        """Return the number of customers who joined the platform, or who ordered from these shops for the first
-        time."""
+        """Return the number of customers who joined the platform or, for shops, of those who also ordered there."""
         if self.scope.shop_ids is None:
             return sum(row[5] for row in self._total_rows(date_range))
         period = date_range.to_datetimes(self.zone)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from commerce.analytics.reports.date_ranges import DateRange
+from commerce.orders.models import Order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +17,12 @@ class SalesTotals:
     orders: int = 0
     new_customers: int = 0
     by_status: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def average_order_value(self) -> int:
+        """Return the revenue of a complete order in whole minor units, rounded half up; 0 without one."""
+        count = self.by_status.get(Order.Status.COMPLETE, 0)
+        return (2 * self.revenue + count) // (2 * count) if count else 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from commerce.catalog.transfer.product_files import CsvProduct
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.csv_files import LineErrors
-from shared.api.errors import ValidationFailed
+from shared.api.errors import ApiError, ValidationFailed
 from shared.api.query_params import DEFAULT_LANGUAGE, parse_integer
 from shared.api.slugs import normalize_slug, save_all_with_unique_slugs
 from shared.querysets import batches
@@ -62,10 +62,12 @@ def import_products(*, actor: User, shop_id: int, products: Sequence[CsvProduct]
     Nothing is deleted, and importing the same file again changes nothing. A product is matched by id, else by slug,
     else by SKU, else by name, within its language. Raises ApiError 403, and ValidationFailed with keys such as `csv.3`.
     """
-    require_managed_shop(actor=actor, shop_id=shop_id)
-    shop = Shop.objects.select_for_update().get(pk=shop_id)  # two imports at once would both create the same products
+    shop = require_managed_shop(actor=actor, shop_id=shop_id)
     errors = LineErrors()
     rows = _match(shop, products, errors)
+    # After the products, as orders do; two imports at once would both create the same products.
+    Shop.objects.select_for_update(no_key=True).get(pk=shop_id)
+    _require_still_new(shop, [row for row in rows if row.is_new])
     names, old_lists = _Names(rows), _read_lists([row.product.pk for row in rows if not row.is_new])
     for row in rows:
         errors.add(row.line, [*_resolve_names(row, names), *_assign(row, actor)])
@@ -120,17 +122,33 @@ class _ProductMatcher:
                 return "id: This shop has no product with this id.", None
             wanted = values.get("language", product.language)
             return ("language: The language never changes." if wanted != product.language else product), product.pk
-        language = values.get("language", DEFAULT_LANGUAGE)
-        name = next((name for name in ("slug", "sku", "name") if values.get(name)), None)
-        if name is None:
+        key = _key_of(values)
+        if key is None:
             return "The line has no id, slug, SKU or name.", None
-        text = _normalized(name, values[name])
-        found = self._by_name.get((name, text, language), [])
+        found = self._by_name.get(key, [])
         if len(found) > 1:
-            return f"{name}: The shop has {len(found)} such products. Name one by its id or slug.", None
+            return f"{key[0]}: The shop has {len(found)} such products. Name one by its id or slug.", None
         if found:
             return found[0], found[0].pk
-        return Product(shop=self._shop, price=0, language=language), (name, text, language)
+        return Product(shop=self._shop, price=0, language=key[2]), key
+
+
+def _key_of(values: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return by which column, text and language a line without an id names its product."""
+    for name in ("slug", "sku", "name"):
+        if values.get(name):
+            return name, _normalized(name, values[name]), values.get("language", DEFAULT_LANGUAGE)
+    return None
+
+
+def _require_still_new(shop: Shop, rows: Sequence[_Row]) -> None:
+    """Raise ApiError 409 if the shop has got one of these new products meanwhile."""
+    keys = {key for row in rows if (key := _key_of(row.values))}
+    for name in ("slug", "sku", "name"):
+        for some in batches({text for column, text, _ in keys if column == name}, NAMES_PER_QUERY):
+            found = Product.objects.live().filter(shop=shop, **{f"{name}__in": some}).values_list(name, "language")
+            if any((name, *pair) in keys for pair in found):
+                raise ApiError(409, "Another request has created one of these products meanwhile. Import again.")
 
 
 def _normalized(name: str, value: Any) -> Any:

@@ -18,6 +18,9 @@ are `CUSTOMER`, `STAFF`, `STORE_OWNER` and `SUPER_ADMIN`; each operation says wh
 **Lists** are an array or a page with `data` and the keys of the paginator. All lists take `limit`, `page`, `search`,
 `orderBy` and `with`, which adds related records to each row.
 
+**Caching.** Public reads have an `ETag`. Send it as `If-None-Match`: while nothing has changed, the response is 304
+without a body.
+
 **Errors** are JSON with `message`, `code` and `request_id`; a 422 adds `errors` by field. Rate-limited responses have
 `X-RateLimit-*` headers, and a 429 or 503 says in `Retry-After` when to try again.
 

@@ -26,6 +26,7 @@ FIELD_EXAMPLES: dict[str, Any] = {
     "cancelled_at": "2026-01-10T10:45:00.000000Z",
     "attribute_id": 4,
     "attribute_value_id": 7,
+    "averageOrderValue": 23.65,
     "category_id": 3,
     "category_name": "Lamps",
     "color": "#d97706",

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -84,15 +85,20 @@ class BruteForce:
         return {WIRE_STATUS.get(status, status): counted[status] for status in Order.Status.values}
 
     def new_customers(self, days: Days) -> int:
+        customers = User.objects.filter(role="CUSTOMER")
+        joined = {user.pk for user in customers if days(self.day(user.created_at))}
         if self.shop_ids is None:
-            users = User.objects.filter(role="CUSTOMER")
-            return sum(days(self.day(user.created_at)) for user in users)
+            return len(joined)
         firsts: dict[int, datetime] = {}
         for order in self.orders.values():
             root = self.root(order)
             if order.shop_id in self.shop_ids and root is not None:
                 firsts[order.customer_id] = min(firsts.get(order.customer_id, root.created_at), root.created_at)
-        return sum(days(self.day(first)) for first in firsts.values())
+        return sum(days(self.day(first)) for customer_id, first in firsts.items() if customer_id in joined)
+
+    def average_order_value(self, days: Days) -> int:
+        complete = self.by_status(days)["complete"]
+        return int(Decimal(self.revenue(days)) / complete + Decimal("0.5")) if complete else 0
 
     def last(self, count: int) -> Days:
         first = self.today - timedelta(days=count - 1)
@@ -107,6 +113,7 @@ class BruteForce:
             "totalRefunds": self.money(self.refunds(days)),
             "totalOrders": sum(self.by_status(days).values()),
             "newCustomers": self.new_customers(new_customer_days),
+            "averageOrderValue": self.money(self.average_order_value(days)),
         }
 
     def overview(self, first: date | None = None, last: date | None = None, compare: bool = False) -> dict[str, Any]:

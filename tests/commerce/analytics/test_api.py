@@ -13,6 +13,7 @@ from commerce.analytics.aggregation.batches import aggregate_ledger
 from commerce.analytics.models import RollupState
 from commerce.catalog.models import Category, Product
 from commerce.orders.models import Order
+from shared.accounts.models import User
 from shared.accounts.roles import Role
 from tests.commerce.analytics.factories import (
     Market,
@@ -33,8 +34,9 @@ STATUSES = {
 }  # fmt: skip
 EMPTY = {
     "totalRevenue": 0, "totalRefunds": 0, "totalShops": 3, "totalVendors": 2, "todaysRevenue": 0, "totalOrders": 0,
-    "newCustomers": 2, "todayTotalOrderByStatus": STATUSES, "weeklyTotalOrderByStatus": STATUSES,
-    "monthlyTotalOrderByStatus": STATUSES, "yearlyTotalOrderByStatus": STATUSES, "currency": "EUR", "currencies": [],
+    "newCustomers": 2, "averageOrderValue": 0, "todayTotalOrderByStatus": STATUSES,
+    "weeklyTotalOrderByStatus": STATUSES, "monthlyTotalOrderByStatus": STATUSES,
+    "yearlyTotalOrderByStatus": STATUSES, "currency": "EUR", "currencies": [],
     "totalYearSaleByMonth": [{"month": month, "total": 0} for month in (
         "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
         "December",
@@ -111,7 +113,7 @@ def test_a_date_range_is_compared_with_the_days_before_it(market: Market, now: d
     )
     assert body["previous"] == {
         "from": "2026-03-26", "to": "2026-03-27", "totalOrders": 1, "totalRevenue": 54.9, "totalRefunds": 0,
-        "newCustomers": 0,
+        "newCustomers": 0, "averageOrderValue": 54.9,
     }  # fmt: skip
     first, last = date(2026, 3, 28), date(2026, 3, 29)
     assert_analytics_correct(market, now, query=f"&{query}", first=first, last=last, compare=True)
@@ -202,18 +204,45 @@ def test_a_day_begins_at_midnight_of_the_reporting_time_zone(
     assert body["totalRevenue"] == 17.4
 
 
-def test_a_customer_is_new_to_an_owner_with_the_first_order_from_any_shop(market: Market, now: datetime):
+def test_a_customer_is_new_to_an_owner_who_joined_lately_with_the_first_order_from_any_shop(
+    market: Market, now: datetime
+):
     ada, grace = market.customers
     make_order(ada, market.products[:1], at=now - timedelta(days=60))
     make_order(ada, market.products[2:3], at=now)  # the owner's other shop
     make_order(grace, market.products[:4], at=now)
+
+    make_order(make_user(Role.STAFF, "buyer"), market.products[:4], at=now)
 
     for is_aggregated in (False, True):
         if is_aggregated:
             aggregate_ledger(now=now)
         assert get_json(market.clients["owner"], "analytics")["newCustomers"] == 1
         assert get_json(market.clients["staff"], "analytics")["newCustomers"] == 2
-        assert get_json(market.clients["owner"], "analytics?from=2026-01-01&to=2026-02-01")["newCustomers"] == 1
+        assert get_json(market.clients["owner"], "analytics?from=2026-01-01&to=2026-02-01")["newCustomers"] == 0
+    User.objects.filter(pk=ada.pk).update(created_at=now - timedelta(days=61))
+    assert get_json(market.clients["owner"], "analytics?from=2026-01-01&to=2026-02-01")["newCustomers"] == 1
+    User.objects.filter(pk=grace.pk).update(created_at=now - timedelta(days=31))
+    for name in ("platform", "owner", "staff"):
+        assert get_json(market.clients[name], "analytics")["newCustomers"] == 0
+
+
+def test_the_average_order_value_is_the_revenue_of_a_complete_order(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:1], at=now)  # 12.50 and a fee of 4.90
+    make_order(market.customers[1], market.products[:2], at=now)
+    make_order(market.customers[1], market.products[:3], at=now, status="pending")
+
+    for is_aggregated in (False, True):
+        if is_aggregated:
+            aggregate_ledger(now=now)
+        assert get_json(market.clients["platform"], "analytics")["averageOrderValue"] == 23.65  # (17.40 + 29.90) / 2
+        assert get_json(market.clients["owner"], "analytics")["averageOrderValue"] == 18.75
+        assert get_json(market.clients["other"], "analytics")["averageOrderValue"] == 0
+    for total in (1, 2):  # of both complete orders, then of one: 1.5 cents are rounded up
+        ids = Order.objects.filter(shop=market.shops[0]).order_by("pk").values_list("pk", flat=True)[: 3 - total]
+        Order.objects.filter(pk__in=list(ids)).update(total=total, amount=total, paid_total=total)
+        body = get_json(market.clients["owner"], f"analytics?shop_id={market.shops[0].pk}")
+        assert body["averageOrderValue"] == total / 100
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from shared.settings import VERSION
 from tests.openapi_document import Document, FieldChecks, all_operations, text_problems
 
 MONEY_FIELDS = {
-    "amount", "delivery_fee", "discount", "max_price", "min_price", "paid_total", "price", "refunded_total",
+    "amount", "averageOrderValue", "delivery_fee", "discount", "max_price", "min_price", "paid_total", "price",
+    "refunded_total",
     "sale_price", "sales_tax", "subtotal", "todaysRevenue", "total", "totalRefunds", "totalRevenue", "unit_price",
 }  # fmt: skip
 PRICE_BOUNDS = {"from", "price_from", "price_to", "to"}

@@ -11,6 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from commerce.catalog.models import Category, Product, ProductType, Tag
+from commerce.catalog.transfer import product_import
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -286,6 +287,23 @@ def test_the_people_of_a_shop_import_and_export_all_products_and_others_see_publ
     Shop.objects.update(is_active=False)
     assert client_of(None).get(f"/api/export-products/{shop.pk}").status_code == 404
     assert len(rows(export(client_of(owner), shop))) == 2
+
+
+def test_an_import_creates_nothing_that_another_request_created_meanwhile(
+    mine: Client, shop: Shop, home: ProductType, monkeypatch: pytest.MonkeyPatch
+):
+    match = product_import._match
+
+    def match_and_be_late(*args: Any) -> Any:
+        rows = match(*args)
+        make_product(shop, "velmo-lamp")
+        return rows
+
+    monkeypatch.setattr(product_import, "_match", match_and_be_late)
+    sheet = "name,type,price\nFjell lamp,home,9\nVelmo lamp,home,9\n"
+
+    assert upload(mine, shop, sheet).status_code == 409
+    assert upload(mine, shop, sheet.replace("Velmo lamp,home,9\n", "")).json() == {"created": 1, "changed": 0}
 
 
 def test_an_import_has_a_maximum_number_of_products(mine: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch):
