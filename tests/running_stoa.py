@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -60,7 +61,7 @@ def start_stoa(home: Path) -> RunningStoa:
         environment.pop(name, None)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file)],
+            [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file), *free_ports()],
             cwd=CHECKOUT,
             env=environment
             | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)}
@@ -76,6 +77,13 @@ def start_stoa(home: Path) -> RunningStoa:
         assert time.monotonic() < deadline, f"the demo did not start: {log.read_text()}"
         time.sleep(0.2)
     return RunningStoa(**json.loads(info_file.read_text()), run_dir=home / "var" / "run", process=process)
+
+
+def free_ports() -> list[str]:
+    """Return options with two free ports. Two demos that start at once would both take the usual ones."""
+    with socket.create_server(("127.0.0.1", 0)) as commerce, socket.create_server(("127.0.0.1", 0)) as inference:
+        ports = commerce.getsockname()[1], inference.getsockname()[1]
+    return [f"--commerce-port={ports[0]}", f"--inference-port={ports[1]}"]
 
 
 def stop_stoa(stoa: RunningStoa, number: signal.Signals = signal.SIGTERM) -> list[psutil.Process]:

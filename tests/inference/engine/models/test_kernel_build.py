@@ -111,8 +111,9 @@ def test_the_library_uses_the_vector_width_of_this_machine(kernels: ctypes.CDLL)
 
 
 def test_a_busy_model_switches_to_the_built_library_and_gives_the_same_text(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernels: ctypes.CDLL
 ) -> None:
+    compiler(tmp_path, monkeypatch, f"cp {kernels._name} $(echo $@ | sed 's/.*-o //')")  # compiled once for all tests
     # Which is the faster may depend on the moment.
     monkeypatch.setattr(llama_family, "fastest_kernels", lambda *given: Kernels(compiled_kernels(), 1))
     collector, options = Collector(), LoadOptions(max_sequences=2, context_size=64)
