@@ -104,12 +104,13 @@ async def _record(
     """Write the events of a generation with their numbers, to its end."""
     try:
         async with outputs:
+            recorder.follow(outputs)
             _append(recorder, [start])
             async for output in outputs:
                 _append(recorder, encode(output))
                 if output.finish_reason is FinishReason.ERROR or recorder.is_lost:
                     break
-        await recorder.finish([], _do_nothing)
+        await recorder.finish(_no_event)
     except StreamLost:
         await recorder.abandon()
     except DatabaseError as error:  # the lease expires, and readers end with an error
@@ -123,8 +124,8 @@ def _append(recorder: StreamRecorder, events: Iterable[bytes]) -> None:
             recorder.append(numbered_frame(frame + FRAME_END, recorder.next_index))
 
 
-def _do_nothing() -> None:
-    """End the stream without further writes."""
+def _no_event(number: int) -> None:
+    """End the stream without another event."""
 
 
 async def _events(

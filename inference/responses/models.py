@@ -116,7 +116,7 @@ class StoredResponse(models.Model):
         indexes = [
             Index(fields=["user", "-id"], name="inference_responses_of_user"),
             Index(fields=["created_at"], name="inference_responses_created"),
-            Index(fields=["resume_at"], name="inference_responses_open", condition=Q(ended_at=None)),
+            Index(fields=["user", "resume_at", "id"], name="inference_responses_turns", condition=Q(ended_at=None)),
             Index(fields=["conversation"], name="inference_responses_of_conv", condition=Q(conversation__isnull=False)),
             Index(fields=["api_key"], name="inference_responses_of_key", condition=Q(api_key__isnull=False)),
         ]

@@ -55,8 +55,6 @@ from shared.serving.db_threads import run_in_db_thread
 
 MAX_TRUNCATIONS = 30
 MAX_SUMMARY_TOKENS = 1024
-MAX_END_ATTEMPTS = 5
-END_RETRY_SECONDS = 1.0
 
 logger = structlog.get_logger(__name__)
 _running: set[asyncio.Task[None]] = set()  # of streams, whose clients may be gone
@@ -170,48 +168,27 @@ async def start_stored_stream(prepared: PreparedResponse, key: StreamKey | None)
 async def _run_stored(
     row: StoredResponse, encoder: ResponseEncoder, outputs: GenerationStream, recorder: StreamRecorder
 ) -> None:
+    def write_end(number: int) -> bytes:
+        return services.end_run(row=row, response=encoder.response, number=number, now=timezone.now())
+
     try:
         async with outputs:
+            recorder.follow(outputs)
             for frame in (*encoder.start(), encoder.begin()):
                 recorder.append(frame)
             async for output in outputs:
                 for frame in encoder.push(output, ended_at=time.time()):
                     recorder.append(frame)
-                if recorder.is_lost or encoder.has_ended:
+                if encoder.has_ended:
                     break
         if not encoder.has_ended:
             encoder.fail(error_detail(InferenceFailed(INCOMPLETE_MESSAGE)))
-        await end_stored(row, encoder, recorder)
+        await recorder.finish(write_end)
     except StreamLost:
-        await recorder.abandon(await _read_last_event(row, recorder))
+        await recorder.abandon()
     except (DatabaseError, EngineError) as error:  # its lease expires, and it is failed as interrupted
         logger.warning("response_not_ended", response=row.response_id, reason=type(error).__name__)
         await recorder.abandon()
-
-
-async def _read_last_event(row: StoredResponse, recorder: StreamRecorder) -> bytes | None:
-    """Return the event of a response that was ended elsewhere, as a cancelled one, for the readers here."""
-    try:
-        return await run_in_db_thread(services.last_event, response_pk=row.pk, number=recorder.next_index)
-    except DatabaseError as error:
-        logger.warning("response_not_read", response=row.response_id, reason=type(error).__name__)
-        return None
-
-
-async def end_stored(row: StoredResponse, encoder: ResponseEncoder, recorder: StreamRecorder) -> None:
-    """Write the end of a response. Raise StreamLost, or the database's error after several attempts."""
-    frame, response = encoder.end(), encoder.response
-
-    def also() -> None:
-        services.record_end(row=row, response=response, now=timezone.now())
-
-    for attempt in range(MAX_END_ATTEMPTS):
-        try:
-            return await recorder.finish([frame], also)
-        except DatabaseError:
-            if attempt + 1 == MAX_END_ATTEMPTS:
-                raise
-        await asyncio.sleep(END_RETRY_SECONDS)
 
 
 async def count_input_tokens(*, caller: Principal, body: InputTokensRequest) -> int:

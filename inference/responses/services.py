@@ -1,6 +1,7 @@
 """Services of stored responses: create, end, cancel, delete and read them.
 
-Every end of a stored response passes through `record_end`, in the transaction that ends its stream, if it has one.
+Every end of a stored response passes through `record_end`. A run does so in the transaction that ends its stream
+(`end_run`). Whoever cancels a response ends the response alone, and its run then ends the stream.
 """
 
 import uuid
@@ -11,7 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from msgspec.structs import replace
 
 from inference.access.responses import ObjectNotFound
@@ -49,6 +50,8 @@ INTERRUPTED = "The server process that ran this response has ended. Create the r
 EXPIRED = "The response could not be run within 24 hours: its model was not available."
 
 Status = StoredResponse.Status
+# Responses whose stream nobody continues, if nobody writes it: background responses are run again.
+_IS_INTERRUPTED = Q(is_background=False) | Q(ended_at__isnull=False)
 _generation_encoder = msgspec.json.Encoder()
 _generation_decoder = msgspec.json.Decoder(GenerationRequest)
 
@@ -70,7 +73,7 @@ class NewResponse:
 def store_ended(*, new: NewResponse, response: Response, now: datetime) -> None:
     """Store a response that has ended already. Raise ApiError 401 if the user is no longer active."""
     lock_active_user(new.caller.user)
-    row = _create_row(new, response, now=now, stream=None)
+    row = _create_row(new, replace(response, status="in_progress"), now=now, stream=None)
     record_end(row=row, response=response, now=now)
 
 
@@ -110,31 +113,47 @@ def read_generation(row: StoredResponse) -> GenerationRequest:
     return _generation_decoder.decode(row.generation)
 
 
-def record_end(*, row: StoredResponse, response: Response, now: datetime, usage: Usage | None = None) -> None:
-    """Write the final response, and add its items to its conversation. Runs in the caller's transaction.
+def record_end(*, row: StoredResponse, response: Response, now: datetime) -> bool:
+    """Write the final response, and add its items to its conversation, unless it has ended. Return whether it had not.
 
-    usage: recorded with it, for a response whose usage nobody else records. A conversation that became full during the
-    generation takes these items all the same.
+    Runs in the caller's transaction. A conversation that became full during the generation takes these items all the
+    same.
     """
-    if usage is not None:
-        record_usage(user_id=row.user_id, api_key_id=row.api_key_id, model_id=row.model_id, usage=usage, now=now)
-    if response.status in ("completed", "incomplete") and row.conversation_id is not None:
-        conversation = lock_conversation(row.conversation_id)  # before the response, as a deletion does
-        if conversation is not None:
-            add_items(conversation=conversation, items=[*decode_items(row.input_items), *response.output], now=now)
+    is_added = response.status in ("completed", "incomplete") and row.conversation_id is not None
+    # Before the response, as a deletion does.
+    conversation = lock_conversation(row.conversation_id) if is_added and row.conversation_id else None
     body = encode_response(response)
-    StoredResponse.objects.filter(pk=row.pk).update(
+    ended = StoredResponse.objects.filter(pk=row.pk, ended_at=None).update(
         status=response.status,
         body=body,
         generation="",
         size=ROW_BYTES + len(body) + len(row.input_items),
         ended_at=now,
     )
+    if ended and conversation is not None:
+        add_items(conversation=conversation, items=[*decode_items(row.input_items), *response.output], now=now)
+    return ended == 1
 
 
-def record_cancelled(*, row: StoredResponse, usage: Usage, now: datetime) -> None:
-    """Record the usage of a run whose response was cancelled or deleted, but of no other."""
-    if not StoredResponse.objects.filter(pk=row.pk).exclude(status=Status.CANCELLED).exists():
+def end_run(
+    *, row: StoredResponse, response: Response, number: int, now: datetime, usage: Usage | None = None
+) -> bytes:
+    """Record the end of a run, and return the last event of its stream, which has this number.
+
+    A response that was cancelled meanwhile stays cancelled. Runs in the caller's transaction, which holds the stream's
+    lock. usage: recorded with it, for a response whose usage nobody else records.
+    """
+    if usage is not None:
+        record_usage(user_id=row.user_id, api_key_id=row.api_key_id, model_id=row.model_id, usage=usage, now=now)
+    if record_end(row=row, response=response, now=now):
+        return final_event(response, number)
+    body = StoredResponse.objects.values_list("body", flat=True).get(pk=row.pk)
+    return final_event(decode_response(body), number)
+
+
+def record_deleted(*, row: StoredResponse, usage: Usage, now: datetime) -> None:
+    """Record the usage of a run whose response was deleted, but of no other."""
+    if not StoredResponse.objects.filter(pk=row.pk).exists():
         record_usage(user_id=row.user_id, api_key_id=row.api_key_id, model_id=row.model_id, usage=usage, now=now)
 
 
@@ -161,11 +180,11 @@ def find_stream(*, user: User, response_id: str) -> int:
 def cancel_response(*, user: User, response_id: str, now: datetime) -> str:
     """Cancel a response that has not ended, and return its body. One that has ended is returned as it is.
 
-    Raise ObjectNotFound.
+    Its run ends its stream in a moment; without one it ends at once. Raise ObjectNotFound.
     """
     row = find_response(user=user, response_id=response_id)
     if row.ended_at is None:
-        _end_open(row.pk, now, status="cancelled")
+        _end(row.pk, now, status="cancelled")
         row.refresh_from_db(fields=["body"])
     return row.body
 
@@ -199,20 +218,14 @@ def page_of_items(items: Sequence[Item], *, after: str | None, limit: int, newes
     )
 
 
-def last_event(*, response_pk: int, number: int) -> bytes | None:
-    """Return the last event of a response that has ended, with this number, or None if it was deleted."""
-    row = StoredResponse.objects.filter(pk=response_pk).exclude(ended_at=None).first()
-    return None if row is None else final_event(decode_response(row.body), number)
+def end_interrupted(stream_pk: int, *, now: datetime) -> bool:
+    """End this stream if its writer has died. Return whether it did.
 
-
-def fail_interrupted(stream_pk: int, *, now: datetime) -> bool:
-    """Fail the response of this stream if its writer has died. Return whether it did.
-
-    Background responses are run again instead.
+    Its response fails, unless it was cancelled before. Background responses are run again instead.
     """
-    row = StoredResponse.objects.filter(stream=stream_pk, ended_at=None, is_background=False).first()
-    error = ResponseErrorDetail("server_error", INTERRUPTED)
-    return row is not None and _end_open(row.pk, now, status="failed", error=error, only_without_writer=True)
+    rows = StoredResponse.objects.filter(_IS_INTERRUPTED, stream=stream_pk, stream__ended_at=None)
+    row, error = rows.first(), ResponseErrorDetail("server_error", INTERRUPTED)
+    return row is not None and _end(row.pk, now, status="failed", error=error, only_without_writer=True)
 
 
 def fail_expired(*, now: datetime) -> int:
@@ -220,7 +233,7 @@ def fail_expired(*, now: datetime) -> int:
     overdue = StoredResponse.objects.filter(ended_at=None, created_at__lte=now - RESPONSE_LIFETIME)
     error = ResponseErrorDetail("server_error", EXPIRED)
     return sum(
-        _end_open(pk, now, status="failed", error=error, only_without_writer=True)
+        _end(pk, now, status="failed", error=error, only_without_writer=True)
         for pk in list(overdue.values_list("pk", flat=True)[:MAX_DELETED_PER_RUN])
     )
 
@@ -228,14 +241,16 @@ def fail_expired(*, now: datetime) -> int:
 def cancel_of_inactive_users(*, now: datetime) -> int:
     """Cancel the open responses of deactivated users. Return their number."""
     rows = StoredResponse.objects.filter(ended_at=None, user__is_active=False)
-    return sum(_end_open(pk, now, status="cancelled") for pk in list(rows.values_list("pk", flat=True)))
+    return sum(_end(pk, now, status="cancelled") for pk in list(rows.values_list("pk", flat=True)))
 
 
-def fail_all_interrupted(*, now: datetime) -> int:
-    """Fail the streamed responses whose writer has died. Return their number."""
-    dead = StoredStream.objects.filter(ended_at=None, lease_expires_at__lte=now, response__is_background=False)
-    stream_pks = list(dead.values_list("pk", flat=True)[:MAX_DELETED_PER_RUN])
-    return sum(fail_interrupted(stream_pk, now=now) for stream_pk in stream_pks)
+def end_all_interrupted(*, now: datetime) -> int:
+    """End the streams whose writer has died before it did. Return their number."""
+    dead = StoredResponse.objects.filter(
+        _IS_INTERRUPTED, Q(stream__owner=None) | Q(stream__lease_expires_at__lte=now), stream__ended_at=None
+    )
+    stream_pks = list(dead.values_list("stream", flat=True)[:MAX_DELETED_PER_RUN])
+    return sum(end_interrupted(stream_pk, now=now) for stream_pk in stream_pks)
 
 
 def delete_old_responses(*, now: datetime) -> int:
@@ -271,7 +286,7 @@ def delete_responses_of(user: User) -> None:
 
 
 @transaction.atomic
-def _end_open(
+def _end(
     response_pk: int,
     now: datetime,
     *,
@@ -279,7 +294,10 @@ def _end_open(
     error: ResponseErrorDetail | None = None,
     only_without_writer: bool = False,
 ) -> bool:
-    """End a response from outside of its run, which then finds its stream lost. Return whether it was open."""
+    """End a response from outside of its run, and its stream too if nobody writes it. Return whether it did.
+
+    A writer may have sent events that are not stored yet, so it ends its stream by itself.
+    """
     row = StoredResponse.objects.filter(pk=response_pk).first()
     if row is None or row.stream_id is None:
         return False
@@ -287,14 +305,19 @@ def _end_open(
         streams.lock_stream(stream_pk=row.stream_id, owner=None)
     except StreamLost:
         return False
-    if only_without_writer:
-        state = streams.read_state(row.stream_id, now)
-        if state is None or state.has_writer:
-            return False
-    response = replace(decode_response(row.body), status=status, error=error)
-    first = streams.next_index(row.stream_id)
-    streams.end_stream(stream_pk=row.stream_id, frames=[final_event(response, first)], first=first, now=now)
-    record_end(row=row, response=response, now=now)
+    state = streams.read_state(row.stream_id, now)
+    has_writer = state is not None and state.has_writer
+    if has_writer and only_without_writer:
+        return False
+    row.refresh_from_db()
+    response = decode_response(row.body)
+    if row.ended_at is None:
+        response = replace(response, status=status, error=error)
+        record_end(row=row, response=response, now=now)
+    if not has_writer:
+        first = streams.next_index(row.stream_id)
+        streams.append_events(stream_pk=row.stream_id, first=first, frames=[final_event(response, first)])
+        streams.end_stream(stream_pk=row.stream_id, now=now)
     return True
 
 
@@ -313,7 +336,6 @@ def _create_row(
 ) -> StoredResponse:
     conversation = new.context.conversation and lock_conversation(new.context.conversation.pk)  # or it was deleted
     body, input_items = encode_response(response), encode_items(new.context.new_items)
-    has_ended = response.status not in ("queued", "in_progress")
     return StoredResponse.objects.create(
         response_id=response.id,
         user=new.caller.user,
@@ -329,7 +351,6 @@ def _create_row(
         generation=generation,
         size=ROW_BYTES + len(body) + len(input_items) + len(generation),
         created_at=now,
-        ended_at=now if has_ended else None,
         resume_at=now,
     )
 

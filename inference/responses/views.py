@@ -239,11 +239,11 @@ def _body(text: str) -> HttpResponse:
 
 
 def _stored_stream(stream_pk: int, after: int, caller: Principal) -> StoredStreamResponse:
-    return StoredStreamResponse(stream_pk, after=after, principal=caller, recover=_fail_interrupted)
+    return StoredStreamResponse(stream_pk, after=after, principal=caller, recover=_end_interrupted)
 
 
-def _fail_interrupted(stream_pk: int) -> bool:
-    return services.fail_interrupted(stream_pk, now=timezone.now())
+def _end_interrupted(stream_pk: int) -> bool:
+    return services.end_interrupted(stream_pk, now=timezone.now())
 
 
 async def _unstored_stream(prepared: PreparedResponse) -> EventStreamResponse:

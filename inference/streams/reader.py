@@ -28,6 +28,7 @@ from shared.serving.db_threads import run_in_db_thread
 POLL_INTERVAL_SECONDS = 0.1
 KEEP_ALIVE_SECONDS = 15.0
 MAX_POSITION_WAIT_SECONDS = 1.0  # for events that a client has seen and that are about to be written
+RECOVERY_DELAY_SECONDS = 3.0  # after a failure of the database: writers first renew the leases that expired meanwhile
 MAX_STREAMS_PER_USER = 1000  # in one process
 
 logger = structlog.get_logger(__name__)
@@ -116,6 +117,7 @@ class _Cursor:
         self._stopped = stopped
         self._recover = recover
         self._recorder = live_recorder(stream_pk)
+        self._recovers_at = 0.0
 
     async def read(self) -> bytes | None:
         """Return the next events, once there are some, or None at the end."""
@@ -152,13 +154,14 @@ class _Cursor:
                     continue
             except DatabaseError as error:
                 logger.warning("stream_not_read", reason=type(error).__name__)
+                self._recovers_at = time.monotonic() + RECOVERY_DELAY_SECONDS
                 await asyncio.sleep(POLL_INTERVAL_SECONDS * 10)
                 continue
             await _tail.wait(self._stream_pk, self._after)
         return None
 
     async def _has_recovered(self, state: StreamState) -> bool:
-        if state.has_ended or state.has_writer or self._recover is None:
+        if state.has_ended or state.has_writer or self._recover is None or time.monotonic() < self._recovers_at:
             return False
         return await run_in_db_thread(self._recover, self._stream_pk)
 

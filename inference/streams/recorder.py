@@ -8,15 +8,16 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
 import structlog
+from django.db import DataError, IntegrityError, NotSupportedError, ProgrammingError, connection
 from django.db import Error as DatabaseError
-from django.db import connection
 from django.utils import timezone
 
+from inference.engine import GenerationStream
 from inference.streams import services
 from inference.streams.services import NewEvents, StreamLost
 from inference.streams.shared_commits import commit
@@ -25,6 +26,11 @@ FLUSH_INTERVAL_SECONDS = 0.25
 RENEW_INTERVAL_SECONDS = services.LEASE_DURATION.total_seconds() / 4
 MAX_WINDOW_BYTES = 64 * 1024  # of written events in memory; events that are not written yet stay in any case
 MAX_STREAMS_PER_FLUSH = 200
+MIN_END_BACKOFF_SECONDS, MAX_END_BACKOFF_SECONDS = 0.25, 2.0  # the end is tried again before a lease expires
+PERMANENT_ERRORS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)  # they come again
+
+# From the number of the last event to the event, in the transaction that writes it.
+WriteEnd = Callable[[int], bytes | None]
 
 logger = structlog.get_logger(__name__)
 _live: dict[int, "StreamRecorder"] = {}
@@ -39,19 +45,22 @@ class StreamRecorder:
     """The writer of one stream, for use by one event loop.
 
     next_index: number of the next event. is_lost: another run has taken the stream over, or it was ended or deleted.
+    is_cancelled: the response of the stream has ended, and its run has still to end the stream.
     """
 
     def __init__(self, stream_pk: int, owner: uuid.UUID, *, next_index: int = 0) -> None:
         self.stream_pk = stream_pk
         self.owner = owner
         self.next_index = next_index
-        self.is_closed = self.is_lost = False
+        self.is_closed = self.is_lost = self.is_cancelled = False
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._window: deque[bytes] = deque()
         self._window_bytes = 0
+        self.is_uncertain = False  # whether a write failed that may have been committed
         self._written_index = next_index  # number of the first event that is not written yet
-        self._readers: set[asyncio.Event] = set()
+        self._readers: set[asyncio.Future[None]] = set()
+        self._outputs: GenerationStream | None = None
         _live[stream_pk] = self
         _flusher.add(self)
 
@@ -61,35 +70,44 @@ class StreamRecorder:
             self._append(frame)
         self._wake_readers()
 
-    async def finish(self, frames: Iterable[bytes], also: Callable[[], None]) -> None:
-        """Write the rest and the last events, and end the stream, in one transaction with `also`.
+    def follow(self, outputs: GenerationStream) -> None:
+        """Close this generation as soon as the stream is lost or cancelled."""
+        self._outputs = outputs
+        if self.is_lost or self.is_cancelled:
+            self._loop.create_task(outputs.close())
 
-        Readers get the last events after the commit. Raise StreamLost, and the database's errors. After an error of the
-        database call it again: what was written nevertheless is not written twice.
+    async def finish(self, write_end: WriteEnd) -> None:
+        """Write the rest and the last event, and end the stream, in one transaction with what `write_end` writes.
+
+        Readers get the last event after the commit. While the database fails it is tried again, for as long as nobody
+        else has ended the stream. Raise StreamLost, and errors of the database that would come again.
         """
-        last = list(frames)
-        await asyncio.to_thread(_flusher.remove, self)
-        try:
-            await commit(partial(self._write_end, last, also))
-        except StreamLost:
-            self.lose()
-            raise
+        backoff = MIN_END_BACKOFF_SECONDS
+        while True:
+            await asyncio.to_thread(_flusher.remove, self)
+            try:
+                last = await commit(partial(self._write_end, write_end))
+                break
+            except StreamLost:
+                self.lose()
+                raise
+            except PERMANENT_ERRORS:
+                raise
+            except DatabaseError as error:
+                logger.warning("stream_end_not_written", stream=self.stream_pk, reason=type(error).__name__)
+            _flusher.add(self)  # it renews the lease meanwhile
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, MAX_END_BACKOFF_SECONDS)
         with self._lock:
-            self._written_index = self.next_index + len(last)
-            for frame in last:
-                self._append(frame)
+            self._written_index = self.next_index + (last is not None)
+            if last is not None:
+                self._append(last)
         self._close()
 
-    async def abandon(self, last: bytes | None = None) -> None:
-        """Stop writing. Events that are not written yet are dropped.
-
-        last: the end of a stream that was ended elsewhere, for readers of this process: they may have seen events that
-        are not in the database, where its end has another number.
-        """
+    async def abandon(self) -> None:
+        """Stop writing. Events that are not written yet are dropped."""
         self.is_lost = True
         await asyncio.to_thread(_flusher.remove, self)
-        if last is not None:
-            self.append(last)
         self._close()
 
     def _close(self) -> None:
@@ -106,14 +124,13 @@ class StreamRecorder:
 
     async def wait(self, after: int) -> None:
         """Wait for an event after this number, or for the recorder's end."""
-        changed = asyncio.Event()
-        self._readers.add(changed)
-        try:
-            while self.next_index <= after + 1 and not self.is_closed:
-                changed.clear()
-                await changed.wait()
-        finally:
-            self._readers.discard(changed)
+        while self.next_index <= after + 1 and not self.is_closed:
+            changed: asyncio.Future[None] = self._loop.create_future()
+            self._readers.add(changed)
+            try:
+                await changed
+            finally:
+                self._readers.discard(changed)
 
     def unwritten(self) -> NewEvents | None:
         """Return the events that are not written yet."""
@@ -126,17 +143,31 @@ class StreamRecorder:
         """Note that these events are in the database. Thread-safe."""
         with self._lock:
             self._written_index = events.first + len(events.frames)
+            self.is_uncertain = False
             self._trim()
 
     def note_stored(self, next_index: int) -> None:
         """Note that events before this number are in the database, as after a commit that seemed to fail."""
         with self._lock:
             self._written_index = max(self._written_index, next_index)
+            self.is_uncertain = False
             self._trim()
 
     def lose(self) -> None:
-        """Note that the stream has another writer or has ended. Its run then abandons it."""
+        """Note that the stream has another writer or has ended. Its run then abandons it. Thread-safe."""
         self.is_lost = True
+        self._stop_generation()
+
+    def cancel(self) -> None:
+        """Note that the response of the stream was ended. Its run then ends the stream. Thread-safe."""
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            self._stop_generation()
+
+    def _stop_generation(self) -> None:
+        outputs = self._outputs
+        if outputs is not None and not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(outputs.close(), self._loop)
 
     def _append(self, frame: bytes) -> None:
         self._window.append(frame)
@@ -151,16 +182,19 @@ class StreamRecorder:
 
     def _wake_readers(self) -> None:
         for changed in self._readers:
-            changed.set()
+            if not changed.done():
+                changed.set_result(None)
 
-    def _write_end(self, last: list[bytes], also: Callable[[], None]) -> None:
-        services.lock_stream(stream_pk=self.stream_pk, owner=self.owner)
-        self.note_stored(services.next_index(self.stream_pk))
-        unwritten = self.unwritten()
-        frames = [*(unwritten.frames if unwritten else ()), *last]
-        first = unwritten.first if unwritten else self.next_index
-        services.end_stream(stream_pk=self.stream_pk, frames=frames, first=first, now=timezone.now())
-        also()
+    def _write_end(self, write_end: WriteEnd) -> bytes | None:
+        services.end_stream(stream_pk=self.stream_pk, owner=self.owner, now=timezone.now())
+        if self.is_uncertain:
+            self.note_stored(services.next_index(self.stream_pk))
+        last, unwritten = write_end(self.next_index), self.unwritten()
+        frames = [*(unwritten.frames if unwritten else ()), *([] if last is None else [last])]
+        if frames:
+            first = unwritten.first if unwritten else self.next_index
+            services.append_events(stream_pk=self.stream_pk, first=first, frames=frames)
+        return last
 
 
 class Flusher:
@@ -172,7 +206,6 @@ class Flusher:
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._renewed_at = 0.0
-        self._is_uncertain = False  # whether the last write failed, but may have been committed
 
     def add(self, recorder: StreamRecorder) -> None:
         """Write the events of this recorder from now on."""
@@ -196,12 +229,18 @@ class Flusher:
             if recorders and time.monotonic() > self._renewed_at + RENEW_INTERVAL_SECONDS:
                 services.renew_leases(owners={one.stream_pk: one.owner for one in recorders}, now=timezone.now())
                 self._renewed_at = time.monotonic()
-            if self._is_uncertain:
-                self._find_written(recorders)
-            self._is_uncertain = True
+            self._find_cancelled(recorders)
+            if uncertain := [one for one in recorders if one.is_uncertain]:
+                self._find_written(uncertain)
             for start in range(0, len(recorders), MAX_STREAMS_PER_FLUSH):
                 self._write(recorders[start : start + MAX_STREAMS_PER_FLUSH])
-            self._is_uncertain = False
+
+    def _find_cancelled(self, recorders: list[StreamRecorder]) -> None:
+        if recorders:
+            cancelled = services.find_cancelled([one.stream_pk for one in recorders])
+            for recorder in recorders:
+                if recorder.stream_pk in cancelled:
+                    recorder.cancel()
 
     def _find_written(self, recorders: list[StreamRecorder]) -> None:
         last_events = services.read_last_events([one.stream_pk for one in recorders])
@@ -213,6 +252,8 @@ class Flusher:
         events = {one.owner: unwritten for one in recorders if (unwritten := one.unwritten())}
         if not events:
             return
+        for recorder in recorders:
+            recorder.is_uncertain = recorder.owner in events
         lost = services.write_events(list(events.values()))
         for recorder in recorders:
             if recorder.owner in lost:

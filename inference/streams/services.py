@@ -118,11 +118,15 @@ def lock_streams(stream_pks: Iterable[int]) -> None:
     list(StoredStream.objects.select_for_update().filter(pk__in=list(stream_pks)).order_by("pk").values_list("pk"))
 
 
-def end_stream(*, stream_pk: int, frames: Sequence[bytes], first: int, now: datetime) -> None:
-    """Write the last events and end the stream. The caller holds its lock."""
-    if frames:
-        append_events(stream_pk=stream_pk, first=first, frames=frames)
-    StoredStream.objects.filter(pk=stream_pk).update(owner=None, lease_expires_at=None, ended_at=now)
+def end_stream(*, stream_pk: int, now: datetime, owner: uuid.UUID | None = None) -> None:
+    """End an open stream, and lock it until the end of the transaction. Raise StreamLost.
+
+    owner: as in `lock_stream`.
+    """
+    streams = StoredStream.objects.filter(pk=stream_pk, ended_at=None)
+    mine = streams if owner is None else streams.filter(owner=owner)
+    if not mine.update(owner=None, lease_expires_at=None, ended_at=now):
+        raise StreamLost
 
 
 @transaction.atomic
@@ -140,8 +144,15 @@ def end_interrupted(*, stream_pk: int, frame: bytes, now: datetime) -> bool:
     state = read_state(stream_pk, now)
     if state is None or state.has_writer:
         return False
-    end_stream(stream_pk=stream_pk, frames=[frame], first=next_index(stream_pk), now=now)
+    append_events(stream_pk=stream_pk, first=next_index(stream_pk), frames=[frame])
+    end_stream(stream_pk=stream_pk, now=now)
     return True
+
+
+def find_cancelled(stream_pks: Collection[int]) -> set[int]:
+    """Return those of the streams whose response has ended before them, as a cancelled one does."""
+    streams = StoredStream.objects.filter(pk__in=stream_pks, ended_at=None, response__ended_at__isnull=False)
+    return set(streams.values_list("pk", flat=True))
 
 
 def next_index(stream_pk: int) -> int:

@@ -1,14 +1,11 @@
 """Claims of background responses: which worker runs which. Their streams' leases say so."""
 
 import uuid
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F, Q, Window
-from django.db.models.functions import RowNumber
+from django.db.models import F, Q
 from msgspec.structs import replace
 
 from inference.engine import GenerationRequest
@@ -18,8 +15,6 @@ from inference.responses.models import StoredResponse
 from inference.responses.services import read_generation
 from inference.streams import services as streams
 from shared.accounts.authentication import Principal
-
-MAX_CANDIDATES = 200
 
 Status = StoredResponse.Status
 
@@ -40,32 +35,32 @@ class ClaimedResponse:
         return Principal(user=self.row.user, permissions=frozenset(), api_key=self.row.api_key)
 
 
-def claim_responses(*, limit: int, running: Mapping[int, int], now: datetime) -> list[ClaimedResponse]:
-    """Claim responses that nobody runs: users take turns, and each user's oldest comes first.
+class UserTurns:
+    """The turns of users in one worker: each claim takes the oldest response of the next user who waits.
 
-    running: number of responses that this worker runs, by user.
+    A claim reads one row of an index, however many responses wait.
     """
-    free = Q(stream__owner=None) | Q(stream__lease_expires_at__lte=now)
-    rows = StoredResponse.objects.filter(
-        free, stream__ended_at=None, ended_at=None, is_background=True, resume_at__lte=now
-    )
-    turn = Window(RowNumber(), partition_by=F("user"), order_by=[F("resume_at").asc(), F("pk").asc()])
-    fair = rows.annotate(turn=turn).order_by("turn", "resume_at", "pk")
-    candidates = list(fair.values_list("pk", "user", "stream")[:MAX_CANDIDATES])
-    if not candidates:
-        return []
-    counts = Counter(running)
-    ranked = []
-    for position, (pk, user_id, stream_pk) in enumerate(candidates):
-        ranked.append((counts[user_id], position, pk, stream_pk))
-        counts[user_id] += 1
-    claimed: list[ClaimedResponse] = []
-    for _, _, pk, stream_pk in sorted(ranked):
-        if len(claimed) == limit:
-            break
-        if one := _claim(pk, stream_pk, now):
-            claimed.append(one)
-    return claimed
+
+    def __init__(self) -> None:
+        self._last_user = 0
+
+    def claim(self, *, limit: int, now: datetime) -> list[ClaimedResponse]:
+        """Claim up to so many responses that nobody runs."""
+        claimed: list[ClaimedResponse] = []
+        while len(claimed) < limit and (following := self._next(now)):
+            response_pk, stream_pk, self._last_user = following
+            if one := _claim(response_pk, stream_pk, now):
+                claimed.append(one)
+        return claimed
+
+    def _next(self, now: datetime) -> tuple[int, int, int] | None:
+        """Return the keys of the next response, of its stream and of its user."""
+        free = Q(stream__owner=None) | Q(stream__lease_expires_at__lte=now)
+        rows = StoredResponse.objects.filter(
+            free, stream__ended_at=None, ended_at=None, is_background=True, resume_at__lte=now
+        )
+        ordered = rows.order_by("user_id", "resume_at", "pk").values_list("pk", "stream", "user")
+        return ordered.filter(user__gt=self._last_user).first() or ordered.first()
 
 
 def requeue(*, claimed: ClaimedResponse, delay: timedelta, now: datetime, crashed: bool = False) -> None:
@@ -81,6 +76,9 @@ def _claim(response_pk: int, stream_pk: int, now: datetime) -> ClaimedResponse |
     if not streams.take_over(stream_pk=stream_pk, owner=owner, now=now):
         return None
     row = StoredResponse.objects.select_related("user", "api_key").get(pk=response_pk)
+    if row.ended_at is not None:  # cancelled meanwhile: `end_interrupted` ends its stream
+        streams.release(stream_pk=stream_pk, owner=owner)
+        return None
     response = decode_response(row.body)
     row.status, row.body = Status.IN_PROGRESS, encode_response(replace(response, status="in_progress"))
     row.save(update_fields=["status", "body"])

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections import Counter
 
 import structlog
 from django.db import DatabaseError
@@ -13,7 +12,7 @@ from django.utils import timezone
 from inference.config.celery import ending
 from inference.registry.clients import engine, remote
 from inference.responses import services
-from inference.responses.worker.claims import claim_responses
+from inference.responses.worker.claims import UserTurns
 from inference.responses.worker.run import BackgroundRun
 from shared.serving.db_threads import run_in_db_thread
 
@@ -30,7 +29,8 @@ class ResponseWorker:
 
     def __init__(self) -> None:
         self._thread = threading.Thread(target=self._run, name="response-worker", daemon=True)
-        self._tasks: dict[asyncio.Task[None], int] = {}  # with the user of each
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = UserTurns()
         self._swept_at = 0.0
 
     def start(self) -> None:
@@ -52,6 +52,7 @@ class ResponseWorker:
                     await self._claim()
                     await self._sweep_if_due()
                 except DatabaseError as error:
+                    self._swept_at = time.monotonic()  # writers first renew the leases that expired meanwhile
                     logger.warning("responses_not_claimed", reason=type(error).__name__)
                 except Exception:  # this thread must survive: without it no background response would be run
                     logger.exception("responses_not_claimed")
@@ -67,14 +68,13 @@ class ResponseWorker:
         limit = MAX_RUNNING - len(self._tasks)
         if limit <= 0:
             return
-        running = Counter(self._tasks.values())
-        for claimed in await run_in_db_thread(claim_responses, limit=limit, running=running, now=timezone.now()):
+        for claimed in await run_in_db_thread(self._turns.claim, limit=limit, now=timezone.now()):
             task = asyncio.create_task(BackgroundRun(claimed).run())
-            self._tasks[task] = claimed.row.user_id
+            self._tasks.add(task)
             task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             logger.error("response_run_failed", exc_info=error)
 
@@ -82,7 +82,7 @@ class ResponseWorker:
         if time.monotonic() < self._swept_at + SWEEP_INTERVAL_SECONDS:
             return
         self._swept_at = time.monotonic()
-        for sweep in (services.fail_all_interrupted, services.fail_expired, services.cancel_of_inactive_users):
+        for sweep in (services.end_all_interrupted, services.fail_expired, services.cancel_of_inactive_users):
             with contextlib.suppress(DatabaseError):
                 await run_in_db_thread(sweep, now=timezone.now())
 

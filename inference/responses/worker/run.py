@@ -4,7 +4,6 @@ A run after a crash generates the response again, with the same seed. Events tha
 byte for byte, and are not written twice.
 """
 
-import asyncio
 import random
 import time
 from collections.abc import Iterable
@@ -34,7 +33,7 @@ from inference.protocol.openai.responses.encoder import ResponseEncoder, error_d
 from inference.protocol.openai.responses.response import ResponseErrorDetail
 from inference.registry.engines import engine_for
 from inference.responses import services
-from inference.responses.runs import END_RETRY_SECONDS, MAX_END_ATTEMPTS, MAX_TRUNCATIONS, truncated
+from inference.responses.runs import MAX_TRUNCATIONS, truncated
 from inference.responses.worker.claims import ClaimedResponse, requeue
 from inference.streams.recorder import StreamRecorder
 from inference.streams.services import StreamLost
@@ -111,7 +110,7 @@ class BackgroundRun:
             try:
                 await self._generate(request)
             except StreamLost:
-                await self._record_cancelled()
+                await self._record_deleted()
                 raise
             finally:
                 if self._received is not None:
@@ -120,12 +119,16 @@ class BackgroundRun:
     async def _generate(self, request: GenerationRequest) -> None:
         async with await self._start(request) as outputs:
             outputs.add_done_callback(self._note_received)
+            self._recorder.follow(outputs)
             self._record(self._encoder.start())
             self._record([self._encoder.begin()])
             async for output in outputs:
                 self._add(output)
-                if self._recorder.is_lost:
-                    raise StreamLost
+        if self._recorder.is_lost:
+            raise StreamLost
+        if self._recorder.is_cancelled:
+            await self._finish(self._received or self._usage)
+            return
         if not self._encoder.has_ended:
             raise InferenceFailed(INCOMPLETE_MESSAGE)
         await self._end()
@@ -133,10 +136,10 @@ class BackgroundRun:
     def _note_received(self, usage: Usage) -> None:
         self._received = usage
 
-    async def _record_cancelled(self) -> None:
+    async def _record_deleted(self) -> None:
         if self._received is not None:
             row, usage = self._claimed.row, self._received
-            await run_in_db_thread(services.record_cancelled, row=row, usage=usage, now=timezone.now())
+            await run_in_db_thread(services.record_deleted, row=row, usage=usage, now=timezone.now())
 
     async def _start(self, request: GenerationRequest) -> GenerationStream:
         for _ in range(MAX_TRUNCATIONS):
@@ -167,27 +170,21 @@ class BackgroundRun:
     async def _end(self) -> None:
         if self._position < len(self._claimed.stored):
             raise Diverged
-        row, response, usage = self._claimed.row, self._encoder.response, self._usage
-        frame = self._encoder.end()
+        await self._finish(self._usage)
 
-        def also() -> None:
-            services.record_end(row=row, response=response, now=timezone.now(), usage=usage)
+    async def _finish(self, usage: Usage) -> None:
+        row, response = self._claimed.row, self._encoder.response
 
-        for _ in range(MAX_END_ATTEMPTS - 1):
-            try:
-                return await self._recorder.finish([frame], also)
-            except DatabaseError as error:
-                logger.warning("response_end_not_written", response=self._response_id, reason=type(error).__name__)
-            await asyncio.sleep(END_RETRY_SECONDS)
-        await self._recorder.finish([frame], also)
+        def write_end(number: int) -> bytes:
+            return services.end_run(row=row, response=response, number=number, now=timezone.now(), usage=usage)
+
+        await self._recorder.finish(write_end)
 
     async def _fail(self, error: ResponseErrorDetail) -> None:
         """End the response with an error, after the events that are stored."""
         self._encoder.fail(error, usage=self._usage if self._usage.total_tokens else None)
-        self._encoder.next_index = self._recorder.next_index
-        self._position = self._recorder.next_index
         try:
-            await self._end()
+            await self._finish(self._usage)
         except (StreamLost, DatabaseError) as failure:
             logger.warning("response_end_not_written", response=self._response_id, reason=type(failure).__name__)
             await self._recorder.abandon()

@@ -126,6 +126,20 @@ def test_p1_cut_streams_resume_on_another_web_process_with_every_event_once(stoa
     print(f"{cut_count} cuts, slowest first event after {max(delays):.2f} s")
 
 
+def test_p1_a_stream_that_was_cut_and_cancelled_ends_on_another_web_process(stoa: RunningServer):
+    with second_server(stoa) as other_url:
+        for _ in range(3):
+            reader = StreamReader([stoa.url], stoa.headers())
+            body = {"model": "talker", "input": "speak", "stream": True, "max_output_tokens": 3000}
+            reader.create(body, cut_after=40)  # of which the last ones are not written yet
+            cancelled = stoa.post(f"/v1/responses/{reader.response_id}/cancel", {}).json()
+
+            reader.resume(other_url, 10_000)
+
+            assert cancelled["status"] == "cancelled"
+            assert reader.final == cancelled == stoa.get(f"/v1/responses/{reader.response_id}").json()
+
+
 def test_p4_a_stored_stream_whose_client_never_reads_is_written_and_holds_no_memory(stoa: RunningServer):
     host, port = stoa.url.removeprefix("http://").split(":")
     body = json.dumps({"model": "talker", "input": "speak", "stream": True, "max_output_tokens": 300}).encode()

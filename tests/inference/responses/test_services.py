@@ -4,12 +4,14 @@ import asyncio
 import threading
 import time
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.utils import timezone
+from msgspec.structs import replace
 
 from inference.access.responses import ObjectNotFound
 from inference.access.resumption import StreamKey
@@ -20,7 +22,7 @@ from inference.responses import context, conversations, services
 from inference.responses.context import InputContext, read_context
 from inference.responses.models import Conversation, ConversationItem, StoredResponse
 from inference.responses.services import NewResponse
-from inference.responses.worker.claims import claim_responses
+from inference.responses.worker.claims import ClaimedResponse, UserTurns, requeue
 from inference.streams import services as streams
 from inference.streams.recorder import Flusher, StreamRecorder
 from inference.streams.services import NewEvents, end_interrupted, open_stream, read_all
@@ -51,14 +53,17 @@ def queue(user: User, name: str, key: StreamKey | None = None) -> StoredResponse
     return services.create_background(new=new, request=request, key=key, now=timezone.now())
 
 
+def claim(limit: int = 10, now: datetime | None = None) -> list[ClaimedResponse]:
+    return UserTurns().claim(limit=limit, now=now or timezone.now())
+
+
 def test_resuming_the_stream_of_a_queued_response_leaves_it_to_the_workers(user: User):
     row = queue(user, "one", StreamKey("scope", "fingerprint"))
 
     ended = end_interrupted(stream_pk=row.stream_pk, frame=b"data: {}\n\n", now=timezone.now() + timedelta(minutes=1))
 
     assert not ended
-    claimed = claim_responses(limit=10, running={}, now=timezone.now())
-    assert [one.row.pk for one in claimed] == [row.pk]
+    assert [one.row.pk for one in claim()] == [row.pk]
 
 
 def test_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypatch: pytest.MonkeyPatch):
@@ -113,17 +118,155 @@ def test_p2_a_response_that_could_not_be_run_for_a_day_fails(user: User):
     failed = services.find_response(user=user, response_id=row.response_id)
     assert failed.status == "failed"
     assert read_all(row.stream_pk)[-1].startswith(b"event: response.failed\n")
-    assert claim_responses(limit=10, running={}, now=now + timedelta(days=2)) == []
+    assert claim(now=now + timedelta(days=2)) == []
 
 
-def test_p5_users_take_turns_whatever_one_of_them_has_queued(user: User, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("inference.responses.worker.claims.MAX_CANDIDATES", 4)
-    mine = [queue(user, f"mine{number}") for number in range(6)]
-    theirs = [queue(new_user("other"), f"theirs{number}") for number in range(1)]
+def test_p5_users_take_turns_whatever_one_of_them_has_queued(user: User):
+    mine = [queue(user, f"mine{number}").pk for number in range(6)]
+    other = new_user("other")
+    theirs = [queue(other, f"theirs{number}").pk for number in range(2)]
+    turns = UserTurns()
 
-    claimed = claim_responses(limit=3, running={}, now=timezone.now())
+    polls = [[one.row.pk for one in turns.claim(limit=limit, now=timezone.now())] for limit in (3, 1, 2, 9)]
 
-    assert [one.row.pk for one in claimed] == [mine[0].pk, theirs[0].pk, mine[1].pk]
+    assert polls == [[mine[0], theirs[0], mine[1]], [theirs[1]], [mine[2], mine[3]], [mine[4], mine[5]]]
+
+
+def test_p5_a_claim_reads_no_more_rows_when_more_wait(user: User):
+    for number in range(3):
+        queue(user, f"one{number}")
+    free = StoredResponse.objects.filter(ended_at=None, user__gt=0).order_by("user_id", "resume_at", "pk")
+
+    plan = free.values_list("pk")[:1].explain()
+
+    if connection.vendor == "sqlite":  # PostgreSQL prefers a scan of three rows
+        assert "inference_responses_turns" in plan
+        assert "TEMP B-TREE" not in plan
+
+
+def record(stream_pk: int, owner: uuid.UUID, frames: list[bytes]) -> StreamRecorder:
+    recorder = StreamRecorder(stream_pk, owner)
+    for frame in frames:
+        recorder.append(frame)
+    return recorder
+
+
+def stream(user: User, name: str, owner: uuid.UUID) -> StoredResponse:
+    """Store a response whose stream `owner` writes."""
+    body = parse_response_request({"model": "talker", "input": name, "stream": True})
+    response = body.to_response(f"resp_{name}", 1, "in_progress")
+    new = NewResponse(Principal(user=user, permissions=frozenset()), response, InputContext([], []))
+    return services.create_streamed(new=new, owner=owner, now=timezone.now())
+
+
+FRAMES = [b"data: %d\n\n" % number for number in range(4)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_p1_a_cancelled_stream_ends_after_the_events_that_its_writer_has_sent(
+    user: User, monkeypatch: pytest.MonkeyPatch
+):
+    flusher, owner = StillFlusher(), uuid.uuid4()
+    monkeypatch.setattr("inference.streams.recorder._flusher", flusher)
+    row = stream(user, "cut", owner)
+
+    async def run() -> StreamRecorder:
+        recorder = record(row.stream_pk, owner, FRAMES[:1])
+        await asyncio.to_thread(flusher.flush)
+        for frame in FRAMES[1:]:  # readers have them before the database
+            recorder.append(frame)
+        cancel = partial(services.cancel_response, user=user, response_id=row.response_id, now=timezone.now())
+        body = await asyncio.to_thread(cancel)
+        assert context.decode_response(body).status == "cancelled"
+        assert not recorder.is_cancelled
+        await asyncio.to_thread(flusher.flush)
+        assert recorder.is_cancelled
+        completed = replace(context.decode_response(row.body), status="completed")
+        await recorder.finish(
+            lambda number: services.end_run(row=row, response=completed, number=number, now=timezone.now())
+        )
+        return recorder
+
+    recorder = asyncio.run(run())
+
+    stored = read_all(row.stream_pk)
+    assert stored[:4] == FRAMES
+    assert len(stored) == 5
+    assert stored[4].startswith(b"event: response.incomplete\n")
+    assert b'"sequence_number":4' in stored[4]
+    assert b'"status":"cancelled"' in stored[4]
+    assert recorder.next_index == 5
+    assert services.find_response(user=user, response_id=row.response_id).status == "cancelled"
+
+
+def test_p1_a_cancelled_stream_whose_writer_has_died_is_ended_by_a_sweep(user: User):
+    now, owner = timezone.now(), uuid.uuid4()
+    row = stream(user, "dead", owner)
+    streams.write_events([NewEvents(row.stream_pk, owner, 0, FRAMES[:2])])
+    services.cancel_response(user=user, response_id=row.response_id, now=now)
+    assert services.end_all_interrupted(now=now) == 0
+    assert read_all(row.stream_pk) == FRAMES[:2]
+
+    later = now + streams.LEASE_DURATION + timedelta(seconds=1)
+    assert services.end_all_interrupted(now=later) == 1
+
+    assert b'"status":"cancelled"' in read_all(row.stream_pk)[2]
+    assert services.end_all_interrupted(now=later) == 0
+
+
+def test_p1_a_background_response_that_is_cancelled_between_two_runs_ends_and_is_not_run_again(user: User):
+    row, now = queue(user, "between"), timezone.now()
+    [claimed] = claim(now=now)
+    services.cancel_response(user=user, response_id=row.response_id, now=now)
+    requeue(claimed=claimed, delay=timedelta(), now=now)  # its model crashed
+
+    assert claim(now=now + timedelta(minutes=1)) == []
+    assert services.end_all_interrupted(now=now) == 1
+    assert b'"status":"cancelled"' in read_all(row.stream_pk)[-1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_end_of_a_response_is_written_once_the_database_answers_again(user: User, monkeypatch: pytest.MonkeyPatch):
+    flusher, owner, failures = StillFlusher(), uuid.uuid4(), 12
+    monkeypatch.setattr("inference.streams.recorder._flusher", flusher)
+    monkeypatch.setattr("inference.streams.recorder.MAX_END_BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("inference.streams.recorder.MIN_END_BACKOFF_SECONDS", 0.001)
+    row = stream(user, "patient", owner)
+    response = replace(context.decode_response(row.body), status="completed")
+    calls = 0
+
+    def write_end(number: int) -> bytes:
+        nonlocal calls
+        calls += 1
+        assert flusher.count == 0  # nobody else writes its events meanwhile
+        if calls <= failures:
+            raise OperationalError("the disk is full")
+        return services.end_run(row=row, response=response, number=number, now=timezone.now())
+
+    async def run() -> None:
+        await record(row.stream_pk, owner, FRAMES[:1]).finish(write_end)
+
+    asyncio.run(run())
+
+    assert calls == failures + 1
+    assert len(read_all(row.stream_pk)) == 2
+    assert services.find_response(user=user, response_id=row.response_id).status == "completed"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_end_that_the_database_will_never_take_is_not_tried_again(user: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("inference.streams.recorder._flusher", StillFlusher())
+    owner = uuid.uuid4()
+    row = stream(user, "never", owner)
+
+    def write_end(number: int) -> bytes:
+        raise IntegrityError("a constraint is violated")
+
+    async def run() -> None:
+        await record(row.stream_pk, owner, []).finish(write_end)
+
+    with pytest.raises(IntegrityError):
+        asyncio.run(run())
 
 
 def test_p5_a_full_conversation_is_refused_before_the_generation(user: User, monkeypatch: pytest.MonkeyPatch):
@@ -200,25 +343,28 @@ class StillFlusher(Flusher):
     def add(self, recorder: StreamRecorder) -> None:
         self._recorders[recorder.owner] = recorder
 
+    @property
+    def count(self) -> int:
+        return len(self._recorders)
+
 
 def test_a_commit_that_only_seemed_to_fail_is_not_repeated_and_stops_nothing(
     user: User, monkeypatch: pytest.MonkeyPatch
 ):
     flusher, owner = StillFlusher(), uuid.uuid4()
     monkeypatch.setattr("inference.streams.recorder._flusher", flusher)
-    stream = open_stream(user=user, now=timezone.now(), owner=owner)
-    frames = [b"data: %d\n\n" % number for number in range(4)]
+    opened = open_stream(user=user, now=timezone.now(), owner=owner)
+    frames = FRAMES
     write_events = streams.write_events
 
     def lose_answer(events: list[NewEvents]) -> None:
         write_events(events)
         raise OperationalError("the connection was lost during COMMIT")
 
-    async def record() -> StreamRecorder:
-        return StreamRecorder(stream.pk, owner)
+    async def start() -> StreamRecorder:
+        return record(opened.pk, owner, frames[:1])
 
-    recorder = asyncio.run(record())
-    recorder.append(frames[0])
+    recorder = asyncio.run(start())
     with monkeypatch.context() as broken:
         broken.setattr(streams, "write_events", lose_answer)
         with pytest.raises(OperationalError):
@@ -229,5 +375,5 @@ def test_a_commit_that_only_seemed_to_fail_is_not_repeated_and_stops_nothing(
     recorder.append(frames[3])
     flusher.flush()
 
-    assert read_all(stream.pk) == frames
+    assert read_all(opened.pk) == frames
     assert not recorder.is_lost
