@@ -32,12 +32,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     cached_tokens: prompt tokens that the prefix cache held.
     timings: stage times, once a traced request has ended.
+    reasoning_tokens: completion tokens before the content, tags included, if the request separates reasoning.
     """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
     timings: RequestTimings | None = msgspec.field(default=None, name="stages")
+    reasoning_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:

@@ -50,4 +50,5 @@ def _sum(one: Usage, other: Usage) -> Usage:
         one.prompt_tokens + other.prompt_tokens,
         one.completion_tokens + other.completion_tokens,
         one.cached_tokens + other.cached_tokens,
+        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
     )

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from inference.engine import Usage
 
@@ -13,11 +13,25 @@ CachedTokens = Annotated[
     int, Meta(description="Number of prompt tokens that were read from the prefix cache.", examples=[0])
 ]
 
+ReasoningTokens = Annotated[
+    int,
+    Meta(
+        description="Number of generated tokens before the content: the model's reasoning, its tags included.",
+        examples=[0],
+    ),
+]
+
 
 class PromptTokensDetails(Struct):
     """Details of the prompt's tokens."""
 
     cached_tokens: CachedTokens
+
+
+class CompletionTokensDetails(Struct):
+    """Details of the generated tokens."""
+
+    reasoning_tokens: ReasoningTokens
 
 
 class TokenUsage(Struct):
@@ -27,11 +41,23 @@ class TokenUsage(Struct):
     completion_tokens: CompletionTokens
     total_tokens: TotalTokens
     prompt_tokens_details: Annotated[PromptTokensDetails, Meta(description="Details of the prompt's tokens.")]
+    completion_tokens_details: (
+        Annotated[
+            CompletionTokensDetails,
+            Meta(description="Details of the generated tokens, where reasoning is separated from the text."),
+        ]
+        | UnsetType
+    ) = UNSET
 
     @classmethod
-    def from_engine(cls, usage: Usage) -> "TokenUsage":
-        details = PromptTokensDetails(usage.cached_tokens)
-        return cls(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, details)
+    def from_engine(cls, usage: Usage, *, separates_reasoning: bool = False) -> "TokenUsage":
+        return cls(
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            usage.total_tokens,
+            PromptTokensDetails(usage.cached_tokens),
+            CompletionTokensDetails(usage.reasoning_tokens) if separates_reasoning else UNSET,
+        )
 
 
 class EmbeddingsTokenUsage(Struct):

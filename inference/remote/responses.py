@@ -76,15 +76,24 @@ class _PromptTokensDetails(msgspec.Struct):
     cached_tokens: TokenCount | None = None
 
 
+class _CompletionTokensDetails(msgspec.Struct):
+    reasoning_tokens: TokenCount | None = None
+
+
 class _Usage(msgspec.Struct):
     prompt_tokens: TokenCount
     completion_tokens: TokenCount = 0
     prompt_tokens_details: _PromptTokensDetails | None = None
+    completion_tokens_details: _CompletionTokensDetails | None = None
 
     def to_engine(self) -> Usage:
-        details = self.prompt_tokens_details
-        cached_tokens = details.cached_tokens if details else None
-        return Usage(self.prompt_tokens, self.completion_tokens, cached_tokens or 0)
+        prompt, completion = self.prompt_tokens_details, self.completion_tokens_details
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            (prompt.cached_tokens if prompt else None) or 0,
+            reasoning_tokens=(completion.reasoning_tokens if completion else None) or 0,
+        )
 
 
 class _GenerationBody(msgspec.Struct):

@@ -259,6 +259,7 @@ def _total_usage(usages: Sequence[Usage]) -> Usage:
         sum(usage.prompt_tokens for usage in usages),
         sum(usage.completion_tokens for usage in usages),
         sum(usage.cached_tokens for usage in usages),
+        reasoning_tokens=sum(usage.reasoning_tokens for usage in usages),
     )
 
 

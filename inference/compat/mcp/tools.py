@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 from msgspec import UNSET
 
+from inference.access.requests import heavy_request_slot
 from inference.batches import services as batches
 from inference.batches.models import BatchRequest
 from inference.batches.results import find_batch, read_results, serialize_batch
@@ -85,9 +86,8 @@ async def generate_text(caller: Principal, arguments: GenerateTextArguments) -> 
     [choice] = completion.choices
     if choice.finish_reason is FinishReason.CANCELLED:
         raise model_unloaded_error()
-    return GeneratedTextResult(
-        choice.text, choice.finish_reason, TokenUsage.from_engine(completion.usage), choice.reasoning or UNSET
-    )
+    usage = TokenUsage.from_engine(completion.usage, separates_reasoning=request.separates_reasoning)
+    return GeneratedTextResult(choice.text, choice.finish_reason, usage, choice.reasoning or UNSET)
 
 
 async def embed_texts(caller: Principal, arguments: EmbedTextsArguments) -> EmbeddingsResult:
@@ -109,9 +109,10 @@ async def rerank(caller: Principal, arguments: RerankDocumentsArguments) -> Rank
 
 
 async def submit_batch(caller: Principal, arguments: SubmitBatchArguments) -> BatchCreateResponse:
-    parsed = await asyncio.to_thread(lambda: parse_batch(arguments.body()))
-    await find_loadable_model(parsed.model_id)
-    accepted, _ = await sync_to_async(create_parsed_batch)(caller=caller, parsed=parsed, now=timezone.now())
+    async with heavy_request_slot(caller):
+        parsed = await asyncio.to_thread(lambda: parse_batch(arguments.body()))
+        await find_loadable_model(parsed.model_id)
+        accepted, _ = await sync_to_async(create_parsed_batch)(caller=caller, parsed=parsed, now=timezone.now())
     return accepted
 
 

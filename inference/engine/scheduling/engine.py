@@ -319,13 +319,15 @@ class Engine:
 
     def _end(self, sequence: Sequence, output: GenerationOutput) -> GenerationOutput:
         """Free the slot of a choice. Return its last output, with usage if it is the request's last."""
-        if sequence.slot >= 0 and not isinstance(sequence.output_processor, AnswerProcessor):
-            self._sampler.release(sequence.slot)
+        generation = sequence.generation
+        if not isinstance(sequence.output_processor, AnswerProcessor):
+            generation.reasoning_tokens += sequence.output_processor.reasoning_tokens
+            if sequence.slot >= 0:
+                self._sampler.release(sequence.slot)
         self._preempted.pop(sequence, None)
         completed, now = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR), time.monotonic()
         with self._wake:
             self._scheduler.finish(sequence, now, completed=completed)
-        generation = sequence.generation
         return output if generation.choices else msgspec.structs.replace(output, usage=generation.usage(now))
 
     def _abort_all(

@@ -1,5 +1,6 @@
 """The output processor: sampled tokens of one choice to its outputs, with text, log probabilities and finish reason."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from itertools import chain
@@ -66,6 +67,9 @@ class OutputProcessor:
         self._echo: tuple[str, tuple[TokenLogprob, ...]] = ("", ())
         self._coalesced: list[GenerationOutput] | None = [] if coalesce else None
         self.tokens = 0
+        self.reasoning_tokens = 0
+        self._is_reasoning_counted = False
+        self._token_starts: list[int] = []  # first characters of the tokens before the content
 
     def set_echo(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> None:
         """Begin the first output with the prompt's text and log probabilities."""
@@ -85,10 +89,12 @@ class OutputProcessor:
     def _process(self, sampled: SampledToken) -> GenerationOutput:
         if self._logprobs is not None and sampled.token not in self._end_ids:
             self._logprobs.add(self._text.length, self._describe(sampled.token, sampled.logprob, sampled.top))
+        start = self._text.length
         text, finish_reason = self._detokenize(sampled.token, complete=sampled.complete)
         reasoning, calls = "", ()  # type: tuple[str, tuple[ToolCallDelta, ...]]
         if self._reasoning is not None:
             text, reasoning = self._separate_reasoning(self._reasoning, text, finish_reason)
+            self._count_reasoning(self._reasoning, start)
         if self._tools is not None:
             text, calls, finish_reason = self._parse_tool_calls(self._tools, text, finish_reason)
         logprobs = () if self._logprobs is None else self._logprobs.release(self._text.released)
@@ -113,6 +119,18 @@ class OutputProcessor:
             last_content, last_reasoning = parser.finish()
             content, reasoning = content + last_content, reasoning + last_reasoning
         return content, reasoning
+
+    def _count_reasoning(self, parser: ReasoningParser, start: int) -> None:
+        """Count the last token, whose text begins at character `start`, if it is one of reasoning."""
+        if self._is_reasoning_counted:
+            return
+        self._token_starts.append(start)
+        if parser.content_start is not None:
+            self.reasoning_tokens = bisect_left(self._token_starts, parser.content_start)
+            self._is_reasoning_counted = True
+            self._token_starts.clear()
+        elif parser.reasons:
+            self.reasoning_tokens = len(self._token_starts)
 
     def _parse_tool_calls(
         self, tools: ToolParser, text: str, reason: FinishReason | None

@@ -18,6 +18,7 @@ class Generation:
     """An accepted request: the state that its choices share. Times are of the monotonic clock.
 
     choices: those that have not ended.
+    questions: it scores the answers to questions, which are long and many.
     arrival_order: rank of the request's arrival among all requests.
     echo: the prompt's text, if outputs begin with it.
     prompt_only: the choices end before their first token.
@@ -25,12 +26,14 @@ class Generation:
     prompt_logprobs: those of the prompt tokens computed so far. The first token's is None.
     started_at, prefilled_at: when the first choice got a slot, and when the prompt was computed.
     cached_tokens: prompt tokens that the first choice found in the prefix cache.
+    reasoning_tokens: tokens of reasoning of the choices that have ended.
     """
 
     request_id: str
     prompt_ids: list[int]
     user: str = ""
     batch: bool = False
+    questions: bool = False
     priority: int = 0
     arrived_at: float = 0.0
     deadline: float = inf
@@ -45,11 +48,17 @@ class Generation:
     traceparent: str | None = None
     cached_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def usage(self, now: float) -> Usage:
         """Return the token counts of a request that ends now, and its timings if it is traced."""
         timings = RequestTimings(self.arrived_at, self.started_at, self.prefilled_at, now) if self.traceparent else None
-        return Usage(len(self.prompt_ids), self.completion_tokens, self.cached_tokens, timings)
+        return Usage(len(self.prompt_ids), self.completion_tokens, self.cached_tokens, timings, self.reasoning_tokens)
+
+    @property
+    def shares_steps(self) -> bool:
+        """Return whether its prompts get a part of a step only."""
+        return self.batch or self.questions
 
     @property
     def needs_prompt_logprobs(self) -> bool:

@@ -19,10 +19,23 @@ class ReasoningParser:
         self._may_start = not is_open
         self._drops_space = is_open
         self._buffer = ""
+        self._length = 0
+        self._content_start: int | None = None
+
+    @property
+    def content_start(self) -> int | None:
+        """Return the number of characters before the content, tags included, or None while that is not known."""
+        return self._content_start
+
+    @property
+    def reasons(self) -> bool:
+        """Return whether the text is reasoning so far."""
+        return self._is_inside
 
     def push(self, text: str) -> tuple[str, str]:
         """Return the content and the reasoning that are certain with the next piece of text."""
         self._buffer += text
+        self._length += len(text)
         if self._may_start and not self._read_start():
             return "", ""
         reasoning = self._read_reasoning() if self._is_inside else ""
@@ -42,6 +55,8 @@ class ReasoningParser:
         if beginning.startswith(START):
             self._is_inside = self._drops_space = True
             self._buffer = beginning[len(START) :]
+        else:
+            self._content_start = 0
         return True
 
     def _read_reasoning(self) -> str:
@@ -49,6 +64,7 @@ class ReasoningParser:
         reasoning, found, rest = self._buffer.partition(END)
         if found:
             self._is_inside, self._drops_space, self._buffer = False, True, rest
+            self._content_start = self._length - len(rest)
             return reasoning.rstrip()
         held = overlap(self._buffer, END)
         certain = self._buffer[: len(self._buffer) - held].rstrip()  # white space may precede the tag

@@ -193,7 +193,14 @@ def build_chat_completion(
         )
         for choice in choices
     ]
-    return ChatCompletion(completion_id, "chat.completion", created, model, chat_choices, TokenUsage.from_engine(usage))
+    return ChatCompletion(
+        completion_id,
+        "chat.completion",
+        created,
+        model,
+        chat_choices,
+        TokenUsage.from_engine(usage, separates_reasoning=True),
+    )
 
 
 def _message(choice: GeneratedChoice) -> AssistantMessage:
@@ -270,7 +277,7 @@ class ChatStreamEncoder:
             yield self._chunk(output.choice, ChatDelta(), output.finish_reason)
         if output.usage is not None:
             if self._include_usage:
-                yield sse.encode_event(self._build([], TokenUsage.from_engine(output.usage)))
+                yield sse.encode_event(self._build([], TokenUsage.from_engine(output.usage, separates_reasoning=True)))
             yield sse.DONE
 
     def _chunk(

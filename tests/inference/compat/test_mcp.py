@@ -1,5 +1,6 @@
 """The Model Context Protocol of a running server: through its official client, and as bare messages."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 
+from inference.access.requests import heavy_request_slot
+from inference.compat.mcp.tools import submit_batch
+from inference.protocol.mcp.tools import BatchPrompt, SubmitBatchArguments
+from shared.accounts.authentication import Principal
+from shared.accounts.models import User
 from tests.inference.running_server import RunningServer
 
 pytestmark = pytest.mark.asyncio
@@ -93,6 +99,17 @@ async def test_a_batch_is_submitted_read_and_cancelled(stoa: RunningServer):
     foreign = await call(stoa, "get_batch", batch, "STORE_OWNER")
     assert foreign.is_error
     assert "or it is not yours" in foreign.content[0].text
+
+
+async def test_a_batch_waits_for_its_users_slot_as_on_its_route():
+    caller = Principal(user=User(pk=1), permissions=frozenset())
+    arguments = SubmitBatchArguments(model="talker", requests=[BatchPrompt(id="a", prompt="Hello")])
+    async with heavy_request_slot(caller):
+        submitting = asyncio.create_task(submit_batch(caller, arguments))
+        done, _ = await asyncio.wait([submitting], timeout=0.3)
+        submitting.cancel()
+
+    assert not done
 
 
 async def test_models_are_resources(stoa: RunningServer):

@@ -41,6 +41,18 @@ def test_each_form_of_input_becomes_vectors_in_order(
     assert (numbers.usage.prompt_tokens, numbers.usage.total_tokens) == (1, 1)
 
 
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings"])
+def test_2048_inputs_are_embedded_in_order_and_one_more_is_refused(stoa: RunningServer, path: str):
+    texts = ["a" * (number % 7) for number in range(2048)]
+
+    answer = stoa.post(path, {"model": "embedder", "input": texts})
+    refused = stoa.post(path, {"model": "embedder", "input": [*texts, "a"]})
+
+    assert [one["embedding"][0] for one in answer.json()["data"]] == [len(text) for text in texts]
+    assert refused.status_code == 400
+    assert "2048" in refused.json()["error"]["message"]
+
+
 def test_fewer_dimensions_are_the_first_numbers_scaled_to_length_one(client: openai.OpenAI):
     assert client.embeddings.create(model="embedder", input="abc", dimensions=1).data[0].embedding == [1.0]
     assert client.embeddings.create(model="embedder", input="abc", dimensions=2).data[0].embedding == [3.0, 1.0]

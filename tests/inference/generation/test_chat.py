@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 
+from inference.protocol.fields import SYSTEM_FINGERPRINT
 from tests.inference.running_server import RunningServer
 
 HELLO: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
@@ -57,6 +58,9 @@ def test_several_choices_are_completed_with_the_count_of_cached_tokens(client: o
     assert answer.usage is not None
     assert answer.usage.prompt_tokens_details is not None
     assert answer.usage.prompt_tokens_details.cached_tokens == 0
+    assert answer.usage.completion_tokens_details is not None
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 0
+    assert answer.system_fingerprint == SYSTEM_FINGERPRINT
 
     chunks = list(client.chat.completions.create(model="talker", messages=HELLO, max_tokens=2, n=2, stream=True))
     said = [(chunk.choices[0].index, chunk.choices[0].delta.content) for chunk in chunks]

@@ -8,6 +8,7 @@ from typing import Any
 import openai
 import pytest
 
+from inference.protocol.fields import SYSTEM_FINGERPRINT
 from tests.inference.engine.processes import eventually_idle
 from tests.inference.running_server import RunningServer, wait_until_generating
 
@@ -27,6 +28,7 @@ def test_a_prompt_is_completed_with_openais_defaults(client: openai.OpenAI):
 
     assert answer.id.startswith("cmpl-")
     assert (answer.object, answer.model) == ("text_completion", "talker")
+    assert answer.system_fingerprint == SYSTEM_FINGERPRINT
     (choice,) = answer.choices
     assert choice.text == "".join(f"w{index} " for index in range(16))
     assert (choice.index, choice.finish_reason, choice.logprobs) == (0, "length", None)

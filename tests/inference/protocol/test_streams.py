@@ -120,7 +120,7 @@ def test_a_requested_usage_chunk_is_the_last_one():
     assert all(b'"usage":null' in event for event in events[:-2])
     assert events[-2].endswith(
         b'"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9,'
-        b'"prompt_tokens_details":{"cached_tokens":4}}}\n\n'
+        b'"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}}}\n\n'
     )
     assert events[-1] == b"data: [DONE]\n\n"
 

@@ -154,6 +154,21 @@ def test_embeddings_are_traced(traced: RunningServer):
     assert inside(spans["inference.embedder"], spans["http"])
 
 
+def test_a_tool_of_mcp_is_traced_as_its_route_is(traced: RunningServer):
+    arguments = {"model": "talker", "prompt": "hello", "max_tokens": 4}
+    params = {"name": "generate_text", "arguments": arguments}
+    trace_id, answer = ask(traced, "/mcp", {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    assert answer.json()["result"]["isError"] is False
+
+    names = ["http", "inference.talker", "queue", "prefill", "decode"]
+    spans = eventually(traced, *names, trace_id=trace_id)
+    assert sorted(spans) == sorted(names)
+    assert inside(spans["inference.talker"], spans["http"])
+    assert spans["http"]["attributes"]["http.route"] == "/mcp"
+    assert spans["inference.talker"]["attributes"]["gen_ai.usage.output_tokens"] == 4
+    assert {span["request_id"] for span in spans.values()} == {answer.headers["x-request-id"]}
+
+
 def test_requests_of_a_batch_and_its_webhook_are_traced(traced: RunningServer, receiver: Receiver):
     with running_worker(traced):
         batch_id = submit_batch(traced, "speak", webhook_url=receiver.url)

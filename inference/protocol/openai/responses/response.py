@@ -9,6 +9,7 @@ from inference.protocol.fields import ModelId
 from inference.protocol.openai.parameters import ReasoningEffort
 from inference.protocol.openai.responses.items import Item, MessageItem, part_text
 from inference.protocol.openai.responses.tools import ResponseTool, ToolChoiceField
+from inference.protocol.token_usage import ReasoningTokens
 
 ResponseId = Annotated[
     str, Meta(max_length=128, description="Id of the response.", examples=["resp_8f1c2a53d9c64ab2f84e1d07"])
@@ -63,9 +64,7 @@ class InputTokensDetails(Struct):
 class OutputTokensDetails(Struct):
     """Details of the output's tokens."""
 
-    reasoning_tokens: Annotated[
-        int, Meta(description="Always 0: reasoning is counted as other generated text.", examples=[0])
-    ] = 0
+    reasoning_tokens: ReasoningTokens
 
 
 class ResponseUsage(Struct):
@@ -83,7 +82,7 @@ class ResponseUsage(Struct):
             usage.prompt_tokens,
             InputTokensDetails(usage.cached_tokens),
             usage.completion_tokens,
-            OutputTokensDetails(),
+            OutputTokensDetails(usage.reasoning_tokens),
             usage.total_tokens,
         )
 

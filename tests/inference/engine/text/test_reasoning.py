@@ -99,7 +99,9 @@ def generated(source: PreTrainedTokenizerFast, request: GenerationRequest) -> li
 
 
 def ask(name: str, **fields: Any) -> GenerationRequest:
-    sampling = SamplingParams(seed=5, max_tokens=40, ignore_eos=True, logit_bias=fields.pop("bias", {}))
+    sampling = SamplingParams(
+        seed=5, max_tokens=40, ignore_eos=True, logit_bias=fields.pop("bias", {}), logprobs=fields.pop("logprobs", None)
+    )
     return GenerationRequest(request_id=name, messages=(USER,), sampling=sampling, separates_reasoning=True, **fields)
 
 
@@ -109,19 +111,26 @@ def test_a_generation_separates_reasoning_that_the_prompt_opened(is_special: boo
     outputs = generated(source, ask("open"))
     assert "".join(output.reasoning for output in outputs)
     assert not "".join(output.text for output in outputs)
+    assert outputs[-1].usage is not None
+    assert outputs[-1].usage.reasoning_tokens == 40
     answered = generated(source, ask("closed", thinking=False))
     assert "".join(output.text for output in answered)
     assert not "".join(output.reasoning for output in answered)
+    assert answered[-1].usage is not None
+    assert answered[-1].usage.reasoning_tokens == 0
 
 
 def test_a_control_token_ends_the_reasoning() -> None:
     source = tokenizer_with(THINKING.replace("{{ eos_token }}", ""), "<think>", "</think>")
     end = source.convert_tokens_to_ids("</think>")
-    outputs = generated(source, ask("ended", bias={end: 3.5}))
+    outputs = generated(source, ask("ended", bias={end: 3.5}, logprobs=0))
     text, reasoning = ("".join(getattr(output, name) for output in outputs) for name in ("text", "reasoning"))
     assert text
     assert reasoning
     assert "think>" not in reasoning
+    tokens = [logprob.token for output in outputs for logprob in output.logprobs]
+    assert outputs[-1].usage is not None
+    assert outputs[-1].usage.reasoning_tokens == tokens.index(end) + 1 < len(tokens) == 40
 
 
 @pytest.mark.parametrize(
