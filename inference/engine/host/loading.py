@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -30,6 +31,8 @@ from inference.engine.models import FOLDER_VARIABLE, kernels_pending, wait_for_k
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.models.embedder import Embedder, position_limit, read_max_length, read_pooling
+from inference.engine.models.encoder import compute_first_token_only
+from inference.engine.models.linear import packs
 from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.packing import pack_linears
@@ -46,6 +49,8 @@ TOKENIZER_ENTRY = "tokenizer"
 MAX_THREADS = 2  # small matrix products are no faster on more, and slower beside other busy processes
 DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
 USE_INT8 = "Load with quantization int8 to use less memory."
+NO_INT8 = "`quantization` is for models that generate: the weights of this one stay as they are."
+NO_BFLOAT16 = "This processor has no bfloat16 kernels: the weights are float32."
 ALL_ON_CPU = "All layers run on the CPU: there is no GPU that this model can use."
 CAUSAL_ARCHITECTURES = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
@@ -208,6 +213,8 @@ def _load_encoder(load: _Load) -> LoadedModel:
     model, tokenizer = read_model(AutoModel, load.path), load_tokenizer(load.path)
     report = _prepare_encoder(load, model, tokenizer)
     pooling = read_pooling(load.path)
+    if pooling == "cls":
+        compute_first_token_only(model)
     embedder = Embedder(model=model, tokenizer=tokenizer, pooling=pooling, context_size=report.context_size)
     return LoadedModel(report, embedder=embedder)
 
@@ -216,17 +223,30 @@ def _load_classifier(load: _Load) -> LoadedModel:
     model = read_model(AutoModelForSequenceClassification, load.path, uses_pooler=True)
     tokenizer = load_tokenizer(load.path)
     report = _prepare_encoder(load, model, tokenizer)
+    compute_first_token_only(model)
     classifier = Classifier(model=model, tokenizer=tokenizer, context_size=report.context_size)
     return LoadedModel(report, classifier=classifier)
 
 
 def _prepare_encoder(load: _Load, model: PreTrainedModel, tokenizer: Tokenizer) -> LoadReport:
-    """Pack the weights of a model without a cache, and return the report of its load."""
+    """Pack the weights of a model without a cache, and return the report of its load, with the options in effect."""
     limits = [*_limits(model.config), *position_limit(model), tokenizer.max_length, *read_max_length(load.path)]
     context_size, clamped = _context_size(load.options, limits)
-    memory = _weight_bytes(model)
-    pack_linears(model)
-    return load.report(context_size=context_size, memory=memory, kernels="transformers", warning=clamped)
+    memory, options, warnings = _weight_bytes(model), load.options, [clamped]
+    if options.quantization != "none":
+        options = msgspec.structs.replace(options, quantization="none")
+        warnings.append(NO_INT8)
+    is_short = options.dtype == "bfloat16" and packs(torch.bfloat16)
+    if options.dtype == "bfloat16" and not is_short:
+        options = msgspec.structs.replace(options, dtype="float32")
+        warnings.append(NO_BFLOAT16)
+    packed_bytes = pack_linears(model, torch.bfloat16 if is_short else torch.float32)
+    return replace(load, options=options).report(
+        context_size=context_size,
+        memory=memory - packed_bytes if is_short else memory,  # half of what they took
+        kernels="transformers",
+        warning=" ".join(filter(None, warnings)) or None,
+    )
 
 
 def _limits(config: PreTrainedConfig) -> list[int]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel
 
 from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest
@@ -17,8 +18,10 @@ from inference.engine.requests import TokenizationRequest
 from inference.engine.text import EncodedText, Tokenizer
 
 MAX_BATCH_TEXTS = 32
-MAX_BATCH_TOKENS = 8192  # padding included
+MAX_BATCH_TOKENS = 2048  # padding included; activations of more leave the processor's cache
 NOT_FINITE = "The model computed NaN or infinity for one of the texts: its weights may be damaged. Try another text."
+# Families whose layers have the same modules, and whose classification heads read the first token.
+FIRST_TOKEN_FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 LENGTH_STEP = 16  # texts of lengths up to the same multiple are batched together
 
 
@@ -168,3 +171,38 @@ class Encoder:
             self._jobs = deque(job for job in self._jobs if job not in jobs)
         for job in jobs:
             job.done.set_exception(error)
+
+
+class FirstTokenLayer(nn.Module):
+    """A layer that returns the output of the first token, [texts, 1, hidden]: 14 % less work with six layers."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self._layer = layer
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, *others: object, **options: object
+    ) -> Tensor:
+        attention = self._layer.attention.self
+        first = hidden_states[:, :1]
+        query, key, value = (
+            module(states).unflatten(-1, (-1, attention.attention_head_size)).transpose(1, 2)
+            for module, states in (
+                (attention.query, first),
+                (attention.key, hidden_states),
+                (attention.value, hidden_states),
+            )
+        )
+        mask = None if attention_mask is None else attention_mask[:, :, :1]
+        context = functional.scaled_dot_product_attention(query, key, value, mask, scale=attention.scaling)
+        attended = self._layer.attention.output(context.transpose(1, 2).flatten(2), first)
+        output: Tensor = self._layer.feed_forward_chunk(attended)
+        return output
+
+
+def compute_first_token_only(model: PreTrainedModel) -> None:
+    """Replace the last layer of a model of a known family, of whose last layer only the first token is read."""
+    config: Any = model.config
+    if config.model_type in FIRST_TOKEN_FAMILIES and not config.is_decoder:
+        layers: Any = model.base_model.encoder.layer  # type: ignore[union-attr]
+        layers[-1] = FirstTokenLayer(layers[-1])

@@ -69,12 +69,12 @@ def linear_maker(dtype: torch.dtype, device: torch.device, *, int8: bool = False
     """Return the function that makes the fastest product for this type and device."""
     if int8:
         return Int8Linear
-    if device.type == "cpu" and _packs(dtype):
+    if device.type == "cpu" and packs(dtype):
         return lambda matrix: PackedLinear(matrix, dtype)
     return lambda matrix: DenseLinear(matrix, dtype, device)
 
 
-def _packs(dtype: torch.dtype) -> bool:
+def packs(dtype: torch.dtype) -> bool:
     """Return whether oneDNN has kernels of this type for this CPU. Older CPUs have none for bfloat16."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False

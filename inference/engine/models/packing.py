@@ -8,26 +8,37 @@ import torch
 from torch import Tensor, nn
 
 from inference.engine.models.checkpoint import Matrix
-from inference.engine.models.linear import PackedLinear
+from inference.engine.models.linear import PackedLinear, packs
 
 
 class PackedModule(nn.Module):
-    """A Linear module on the CPU in float32 with constant weights."""
+    """A Linear module on the CPU with constant weights."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach()
-        self._linear = PackedLinear(Matrix(linear.weight.detach(), bias), torch.float32)
+        self._linear = PackedLinear(Matrix(linear.weight.detach(), bias), dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return self._linear.nbytes
 
     def forward(self, x: Tensor) -> Tensor:
         return self._linear(x)
 
 
-def pack_linears(model: nn.Module) -> None:
-    """Replace every float32 Linear module of the model by a packed one, if this machine has oneDNN."""
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return
+def pack_linears(model: nn.Module, dtype: torch.dtype = torch.float32) -> int:
+    """Replace every float32 Linear module of the model by a packed one, if this machine has oneDNN for the type.
+
+    dtype: of the packed weights. Inputs and outputs stay float32. Return the bytes of the packed weights.
+    """
+    if not packs(dtype):
+        return 0
+    packed_bytes = 0
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear and child.weight.dtype == torch.float32:
-                setattr(module, name, PackedModule(child))
+                packed = PackedModule(child, dtype)
+                packed_bytes += packed.nbytes
+                setattr(module, name, packed)
+    return packed_bytes

@@ -101,7 +101,12 @@ class InputProcessor:
             cancelled=cancelled,
         )
         generation = Generation(
-            request_id=request.request_id, prompt_ids=context, user=request.user, batch=request.batch, arrived_at=now
+            request_id=request.request_id,
+            prompt_ids=context,
+            user=request.user,
+            batch=request.batch,
+            questions=True,
+            arrived_at=now,
         )
         for index in range(min(sequences, len(nodes))):
             node = scoring.next_node()

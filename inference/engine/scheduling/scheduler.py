@@ -16,7 +16,7 @@ from inference.engine.scheduling.sequence import Generation, Sequence
 
 # Logits of every prompt token are large, so chunks that need them are short.
 MAX_ALL_LOGITS_TOKENS = 64
-# An interactive request that arrives during a step waits for its end, so batch prompts get 1/4 of a step.
+# A request that arrives during a step waits for its end, so prompts of batches and questions get 1/4 of a step.
 BATCH_SHARE = 4
 MAX_REMEMBERED_RETRIES = 10_000
 BY_SLOT = attrgetter("slot")
@@ -231,10 +231,10 @@ class Scheduler:
         sequence.slot, sequence.computed = -1, 0
 
     def _chunks(self, prefilling: list[Sequence]) -> Iterable[Chunk]:
-        """Yield chunks within the step's budget: interactive prompts first, then by admission."""
+        """Yield chunks within the step's budget: prompts of other requests before batches and questions."""
         budget = self._batch_size
-        for sequence in sorted(prefilling, key=lambda one: one.generation.batch):
-            if sequence.generation.batch:
+        for sequence in sorted(prefilling, key=lambda one: one.generation.shares_steps):
+            if sequence.generation.shares_steps:
                 budget = min(budget, max(self._batch_size // BATCH_SHARE, 1))
             all_logits = sequence.generation.needs_prompt_logprobs
             size = min(sequence.pending, budget, MAX_ALL_LOGITS_TOKENS if all_logits else budget)

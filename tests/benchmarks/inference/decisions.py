@@ -10,8 +10,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import Any
 
 import torch
@@ -27,7 +29,8 @@ from inference.builtin.corpus.examples import draw_pair
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.classifier import Classifier
-from inference.engine.requests import ScoringQuestion, ScoringRequest
+from inference.engine.requests import GenerationRequest, ScoringQuestion, ScoringRequest
+from inference.engine.sampling import SamplingParams
 from inference.engine.scheduling.engine import Engine
 from tests.benchmarks._table import Comparison, arguments, publish
 from tests.benchmarks.inference._engines import configurations, save_random
@@ -72,30 +75,37 @@ def best_batch(run: Callable[[int], object], rounds: int, *, count: int) -> tupl
     return size, times[size]
 
 
-def compare_pairs(folder: Path, count: int, rounds: int) -> Comparison:
-    """Return rerank pairs per second."""
+def compare_pairs(folder: Path, count: int, rounds: int) -> list[Comparison]:
+    """Return rerank pairs per second, with weights of each number type; the pipeline's are float32."""
     random = Random("pairs")
     texts = [draw_pair(random)[0] for _ in range(count)]
     query = draw_pair(random)[1]
-    classifier = load_model("bench", folder, LoadOptions(), lambda outputs: None).classifier
-    if not isinstance(classifier, Classifier):
-        raise SystemExit("The model is no cross-encoder.")
     request = ScoringRequest(request_id="bench", texts=tuple(texts), queries=(query,))
     theirs = pipeline("text-classification", model=str(folder), device="cpu", function_to_apply="sigmoid")
     pairs: Any = [{"text": query, "text_pair": text} for text in texts]
 
-    ours = classifier.score(request, threading.Event()).scores
     expected = [one["score"] for one in theirs(pairs, batch_size=8)]
-    print(f"Largest difference of a score: {max(abs(a[0] - b) for a, b in zip(ours, expected, strict=True)):.7f}")
     size, baseline = best_batch(lambda size: theirs(pairs, batch_size=size), rounds, count=count)
-    engine = seconds(lambda: classifier.score(request, threading.Event()), rounds)
-    return Comparison(f"rerank pairs, pipeline's batch {size}", count / engine, count / baseline, "pairs/s")
+    rows = []
+    for dtype in ("float32", "bfloat16"):
+        loaded = load_model("bench", folder, LoadOptions(dtype=dtype), lambda outputs: None)
+        if not isinstance(loaded.classifier, Classifier):
+            raise SystemExit("The model is no cross-encoder.")
+        if loaded.report.dtype != dtype:
+            continue
+        score = partial(loaded.classifier.score, request, threading.Event())
+        difference = max(abs(ours - theirs) for (ours,), theirs in zip(score().scores, expected, strict=True))
+        print(f"Largest difference of a score in {dtype}: {difference:.7f}")
+        name = f"rerank pairs, {dtype}, pipeline's batch {size}"
+        rows.append(Comparison(name, count / seconds(score, rounds), count / baseline, "pairs/s"))
+    return rows
 
 
 def compare_decisions(folder: Path, count: int, rounds: int) -> list[Comparison]:
     """Return decisions per second, and the cost of one question over that of all."""
     options = LoadOptions(context_size=2048)
-    engine = load_model("bench", folder, options, lambda outputs: None).engine
+    has_begun = threading.Event()
+    engine = load_model("bench", folder, options, lambda outputs: has_begun.set()).engine
     if not isinstance(engine, Engine):
         raise SystemExit("The model generates nothing.")
     engine.start()
@@ -131,10 +141,37 @@ def compare_decisions(folder: Path, count: int, rounds: int) -> list[Comparison]
     size, baseline = best_batch(generate, 1, count=len(few))
     own_tokens = sum(len(tokenizer.encode(question.text)) for question in questions)
     one, all_of_them = seconds(lambda: ask(questions[:1]), rounds), seconds(lambda: ask(questions), rounds)
+    alone, beside = first_tokens(engine, has_begun, context[:400], lambda: ask(questions))
+    print(f"First token of another user beside the questions: {beside / alone:.2f} times that of an idle engine")
     engine.stop()
     print(f"{count} questions of {own_tokens} tokens on {CONTEXT_TOKENS}: {all_of_them / one:.2f} times one question")
     name = f"decisions on {CONTEXT_TOKENS} tokens, pipeline's batch {size}"
     return [Comparison(name, count / all_of_them, len(few) / baseline, "questions/s")]
+
+
+def first_tokens(
+    engine: Engine, has_begun: threading.Event, prompt: str, ask: Callable[[], object]
+) -> tuple[float, float]:
+    """Return the median seconds to the first token of a prompt: alone, and while another user asks questions."""
+
+    def first_token(number: int) -> float:
+        has_begun.clear()
+        began = time.perf_counter()
+        sampling = SamplingParams(max_tokens=1)
+        request = GenerationRequest(request_id=f"other {number}", prompt=f"{number} {prompt}", sampling=sampling)
+        engine.submit(request)
+        has_begun.wait(60)
+        return time.perf_counter() - began
+
+    alone = [first_token(number) for number in range(5)]
+    asking = threading.Thread(target=ask)
+    asking.start()
+    time.sleep(0.2)
+    beside = []
+    while asking.is_alive() and len(beside) < 20:
+        beside.append(first_token(len(alone) + len(beside)))
+    asking.join()
+    return median(alone), median(beside)
 
 
 def main() -> None:
@@ -145,7 +182,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cross_encoder = save_cross_encoder(Path(folder) / "cross-encoder")
         causal = save_random(Path(folder) / "small", configurations()["small"])
-        rows = [compare_pairs(cross_encoder, pairs, rounds), *compare_decisions(causal, questions, rounds)]
+        rows = [*compare_pairs(cross_encoder, pairs, rounds), *compare_decisions(causal, questions, rounds)]
     publish(rows, given.json)
 
 

@@ -245,6 +245,26 @@ async def test_r5_a_hundred_streams_of_one_user_hardly_delay_another_user(real: 
     assert second < 30 * first
 
 
+async def test_p5_four_hundred_questions_of_one_user_hardly_delay_another_user(real: RunningServer):
+    questions = [{"type": "predicate", "instructions": f"It is lamp {number}."} for number in range(400)]
+    body = {"model": "tiny", "input": "a warm lamp of brass " * 40, "questions": questions}
+    crowd = httpx2.AsyncClient(base_url=real.url, headers=real.headers("STAFF"), timeout=120)
+    beside: list[float] = []
+    async with real.client() as client, crowd:
+        alone = [await seconds_to_first_token(client) for _ in range(5)]
+        asking = asyncio.create_task(crowd.post("/v1/decisions", json=body))
+        while not asking.done():
+            if (await real.engine.stats("tiny")).running:
+                beside.append(await seconds_to_first_token(client))
+            await asyncio.sleep(0.01)
+        answer = await asking
+    await real.engine.close()
+    assert (answer.status_code, len(answer.json()["answers"])) == (200, 400)
+    first, second = statistics.median(alone), statistics.median(beside)
+    print(f"first token after {first * 1000:.0f} ms alone, {second * 1000:.0f} ms beside 400 questions")
+    assert second < 30 * first
+
+
 async def test_r4_six_hundred_concurrent_requests_succeed_with_two_retries(real: RunningServer):
     real.post("/models/tiny/load", {"context_size": CONTEXT, "max_sequences": 1})
     statuses: Counter[int] = Counter()

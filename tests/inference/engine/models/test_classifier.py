@@ -14,18 +14,21 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertConfig,
+    ElectraConfig,
     LlamaConfig,
     PreTrainedConfig,
     PreTrainedTokenizerFast,
     RobertaConfig,
+    XLMRobertaConfig,
 )
 
 from inference.engine.errors import ContextLengthExceeded, InvalidRequest, ModelLoadFailed
 from inference.engine.formats import inspect_model
-from inference.engine.host.loading import load_model
+from inference.engine.host.loading import NO_BFLOAT16, NO_INT8, load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.embedder import Embedder
+from inference.engine.models.linear import packs
 from inference.engine.outputs import ScoringResult
 from inference.engine.requests import ScoringRequest
 from tests.inference.engine.tiny_models import BOS, END, PAD, byte_tokenizer
@@ -69,15 +72,29 @@ def bert(labels: int, **changes: Any) -> BertConfig:
     )
 
 
-CONFIGS: dict[str, PreTrainedConfig] = {
-    "bert": bert(1),
-    "roberta": RobertaConfig(
+def roberta(kind: type[RobertaConfig | XLMRobertaConfig]) -> PreTrainedConfig:
+    return kind(
         vocab_size=len(byte_tokenizer()),
         max_position_embeddings=66,
         pad_token_id=1,
         initializer_range=0.4,
         num_labels=1,
         type_vocab_size=1,
+        **SIZES,
+    )
+
+
+CONFIGS: dict[str, PreTrainedConfig] = {
+    "bert": bert(1),
+    "roberta": roberta(RobertaConfig),
+    "xlm-roberta": roberta(XLMRobertaConfig),
+    "electra": ElectraConfig(
+        vocab_size=len(byte_tokenizer()),
+        max_position_embeddings=64,
+        pad_token_id=PAD,
+        initializer_range=0.4,
+        num_labels=1,
+        embedding_size=16,
         **SIZES,
     ),
     "llama": LlamaConfig(
@@ -122,6 +139,36 @@ def test_a_cross_encoder_scores_pairs_as_transformers_does(tmp_path: Path, famil
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert result.prompt_tokens == sum(len(tokenizer(QUERY, text).input_ids) for text in TEXTS)
     assert result.labels == ()
+
+
+def test_weights_of_bfloat16_take_less_memory_and_score_almost_the_same(tmp_path: Path) -> None:
+    folder = save_classifier(tmp_path, CONFIGS["bert"])
+    plain = load_model("tiny", folder, LoadOptions(), lambda outputs: None)
+    short = load_model("tiny", folder, LoadOptions(dtype="bfloat16"), lambda outputs: None)
+    if not packs(torch.bfloat16):
+        assert (short.report.dtype, short.report.warning) == ("float32", NO_BFLOAT16)
+        pytest.skip("this processor has no bfloat16 kernels")
+
+    assert short.classifier is not None
+    assert plain.classifier is not None
+    expected = np.array(score(plain.classifier, *TEXTS, queries=(QUERY,)).scores)
+    scores = np.array(score(short.classifier, *TEXTS, queries=(QUERY,)).scores)
+    assert short.report.dtype == "bfloat16"
+    assert 0 < np.abs(scores - expected).max() < 0.02
+    weights = sum(
+        one.weight.numel()
+        for one in AutoModelForSequenceClassification.from_pretrained(folder).modules()
+        if isinstance(one, torch.nn.Linear)
+    )
+    assert plain.report.memory_usage_bytes - short.report.memory_usage_bytes == 2 * weights
+
+
+def test_a_quantization_that_a_classifier_lacks_is_named_and_not_in_effect(tmp_path: Path) -> None:
+    folder = save_classifier(tmp_path, CONFIGS["bert"])
+    report = load_model("tiny", folder, LoadOptions(quantization="int8"), lambda outputs: None).report
+
+    assert report.quantization == "none"
+    assert report.warning == NO_INT8
 
 
 def test_the_types_of_a_pairs_tokens_reach_the_model(tmp_path: Path) -> None:

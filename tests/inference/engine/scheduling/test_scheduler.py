@@ -138,14 +138,17 @@ def test_interactive_work_precedes_batch_work_and_higher_priority_comes_first() 
     assert order == ["urgent", "early", "late", "patient", "batch"]
 
 
-def test_interactive_prompts_come_first_and_batch_prompts_get_a_quarter_of_a_step() -> None:
+@pytest.mark.parametrize("kind", ["batch", "questions"])
+def test_p5_other_prompts_come_before_batches_and_questions_which_get_a_quarter_of_a_step(kind: str) -> None:
     one = scheduler(slots=4, batch_size=64)
-    one.add(generation("batch", 100, batch=True))
+    large = generation("large", 100)
+    setattr(large, kind, True)
+    one.add(large)
     assert [chunk.end - chunk.start for chunk in step(one).chunks] == [16]
     one.add(generation("interactive", 60))
     plan = step(one)
     sizes = [(chunk.sequence.generation.request_id, chunk.end - chunk.start) for chunk in plan.chunks]
-    assert sizes == [("interactive", 60), ("batch", 4)]
+    assert sizes == [("interactive", 60), ("large", 4)]
 
 
 def test_an_interactive_sequence_preempts_a_batch_sequence_which_keeps_its_tokens() -> None:
