@@ -59,8 +59,8 @@ describe_import_variations = extend_schema_view(
         operation_id="import_variation_options",
         tags=TAGS,
         summary="Import variations from CSV",
-        description="Adds the variations of a CSV file of up to 4 MiB and of up to 1,000 products to the shop's "
-        "variable products and changes those that they have, all of them or none, and returns how many are new and "
+        description="Adds the variations of a CSV file, up to 5,000 of up to 500 products, to the shop's variable "
+        "products and changes those that they have, all of them or none, and returns how many are new and "
         "changed. The product is named by `product_id`, or by its slug `product`; a variation is found by `id`, else "
         f"by `sku`, else by `title`. {WRITERS}",
         request={"multipart/form-data": VariationImportSerializer},

@@ -194,3 +194,17 @@ def test_the_queries_of_an_export_do_not_grow_with_its_variations(mine: Client, 
     with CaptureQueriesContext(connection) as queries:
         assert export(mine, shop).count("\r\n") == 37
     assert len(queries) <= 8
+
+
+def test_an_import_has_a_maximum_number_of_variations_and_of_their_products(
+    mine: Client, shop: Shop, shirt: Product, monkeypatch: pytest.MonkeyPatch
+):
+    make_variable_product(shop, "coat", M=1)
+    sheet = "product,title,quantity\nfjell-shirt,S,5\ncoat,M,5\n"
+    limits = {"MAX_VARIATIONS": "more than 1 variations", "MAX_PRODUCTS": "variations of more than 1 products"}
+    for name, error in limits.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(f"commerce.catalog.transfer.variation_files.{name}", 1)
+            assert upload(mine, shop, sheet).json()["errors"] == {"csv": [f"The file has {error}."]}
+    assert [row[4] for row in stored(shop)] == [2, 3, 1]
+    assert upload(mine, shop, sheet).json() == {"created": 0, "changed": 2}
