@@ -23,7 +23,7 @@ Vector = NDArray[np.float32]
 MAX_FAILURES = 3
 COOLDOWN_SECONDS = 30.0
 MAX_CONCURRENT_CALLS = 8  # per process: half of what the model server allows an API key
-MAX_RESPONSE_BYTES = 4 * 1024 * 1024  # base64 of 32 vectors of 8,192 dimensions is 1.4 MB
+MAX_RESPONSE_BYTES = 8 * 1024 * 1024  # base64 of 128 vectors of 8,192 dimensions is 5.6 MB
 MAX_DIMENSIONS = 8192
 
 
