@@ -17,7 +17,7 @@ from inference.engine.errors import (
     ModelLoadFailed,
     ModelNotLoaded,
 )
-from inference.engine.formats import ModelMetadata, fingerprint, inspect_model
+from inference.engine.formats import ModelMetadata, fingerprint, inspect_model, is_adapter, read_adapter
 from inference.engine.host import HostOptions, run_host
 from inference.engine.ipc import EngineClient, GenerationStream, HostClient, StepOutput
 from inference.engine.model_status import (
@@ -106,5 +106,7 @@ __all__ = [
     "Usage",
     "fingerprint",
     "inspect_model",
+    "is_adapter",
+    "read_adapter",
     "run_host",
 ]

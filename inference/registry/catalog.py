@@ -13,13 +13,14 @@ from pathlib import Path
 
 from django.conf import settings
 
-from inference.engine import ModelLoadFailed, ModelMetadata, fingerprint, inspect_model
+from inference.engine import ModelLoadFailed, ModelMetadata, fingerprint, inspect_model, is_adapter, read_adapter
 from inference.remote.configuration import RemoteModel
 from shared.api.errors import ApiError
 
 SAFETENSORS = "safetensors"
 GGUF = "gguf"
 REMOTE = "remote"
+TEXT_GENERATION = "text-generation"
 UNKNOWN = "unknown"
 PACKAGED_FOLDER = "model"  # of a Python package with a model
 MAX_ID_LENGTH = 255
@@ -34,7 +35,8 @@ class CatalogModel:
     """A model of the catalog. `path` is None for a remote model, and for a model whose files are missing.
 
     error: why it cannot be loaded; the other fields then hold what could be read. parameters, dtype, quantization: of
-    its weights, None if unknown. changed_at: Unix time of its last change, 0 without files.
+    its weights, None if unknown. changed_at: Unix time of its last change, 0 without files. base, base_path: id and
+    path of the base model of an adapter.
     """
 
     id: str
@@ -48,6 +50,8 @@ class CatalogModel:
     parameters: int | None = None
     dtype: str | None = None
     quantization: str | None = None
+    base: str | None = None
+    base_path: Path | None = None
 
 
 _cache: dict[Path, tuple[CacheKey, CatalogModel]] = {}
@@ -71,6 +75,7 @@ def read_catalog() -> dict[str, CatalogModel]:
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
     models |= {model.id: _remote_model(model) for model in settings.REMOTE_MODELS.values()}
+    models |= {model.id: _with_base(model, models) for model in models.values() if model.base}
     return dict(sorted(models.items()))
 
 
@@ -119,7 +124,7 @@ def _list_folder(root: Path) -> Iterator[Path]:
 def _model_type(path: Path) -> str | None:
     """Return the format of the model at a path, or None if there is no model."""
     try:
-        if (path / "config.json").is_file():
+        if (path / "config.json").is_file() or is_adapter(path):
             return SAFETENSORS
         return GGUF if path.suffix == ".gguf" or any(path.glob("*.gguf")) else None
     except OSError:
@@ -141,6 +146,8 @@ def _read_model(path: Path, type_: str, root: Path) -> CatalogModel:
     try:
         if error := _check_paths(path, root):
             return _broken_model(path, type_, error)
+        if is_adapter(path):
+            return _adapter(path)
         facts = inspect_model(path)
     except ModelLoadFailed as error:
         return _broken_model(path, type_, str(error))
@@ -162,6 +169,42 @@ def _local_model(path: Path, facts: ModelMetadata) -> CatalogModel:
         dtype=facts.dtype,
         quantization=facts.quantization,
     )
+
+
+def _adapter(path: Path) -> CatalogModel:
+    """Return an adapter without what it has of its base model."""
+    adapter = read_adapter(path)
+    return CatalogModel(
+        id=path.name,
+        path=path,
+        type=SAFETENSORS,
+        size_bytes=adapter.size_bytes,
+        changed_at=_changed_at(path),
+        parameters=adapter.parameters,
+        base=adapter.base,
+    )
+
+
+def _with_base(model: CatalogModel, models: dict[str, CatalogModel]) -> CatalogModel:
+    """Return an adapter with what it has of its base model, or with the reason why it cannot be loaded."""
+    base = models.get(model.base or "")
+    if base is None:
+        error = f"Its base model {model.base} is missing: put it into a folder of STOA_MODELS_DIR under this name."
+    elif base.error is not None:
+        error = f"Its base model {model.base} cannot be loaded. {base.error}"
+    elif base.path is None or base.base or TEXT_GENERATION not in base.capabilities:
+        error = f"Its base model {model.base} must generate text, run on this machine, and be no adapter itself."
+    else:
+        return replace(
+            model,
+            base_path=base.path,
+            context_size=base.context_size,
+            capabilities=base.capabilities,
+            parameters=(model.parameters or 0) + (base.parameters or 0),
+            dtype=base.dtype,
+            quantization=base.quantization,
+        )
+    return replace(model, error=error[:MAX_ERROR_LENGTH])
 
 
 def _remote_model(model: RemoteModel) -> CatalogModel:

@@ -113,6 +113,7 @@ def _model_info(model: CatalogModel, status: ModelStatus | None) -> ModelInfo:
         capabilities=list(model.capabilities),
         state=state,
         error=model.error or (status.error if status else None),
+        base=model.base,
         parameters=model.parameters,
         quantization=model.quantization,
         dtype=model.dtype,

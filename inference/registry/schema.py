@@ -45,6 +45,7 @@ LIST_MODELS = OperationDocs(
                 "state": "loaded",
                 "error": None,
                 "parameters": 5_271_552,
+                "base": None,
                 "progress": None,
                 "resident_bytes": 402_653_184,
                 "warning": None,

@@ -89,7 +89,9 @@ async def load_on_host(
     if revision is None:
         revision = await _current_revision(model_id)
     try:
-        report = await host().load(model_id, path, options, revision=revision, background=background)
+        report = await host().load(
+            model_id, path, options, revision=revision, background=background, base=model.base_path
+        )
     except EngineError:
         LOADS.add(1, model_id, "failed")
         raise
@@ -116,7 +118,7 @@ async def ensure_loaded(*, model_id: str) -> None:
     desired = await run_in_db_thread(read_desired_state, model_id)
     options = desired.options if desired.is_desired else LoadOptions()
     try:
-        await host().use(model_id, _require_path(model), options, revision=desired.revision)
+        await host().use(model_id, _require_path(model), options, revision=desired.revision, base=model.base_path)
     except ModelNotLoaded as error:
         is_new_host = error.details.get("state") == ModelState.UNLOADED
         if desired.is_desired and is_new_host:

@@ -3,6 +3,13 @@
 Importing this package does not import torch. Modules that return tensors are imported by name: `gguf_weights`.
 """
 
+from inference.engine.formats.adapter import (
+    ADAPTER_WEIGHTS,
+    Adapter,
+    factor_name,
+    is_adapter,
+    read_adapter,
+)
 from inference.engine.formats.gguf_header import GGUFHeader, find_gguf, read_gguf_header
 from inference.engine.formats.inspection import (
     CLASSIFIER_SUFFIX,
@@ -16,15 +23,20 @@ from inference.engine.formats.model_folder import check_digests, read_json, read
 from inference.engine.formats.safetensors_header import read_safetensors_header
 
 __all__ = [
+    "ADAPTER_WEIGHTS",
     "CLASSIFIER_SUFFIX",
     "TEXT_GENERATION",
+    "Adapter",
     "GGUFHeader",
     "LoadCache",
     "ModelMetadata",
     "check_digests",
+    "factor_name",
     "find_gguf",
     "fingerprint",
     "inspect_model",
+    "is_adapter",
+    "read_adapter",
     "read_gguf_header",
     "read_json",
     "read_model_folder",

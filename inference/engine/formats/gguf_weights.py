@@ -105,6 +105,9 @@ class GGUFTensors(Mapping[str, Tensor]):
         blocks = self._read(described).view(described.shape[0], -1)
         return gguf.GGMLQuantizationType(described.kind).name, self._in_order(name, blocks)
 
+    def low_rank(self, name: str) -> None:
+        """Return None: the tensors are as the file has them."""
+
     def shape(self, name: str) -> list[int]:
         return list(self._described[name].shape)
 

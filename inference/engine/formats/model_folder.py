@@ -17,6 +17,19 @@ MAX_JSON_BYTES = 64 * 1024 * 1024  # the largest known index is a tenth of it
 
 def read_model_folder(path: Path) -> dict[str, Any]:
     """Check a folder and return the content of its config.json. Raise ModelLoadFailed with the reason."""
+    check_content(path)
+    if (path / "adapter_config.json").exists():
+        raise ModelLoadFailed("The folder is an adapter, which cannot be loaded without its base model.")
+    config = read_json(path / "config.json", MAX_CONFIG_BYTES)
+    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        if (path / name).exists():
+            _check_keys(read_json(path / name), name)
+    weight_files(path)
+    return config
+
+
+def check_content(path: Path) -> None:
+    """Raise ModelLoadFailed if a folder is missing, or holds code or too many files."""
     if not path.is_dir():
         raise ModelLoadFailed("The model's folder does not exist.")
     for number, file in enumerate(path.rglob("*")):
@@ -26,14 +39,6 @@ def read_model_folder(path: Path) -> dict[str, Any]:
             )
         if file.suffix.lower() in CODE_SUFFIXES:
             raise ModelLoadFailed(f"The folder holds code ({file.name}). Models are data only: remove it.")
-    if (path / "adapter_config.json").exists():
-        raise ModelLoadFailed("The folder is an adapter. Merge it into its base model first.")
-    config = read_json(path / "config.json", MAX_CONFIG_BYTES)
-    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
-        if (path / name).exists():
-            _check_keys(read_json(path / name), name)
-    weight_files(path)
-    return config
 
 
 def read_json(file: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:

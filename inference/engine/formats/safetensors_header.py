@@ -27,10 +27,14 @@ class _TensorEntry(msgspec.Struct):
 
 @dataclass(frozen=True)
 class SafetensorsHeader:
-    """Counts of a file. parameters: numbers in all tensors. dtypes: numbers of each type, by safetensors' names."""
+    """Counts of a file. parameters: numbers in all tensors. dtypes: numbers of each type, by safetensors' names.
+
+    shapes: of all tensors.
+    """
 
     parameters: int
     dtypes: dict[str, int]
+    shapes: dict[str, list[int]]
 
 
 def read_safetensors_header(file: Path) -> SafetensorsHeader:
@@ -49,7 +53,7 @@ def read_safetensors_header(file: Path) -> SafetensorsHeader:
     dtypes: dict[str, int] = {}
     for tensor in tensors.values():
         dtypes[tensor.dtype] = dtypes.get(tensor.dtype, 0) + _count(tensor, size - 8 - length, file.name)
-    return SafetensorsHeader(sum(dtypes.values()), dtypes)
+    return SafetensorsHeader(sum(dtypes.values()), dtypes, {name: tensor.shape for name, tensor in tensors.items()})
 
 
 def _tensors(raw: bytes, name: str) -> dict[str, _TensorEntry]:

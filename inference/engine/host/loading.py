@@ -67,10 +67,11 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class _Load:
-    """A load in progress."""
+    """A load in progress. path: of the model, or of the base model of an adapter."""
 
     model_id: str
     path: Path
+    adapter: Path | None
     options: LoadOptions
     started_at: float
     cache: LoadCache
@@ -97,20 +98,29 @@ class _Load:
 
 
 def load_model(
-    model_id: str, path: Path, options: LoadOptions, emit: Callable[[list[GenerationOutput]], None]
+    model_id: str,
+    path: Path,
+    options: LoadOptions,
+    emit: Callable[[list[GenerationOutput]], None],
+    base: Path | None = None,
 ) -> LoadedModel:
     """Load the model at `path` into this process, and set torch's number of threads.
 
+    base: path of its base model, if it is an adapter. Tokenizer, chat template and configuration are the base's.
     Raise ModelLoadFailed with the reason, or InvalidRequest for an option that this model does not support.
     """
     compiled = os.environ.get(FOLDER_VARIABLE)
-    cache = LoadCache(Path(compiled) / CACHE_FOLDER if compiled else None, path)
-    load = _Load(model_id, path, options, time.monotonic(), cache, min(MAX_THREADS, torch.get_num_threads()))
+    adapter, path = (path, base) if base else (None, path)
+    cache = LoadCache(Path(compiled) / CACHE_FOLDER if compiled else None, path, *([adapter] if adapter else []))
+    threads = min(MAX_THREADS, torch.get_num_threads())
+    load = _Load(model_id, path, adapter, options, time.monotonic(), cache, threads)
     _check_options(options)
     # Beside a busy process, two threads wait for each other at each of the thousands of small operations of a load.
     torch.set_num_threads(1)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
+        if adapter:
+            check_digests(adapter)
         if gguf := find_gguf(path):
             model = read_gguf(gguf)
             return _load_causal(load, model, _load_gguf_tokenizer(load, gguf, model), emit)
@@ -118,6 +128,8 @@ def load_model(
         architectures = read_model_folder(path).get("architectures") or [None]
         if architectures[0] in CAUSAL_ARCHITECTURES:
             return _load_causal(load, path, load_tokenizer(path), emit)
+        if adapter:
+            raise ModelLoadFailed("The base model of an adapter must be one that generates text.")
         torch.set_num_threads(load.threads)
         return _load_classifier(load) if str(architectures[0]).endswith(CLASSIFIER_SUFFIX) else _load_encoder(load)
     except EngineError:
@@ -160,7 +172,7 @@ def _load_causal(
 ) -> LoadedModel:
     config = read_config(source)
     context_size, clamped = _context_size(load.options, _limits(config))
-    decoder = open_decoder(source, load.options, context_size, load.cache)
+    decoder = open_decoder(source, load.options, context_size, load.cache, load.adapter)
     if isinstance(decoder, TransformersDecoder):
         torch.set_num_threads(load.threads)  # others have measured theirs
     engine = Engine(
@@ -195,7 +207,8 @@ def _switch_to_kernels(load: _Load, engine: Engine, before: LlamaDecoder, contex
         return
     gguf = find_gguf(load.path)
     try:
-        decoder = open_decoder(read_gguf(gguf) if gguf else load.path, load.options, context_size, load.cache)
+        source = read_gguf(gguf) if gguf else load.path
+        decoder = open_decoder(source, load.options, context_size, load.cache, load.adapter)
     except EngineError as error:
         logger.warning("engine.kernels_not_used reason=%r", error.message)
         return

@@ -21,7 +21,7 @@ from inference.engine.host.options import HostOptions
 from inference.engine.host.supervision import HealthCheck
 from inference.engine.ipc import Channel, FrameError, frames
 from inference.engine.ipc.frames import Frame
-from inference.engine.model_status import LoadOptions, LoadReport, ModelState
+from inference.engine.model_status import LoadReport, ModelState
 
 _SHUTDOWN_SECONDS = 1.0
 
@@ -181,22 +181,30 @@ class ModelHost:
     ) -> LoadPlan:
         """Return the plan of a load, with memory as measured before or estimated from the files."""
         path, options = Path(command.path), command.options
-        content = (path, options, await asyncio.to_thread(fingerprint, path))
+        base = Path(command.base) if command.base else None
+        files = [path, *([base] if base else [])]
+        content = (options, *[(file, await asyncio.to_thread(fingerprint, file)) for file in files])
         memory_bytes = self._resources.measured_bytes.get(content)
         if memory_bytes is None:
-            memory_bytes = await asyncio.to_thread(estimate_memory, path, options)
+            memory_bytes = await asyncio.to_thread(estimate_memory, path, options, base)
         return LoadPlan(
-            spec=self._spec(command.model_id, command.path, options),
+            spec=self._spec(command),
             content=content,
             memory_bytes=memory_bytes,
             for_request=for_request,
             background=background,
         )
 
-    def _spec(self, model_id: str, path: str, options: LoadOptions) -> ModelSpec:
-        name = hashlib.blake2b(model_id.encode(), digest_size=6).hexdigest()
-        socket = self._run_dir / f"{name}.sock"
-        return ModelSpec(model_id=model_id, path=path, options=options, socket=str(socket), loader=self._loader)
+    def _spec(self, command: frames.Load | frames.Use) -> ModelSpec:
+        name = hashlib.blake2b(command.model_id.encode(), digest_size=6).hexdigest()
+        return ModelSpec(
+            model_id=command.model_id,
+            path=command.path,
+            base=command.base,
+            options=command.options,
+            socket=str(self._run_dir / f"{name}.sock"),
+            loader=self._loader,
+        )
 
 
 def _not_loaded(model_id: str) -> ModelNotLoaded:

@@ -20,16 +20,21 @@ from inference.engine.ipc import Channel, ModelInterface, ModelServer, frames
 from inference.engine.model_status import LoadOptions
 from inference.engine.outputs import GenerationOutput
 
-Loader = Callable[[str, Path, LoadOptions, Callable[[list[GenerationOutput]], None]], ModelInterface]
+Emit = Callable[[list[GenerationOutput]], None]
+Loader = Callable[[str, Path, LoadOptions, Emit, Path | None], ModelInterface]
 
 _PR_SET_PDEATHSIG = 1
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Arguments of a model process. loader: "module:function", imported in the process."""
+    """Arguments of a model process. loader: "module:function", imported in the process.
+
+    base: path of the base model, if the model is an adapter.
+    """
 
     model_id: str
     path: str
+    base: str | None
     options: LoadOptions
     socket: str
     loader: str
@@ -69,11 +74,11 @@ async def _serve(spec: ModelSpec, host: socket.socket) -> None:
     await channel.wait_closed()
 
 
-def _load(spec: ModelSpec, emit: Callable[[list[GenerationOutput]], None]) -> ModelInterface:
+def _load(spec: ModelSpec, emit: Emit) -> ModelInterface:
     module, _, function = spec.loader.partition(":")
     load = cast(Loader, getattr(importlib.import_module(module), function))
     try:
-        return load(spec.model_id, Path(spec.path), spec.options, emit)
+        return load(spec.model_id, Path(spec.path), spec.options, emit, Path(spec.base) if spec.base else None)
     except EngineError:
         raise
     except Exception as error:

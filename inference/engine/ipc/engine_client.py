@@ -39,6 +39,7 @@ class HostClient:
         *,
         revision: int = 0,
         background: bool = False,
+        base: Path | None = None,
     ) -> LoadReport:
         """Load the model at the absolute `path`, and return when it is ready. The load continues if the caller leaves.
 
@@ -46,18 +47,23 @@ class HostClient:
 
         revision: number of the operators' desired state of the model.
         background: nobody waits for the model, so it evicts no other.
+        base: absolute path of the base model, if the model is an adapter.
         Raise ModelLoadFailed with the reason, and `retry_after` during a cooldown; InvalidRequest for options that the
         model does not support, and it keeps its current ones; EngineOverloaded if there is no memory now.
         """
-        command = frames.Load(model_id, str(path), options or LoadOptions(), revision, background)
+        base_path = str(base) if base else None
+        command = frames.Load(model_id, str(path), options or LoadOptions(), revision, background, base_path)
         return (await self._call(command, frames.ModelReady)).report
 
-    async def use(self, model_id: str, path: Path, options: LoadOptions, *, revision: int = 0) -> LoadReport:
+    async def use(
+        self, model_id: str, path: Path, options: LoadOptions, *, revision: int = 0, base: Path | None = None
+    ) -> LoadReport:
         """Load a model for a request, with these options or others, and return when it is ready.
 
         Raise ModelNotLoaded if requests do not load it (see `HostOptions`), else as `load` does.
         """
-        return (await self._call(frames.Use(model_id, str(path), options, revision), frames.ModelReady)).report
+        command = frames.Use(model_id, str(path), options, revision, str(base) if base else None)
+        return (await self._call(command, frames.ModelReady)).report
 
     async def unload(self, model_id: str, *, force: bool = False) -> None:
         """Unload a model after its running requests, or cancel them with `force`. Return when its process has ended.

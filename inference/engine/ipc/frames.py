@@ -55,6 +55,7 @@ class Load(Frame, frozen=True):  # ModelReady
     options: LoadOptions
     revision: int = 0
     background: bool = False
+    base: str | None = None  # path of the base model of an adapter
 
 
 class Use(Frame, frozen=True):  # ModelReady
@@ -62,6 +63,7 @@ class Use(Frame, frozen=True):  # ModelReady
     path: str
     options: LoadOptions
     revision: int
+    base: str | None = None
 
 
 class Unload(Frame, frozen=True):  # Acknowledgement

@@ -1,6 +1,6 @@
 """The Llama family's checkpoints: architecture from a configuration, and tensors."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.formats import read_json
+from inference.engine.formats import ADAPTER_WEIGHTS, factor_name, read_adapter, read_json
 
 # Architectures of the same blocks, known from transformers' modelling code. All others run through transformers.
 FAMILIES = {
@@ -104,15 +104,25 @@ def _rope(config: PreTrainedConfig, head_dim: int) -> tuple[Tensor, float]:
 
 
 @dataclass(frozen=True)
+class LowRank:
+    """The matrix `up @ down`, [outputs, rank] and [rank, inputs] in float32."""
+
+    down: Tensor
+    up: Tensor
+
+
+@dataclass(frozen=True)
 class Matrix:
     """A matrix of a checkpoint: `weight` [outputs, inputs] in the file's own type, `bias` [outputs] in float32.
 
     blocks: name of GGUF's quantization, if `weight` is the file's own blocks, [outputs, bytes].
+    low_rank: what an adapter adds to blocks. It is added to other weights already.
     """
 
     weight: Tensor
     bias: Tensor | None = None
     blocks: str | None = None
+    low_rank: LowRank | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +152,9 @@ class Tensors(Protocol):
     def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
         """Return a tensor's quantization and blocks, [rows, bytes], or None if it is not quantized."""
 
+    def low_rank(self, name: str) -> LowRank | None:
+        """Return what `tensor` adds to the tensor's blocks, or None."""
+
 
 class FolderTensors:
     """Tensors of a folder's safetensors files. They are memory-mapped: only a copy of a tensor takes memory."""
@@ -165,6 +178,52 @@ class FolderTensors:
 
     def blocks(self, name: str, rows: int | None = None) -> None:
         """Return None: safetensors are not quantized."""
+
+    def low_rank(self, name: str) -> None:
+        """Return None: the tensors are as the files have them."""
+
+
+class AdaptedTensors:
+    """The tensors of a base model with an adapter's products added to them, in float32.
+
+    A tensor that the base has in GGUF's blocks keeps them, and has its product as `low_rank`. Raises ModelLoadFailed if
+    the adapter was made for another base.
+    """
+
+    def __init__(self, base: Tensors, folder: Path) -> None:
+        adapter = read_adapter(folder)
+        self._base = base
+        self._products: dict[str, LowRank] = {}
+        with safe_open(folder / ADAPTER_WEIGHTS, framework="pt") as opened:
+            file: Any = opened
+            for module in adapter.modules:
+                down, up = (file.get_tensor(factor_name(module, factor)).float() for factor in "AB")
+                self._products[f"{module}.weight"] = LowRank(down, up * adapter.scale)
+        for name, product in self._products.items():
+            shape = [len(product.up), product.down.shape[1]]
+            base_shape = base.shape(name) if name in base else None
+            if base_shape != shape:
+                has = f"has the shape {base_shape} in" if base_shape else "is not in"
+                raise ModelLoadFailed(
+                    f"The adapter is for another base model: {name}, which it expects in the shape {shape}, {has} "
+                    f"{adapter.base}. Put the base model that it was trained on under this name."
+                )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._base
+
+    def shape(self, name: str) -> list[int]:
+        return self._base.shape(name)
+
+    def tensor(self, name: str, rows: int | None = None) -> Tensor:
+        tensor, product = self._base.tensor(name, rows), self._products.get(name)
+        return tensor if product is None else tensor.float().addmm(product.up[:rows], product.down)
+
+    def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
+        return self._base.blocks(name, rows)
+
+    def low_rank(self, name: str) -> LowRank | None:
+        return self._products.get(name)
 
 
 def _names(file: Any) -> list[str]:
@@ -254,7 +313,9 @@ class Checkpoint:
         parts = [part for part in found if part is not None and part[0] in kinds]
         if not parts or len(parts) < len(names) or len({kind for kind, _ in parts}) > 1:
             return None
-        return Matrix(torch.cat([blocks for _, blocks in parts]), bias, parts[0][0])
+        stacked = [blocks for _, blocks in parts]
+        low_rank = _below_each_other([self._tensors.low_rank(name) for name in names], [len(part) for part in stacked])
+        return Matrix(torch.cat(stacked), bias, parts[0][0], low_rank)
 
     def _tensor(self, name: str, rows: int | None = None) -> Tensor:
         tensor = self._tensors.tensor(name, rows)
@@ -294,6 +355,19 @@ class Checkpoint:
     def _rows(self) -> int:
         """Return the number of tokens in the embedding tensors."""
         return self.architecture.vocabulary
+
+
+def _below_each_other(products: Sequence[LowRank | None], outputs: Sequence[int]) -> LowRank | None:
+    """Return the low-rank additions to matrices with these numbers of outputs as one."""
+    parts = [
+        product or LowRank(torch.empty(0, 0), torch.empty(count, 0))
+        for product, count in zip(products, outputs, strict=True)
+    ]
+    downs = [part.down for part in parts if len(part.down)]
+    if not downs:
+        return None
+    ups: Tensor = torch.block_diag(*(part.up for part in parts))  # type: ignore[no-untyped-call]
+    return LowRank(torch.cat(downs), ups)
 
 
 class _TruncatedCheckpoint(Checkpoint):

@@ -5,18 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.formats import LoadCache
 from inference.engine.formats.gguf_weights import GGUFModel
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
+from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint, FolderTensors, Tensors, read_architecture
 from inference.engine.models.llama_family import DTYPES, EXACT_TOLERANCE, FamilyDecoder, open_family_decoder
 from inference.engine.models.reference import verify
 from inference.engine.models.transformers_decoder import TransformersDecoder
 
 QUANTIZATIONS = ("none", "int8")
+ADAPTED_FAMILIES = "only those of Llama, Mistral, Qwen2 and Qwen3"
 
 
 def check_options(options: LoadOptions) -> None:
@@ -28,18 +30,30 @@ def check_options(options: LoadOptions) -> None:
 
 
 def open_decoder(
-    source: Path | GGUFModel, options: LoadOptions, context_size: int, cache: LoadCache
+    source: Path | GGUFModel,
+    options: LoadOptions,
+    context_size: int,
+    cache: LoadCache,
+    adapter: Path | None = None,
 ) -> FamilyDecoder | TransformersDecoder:
     """Return the decoder of a folder or a GGUF file, verified against transformers at its first load.
 
+    adapter: folder of an adapter of the model.
     Raise ModelLoadFailed, or InvalidRequest for an option that the architecture does not support.
     """
     config = read_config(source)
     architecture = read_architecture(config)
+    tensors: Tensors | dict[str, Tensor]
     tensors = source.tensors if isinstance(source, GGUFModel) else FolderTensors(source)
+    if adapter:
+        if architecture is None or isinstance(tensors, dict):
+            raise ModelLoadFailed(f"Adapters of {config.model_type} models are not supported: {ADAPTED_FAMILIES}.")
+        tensors = AdaptedTensors(tensors, adapter)
     checkpoint = Checkpoint(tensors, architecture) if architecture and not isinstance(tensors, dict) else None
     try:
         if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
+            if adapter:
+                raise ModelLoadFailed("The base model ties its output matrix to the input and has one of its own too.")
             return _open_transformers_decoder(source, config, options, context_size)
         return open_family_decoder(config, checkpoint, options, context_size, cache)
     finally:

@@ -8,7 +8,8 @@
 // Matrices are packed by native_decoder.py: [outputs / W][inputs][W], int8 ones [outputs / W][inputs / 4][W][4].
 // Those of GGUF's blocks of 32 inputs lie [outputs / W][inputs / 32][record]: the numbers without sign, [4 or 8][W][4]
 // bytes, then a half-precision scale and, in Q4_1, a minimum of each output. The rows that they are multiplied with have
-// 16 bits, as two bytes with sign, so that only sums of 32 products are rounded.
+// 16 bits, as two bytes with sign, so that only sums of 32 products are rounded. Such a matrix may have a low-rank
+// addition, whose rows pass both factors as floats.
 // Keys lie [slot][head][context / W][dim][W], values [slot][head][context][dim rounded up to W].
 
 #include <algorithm>
@@ -166,11 +167,13 @@ extern "C" {
 enum Kind : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, Q4_0 = 3, Q4_1 = 4, Q8_0 = 5 };
 
 struct Matrix {
-    int32_t kind, outputs, inputs, unused;
+    int32_t kind, outputs, inputs, rank;
     const void *packed;
     const float *bias;        // [outputs rounded up] or null
     const float *scale;       // int8: [outputs rounded up]
     const int32_t *offset;    // int8: 128 times the sum of each output's weights
+    const float *down_factor; // of a low-rank addition, if rank > 0: [inputs][rank rounded up]
+    const float *up_factor;   // [outputs / W][rank][W]
 };
 
 struct Layer {
@@ -237,7 +240,7 @@ inline Vec widen_halves(const void *from) {
 // [inputs / 32][rows][high and low bytes][32], with the sum and the scale of each block.
 struct Input {
     int rows = 0, inputs = 0, tiles = 0;
-    std::vector<float> floats;
+    std::vector<float> floats, reduced;  // reduced: [rows][rank rounded up], products with a low-rank addition's factor
     std::vector<uint8_t> bytes;
     std::vector<int32_t> sums;
     std::vector<float> scale;
@@ -256,6 +259,17 @@ struct Input {
         }
     }
     int first(int tile) const { return int(int64_t(rows) * tile / tiles); }
+
+    // Four sums at once, because each addition waits for the one before.
+    void reduce(const Matrix &m, int row, const float *from) {
+        const long rank = up(m.rank, W);
+        for (long at = 0; at < rank; at += W) {
+            Vec sum[4] = {};
+            for (long k = 0; k < m.inputs; k += 4)
+                for (int i = 0; i < 4; i++) sum[i] = fused(load(m.down_factor + (k + i) * rank + at), from[k + i], sum[i]);
+            store(&reduced[row * rank + at], (sum[0] + sum[1]) + (sum[2] + sum[3]));
+        }
+    }
 
     void take(int tile, int row, const float *from, Kind kind) {
         const int begin = first(tile), width = first(tile + 1) - begin;
@@ -425,6 +439,11 @@ inline void multiply(const Matrix &m, const Input &in, int first, int block, Vec
     if (m.bias)
         for (int r = 0; r < R; r++)
             for (int v = 0; v < V; v++) y[r][v] += load(m.bias + (block + v) * W);
+    for (int v = 0; v < V; v++)
+        for (long k = 0; k < m.rank; k++) {
+            const Vec factor = load(m.up_factor + (size_t(block + v) * m.rank + k) * W);
+            for (int r = 0; r < R; r++) y[r][v] = fused(factor, in.reduced[(first + r) * up(m.rank, W) + k], y[r][v]);
+        }
 }
 
 constexpr int vectors(int rows) { return W == 8 ? 2 : rows <= 2 ? 8 : rows <= 6 ? 4 : 2; }
@@ -557,6 +576,7 @@ struct Runner {
     void prepare(const Matrix &m, const float *from, long stride, int rows, const float *norm, const int32_t *which = nullptr) {
         const Kind kind = Kind(m.kind);
         input.shape(rows, m.inputs, kind);
+        if (m.rank) grow(input.reduced, rows * up(m.rank, W));
         pool.each(input.tiles, [&](int tile, int thread) {
             for (int at = input.first(tile); at < input.first(tile + 1); at++) {
                 const float *values = from + stride * (which ? which[at] : at);
@@ -565,6 +585,7 @@ struct Runner {
                     values = row[thread].data();
                 }
                 input.take(tile, at, values, kind);
+                if (m.rank) input.reduce(m, at, values);
             }
         });
     }

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, Matrix
+from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, LowRank, Matrix
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
 
@@ -25,8 +25,8 @@ FOUR = 4  # numbers in a word: int8 products add so many at once
 
 class _MatrixStruct(ctypes.Structure):
     _fields_ = (
-        *((name, c_int32) for name in ("kind", "outputs", "inputs", "unused")),
-        *((name, c_void_p) for name in ("packed", "bias", "scale", "offset")),
+        *((name, c_int32) for name in ("kind", "outputs", "inputs", "rank")),
+        *((name, c_void_p) for name in ("packed", "bias", "scale", "offset", "down_factor", "up_factor")),
     )
 
 
@@ -195,7 +195,10 @@ class NativeDecoder:
         if matrix.blocks:
             records = _records(matrix.blocks, weight, width)
             inputs = records.shape[1] * BLOCK_INPUTS
-            return _MatrixStruct(BLOCK_KINDS[matrix.blocks], outputs, inputs, 0, self._keep(records), bias)
+            described = _MatrixStruct(BLOCK_KINDS[matrix.blocks], outputs, inputs, 0, self._keep(records), bias)
+            if matrix.low_rank is not None:
+                self._add_low_rank(described, matrix.low_rank, extra)
+            return described
         if self._dtype == torch.int8:
             scales = weight.float().abs().amax(1).clamp_min(MIN_SCALE) / 127
             weight = (weight.float() / scales[:, None]).round_().to(torch.int8)
@@ -208,6 +211,13 @@ class NativeDecoder:
         blocks = padded.view(-1, width, padded.shape[1] // depth, depth).transpose(1, 2)
         packed = self._keep(blocks.contiguous() if blocks is not weight else blocks.clone())
         return _MatrixStruct(KINDS[weight.dtype], outputs, inputs, 0, packed, bias, scale, offset)
+
+    def _add_low_rank(self, described: _MatrixStruct, product: LowRank, extra: int) -> None:
+        """Point to the factors of a low-rank addition. extra: number of outputs to fill up."""
+        described.rank = len(product.down)
+        down = functional.pad(product.down.t(), (0, _up(described.rank, self._width) - described.rank))
+        up = functional.pad(product.up, (0, 0, 0, extra)).view(-1, self._width, described.rank).transpose(1, 2)
+        described.down_factor, described.up_factor = self._keep(down.contiguous()), self._keep(up.contiguous())
 
     def _describe(self, checkpoint: Checkpoint, context_size: int, threads: int) -> _ModelStruct:
         of = self._of
@@ -250,8 +260,16 @@ def _typed(kernels: ctypes.CDLL) -> ctypes.CDLL:
 
 def _halves(gate_up: Matrix, of: Architecture) -> list[Matrix]:
     parts = slice(of.intermediate), slice(of.intermediate, None)
-    bias = gate_up.bias
-    return [Matrix(gate_up.weight[part], None if bias is None else bias[part], gate_up.blocks) for part in parts]
+    bias, low_rank = gate_up.bias, gate_up.low_rank
+    return [
+        Matrix(
+            gate_up.weight[part],
+            None if bias is None else bias[part],
+            gate_up.blocks,
+            None if low_rank is None else LowRank(low_rank.down, low_rank.up[part]),
+        )
+        for part in parts
+    ]
 
 
 def _records(kind: str, blocks: Tensor, width: int) -> Tensor:

@@ -1,6 +1,7 @@
 """Chat templates: programs in a model's files. They run in a sandbox, and once at load in a child with limits."""
 
 import ctypes
+import gc
 import os
 import re
 import resource
@@ -136,6 +137,7 @@ def check_limits(render: Render) -> None:
     child = os.fork()
     if child == 0:
         status = PROBE_TOO_LARGE
+        gc.disable()  # garbage may hold threads that only the parent has, such as a decoder's
         try:
             _limit_process()
             status = _probe(render)

@@ -72,6 +72,10 @@ class ModelInfo(Struct, kw_only=True):
         ),
     ]
     parameters: Annotated[int | None, Meta(description="Number of parameters.", examples=[5_271_552])] = None
+    base: Annotated[
+        str | None,
+        Meta(description="Id of the base model, if the model is an adapter.", examples=["SmolLM2-135M-Instruct"]),
+    ] = None
     quantization: Quantization | None = None
     dtype: DType | None = None
     device: Device | None = None

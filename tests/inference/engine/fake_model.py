@@ -285,7 +285,7 @@ class FakeModel:
     ballast: bytearray = field(default_factory=bytearray)
 
 
-def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit) -> FakeModel:
+def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit, base: Path | None = None) -> FakeModel:
     with (path / "loads").open("a") as loads:
         loads.write(f"{os.getpid()}\n")
     if path.name.startswith("slow"):

@@ -24,7 +24,11 @@ AUDITED_EVENTS = (
 
 
 def load_model(
-    model_id: str, path: Path, options: LoadOptions, emit: Callable[[list[GenerationOutput]], None]
+    model_id: str,
+    path: Path,
+    options: LoadOptions,
+    emit: Callable[[list[GenerationOutput]], None],
+    base: Path | None,
 ) -> LoadedModel:
     log = path.with_name(f"{path.name}.log").open("w", buffering=1)
 
@@ -33,4 +37,4 @@ def load_model(
             log.write(f"{event} {arguments[0]!r} {arguments[1] if event == 'open' else ''}\n")
 
     sys.addaudithook(write_event)
-    return load_model_unaudited(model_id, path, options, emit)
+    return load_model_unaudited(model_id, path, options, emit, base)

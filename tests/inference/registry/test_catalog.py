@@ -10,12 +10,15 @@ from urllib.parse import unquote
 
 import msgspec
 import pytest
+import torch
 from django.conf import settings
 
 from inference.registry.catalog import CatalogModel, read_catalog
 from inference.registry.model_status import list_models
-from inference.registry.services import find_model
+from inference.registry.services import find_loadable_model, find_model
+from inference.remote.configuration import RemoteModel
 from shared.api.errors import ApiError
+from tests.inference.engine.adapters import save_adapter
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.running_server import EMBEDDER_CONFIG, TALKER_CONFIG, add_model, write_safetensors
 
@@ -284,3 +287,60 @@ def test_a_gguf_file_of_a_python_package_is_found_where_pip_put_it(root: Path, m
     model = only_model()
     assert (model.id, model.type, model.path) == ("Talk-135M", "gguf", package / "Talk-135M.Q4_1.gguf")
     assert model.error is None
+
+
+def add_adapter(root: Path, base: str) -> Path:
+    """Write an adapter of one matrix; nothing of its base is compared before it is loaded."""
+    return save_adapter(
+        root / "writer", base, {"model.layers.0.mlp.up_proj.weight": torch.ones(8, 4)}, ("up_proj",), layers=1
+    )
+
+
+@pytest.mark.parametrize("path", ["talker", "some-owner/talker", "/srv/models/talker/"])
+def test_an_adapter_is_a_model_with_a_base_and_what_it_has_of_it(root: Path, path: str):
+    base = add_model(root, "talker", dict(TALKER_CONFIG))
+    folder = add_adapter(root, path)
+
+    model = read_catalog()["writer"]
+
+    assert (model.type, model.base, model.path, model.base_path, model.error) == (
+        "safetensors", "talker", folder, base, None
+    )  # fmt: skip
+    assert (model.context_size, model.capabilities) == (4096, ("text-generation",))
+    assert (model.parameters, model.size_bytes) == (210 + 36, (folder / "adapter_model.safetensors").stat().st_size)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_adapter_without_its_base_says_so_and_is_well_again_with_it(root: Path):
+    add_adapter(root, "some-owner/talker")
+    missing = "Its base model talker is missing: put it into a folder of STOA_MODELS_DIR under this name."
+    assert only_model().error == missing
+    with pytest.raises(ApiError, match=r"writer cannot be loaded\. Its base model talker is missing"):
+        await find_loadable_model("writer")
+    [listed] = await list_models()
+    assert (listed.id, listed.base, listed.state, listed.error) == ("writer", "talker", "failed", missing)
+
+    base = add_model(root, "talker", dict(TALKER_CONFIG))
+    assert read_catalog()["writer"].error is None
+    (base / "model.safetensors").unlink()
+    assert "Its base model talker cannot be loaded. The folder has no model" in str(read_catalog()["writer"].error)
+
+
+@pytest.mark.parametrize("base", ["embedder", "writer", "far"])
+def test_the_base_of_an_adapter_generates_text_here_and_is_no_adapter(
+    root: Path, base: str, monkeypatch: pytest.MonkeyPatch
+):
+    add_model(root, "embedder", dict(EMBEDDER_CONFIG))
+    remote = RemoteModel(id="far", base_url="http://127.0.0.1:1/v1", model="far")
+    monkeypatch.setattr(settings, "REMOTE_MODELS", {"far": remote})
+    add_adapter(root, base)
+    error = f"Its base model {base} must generate text, run on this machine, and be no adapter itself."
+    assert read_catalog()["writer"].error == error
+
+
+def test_a_bad_adapter_is_listed_with_the_reason(root: Path):
+    add_model(root, "talker", dict(TALKER_CONFIG))
+    folder = add_adapter(root, "talker")
+    config = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"use_dora": True}))
+    assert "has `use_dora`, which is not supported" in str(read_catalog()["writer"].error)

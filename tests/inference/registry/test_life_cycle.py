@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import tempfile
 import time
@@ -15,9 +16,11 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
+from safetensors.torch import load_file
 
 from inference.engine import LoadOptions, ModelState
 from inference.engine.host.memory_estimate import estimate_memory
+from tests.inference.engine.adapters import save_adapter
 from tests.inference.engine.processes import eventually_in_state
 from tests.inference.engine.tiny_models import causal_config, letter_tokenizer, save_config
 from tests.inference.running_server import RunningServer, running_server
@@ -184,3 +187,27 @@ async def stream(client: httpx2.AsyncClient, model: str) -> str | None:
         return None
     assert events[-1]["done"] is True
     return "".join(event["token"] for event in events[:-1])
+
+
+def test_an_adapter_is_loaded_and_unloaded_as_a_model_of_its_own_beside_its_base(tmp_path: Path):
+    base = save_config(tmp_path / "models" / "base", causal_config("llama", 100), letter_tokenizer())
+    save_adapter(tmp_path / "models" / "adapter", "owner/base", load_file(base / "model.safetensors"))
+    with (
+        tempfile.TemporaryDirectory(prefix="stoa") as run_dir,
+        running_server(tmp_path, Path(run_dir), tmp_path / "models", load=["base"]) as stoa,
+    ):
+        listed = {model["id"]: model for model in stoa.get("/models").json()["models"]}
+        assert (listed["adapter"]["base"], listed["adapter"]["state"]) == ("base", "unloaded")
+        assert listed["base"]["base"] is None
+
+        loaded = stoa.post("/models/adapter/load", {"context_size": 64, "max_sequences": 2})
+        assert loaded.status_code == 200, loaded.text
+        body = {"prompt": "a warm lamp", "temperature": 0, "max_tokens": 20, "ignore_eos": True}
+        texts = [stoa.post("/inference", body | {"model": model}).json() for model in ("base", "adapter")]
+        assert len({text["choices"][0]["text"] for text in texts}) == 2
+
+        shutil.rmtree(base)
+        assert stoa.post("/models/adapter/unload", {}).status_code == 200
+        again = stoa.post("/models/adapter/load", {})
+        assert again.status_code == 400
+        assert "adapter cannot be loaded. Its base model base is missing" in again.text

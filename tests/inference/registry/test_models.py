@@ -25,8 +25,8 @@ from tests.inference.running_server import (
 
 FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
-    "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms", "gpu_layers",
-    "batch_size", "max_sequences", "warning",
+    "base", "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms",
+    "gpu_layers", "batch_size", "max_sequences", "warning",
 }  # fmt: skip
 FILES_MISSING = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
@@ -50,6 +50,7 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
         "state": "loaded",
         "error": None,
         "parameters": 210,
+        "base": None,
         "quantization": "none",
         "dtype": "float32",
         "device": "cpu",
