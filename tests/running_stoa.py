@@ -52,7 +52,7 @@ class RunningStoa:
         return {"Authorization": f"Bearer {self.api_key}"}
 
 
-def start_stoa(home: Path) -> RunningStoa:
+def start_stoa(home: Path, **settings: str) -> RunningStoa:
     """Run `deploy/run demo` with its data under `home`; return when all servers are ready."""
     info_file, log = home / "info.json", home / "demo.log"
     info_file.unlink(missing_ok=True)  # of an earlier start
@@ -65,7 +65,8 @@ def start_stoa(home: Path) -> RunningStoa:
             cwd=CHECKOUT,
             env=environment
             | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)}
-            | {"STOA_DESCRIPTIONS_MODEL": "stoa-describer"},
+            | {"STOA_DESCRIPTIONS_MODEL": "stoa-describer"}
+            | settings,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -32,6 +32,7 @@ COPY inference/engine ./inference/engine
 # The built-in models, in the folder that the web process names.
 COPY inference/builtin/stoa-describer ./inference/builtin/stoa-describer
 COPY inference/builtin/stoa-encoder ./inference/builtin/stoa-encoder
+COPY inference/builtin/stoa-writer ./inference/builtin/stoa-writer
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

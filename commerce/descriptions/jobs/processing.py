@@ -32,6 +32,7 @@ from commerce.descriptions.provider.batches import (
 )
 from commerce.descriptions.provider.client import SAMPLING_PARAMS
 from commerce.descriptions.quotas import QuotaCharge
+from commerce.descriptions.services import MAX_ROUNDS
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text
 from commerce.descriptions.text.prompts import DescriptionRequest
@@ -39,6 +40,7 @@ from commerce.descriptions.text.rules import broken_rules, plain_statement
 
 PROCESSING_TIMEOUT = timedelta(seconds=30)  # a worker that takes longer is considered dead
 CHECK_INTERVAL = timedelta(seconds=3)
+MAX_CHOICES = 8  # of a request to the model server
 MAX_RETRY_DELAY = timedelta(minutes=1)
 JOB_TIMEOUT = timedelta(hours=25)  # the model server allows a batch one day
 MAX_RUN_TIME = timedelta(minutes=1)
@@ -143,7 +145,7 @@ def _batch_request(job: DescriptionJob, item: JobItem) -> dict[str, Any]:
         "id": str(item.position),
         "messages": prompts.build_messages(request, job.model),
         "max_tokens": prompts.max_tokens(request),
-        "n": settings.DESCRIPTIONS_DRAWS,
+        "n": min(MAX_CHOICES, settings.DESCRIPTIONS_DRAWS * MAX_ROUNDS),  # of both rounds at once
     }
 
 

@@ -67,7 +67,7 @@ def test_every_field_reaches_the_prompt(client_of: ApiClient, owner: User, provi
         "Write a product description.\nProduct name: Velmo lamp\nKeywords: warm light\nTone: playful\n"
         "Language: fr\nLength: medium (50 words)"
     )
-    assert (body["max_tokens"], body["n"]) == (132, 8)
+    assert (body["max_tokens"], body["n"]) == (132, 4)
 
 
 def test_prompt_is_used_without_a_name(client_of: ApiClient, owner: User, provider_server: ProviderServer):

@@ -1,0 +1,138 @@
+"""Products for the writer's corpus: names and given facts, each with the way it stands in a sentence."""
+
+from dataclasses import dataclass
+from random import Random
+
+from inference.builtin.corpus.invented_words import article, invented
+from inference.builtin.corpus.keywords import keyword
+from inference.builtin.corpus.word_lists import NAME_WORDS, SUFFIXES
+from inference.builtin.writer.product_kinds import Kind, split
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+COLOURS = split("""
+    navy blue; forest green; black; white; cream; terracotta; dusty pink; mustard yellow; charcoal; sand; burgundy;
+    sky blue; olive; ivory; grey; copper red; lilac; mint green
+""")
+STATEMENTS = split("""
+    made in Portugal; made in Germany; made in Italy; handmade in Spain; made in Japan; designed in Denmark;
+    GOTS certified; FSC certified; OEKO-TEX certified; 2-year warranty; 5-year guarantee; limited edition; gift-wrapped;
+    IP65; vegan; organic; handmade; recyclable packaging; for beginners; for children; for travel; bestseller;
+    spare parts included; 30-day returns
+""")
+MASS_ENDINGS = (
+    "cancelling", "foil", "oil", "sugar", "cocoa", "fringe", "packaging", "insole", "certified", "effects", "5.3",
+)  # fmt: skip
+NUMERALS = words("no two three four six")
+FIGURE_VERBS = (
+    (("cm", "mm", "inch", "in"), "measures {}", "measure {}"),
+    (("W", "V", "mAh", "Ah", "GHz", "lumens", "ATM"), "is rated at {}", "are rated at {}"),
+    (("pieces", "colours", "sheets", "pages", "bags", "bulbs", "seeds", "stitches", "recipes"), "has {}", "have {}"),
+)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact as the shop gives it. form: "adjective", "part", "material", "figure", "colour" or "statement"."""
+
+    text: str
+    form: str
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product: its name, what it is, and the given facts in their order. kind is None if the name does not say it."""
+
+    name: str
+    kind: Kind | None
+    facts: tuple[Fact, ...]
+
+
+def with_article(text: str) -> str:
+    """Return a part of a product as it stands in a sentence: "a removable tray", "two pockets"."""
+    first, last = text.split()[0], text.split()[-1]
+    bare = last.endswith(MASS_ENDINGS) or (last.endswith("s") and not last.endswith("ss")) or first in NUMERALS
+    return text if bare or (first[0].isdigit() and "-" not in first) else f"{article(text)} {text}"
+
+
+def figure_clause(text: str, plural: bool) -> str | None:
+    """Return "measures 40 cm", or None for a figure that only the shop can explain."""
+    for units, one, many in FIGURE_VERBS:
+        if text.split()[-1] in units:
+            return (many if plural else one).format(text)
+    return None
+
+
+def _statement(text: str) -> Fact:
+    return Fact(text, "part" if text.endswith(("warranty", "guarantee", "returns", "packaging")) else "statement")
+
+
+def _open_fact(random: Random, unseen: bool) -> Fact:
+    """Return a fact of words that no category has, to teach copying."""
+    found = keyword(random, unseen, 0.3)
+    forms = {"adjective": "adjective", "count": "part", "material": "material"}
+    return Fact(found.text, forms.get(found.form, "statement"))
+
+
+def draw_facts(random: Random, kind: Kind | None, count: int, unseen: bool) -> tuple[Fact, ...]:
+    """Return facts in random order, no two alike and at most one material and one colour."""
+    found: list[Fact] = []
+    while len(found) < count:
+        roll = random.random()
+        if kind is None or roll < 0.14:
+            fact = _open_fact(random, unseen)
+        elif roll < 0.34:
+            fact = Fact(random.choice(kind.category.adjectives), "adjective")
+        elif roll < 0.56:
+            fact = Fact(random.choice(kind.category.parts), "part")
+        elif roll < 0.7:
+            fact = Fact(random.choice(kind.category.materials), "material")
+        elif roll < 0.84:
+            fact = Fact(random.choice(kind.category.figures), "figure")
+        elif roll < 0.91:
+            fact = Fact(random.choice(COLOURS), "colour")
+        else:
+            fact = _statement(random.choice(STATEMENTS))
+        single = ("material", "colour")
+        if all(fact.text != other.text and (fact.form != other.form or fact.form not in single) for other in found):
+            found.append(fact)
+    return tuple(found)
+
+
+def _title(text: str) -> str:
+    return " ".join(word[:1].upper() + word[1:] for word in text.split())
+
+
+def draw_name(random: Random, kind: Kind | None, unseen: bool) -> str:
+    """Return a name as shops write them: with a brand, a material or a model, or of plain words."""
+    brand = invented(random, unseen).capitalize()
+    if random.random() < 0.2:
+        brand += " " + random.choice(NAME_WORDS).capitalize()
+    if kind is None:
+        model = f"{random.choice('ABKMRSTXZ')}{random.randint(2, 990)}"
+        return f"{brand} {random.choice((*SUFFIXES, model))}"
+    noun = _title(kind.noun) if random.random() < 0.75 else kind.noun
+    roll = random.random()
+    if roll < 0.5:
+        name = f"{brand} {noun}"
+    elif roll < 0.62:
+        name = f"{noun} {brand}"
+    elif roll < 0.74:
+        name = f"{_title(random.choice(NAME_WORDS))} {noun}"
+    elif roll < 0.84:
+        name = f"{_title(random.choice(kind.category.adjectives))} {noun}"
+    elif roll < 0.92:
+        name = f"{brand} {_title(random.choice(kind.category.materials))} {noun}"
+    else:
+        name = f"{brand} {noun} {random.choice((*SUFFIXES, str(random.randint(2, 90) * 10)))}"
+    return name.lower() if random.random() < 0.03 else name
+
+
+def draw_product(random: Random, kinds: list[Kind], *, unseen: bool, count: int) -> Product:
+    """Return a product of one of the kinds; one in thirty does not say what it is."""
+    kind = None if random.random() < 0.03 and not unseen else random.choice(kinds)
+    return Product(draw_name(random, kind, unseen), kind, draw_facts(random, kind, count, unseen))
