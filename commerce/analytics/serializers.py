@@ -59,7 +59,9 @@ class SalesTotalsSerializer(serializers.Serializer[Any]):
         "`from` and `to` those of the last 30 days.",
     )
     averageOrderValue = serializers.FloatField(
-        help_text="Revenue divided by the number of complete orders, in major units; 0 without one."
+        allow_null=True,
+        help_text="The platform's revenue divided by the number of complete orders, in major units; 0 without one. "
+        "Null for shops: their part of an order is revenue once all its shops are done.",
     )
 
 
@@ -132,12 +134,13 @@ def overview_body(overview: SalesOverview) -> dict[str, Any]:
 
 
 def _totals_body(totals: SalesTotals, currency: str) -> dict[str, Any]:
+    average = totals.average_order_value
     return {
         "totalRevenue": to_number(totals.revenue, currency),
         "totalRefunds": to_number(totals.refunds, currency),
         "totalOrders": totals.orders,
         "newCustomers": totals.new_customers,
-        "averageOrderValue": to_number(totals.average_order_value, currency),
+        "averageOrderValue": None if average is None else to_number(average, currency),
     }
 
 

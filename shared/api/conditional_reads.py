@@ -1,13 +1,33 @@
 """Decorators of views whose GET responses have an `ETag`, so that clients ask again with `If-None-Match`."""
 
+import hashlib
 from typing import Any, TypeVar
 
-from django.utils.decorators import method_decorator
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.http import ConditionalGetMiddleware
+from django.utils.decorators import decorator_from_middleware, method_decorator
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import conditional_page
 from django.views.decorators.vary import vary_on_headers
 
+from shared.api.lists.pagination import TOTAL_HEADER
+
 ViewT = TypeVar("ViewT", bound=type[Any])
+
+
+class PagingConditionalGetMiddleware(ConditionalGetMiddleware):
+    """Django's middleware with an ETag of the body and of what headers say about the rest of a list."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if isinstance(response, HttpResponse) and self.needs_etag(response) and not response.has_header("ETag"):
+            digest = hashlib.sha256(response.content)
+            for name in (TOTAL_HEADER, "Link"):
+                digest.update(f"\n{response.get(name, '')}".encode())
+            response.headers["ETag"] = f'"{digest.hexdigest()[:32]}"'
+        return super().process_response(request, response)
+
+
+conditional_page = decorator_from_middleware(PagingConditionalGetMiddleware)
 
 
 def public_read(view: ViewT) -> ViewT:
@@ -24,6 +44,6 @@ def private_read(view: ViewT) -> ViewT:
 
 
 def _revalidated(view: ViewT, **directives: bool) -> ViewT:
-    for decorator in (vary_on_headers("Authorization"), cache_control(**directives), conditional_page):
+    for decorator in (vary_on_headers("Authorization", "X-API-Key"), cache_control(**directives), conditional_page):
         view = method_decorator(decorator, name="dispatch")(view)
     return view

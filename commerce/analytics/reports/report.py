@@ -83,6 +83,7 @@ class Report:
             orders=added.orders,
             new_customers=new_customers,
             by_status=added.by_status,
+            average_order_value=_average_order_value(added) if self.scope.is_platform else None,
         )
 
     def new_customers(self, date_range: DateRange) -> int:
@@ -199,6 +200,12 @@ class Report:
 
 def _sums() -> dict[str, Sum]:
     return {f"sum_{name}": Sum(name) for name in MEASURES}
+
+
+def _average_order_value(totals: SalesTotals) -> int:
+    """Return the revenue of a complete order in whole minor units, rounded half up; 0 without one."""
+    count = totals.by_status[Order.Status.COMPLETE]
+    return (2 * totals.revenue + count) // (2 * count) if count else 0
 
 
 def _add_rows(rows: Sequence[Row]) -> SalesTotals:

@@ -5,24 +5,21 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from commerce.analytics.reports.date_ranges import DateRange
-from commerce.orders.models import Order
 
 
 @dataclass(frozen=True, kw_only=True)
 class SalesTotals:
-    """Totals of some days: orders and revenue by the day of the order, refunds by the day of their approval."""
+    """Totals of some days: orders and revenue by the day of the order, refunds by the day of their approval.
+
+    `average_order_value` is None for shops: their part of an order is revenue once all its shops are done.
+    """
 
     revenue: int = 0
     refunds: int = 0
     orders: int = 0
     new_customers: int = 0
     by_status: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def average_order_value(self) -> int:
-        """Return the revenue of a complete order in whole minor units, rounded half up; 0 without one."""
-        count = self.by_status.get(Order.Status.COMPLETE, 0)
-        return (2 * self.revenue + count) // (2 * count) if count else 0
+    average_order_value: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,9 +96,11 @@ class BruteForce:
                 firsts[order.customer_id] = min(firsts.get(order.customer_id, root.created_at), root.created_at)
         return sum(days(self.day(first)) for customer_id, first in firsts.items() if customer_id in joined)
 
-    def average_order_value(self, days: Days) -> int:
+    def average_order_value(self, days: Days) -> float | None:
+        if self.shop_ids is not None:
+            return None
         complete = self.by_status(days)["complete"]
-        return int(Decimal(self.revenue(days)) / complete + Decimal("0.5")) if complete else 0
+        return self.money(int(Decimal(self.revenue(days)) / complete + Decimal("0.5"))) if complete else 0
 
     def last(self, count: int) -> Days:
         first = self.today - timedelta(days=count - 1)
@@ -113,7 +115,7 @@ class BruteForce:
             "totalRefunds": self.money(self.refunds(days)),
             "totalOrders": sum(self.by_status(days).values()),
             "newCustomers": self.new_customers(new_customer_days),
-            "averageOrderValue": self.money(self.average_order_value(days)),
+            "averageOrderValue": self.average_order_value(days),
         }
 
     def overview(self, first: date | None = None, last: date | None = None, compare: bool = False) -> dict[str, Any]:

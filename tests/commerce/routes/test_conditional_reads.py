@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
+from commerce.attributes.models import Attribute
+from commerce.attributes.services import create_attribute
 from commerce.catalog.models import Product
 from tests.commerce.routes.route_table import TABLE
 from tests.commerce.routes.scenario import World, make_world
@@ -30,7 +33,7 @@ def test_every_public_read_is_304_while_nothing_has_changed(world: World):
         url = path.format(**world.names)
         first = Client().get(url)
         assert first.headers["Cache-Control"] == "no-cache", path
-        assert "Authorization" in first.headers["Vary"], path
+        assert {"Authorization", "X-API-Key"} <= set(first.headers["Vary"].split(", ")), path
         again = Client().get(url, headers={"If-None-Match": first.headers["ETag"]})
         assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", first.headers["ETag"]), path
 
@@ -48,3 +51,15 @@ def test_a_changed_list_and_one_for_another_user_are_new(world: World):
     assert (changed.status_code, changed.json()["data"][0]["price"]) == (200, 0.01)
     assert Client().get("/api/products/none", headers=asked).status_code == 404
     assert Client().post("/api/products", {}, headers=asked).status_code == 401
+
+
+def test_an_array_is_new_when_only_the_number_of_its_other_rows_has_changed(world: World):
+    url = "/api/attributes?limit=1"
+    first = Client().get(url)
+    some = Attribute.objects.get(pk=world.names["attribute"])
+    create_attribute(actor=some.shop.owner, shop_id=some.shop_id, name="Zinc", values=[], now=timezone.now())
+
+    changed = Client().get(url, headers={"If-None-Match": first.headers["ETag"]})
+
+    assert (changed.status_code, changed.json()) == (200, first.json())
+    assert int(changed.headers["X-Total-Count"]) == int(first.headers["X-Total-Count"]) + 1
