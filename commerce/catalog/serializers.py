@@ -10,13 +10,12 @@ from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.search.highlights import highlight
 from commerce.catalog.search.services import search_result_of
 from commerce.catalog.variation_serializers import (
-    MAX_QUANTITY,
     ProductValueSerializer,
     ValueOrVariationSerializer,
     VariationOptionsSerializer,
     VariationSerializer,
 )
-from commerce.catalog.variations import MAX_VALUES
+from commerce.catalog.variations import MAX_QUANTITY, MAX_VALUES
 from commerce.shops.fields import MAX_ID, ImageReferenceField
 from commerce.shops.serializers import MAX_SLUG_LENGTH, ShopSummarySerializer
 from shared.api.fields import IdField, SlugInputField

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.attributes.models import Attribute, AttributeValue
 from commerce.catalog.models import Variation
-from commerce.catalog.variations import MAX_VARIATIONS
+from commerce.catalog.variations import MAX_QUANTITY, MAX_VARIATIONS
 from commerce.shops.fields import ImageReferenceField
 from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer
@@ -19,7 +19,6 @@ from shared.api.money import MoneyField
 MAX_OPTIONS = 10
 MAX_LISTED_VALUES = 100  # of an attribute inside a product, which repeats it for each of its own values
 MAX_LISTED_VALUES_BYTES = 2 * 1024 * 1024  # of all attributes inside the products of a response
-MAX_QUANTITY = 2**31 - 1
 MAX_REMOVED_VARIATIONS = 1000
 
 VALUE_HELP_TEXTS = {
@@ -95,11 +94,22 @@ class ProductValueSerializer(RelationsSerializer):
         extra_kwargs = VALUE_HELP_TEXTS | {"attribute_id": {"help_text": "Id of the attribute."}}
 
 
+def _require_fields(serializer: serializers.Serializer[Any], attrs: dict[str, Any], *names: str) -> None:
+    """Raise ValidationError for fields that are missing, which REST framework allows in all parts of a change."""
+    missing = [name for name in names if name not in attrs]
+    if missing:
+        raise serializers.ValidationError({name: [serializer.error_messages["required"]] for name in missing})
+
+
 class OptionSerializer(serializers.Serializer[Any]):
     """One option of a variation, such as size L."""
 
     name = serializers.CharField(max_length=255, help_text="Name of the attribute, as in Size.")
     value = serializers.CharField(max_length=255, help_text="Value of the attribute, as in L.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        _require_fields(self, attrs, "name", "value")
+        return attrs
 
 
 class VariationSerializer(serializers.ModelSerializer[Variation]):
@@ -152,6 +162,11 @@ class VariationWriteSerializer(serializers.Serializer[Any]):
         min_value=0, max_value=MAX_QUANTITY, required=False, help_text="Number of pieces in stock."
     )
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs.get("id") is None:
+            _require_fields(self, attrs, "title", "price")
+        return attrs
+
 
 class ValueOrVariationSerializer(VariationWriteSerializer):
     """A product's attribute value as `{"attribute_value_id": 7}`, or a whole variation in the former form."""
@@ -168,9 +183,8 @@ class ValueOrVariationSerializer(VariationWriteSerializer):
         return super().to_internal_value(data)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        missing = [name for name in ("title", "price") if name not in attrs and "attribute_value_id" not in attrs]
-        if missing:
-            raise serializers.ValidationError({name: [self.error_messages["required"]] for name in missing})
+        if "attribute_value_id" not in attrs:
+            _require_fields(self, attrs, "title", "price")
         return attrs
 
 

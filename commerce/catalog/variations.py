@@ -13,6 +13,7 @@ from shared.api.errors import ValidationFailed
 
 COLUMNS = ("title", "options", "sku", "price", "sale_price", "quantity", "image_id")
 MAX_VARIATIONS = 100
+MAX_QUANTITY = 2**31 - 1  # of a variation, and of all variations of a product
 MAX_VALUES = 200  # attribute values of a product
 MAX_LISTED_VALUES = 10  # in an error
 
@@ -136,6 +137,12 @@ def _validated_variations(
         if variation.sale_price is not None and variation.sale_price > variation.price:
             raise ValidationFailed({f"{path}.{position}": ["The sale price must not be above the price."]})
         variations.append(variation)
+    pieces = sum(variation.quantity for variation in existing.values())
+    for position, variation in enumerate(variations):
+        pieces += variation.quantity
+        if pieces > MAX_QUANTITY:
+            message = f"All variations of a product together have at most {MAX_QUANTITY} pieces."
+            raise ValidationFailed({f"{path}.{position}.quantity": [message]})
     return variations
 
 

@@ -16,6 +16,7 @@ from shared.api.errors import ApiError
 MAX_BASE_LENGTH = 240  # the column has 255: this leaves space for a suffix
 RESERVED_SLUGS = frozenset({"search", "suggest"})  # paths beside those of products
 NUMBERED_SUFFIXES = range(2, 10)
+SUFFIX = re.compile(r"-(?:[2-9]|[0-9a-f]{8})\Z")  # that slug_candidates adds
 MAX_ATTEMPTS = 5
 MAX_NAMED_SYMBOLS = 4
 # Latin letters that Unicode does not decompose into one of A to Z and a mark.
@@ -94,9 +95,18 @@ def slug_candidates(text: str) -> list[str]:
 
     A slug that would read as an id, and a reserved one, get a suffix too.
     """
-    base = make_slug(text)[:MAX_BASE_LENGTH].strip("-_") or secrets.token_hex(4)
+    base = slug_base(text) or secrets.token_hex(4)
     candidates = [] if is_numeric(base) or base in RESERVED_SLUGS else [base]
-    return [*candidates, *(f"{base}-{number}" for number in NUMBERED_SUFFIXES), f"{base}-{secrets.token_hex(4)}"]
+    return [*candidates, *numbered_slugs(base), f"{base}-{secrets.token_hex(4)}"]
+
+
+def slug_base(text: str) -> str:
+    """Return the slug of `text` before a suffix; an empty one if `text` has no character that a slug may have."""
+    return make_slug(text)[:MAX_BASE_LENGTH].strip("-_")
+
+
+def numbered_slugs(base: str) -> list[str]:
+    return [f"{base}-{number}" for number in NUMBERED_SUFFIXES]
 
 
 def find_free_slug(text: str, siblings: "QuerySet[Any]") -> str:

@@ -29,6 +29,7 @@ COLUMNS = [
     "gallery",
 ]  # fmt: skip
 MAX_PRODUCTS = 5_000  # of a file: they are written in one transaction
+PRODUCTS_PER_QUERY = 20  # of an export: slow readers keep as many descriptions in memory
 # An empty cell of one of these says nothing; of any other column it says that the product has none.
 _NEEDED = ("id", "name", "slug", "language", "type", "product_type", "status", "currency", "price", "quantity",
            "is_taxable")  # fmt: skip
@@ -60,7 +61,8 @@ class ProductLineSerializer(ProductWriteSerializer):
 def write_products(products: "QuerySet[Product]") -> Iterator[bytes]:
     """Yield a file of the products."""
     rows = products.select_related("type").prefetch_related("categories", "tags", "gallery")
-    return csv_files.write_csv(COLUMNS, (_cells(product) for page in pages_by_pk(rows) for product in page))
+    pages = pages_by_pk(rows, page_size=PRODUCTS_PER_QUERY)
+    return csv_files.write_csv(COLUMNS, (_cells(product) for page in pages for product in page))
 
 
 def read_products(content: bytes) -> list[CsvProduct]:

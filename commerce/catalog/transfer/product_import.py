@@ -1,8 +1,8 @@
 """Import of a CSV file's products into a shop, all of them or none."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,13 +24,14 @@ from shared.accounts.models import User
 from shared.api.csv_files import LineErrors
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.query_params import DEFAULT_LANGUAGE, parse_integer
-from shared.api.slugs import normalize_slug, save_all_with_unique_slugs
+from shared.api.slugs import SUFFIX, normalize_slug, numbered_slugs, save_all_with_unique_slugs, slug_base
 from shared.querysets import batches
 
 DERIVED_COLUMNS = ("price", "sale_price", "quantity")  # of a variable product: they follow from its variations
 WRITTEN_COLUMNS = (*COLUMNS, "image_id")
 RELATIONS = {"categories": "category_id", "tags": "tag_id", "gallery": "attachment_id"}  # columns of their tables
 NAMES_PER_QUERY = 1_000
+MAX_CANDIDATES = 10  # products that one name finds; numbered suffixes lead to up to eight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +61,15 @@ def import_products(*, actor: User, shop_id: int, products: Sequence[CsvProduct]
     """Create the products that the shop does not have, and change the columns that the file has of those it has.
 
     Nothing is deleted, and importing the same file again changes nothing. A product is matched by id, else by slug,
-    else by SKU, else by name, within its language. Raises ApiError 403, and ValidationFailed with keys such as `csv.3`.
+    else by SKU, else by a slug that got a suffix, else by name, within its language. Raises ApiError 403, 409, and
+    ValidationFailed with keys such as `csv.3`.
     """
     shop = require_managed_shop(actor=actor, shop_id=shop_id)
     errors = LineErrors()
     rows = _match(shop, products, errors)
     # After the products, as orders do; two imports at once would both create the same products.
     Shop.objects.select_for_update(no_key=True).get(pk=shop_id)
-    _require_still_new(shop, [row for row in rows if row.is_new])
+    _require_still_new(shop, rows)
     names, old_lists = _Names(rows), _read_lists([row.product.pk for row in rows if not row.is_new])
     for row in rows:
         errors.add(row.line, [*_resolve_names(row, names), *_assign(row, actor)])
@@ -84,75 +86,172 @@ def import_products(*, actor: User, shop_id: int, products: Sequence[CsvProduct]
 
 def _match(shop: Shop, products: Sequence[CsvProduct], errors: LineErrors) -> list[_Row]:
     """Return a row for each line, with the product that it names, locked, or a new one."""
-    matcher, rows, lines = _ProductMatcher(shop, products), [], dict[Any, int]()
+    keys = {sent.line: _Key.of(sent.values) for sent in products}
+    found = _find_all(shop, {sent.line: sent.values.get("id") for sent in products}, keys)
+    locked = _lock(shop, {match for match in found.values() if isinstance(match, int)})
+    rows, lines = [], _Lines()
     for sent in products:
-        product, key = matcher.find(sent.values)
-        if isinstance(product, str):
-            errors.add(sent.line, [product])
-        elif (first := lines.setdefault(key, sent.line)) != sent.line:
+        match, key = found[sent.line], keys[sent.line]
+        if isinstance(match, str):
+            errors.add(sent.line, [match])
+            continue
+        product = Product(shop=shop, price=0, language=key.language) if match is None else locked[match]
+        if sent.values.get("language", product.language) != product.language:
+            errors.add(sent.line, ["language: The language never changes."])
+        elif (first := lines.add(sent.line, product, replace(key, language=product.language))) is not None:
             errors.add(sent.line, [f"Line {first} names the same product."])
         else:
             rows.append(_Row(sent.line, dict(sent.values), product))
     return rows
 
 
+def _find_all(shop: Shop, ids: Mapping[int, int | None], keys: Mapping[int, "_Key"]) -> dict[int, int | str | None]:
+    """Return for each line the id of its product, None for a new one, or what is wrong."""
+    own = set[int]()
+    for some in batches({pk for pk in ids.values() if pk is not None}, NAMES_PER_QUERY):
+        own |= set(Product.objects.live().filter(shop=shop, pk__in=some).values_list("pk", flat=True))
+    matcher = _ProductMatcher(shop, [keys[line] for line, pk in ids.items() if pk is None])
+    found: dict[int, int | str | None] = {}
+    for line, pk in ids.items():
+        if pk is not None:
+            found[line] = pk if pk in own else "id: This shop has no product with this id."
+        else:
+            found[line] = matcher.find(keys[line])
+    taken = {match for match in found.values() if isinstance(match, int)}
+    return {line: matcher.guess(keys[line], taken) if match is None else match for line, match in found.items()}
+
+
+def _lock(shop: Shop, ids: Collection[int]) -> dict[int, Product]:
+    """Return the products, locked in the order in which orders lock them."""
+    locked: dict[int, Product] = {}
+    of_shop = Product.objects.live().filter(shop=shop)
+    for some in batches(sorted(ids), NAMES_PER_QUERY):
+        for product in of_shop.select_for_update(of=("self",)).filter(pk__in=some).order_by("pk"):
+            locked[product.pk] = product
+    if len(locked) < len(ids):
+        raise ApiError(409, "Another request has deleted one of these products meanwhile. Import again.")
+    return locked
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Names that a line has for its product; an empty text is none."""
+
+    language: str
+    slug: str  # as it was sent
+    base: str  # as a new product gets it, but for a suffix
+    sku: str
+    name: str
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "_Key":
+        slug = values.get("slug", "")
+        return cls(
+            language=values.get("language", DEFAULT_LANGUAGE),
+            slug=normalize_slug(slug),
+            base=slug_base(slug),
+            sku=values.get("sku", ""),
+            name=values.get("name", ""),
+        )
+
+    @property
+    def is_name_alone(self) -> bool:
+        return not self.base and not self.sku
+
+
+class _Lines:
+    """The lines so far, by what they name."""
+
+    def __init__(self) -> None:
+        self._first: dict[Any, tuple[int, bool, bool]] = {}
+
+    def add(self, line: int, product: Product, key: _Key) -> int | None:
+        """Return the line that names the same product, or None. New products differ in slug and SKU, or in name."""
+        this = (line, product.pk is None, key.is_name_alone)
+        for name, text in (("id", product.pk), ("slug", key.base), ("sku", key.sku), ("name", key.name)):
+            if not text:
+                continue
+            first = self._first.setdefault((name, text, key.language), this)
+            is_of_new = (first[1] or this[1]) and (name != "name" or first[2] or this[2])
+            if first is not this and (name == "id" or is_of_new):
+                return first[0]
+        return None
+
+
 class _ProductMatcher:
-    """The shop's products that a file names, by each of their names."""
+    """The ids of the shop's products that a file names, by each of their names."""
 
-    def __init__(self, shop: Shop, products: Sequence[CsvProduct]) -> None:
-        self._shop = shop
-        self._by_id: dict[int, Product] = {}
-        self._by_name: dict[tuple[str, str, str], list[Product]] = defaultdict(list)
-        of_shop, ids = Product.objects.live().filter(shop=shop), set[int]()
-        for name in ("id", "slug", "sku", "name"):
-            sent = {_normalized(name, row.values[name]) for row in products if row.values.get(name)}
-            for some in batches(sent, NAMES_PER_QUERY):
-                ids |= set(of_shop.filter(**{f"{name}__in": some}).values_list("pk", flat=True))
-        for some in batches(sorted(ids), NAMES_PER_QUERY):  # locked in the order in which orders lock them
-            for product in of_shop.select_for_update(of=("self",)).filter(pk__in=some).order_by("pk"):
-                self._by_id[product.pk] = product
-                for name in ("slug", "sku", "name"):
-                    self._by_name[name, getattr(product, name), product.language].append(product)
+    def __init__(self, shop: Shop, keys: Collection[_Key]) -> None:
+        self._ids: dict[Any, list[int]] = defaultdict(list)
+        wanted = {sought for key in keys for sought in (*_sure(key), *_likely(key))}
+        suffixed = {slug for key in keys if key.base for slug in (key.slug, key.base, *numbered_slugs(key.base))}
+        texts = {"slug": suffixed, "sku": {key.sku for key in keys}, "name": {key.name for key in keys}}
+        of_shop = Product.objects.live().filter(shop=shop).order_by("pk")
+        for column in texts:
+            for some in batches(texts[column] - {""}, NAMES_PER_QUERY):
+                found = of_shop.filter(**{f"{column}__in": some})
+                for pk, *row in found.values_list("pk", "slug", "sku", "name", "language").iterator():
+                    for sought in wanted.intersection(_found_by(*row)):
+                        ids = self._ids[sought]
+                        if pk not in ids and len(ids) < MAX_CANDIDATES:
+                            ids.append(pk)
 
-    def find(self, values: Mapping[str, Any]) -> tuple[Product | str, Any]:
-        """Return the product, or what is wrong, and a key that is the same for lines that name the same product."""
-        if "id" in values:
-            product = self._by_id.get(values["id"])
-            if product is None:
-                return "id: This shop has no product with this id.", None
-            wanted = values.get("language", product.language)
-            return ("language: The language never changes." if wanted != product.language else product), product.pk
-        key = _key_of(values)
-        if key is None:
-            return "The line has no id, slug, SKU or name.", None
-        found = self._by_name.get(key, [])
-        if len(found) > 1:
-            return f"{key[0]}: The shop has {len(found)} such products. Name one by its id or slug.", None
-        if found:
-            return found[0], found[0].pk
-        return Product(shop=self._shop, price=0, language=key[2]), key
+    def find(self, key: _Key) -> int | str | None:
+        """Return the product that has the slug, else the one with the SKU, or what is wrong."""
+        if key.is_name_alone and not key.name:
+            return "The line has no id, slug, SKU or name."
+        return self._only(_sure(key), set())
+
+    def guess(self, key: _Key, taken: Collection[int]) -> int | str | None:
+        """Return the product, not among those in `taken`, whose slug got a suffix, else the one with the name."""
+        return self._only(_likely(key), set() if key.is_name_alone else taken)
+
+    def _only(self, all_sought: Iterable[tuple[str, ...]], taken: Collection[int]) -> int | str | None:
+        for sought in all_sought:
+            ids = [pk for pk in self._ids.get(sought, ()) if pk not in taken]
+            if len(ids) > 1:
+                return f"{sought[0]}: The shop has several such products. Name one by its id or slug."
+            if ids:
+                return ids[0]
+        return None
 
 
-def _key_of(values: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Return by which column, text and language a line without an id names its product."""
-    for name in ("slug", "sku", "name"):
-        if values.get(name):
-            return name, _normalized(name, values[name]), values.get("language", DEFAULT_LANGUAGE)
-    return None
+def _sure(key: _Key) -> list[tuple[str, ...]]:
+    """Return in which ways a line finds a product for certain, the best first."""
+    sought = [("slug", slug, key.language) for slug in dict.fromkeys((key.slug, key.base)) if key.base]
+    return [*sought, ("sku", key.sku, key.language)] if key.sku else list(sought)
+
+
+def _likely(key: _Key) -> list[tuple[str, ...]]:
+    """Return in which further ways a line finds a product, the best first.
+
+    It is none with another SKU, nor one whose slug was not made from the slug of the line: those are namesakes.
+    """
+    sku = "none" if key.sku else "any"
+    if key.base:
+        return [("slug", key.base, key.language, sku, name) for name in dict.fromkeys((key.name, ""))]
+    return [("name", key.name, key.language, sku)] if key.name else []
+
+
+def _found_by(slug: str, sku: str, name: str, language: str) -> Iterator[tuple[str, ...]]:
+    """Yield all ways to find a product."""
+    yield from (("slug", slug, language), ("sku", sku, language))
+    suffix = SUFFIX.search(slug)
+    for sought in ("any",) if sku else ("any", "none"):
+        yield "name", name, language, sought
+        if suffix:
+            base = slug[: suffix.start()]
+            yield "slug", base, language, sought, name
+            if len(suffix[0]) == 2:  # names alone lead to those with random letters
+                yield "slug", base, language, sought, ""
 
 
 def _require_still_new(shop: Shop, rows: Sequence[_Row]) -> None:
     """Raise ApiError 409 if the shop has got one of these new products meanwhile."""
-    keys = {key for row in rows if (key := _key_of(row.values))}
-    for name in ("slug", "sku", "name"):
-        for some in batches({text for column, text, _ in keys if column == name}, NAMES_PER_QUERY):
-            found = Product.objects.live().filter(shop=shop, **{f"{name}__in": some}).values_list(name, "language")
-            if any((name, *pair) in keys for pair in found):
-                raise ApiError(409, "Another request has created one of these products meanwhile. Import again.")
-
-
-def _normalized(name: str, value: Any) -> Any:
-    return normalize_slug(value) if name == "slug" else value
+    keys = {row.line: _Key.of(row.values) for row in rows if row.is_new}
+    matcher, taken = _ProductMatcher(shop, list(keys.values())), {row.product.pk for row in rows if not row.is_new}
+    if any(matcher.find(key) or matcher.guess(key, taken) for key in keys.values()):
+        raise ApiError(409, "Another request has created one of these products meanwhile. Import again.")
 
 
 class _Names:

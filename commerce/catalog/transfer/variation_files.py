@@ -47,10 +47,14 @@ class VariationLineSerializer(VariationWriteSerializer):
     currency = serializers.RegexField(r"^[A-Z]{3}\Z")
     image = IdField(allow_null=True, source="image_id")  # type: ignore[assignment]
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Leave it to the import which lines make a variation."""
+        return attrs
+
 
 def write_variations(variations: "QuerySet[Variation]") -> Iterator[bytes]:
     """Yield a file of the variations."""
-    rows = variations.select_related("product")
+    rows = variations.select_related("product").defer("product__description")
     return csv_files.write_csv(COLUMNS, (_cells(variation) for page in pages_by_pk(rows) for variation in page))
 
 

@@ -20,6 +20,7 @@ from shared.api.query_params import DEFAULT_LANGUAGE
 from shared.api.slugs import normalize_slug
 from shared.querysets import batches
 
+UNKNOWN_PRODUCT = "product: Name a product of this shop, by product_id, or by its slug and language."
 PATH = "variation_options.upsert"  # of an item in the errors of a product's variations
 
 
@@ -71,11 +72,16 @@ def _lines_by_product(
         elif product_id not in ids:
             product_id = None
         if product_id is None:
-            errors.add(row.line, ["product: Name a product of this shop, by product_id, or by its slug and language."])
+            errors.add(row.line, [UNKNOWN_PRODUCT])
         else:
             lines[product_id].append(row)
     for product_id in sorted(lines):
-        yield of_shop.select_for_update(of=("self",)).get(pk=product_id), lines[product_id]
+        product = of_shop.select_for_update(of=("self",)).filter(pk=product_id).first()
+        if product is None:  # deleted meanwhile
+            for row in lines[product_id]:
+                errors.add(row.line, [UNKNOWN_PRODUCT])
+        else:
+            yield product, lines[product_id]
 
 
 def _changed_items(product: Product, lines: Sequence[CsvVariation], errors: LineErrors) -> dict[int, dict[str, Any]]:
@@ -91,8 +97,13 @@ def _changed_items(product: Product, lines: Sequence[CsvVariation], errors: Line
         if isinstance(found, str):
             errors.add(row.line, [found])
             continue
-        key = found.pk if found else (row.values.get("sku") or row.values.get("title"))
-        if (first := first_lines.setdefault(key, row.line)) != row.line:
+        sku, title = row.values.get("sku"), row.values.get("title")
+        key = ("id", found.pk) if found else ("sku", sku) if sku else ("title alone", title)
+        first = first_lines.setdefault(key, row.line)
+        if found is None:  # a title alone would find this one and any other new one with this title
+            first = min(first, first_lines.get(("title" if key[0] == "title alone" else "title alone", title), first))
+            first_lines.setdefault(("title", title), row.line)
+        if first != row.line:
             errors.add(row.line, [f"Line {first} names the same variation."])
         elif found is None:
             missing = [f"{name}: A new variation needs it." for name in ("title", "price") if name not in item]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from commerce.catalog.models import Product
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -69,6 +71,29 @@ def test_a_change_without_variations_keeps_them(client_of: ApiClient, shop: Shop
     record = send(client_of, owner, "put", f"{PATH}/{shirt.pk}?with=variation_options", {"quantity": 99}).json()
 
     assert (record["quantity"], len(record["variation_options"])) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("item", "fields"),
+    [
+        ({}, ["title", "price"]),
+        ({"title": "M"}, ["price"]),
+        ({"title": "M", "price": 9, "options": [{"name": "Size"}]}, ["options.0.value"]),
+        ({"title": "M", "price": 9, "quantity": 2**31 - 1}, ["quantity"]),
+    ],
+)
+def test_a_change_needs_the_fields_of_a_new_variation(
+    client_of: ApiClient, shop: Shop, owner: User, item: dict[str, Any], fields: list[str]
+):
+    shirt = make_variable_product(shop, small=3)
+
+    answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", {"variation_options": {"upsert": [item]}})
+
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == [f"variation_options.upsert.0.{name}" for name in fields]
+    kept = [{"id": shirt.variations.get().pk, "quantity": 4}]
+    answer = send(client_of, owner, "put", f"{PATH}/{shirt.pk}", {"variation_options": {"upsert": kept}})
+    assert (answer.status_code, answer.json()["quantity"]) == (200, 4)
 
 
 def test_a_variation_of_another_product_is_refused(client_of: ApiClient, shop: Shop, owner: User):

@@ -14,6 +14,7 @@ from django.utils import timezone
 from commerce.attributes.models import Attribute
 from commerce.attributes.services import create_attribute
 from commerce.catalog.models import Product, Variation
+from commerce.catalog.transfer import variation_import
 from commerce.catalog.variations import set_attribute_values
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -143,6 +144,10 @@ GOOD = "fjell-shirt,S,1"
         (f"product,title,price\n{GOOD}\nfjell-shirt,XL,\n", {"csv.3": ["price: A new variation needs it."]}),
         (f"product,title,price\n{GOOD}\nfjell-shirt,,5\n", {"csv.3": ["title: A new variation needs it."]}),
         (f"product,title,price\n{GOOD}\nfjell-shirt,S,2\n", {"csv.3": ["Line 2 names the same variation."]}),
+        ("product,title,price,sku\nfjell-shirt,T,1,A\nfjell-shirt,T,1,\n", {
+            "csv.3": ["Line 2 names the same variation."]}),
+        ("product,title,price,sku\nfjell-shirt,T,1,\nfjell-shirt,T,1,A\n", {
+            "csv.3": ["Line 2 names the same variation."]}),
         (f"product,title,price,id\n{GOOD}\nfjell-shirt,S,2,999999\n", {
             "csv.3": ["id: This product has no variation with this id."]}),
         (f"product,title,price,sale_price\n{GOOD}\nfjell-shirt,L,2,3\n", {
@@ -157,6 +162,12 @@ GOOD = "fjell-shirt,S,1"
             "csv.3": ["image: Send the id of an image that you uploaded."]}),
         (f"product,title,price,quantity\n{GOOD}\nfjell-shirt,L,2,-1\n", {
             "csv.3": ["quantity: Ensure this value is greater than or equal to 0."]}),
+        (f'product,title,price,options\n{GOOD}\nfjell-shirt,L,2,"[{{""name"": ""Size""}}]"\n', {
+            "csv.3": ["options.0.value: This field is required."]}),
+        (f"product,title,price,options\n{GOOD}\nfjell-shirt,L,2,[{{}}]\n", {
+            "csv.3": ["options.0.name: This field is required.", "options.0.value: This field is required."]}),
+        (f"product,title,price,quantity\n{GOOD}\nfjell-shirt,L,2,{2**31 - 1}\n", {
+            "csv.3": ["quantity: All variations of a product together have at most 2147483647 pieces."]}),
         ("product,title,price\n" + "".join(f"fjell-shirt,N{number},1\n" for number in range(99)), {
             "csv.2": ["A product has at most 100 variations; with these it would have 101."]}),
     ],
@@ -208,3 +219,25 @@ def test_an_import_has_a_maximum_number_of_variations_and_of_their_products(
             assert upload(mine, shop, sheet).json()["errors"] == {"csv": [f"The file has {error}."]}
     assert [row[4] for row in stored(shop)] == [2, 3, 1]
     assert upload(mine, shop, sheet).json() == {"created": 0, "changed": 2}
+
+
+def test_a_product_may_be_deleted_while_its_variations_are_imported(
+    mine: Client, shop: Shop, shirt: Product, monkeypatch: pytest.MonkeyPatch
+):
+    def delete_and_sort(items: Any) -> Any:
+        Product.objects.update(deleted_at=timezone.now())
+        return sorted(items)
+
+    monkeypatch.setattr(variation_import, "sorted", delete_and_sort, raising=False)
+
+    answer = upload(mine, shop, "product,title,quantity\nfjell-shirt,S,5\n")
+
+    assert answer.json()["errors"] == {
+        "csv.2": ["product: Name a product of this shop, by product_id, or by its slug and language."]
+    }
+
+
+def test_an_export_of_variations_reads_no_descriptions(mine: Client, shop: Shop, shirt: Product):
+    with CaptureQueriesContext(connection) as queries:
+        assert export(mine, shop).count("\r\n") == 3
+    assert not [query for query in queries if '"commerce_catalog_product"."description"' in query["sql"]]
