@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -61,7 +60,7 @@ def start_stoa(home: Path, **settings: str) -> RunningStoa:
         environment.pop(name, None)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file), *free_ports()],
+            [sys.executable, str(CHECKOUT / "deploy" / "run"), "demo", "--info", str(info_file)],
             cwd=CHECKOUT,
             env=environment
             | {"STOA_HOME": str(home), "STOA_COMPILED_DIR": str(COMPILED_DIR)}
@@ -78,13 +77,6 @@ def start_stoa(home: Path, **settings: str) -> RunningStoa:
         assert time.monotonic() < deadline, f"the demo did not start: {log.read_text()}"
         time.sleep(0.2)
     return RunningStoa(**json.loads(info_file.read_text()), run_dir=home / "var" / "run", process=process)
-
-
-def free_ports() -> list[str]:
-    """Return options with two free ports. Two demos that start at once would both take the usual ones."""
-    with socket.create_server(("127.0.0.1", 0)) as commerce, socket.create_server(("127.0.0.1", 0)) as inference:
-        ports = commerce.getsockname()[1], inference.getsockname()[1]
-    return [f"--commerce-port={ports[0]}", f"--inference-port={ports[1]}"]
 
 
 def stop_stoa(stoa: RunningStoa, number: signal.Signals = signal.SIGTERM) -> list[psutil.Process]:

@@ -48,7 +48,6 @@ PARALLEL = ["-n", "3", "--dist", "worksteal"]
 ON_SQLITE = ["-p", "tests.services", "--database=sqlite", "--redis=valkey", *PARALLEL]
 ON_POSTGRESQL = ["-p", "tests.services", "--database=postgresql", "--redis=redis", *PARALLEL]
 END_TO_END = ["tests/journeys", "tests/conformance"]
-A_DEMO_EACH = ["-n", "2", "--dist", "loadfile", "--timeout", "300"]  # each worker starts a demo for its files
 
 
 def list_test_runs(root: Path = ROOT) -> list[TestRun]:
@@ -64,7 +63,7 @@ def list_test_runs(root: Path = ROOT) -> list[TestRun]:
         *(TestRun(f"{project} on SQLite", paths, ON_SQLITE, project) for project, paths in by_project.items()),
         TestRun("commerce on PostgreSQL", by_project["commerce"], ON_POSTGRESQL, "commerce"),
         TestRun("inference on PostgreSQL", ["tests/inference"], ON_POSTGRESQL, "inference"),
-        TestRun("Stoa end to end", END_TO_END, A_DEMO_EACH),
+        TestRun("Stoa end to end", END_TO_END, []),
     ]
 
 
