@@ -22,7 +22,7 @@ class IdIn(Lookup):
 
     def as_sql(self, compiler: SQLCompiler, connection: Any) -> Any:
         column, parameters = self.process_lhs(compiler, connection)
-        return f"{column} IN (SELECT value FROM json_each(%s))", [*parameters, json.dumps(self.rhs)]
+        return f"{column} IN (SELECT value FROM json_each(%s))", [*parameters, json.dumps(self.rhs)]  # nosec B608
 
     def as_postgresql(self, compiler: SQLCompiler, connection: Any) -> Any:
         column, parameters = self.process_lhs(compiler, connection)
