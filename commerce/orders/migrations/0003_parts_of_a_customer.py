@@ -3,23 +3,10 @@
 PostgreSQL makes it while orders are written.
 """
 
-from typing import Any
-
 from django.conf import settings
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 
-
-class AddIndexBesideWrites(AddIndexConcurrently):
-    """SQLite makes it as any other."""
-
-    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        kind = AddIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.AddIndex
-        kind.database_forwards(self, app_label, schema_editor, from_state, to_state)
-
-    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        kind = AddIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.AddIndex
-        kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
+from shared.migration_operations import AddIndexBesideWrites
 
 
 class Migration(migrations.Migration):

@@ -1,10 +1,12 @@
 """Claims of background responses: which worker runs which. Their streams' leases say so."""
 
 import uuid
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import F, Q
 from msgspec.structs import replace
 
@@ -36,31 +38,45 @@ class ClaimedResponse:
 
 
 class UserTurns:
-    """The turns of users in one worker: each claim takes the oldest response of the next user who waits.
+    """The turns of users in one worker: a claim takes the oldest response of a user with the fewest running ones.
 
-    A claim reads one row of an index, however many responses wait.
+    Among equals the next user's turn comes. A claim reads one row of an index a user, however many responses wait.
     """
 
     def __init__(self) -> None:
         self._last_user = 0
 
-    def claim(self, *, limit: int, now: datetime) -> list[ClaimedResponse]:
-        """Claim up to so many responses that nobody runs."""
+    def claim(self, *, limit: int, now: datetime, running: Mapping[int, int] | None = None) -> list[ClaimedResponse]:
+        """Claim up to so many responses that nobody runs. running: how many this worker runs, by user id."""
+        counts = Counter(running or {})
         claimed: list[ClaimedResponse] = []
-        while len(claimed) < limit and (following := self._next(now)):
-            response_pk, stream_pk, self._last_user = following
-            if one := _claim(response_pk, stream_pk, now):
-                claimed.append(one)
+        try:
+            while len(claimed) < limit and (following := self._next(counts, now)):
+                response_pk, stream_pk, self._last_user = following
+                counts[self._last_user] += 1
+                if one := _claim(response_pk, stream_pk, now):
+                    claimed.append(one)
+        except DatabaseError:
+            if not claimed:
+                raise  # what is claimed has its lease, and runs
         return claimed
 
-    def _next(self, now: datetime) -> tuple[int, int, int] | None:
+    def _next(self, counts: Mapping[int, int], now: datetime) -> tuple[int, int, int] | None:
         """Return the keys of the next response, of its stream and of its user."""
         free = Q(stream__owner=None) | Q(stream__lease_expires_at__lte=now)
         rows = StoredResponse.objects.filter(
             free, stream__ended_at=None, ended_at=None, is_background=True, resume_at__lte=now
         )
         ordered = rows.order_by("user_id", "resume_at", "pk").values_list("pk", "stream", "user")
-        return ordered.filter(user__gt=self._last_user).first() or ordered.first()
+        best: tuple[int, int, int] | None = None
+        for first, last in ((self._last_user, None), (0, self._last_user)):  # the users after the last one, then round
+            user = first
+            while (found := ordered.filter(user__gt=user).first()) and (last is None or found[2] <= last):
+                if not counts.get(user := found[2]):
+                    return found
+                if best is None or counts[user] < counts[best[2]]:
+                    best = found
+        return best
 
 
 def requeue(*, claimed: ClaimedResponse, delay: timedelta, now: datetime, crashed: bool = False) -> None:

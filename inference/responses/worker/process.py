@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections import Counter
 
 import structlog
 from django.db import DatabaseError
@@ -29,7 +30,7 @@ class ResponseWorker:
 
     def __init__(self) -> None:
         self._thread = threading.Thread(target=self._run, name="response-worker", daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], int] = {}  # with the id of the user of each
         self._turns = UserTurns()
         self._swept_at = 0.0
 
@@ -68,13 +69,14 @@ class ResponseWorker:
         limit = MAX_RUNNING - len(self._tasks)
         if limit <= 0:
             return
-        for claimed in await run_in_db_thread(self._turns.claim, limit=limit, now=timezone.now()):
+        running = Counter(self._tasks.values())
+        for claimed in await run_in_db_thread(self._turns.claim, limit=limit, now=timezone.now(), running=running):
             task = asyncio.create_task(BackgroundRun(claimed).run())
-            self._tasks.add(task)
+            self._tasks[task] = claimed.row.user_id
             task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()):
             logger.error("response_run_failed", exc_info=error)
 

@@ -117,6 +117,8 @@ class BackgroundRun:
                     admission.finish(self._received)
 
     async def _generate(self, request: GenerationRequest) -> None:
+        if self._recorder.is_cancelled:  # while it waited to be admitted
+            return await self._finish(self._usage)
         async with await self._start(request) as outputs:
             outputs.add_done_callback(self._note_received)
             self._recorder.follow(outputs)

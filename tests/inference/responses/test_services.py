@@ -6,6 +6,7 @@ import time
 import uuid
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -130,6 +131,32 @@ def test_p5_users_take_turns_whatever_one_of_them_has_queued(user: User):
     polls = [[one.row.pk for one in turns.claim(limit=limit, now=timezone.now())] for limit in (3, 1, 2, 9)]
 
     assert polls == [[mine[0], theirs[0], mine[1]], [theirs[1]], [mine[2], mine[3]], [mine[4], mine[5]]]
+
+
+def test_p5_a_user_whose_responses_take_long_leaves_the_others_their_share(user: User):
+    mine = [queue(user, f"mine{number}").pk for number in range(2)]
+    other = new_user("other")
+    theirs = [queue(other, f"theirs{number}").pk for number in range(2)]
+
+    claimed = UserTurns().claim(limit=3, now=timezone.now(), running={user.pk: 2})
+
+    assert [one.row.pk for one in claimed] == [*theirs, mine[0]]
+
+
+def test_p2_claims_made_before_the_database_failed_are_run(user: User, monkeypatch: pytest.MonkeyPatch):
+    rows = [queue(user, f"some{number}").pk for number in range(2)]
+    whole = streams.take_over
+
+    def fail_second(*, stream_pk: int, **given: Any) -> bool:
+        if stream_pk == StoredResponse.objects.get(pk=rows[1]).stream_pk:
+            raise OperationalError("database is locked")
+        return whole(stream_pk=stream_pk, **given)
+
+    monkeypatch.setattr(streams, "take_over", fail_second)
+
+    assert [one.row.pk for one in claim(limit=2)] == rows[:1]
+    with pytest.raises(OperationalError):
+        claim(limit=2)
 
 
 def test_p5_a_claim_reads_no_more_rows_when_more_wait(user: User):
