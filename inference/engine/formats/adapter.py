@@ -107,7 +107,7 @@ def _base_name(config: dict[str, Any]) -> str:
     """Return the last part of the base model's path: the model's id here, whoever's hub or disk it came from."""
     path = config.get("base_model_name_or_path")
     name = path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
-    if not name.strip() or not name.isprintable():
+    if not name.strip() or not name.isprintable() or len(name) > 255:
         raise ModelLoadFailed(f"{ADAPTER_CONFIG} does not name its base model in `base_model_name_or_path`.")
     return name
 

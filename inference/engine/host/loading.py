@@ -136,7 +136,10 @@ def load_model(
         raise
     except Exception as error:
         # Libraries raise anything on a broken folder. Its path is not disclosed.
-        reason = str(error).replace(str(path), model_id) or type(error).__name__
+        reason = str(error)
+        for folder in filter(None, (adapter, path)):
+            reason = reason.replace(str(folder), model_id)
+        reason = reason or type(error).__name__
         raise ModelLoadFailed(f"{model_id} could not be loaded: {reason}") from error
 
 

@@ -10,7 +10,7 @@ from inference.engine.models import FOLDER_VARIABLE
 
 DEFAULT_CONTEXT = 2048
 CACHE_VALUE_BYTES = 4
-ADAPTER_VALUE_BYTES = 4
+ADAPTER_VALUE_BYTES = 12  # as it is read, and stacked beside it for the kernels
 INT8_BYTES = 1.1  # with its scales
 MAX_BYTES = 2**63 - 1  # the range of msgpack; a configuration may claim more
 

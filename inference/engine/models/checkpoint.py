@@ -217,7 +217,9 @@ class AdaptedTensors:
 
     def tensor(self, name: str, rows: int | None = None) -> Tensor:
         tensor, product = self._base.tensor(name, rows), self._products.get(name)
-        return tensor if product is None else tensor.float().addmm(product.up[:rows], product.down)
+        if product is None or tensor.dtype not in FLOATS:  # other types are refused as those of a base alone
+            return tensor
+        return tensor.float().addmm(product.up[:rows], product.down)
 
     def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
         return self._base.blocks(name, rows)
