@@ -116,6 +116,9 @@ async def _record(
     except DatabaseError as error:  # the lease expires, and readers end with an error
         logger.warning("stream_not_ended", reason=type(error).__name__)
         await recorder.abandon()
+    except BaseException:  # otherwise its lease would be renewed as long as the process lives
+        await recorder.abandon()
+        raise
 
 
 def _append(recorder: StreamRecorder, events: Iterable[bytes]) -> None:

@@ -189,6 +189,9 @@ async def _run_stored(
     except (DatabaseError, EngineError) as error:  # its lease expires, and it is failed as interrupted
         logger.warning("response_not_ended", response=row.response_id, reason=type(error).__name__)
         await recorder.abandon()
+    except BaseException:  # otherwise its lease would be renewed as long as the process lives
+        await recorder.abandon()
+        raise
 
 
 async def count_input_tokens(*, caller: Principal, body: InputTokensRequest) -> int:
