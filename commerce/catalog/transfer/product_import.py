@@ -35,7 +35,7 @@ MAX_CANDIDATES = 10  # products that one name finds; numbered suffixes lead to u
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportCounts:
+class WrittenCounts:
     """Numbers of new and of changed records."""
 
     created: int
@@ -57,7 +57,7 @@ class _Row:
 
 
 @transaction.atomic
-def import_products(*, actor: User, shop_id: int, products: Sequence[CsvProduct], now: datetime) -> ImportCounts:
+def import_products(*, actor: User, shop_id: int, products: Sequence[CsvProduct], now: datetime) -> WrittenCounts:
     """Create the products that the shop does not have, and change the columns that the file has of those it has.
 
     Nothing is deleted, and importing the same file again changes nothing. A product is matched by id, else by slug,
@@ -81,12 +81,12 @@ def import_products(*, actor: User, shop_id: int, products: Sequence[CsvProduct]
     relisted = _write_lists(rows, old_lists) - {product.pk for product in new} - changed
     for some in batches(relisted, NAMES_PER_QUERY):
         Product.objects.filter(pk__in=some).update(updated_at=now)  # which search and facets read
-    return ImportCounts(created=len(new), changed=len(changed) + len(relisted))
+    return WrittenCounts(created=len(new), changed=len(changed) + len(relisted))
 
 
 def _match(shop: Shop, products: Sequence[CsvProduct], errors: LineErrors) -> list[_Row]:
     """Return a row for each line, with the product that it names, locked, or a new one."""
-    keys = {sent.line: _Key.of(sent.values) for sent in products}
+    keys = {sent.line: _ProductKey.of(sent.values) for sent in products}
     found = _find_all(shop, {sent.line: sent.values.get("id") for sent in products}, keys)
     locked = _lock(shop, {match for match in found.values() if isinstance(match, int)})
     rows, lines = [], _Lines()
@@ -105,7 +105,9 @@ def _match(shop: Shop, products: Sequence[CsvProduct], errors: LineErrors) -> li
     return rows
 
 
-def _find_all(shop: Shop, ids: Mapping[int, int | None], keys: Mapping[int, "_Key"]) -> dict[int, int | str | None]:
+def _find_all(
+    shop: Shop, ids: Mapping[int, int | None], keys: Mapping[int, "_ProductKey"]
+) -> dict[int, int | str | None]:
     """Return for each line the id of its product, None for a new one, or what is wrong."""
     own = set[int]()
     for some in batches({pk for pk in ids.values() if pk is not None}, NAMES_PER_QUERY):
@@ -134,7 +136,7 @@ def _lock(shop: Shop, ids: Collection[int]) -> dict[int, Product]:
 
 
 @dataclass(frozen=True)
-class _Key:
+class _ProductKey:
     """Names that a line has for its product; an empty text is none."""
 
     language: str
@@ -144,7 +146,7 @@ class _Key:
     name: str
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> "_Key":
+    def of(cls, values: Mapping[str, Any]) -> "_ProductKey":
         slug = values.get("slug", "")
         return cls(
             language=values.get("language", DEFAULT_LANGUAGE),
@@ -165,7 +167,7 @@ class _Lines:
     def __init__(self) -> None:
         self._first: dict[Any, tuple[int, bool, bool]] = {}
 
-    def add(self, line: int, product: Product, key: _Key) -> int | None:
+    def add(self, line: int, product: Product, key: _ProductKey) -> int | None:
         """Return the line that names the same product, or None. New products differ in slug and SKU, or in name."""
         this = (line, product.pk is None, key.is_name_alone)
         for name, text in (("id", product.pk), ("slug", key.base), ("sku", key.sku), ("name", key.name)):
@@ -181,7 +183,7 @@ class _Lines:
 class _ProductMatcher:
     """The ids of the shop's products that a file names, by each of their names."""
 
-    def __init__(self, shop: Shop, keys: Collection[_Key]) -> None:
+    def __init__(self, shop: Shop, keys: Collection[_ProductKey]) -> None:
         self._ids: dict[Any, list[int]] = defaultdict(list)
         wanted = {sought for key in keys for sought in (*_sure(key), *_likely(key))}
         suffixed = {slug for key in keys if key.base for slug in (key.slug, key.base, *numbered_slugs(key.base))}
@@ -196,13 +198,13 @@ class _ProductMatcher:
                         if pk not in ids and len(ids) < MAX_CANDIDATES:
                             ids.append(pk)
 
-    def find(self, key: _Key) -> int | str | None:
+    def find(self, key: _ProductKey) -> int | str | None:
         """Return the product that has the slug, else the one with the SKU, or what is wrong."""
         if key.is_name_alone and not key.name:
             return "The line has no id, slug, SKU or name."
         return self._only(_sure(key), set())
 
-    def guess(self, key: _Key, taken: Collection[int]) -> int | str | None:
+    def guess(self, key: _ProductKey, taken: Collection[int]) -> int | str | None:
         """Return the product, not among those in `taken`, whose slug got a suffix, else the one with the name."""
         return self._only(_likely(key), set() if key.is_name_alone else taken)
 
@@ -216,13 +218,13 @@ class _ProductMatcher:
         return None
 
 
-def _sure(key: _Key) -> list[tuple[str, ...]]:
+def _sure(key: _ProductKey) -> list[tuple[str, ...]]:
     """Return in which ways a line finds a product for certain, the best first."""
     sought = [("slug", slug, key.language) for slug in dict.fromkeys((key.slug, key.base)) if key.base]
     return [*sought, ("sku", key.sku, key.language)] if key.sku else list(sought)
 
 
-def _likely(key: _Key) -> list[tuple[str, ...]]:
+def _likely(key: _ProductKey) -> list[tuple[str, ...]]:
     """Return in which further ways a line finds a product, the best first.
 
     It is none with another SKU, nor one whose slug was not made from the slug of the line: those are namesakes.
@@ -248,7 +250,7 @@ def _found_by(slug: str, sku: str, name: str, language: str) -> Iterator[tuple[s
 
 def _require_still_new(shop: Shop, rows: Sequence[_Row]) -> None:
     """Raise ApiError 409 if the shop has got one of these new products meanwhile."""
-    keys = {row.line: _Key.of(row.values) for row in rows if row.is_new}
+    keys = {row.line: _ProductKey.of(row.values) for row in rows if row.is_new}
     matcher, taken = _ProductMatcher(shop, list(keys.values())), {row.product.pk for row in rows if not row.is_new}
     if any(matcher.find(key) or matcher.guess(key, taken) for key in keys.values()):
         raise ApiError(409, "Another request has created one of these products meanwhile. Import again.")

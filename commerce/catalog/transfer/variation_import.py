@@ -10,7 +10,7 @@ from django.db import transaction
 
 from commerce.catalog.models import Product, Variation
 from commerce.catalog.services import require_managed_shop, require_own_variation_images
-from commerce.catalog.transfer.product_import import NAMES_PER_QUERY, ImportCounts
+from commerce.catalog.transfer.product_import import NAMES_PER_QUERY, WrittenCounts
 from commerce.catalog.transfer.variation_files import CsvVariation
 from commerce.catalog.variations import COLUMNS, change_variations
 from shared.accounts.models import User
@@ -25,7 +25,7 @@ PATH = "variation_options.upsert"  # of an item in the errors of a product's var
 
 
 @transaction.atomic
-def import_variations(*, actor: User, shop_id: int, variations: Sequence[CsvVariation], now: datetime) -> ImportCounts:
+def import_variations(*, actor: User, shop_id: int, variations: Sequence[CsvVariation], now: datetime) -> WrittenCounts:
     """Create the variations that the products do not have, and change the columns that the file has of those they have.
 
     Nothing is deleted, and importing the same file again changes nothing. A variation is matched within its product by
@@ -47,7 +47,7 @@ def import_variations(*, actor: User, shop_id: int, variations: Sequence[CsvVari
         new = sum("id" not in item for item in items.values())
         created, changed = created + new, changed + len(items) - new
     errors.raise_any()
-    return ImportCounts(created=created, changed=changed)
+    return WrittenCounts(created=created, changed=changed)
 
 
 def _lines_by_product(

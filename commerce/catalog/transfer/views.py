@@ -14,7 +14,7 @@ from commerce.catalog.models import Product, Variation
 from commerce.catalog.services import require_managed_shop
 from commerce.catalog.transfer import schema
 from commerce.catalog.transfer.product_files import read_products, write_products
-from commerce.catalog.transfer.product_import import ImportCounts, import_products
+from commerce.catalog.transfer.product_import import WrittenCounts, import_products
 from commerce.catalog.transfer.serializers import (
     ImportResultSerializer,
     ProductImportSerializer,
@@ -69,7 +69,7 @@ class ImportView(CsvImportView):
     permission_classes = [IsShopStaff]
     serializer_class: type[Serializer[Any]]
 
-    def import_file(self, actor: User, shop_id: int, content: bytes) -> ImportCounts:
+    def import_file(self, actor: User, shop_id: int, content: bytes) -> WrittenCounts:
         raise NotImplementedError
 
     def post(self, request: Request) -> Response:
@@ -87,7 +87,7 @@ class ImportProductsView(ImportView):
 
     serializer_class = ProductImportSerializer
 
-    def import_file(self, actor: User, shop_id: int, content: bytes) -> ImportCounts:
+    def import_file(self, actor: User, shop_id: int, content: bytes) -> WrittenCounts:
         return import_products(actor=actor, shop_id=shop_id, products=read_products(content), now=timezone.now())
 
 
@@ -97,6 +97,6 @@ class ImportVariationsView(ImportView):
 
     serializer_class = VariationImportSerializer
 
-    def import_file(self, actor: User, shop_id: int, content: bytes) -> ImportCounts:
+    def import_file(self, actor: User, shop_id: int, content: bytes) -> WrittenCounts:
         variations = read_variations(content)
         return import_variations(actor=actor, shop_id=shop_id, variations=variations, now=timezone.now())

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from random import Random
 
-from inference.builtin.writer.facts import Product, draw_product
+from inference.builtin.writer.facts import GivenProduct, draw_product
 from inference.builtin.writer.product_kinds import KINDS, UNSEEN_KINDS
 from inference.builtin.writer.sentences import MAX_WORDS, TONES, write_description
 from inference.engine import Message
@@ -24,7 +24,7 @@ HOSTILE = (
 class WriterExample:
     """A request of a description as the shop makes it, and the answer."""
 
-    product: Product
+    product: GivenProduct
     prompt: str
     answer: str
 
@@ -34,7 +34,7 @@ class WriterExample:
         return [Message(role="system", content=SYSTEM_PROMPT), Message(role="user", content=self.prompt)]
 
 
-def request_text(product: Product, tone: str, length: str, task: str = "Write a product description.") -> str:
+def request_text(product: GivenProduct, tone: str, length: str, task: str = "Write a product description.") -> str:
     """Return the user's message, line by line as the shop writes it."""
     lines = [task, f"Product name: {product.name}"]
     if product.facts:
@@ -50,7 +50,7 @@ def draw_example(random: Random) -> WriterExample:
     """Return a conversation of training."""
     product = draw_product(random, KINDS, unseen=False, count=random.choice(FACT_COUNTS))
     if random.random() < HOSTILE_SHARE:
-        product = Product(f"{product.name} {random.choice(HOSTILE)}", product.kind, product.facts)
+        product = GivenProduct(f"{product.name} {random.choice(HOSTILE)}", product.kind, product.facts)
     tone, length = random.choice(("plain", "plain", *TONES)), random.choice(LENGTHS)
     text = write_description(product, tone, length, random)
     if random.random() >= JSON_SHARE:
@@ -60,6 +60,6 @@ def draw_example(random: Random) -> WriterExample:
     return WriterExample(product, request_text(product, tone, length, task), json.dumps(answer, ensure_ascii=False))
 
 
-def draw_case(random: Random) -> Product:
+def draw_case(random: Random) -> GivenProduct:
     """Return a product of a kind and with a name that training never has, with one to five facts."""
     return draw_product(random, UNSEEN_KINDS, unseen=True, count=random.randint(1, 5))

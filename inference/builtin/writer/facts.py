@@ -6,7 +6,7 @@ from random import Random
 from inference.builtin.corpus.invented_words import article, invented
 from inference.builtin.corpus.keywords import keyword
 from inference.builtin.corpus.word_lists import NAME_WORDS, SUFFIXES
-from inference.builtin.writer.product_kinds import Kind, split
+from inference.builtin.writer.product_kinds import ProductKind, split
 
 
 def words(text: str) -> frozenset[str]:
@@ -44,11 +44,11 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Product:
+class GivenProduct:
     """A product: its name, what it is, and the given facts in their order. kind is None if the name does not say it."""
 
     name: str
-    kind: Kind | None
+    kind: ProductKind | None
     facts: tuple[Fact, ...]
 
 
@@ -78,7 +78,7 @@ def _open_fact(random: Random, unseen: bool) -> Fact:
     return Fact(found.text, forms.get(found.form, "statement"))
 
 
-def draw_facts(random: Random, kind: Kind | None, count: int, unseen: bool) -> tuple[Fact, ...]:
+def draw_facts(random: Random, kind: ProductKind | None, count: int, unseen: bool) -> tuple[Fact, ...]:
     """Return facts in random order, no two alike and at most one material and one colour."""
     found: list[Fact] = []
     while len(found) < count:
@@ -107,7 +107,7 @@ def _title(text: str) -> str:
     return " ".join(word[:1].upper() + word[1:] for word in text.split())
 
 
-def draw_name(random: Random, kind: Kind | None, unseen: bool) -> str:
+def draw_name(random: Random, kind: ProductKind | None, unseen: bool) -> str:
     """Return a name as shops write them: with a brand, a material or a model, or of plain words."""
     brand = invented(random, unseen).capitalize()
     if random.random() < 0.2:
@@ -132,7 +132,7 @@ def draw_name(random: Random, kind: Kind | None, unseen: bool) -> str:
     return name.lower() if random.random() < 0.03 else name
 
 
-def draw_product(random: Random, kinds: list[Kind], *, unseen: bool, count: int) -> Product:
+def draw_product(random: Random, kinds: list[ProductKind], *, unseen: bool, count: int) -> GivenProduct:
     """Return a product of one of the kinds; one in thirty does not say what it is."""
     kind = None if random.random() < 0.03 and not unseen else random.choice(kinds)
-    return Product(draw_name(random, kind, unseen), kind, draw_facts(random, kind, count, unseen))
+    return GivenProduct(draw_name(random, kind, unseen), kind, draw_facts(random, kind, count, unseen))

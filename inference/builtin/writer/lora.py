@@ -20,7 +20,7 @@ ALPHA_PER_RANK = 2
 
 
 @dataclass(frozen=True)
-class Adapter:
+class LoraSize:
     """Sizes of an adapter: `rank` of its matrices."""
 
     rank: int = 8
@@ -33,7 +33,7 @@ class Adapter:
 class AdaptedLinear(nn.Module):
     """A frozen linear layer and a product of two trained matrices in float32; the product is 0 before training."""
 
-    def __init__(self, base: nn.Linear, adapter: Adapter) -> None:
+    def __init__(self, base: nn.Linear, adapter: LoraSize) -> None:
         super().__init__()
         self.base, self.scale = base, adapter.alpha / adapter.rank
         self.a = nn.Parameter(torch.empty(adapter.rank, base.in_features, dtype=torch.float32))
@@ -61,7 +61,7 @@ def read_base(file: Path) -> LlamaForCausalLM:
     return model
 
 
-def add_adapter(model: LlamaForCausalLM, adapter: Adapter) -> None:
+def add_adapter(model: LlamaForCausalLM, adapter: LoraSize) -> None:
     """Put an untrained adapter on every target of the model."""
     for layer in model.model.layers:
         for part in (layer.self_attn, layer.mlp):
@@ -84,7 +84,7 @@ def answer_loss(model: LlamaForCausalLM, ids: Tensor, places: Tensor, targets: T
     return F.cross_entropy(model.lm_head(hidden).float(), targets)
 
 
-def save_adapter(folder: Path, model: nn.Module, adapter: Adapter, base: str) -> None:
+def save_adapter(folder: Path, model: nn.Module, adapter: LoraSize, base: str) -> None:
     """Write the adapter in float16 with PEFT's names and configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {f"base_model.model.{name}": value.detach().half() for name, value in adapter_parameters(model)}

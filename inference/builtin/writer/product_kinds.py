@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Kind:
+class ProductKind:
     """One kind of product. use: what it is for, as an infinitive without "to"; number: "one", "many" or "mass"."""
 
     noun: str
     use: str
     number: str
-    category: "Category"
+    category: "KindCategory"
 
 
 @dataclass(frozen=True)
-class Category:
+class KindCategory:
     """A family of kinds: places where they are used, and materials, adjectives, parts and figures that fit them."""
 
     name: str
@@ -29,8 +29,8 @@ class Category:
     figures: tuple[str, ...]
 
 
-KINDS: list[Kind] = []
-UNSEEN_KINDS: list[Kind] = []
+KINDS: list[ProductKind] = []
+UNSEEN_KINDS: list[ProductKind] = []
 NUMBERS = {"*": "many", "~": "mass"}
 
 
@@ -43,11 +43,11 @@ def category(
     name: str, kinds: str, unseen: str, *, places: str, materials: str, adjectives: str, parts: str, figures: str
 ) -> None:
     """Add a category with its kinds, written as "noun: use; noun: use"."""
-    of = Category(name, split(places), split(materials), split(adjectives), split(parts), split(figures))
+    of = KindCategory(name, split(places), split(materials), split(adjectives), split(parts), split(figures))
     for text, found in ((kinds, KINDS), (unseen, UNSEEN_KINDS)):
         for entry in split(text):
             noun, _, use = entry.partition(": ")
-            found.append(Kind(noun.lstrip("*~"), use, NUMBERS.get(noun[0], "one"), of))
+            found.append(ProductKind(noun.lstrip("*~"), use, NUMBERS.get(noun[0], "one"), of))
 
 
 category(

@@ -4,7 +4,7 @@ from itertools import groupby
 from random import Random
 
 from inference.builtin.corpus.text import capitalised, join_words, repeated_five_grams
-from inference.builtin.writer.facts import Fact, Product, figure_clause, with_article, words
+from inference.builtin.writer.facts import Fact, GivenProduct, figure_clause, with_article, words
 
 TONES = ("plain", "friendly", "formal", "playful", "luxurious")
 SENTENCES = {"short": (1, 2), "": (2, 3), "medium": (3, 4), "long": (4, 6)}  # by length
@@ -106,10 +106,10 @@ def _ing(verb: str) -> str:
     return verb[:-1] + "ing" if verb.endswith("e") and not verb.endswith(("ee", "ye")) else verb + "ing"
 
 
-class Writer:
+class SentenceWriter:
     """Writes one description of a product in a tone and a length."""
 
-    def __init__(self, product: Product, tone: str, random: Random) -> None:
+    def __init__(self, product: GivenProduct, tone: str, random: Random) -> None:
         self.product, self.tone, self.random = product, tone, random
         kind = product.kind
         self.plural = kind is not None and kind.number == "many"
@@ -213,10 +213,10 @@ def _merged(clauses: list[str]) -> str:
     return join_words([clauses[0], *(clause.partition(" ")[2] for clause in clauses[1:])])
 
 
-def write_description(product: Product, tone: str, length: str, random: Random) -> str:
+def write_description(product: GivenProduct, tone: str, length: str, random: Random) -> str:
     """Return a description within the length, without a phrase of five words that occurs twice."""
     for _ in range(20):
-        text = Writer(product, tone, random).write(length)
+        text = SentenceWriter(product, tone, random).write(length)
         plain = text
         for given in sorted((product.name, *(fact.text for fact in product.facts)), key=len, reverse=True):
             plain = plain.replace(given, "x")

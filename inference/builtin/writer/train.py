@@ -24,7 +24,14 @@ from transformers import LlamaForCausalLM
 from inference.builtin import WRITER
 from inference.builtin.objectives import padded
 from inference.builtin.writer.corpus import WriterExample, draw_example
-from inference.builtin.writer.lora import Adapter, adapter_parameters, add_adapter, answer_loss, read_base, save_adapter
+from inference.builtin.writer.lora import (
+    LoraSize,
+    adapter_parameters,
+    add_adapter,
+    answer_loss,
+    read_base,
+    save_adapter,
+)
 from inference.engine import Tokenizer, load_tokenizer
 
 BASE = "SmolLM2-135M-Instruct"
@@ -48,7 +55,7 @@ class Settings:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Progress of a run, saved with its state. batch: number of steps in the current chunk."""
 
     chunk: int = 0
@@ -86,18 +93,18 @@ class Batches:
         return batches
 
 
-class Run:
+class WriterTraining:
     """One training run of the adapter, with a state on disk to resume from."""
 
     def __init__(self, model: LlamaForCausalLM, tokenizer: Tokenizer, settings: Settings, work: Path) -> None:
         torch.manual_seed(settings.seed)
         self.model, self.settings = model, settings
-        self.adapter = Adapter(settings.rank)
+        self.adapter = LoraSize(settings.rank)
         add_adapter(model, self.adapter)
         self.parameters = dict(adapter_parameters(model))
         self.optimizer = torch.optim.AdamW(self.parameters.values(), betas=(0.9, 0.98), weight_decay=0.0, fused=True)
         self.batches = Batches(tokenizer, settings.seed, settings.batch)
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         work.mkdir(parents=True, exist_ok=True)
         self.state_path = work / "writer.safetensors"
         if self.state_path.exists():
@@ -151,7 +158,7 @@ class Run:
 
     def _restore(self) -> None:
         with safe_open(self.state_path, framework="pt") as state:
-            self.progress = Progress(**json.loads(state.metadata()["progress"]))
+            self.progress = TrainingProgress(**json.loads(state.metadata()["progress"]))
             saved = {name: state.get_tensor(name) for name in state.keys()}  # noqa: SIM118
         with torch.no_grad():
             for name, value in self.parameters.items():
@@ -175,7 +182,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     tokenizer = load_tokenizer(options.base, options.base, is_generic=True)
-    run = Run(read_base(options.base), tokenizer, Settings(steps=options.steps, seed=options.seed), options.work)
+    run = WriterTraining(
+        read_base(options.base), tokenizer, Settings(steps=options.steps, seed=options.seed), options.work
+    )
     run.finish()
     save_adapter(options.out, run.model, run.adapter, BASE)
 

@@ -24,7 +24,7 @@ from commerce.descriptions.text.rules import broken_rules
 from inference.builtin import WRITER
 from inference.builtin.corpus.text import repeated_five_grams
 from inference.builtin.writer.corpus import draw_case
-from inference.builtin.writer.facts import Product
+from inference.builtin.writer.facts import GivenProduct
 from inference.builtin.writer.product_kinds import KINDS, UNSEEN_KINDS
 from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from tests.benchmarks._table import Comparison, arguments, publish
@@ -51,7 +51,7 @@ GOALS = {  # percent, and seconds; of these two less is better
 class WrittenText:
     """A text of the API with its product, and the seconds that it took."""
 
-    product: Product
+    product: GivenProduct
     tone: str
     text: str
     is_fallback: bool

@@ -13,11 +13,11 @@ from transformers import LlamaForCausalLM
 from inference.builtin import WRITER
 from inference.builtin.corpus.text import repeated_five_grams
 from inference.builtin.writer.corpus import WriterExample, draw_case, draw_example, request_text
-from inference.builtin.writer.facts import Fact, Product
+from inference.builtin.writer.facts import Fact, GivenProduct
 from inference.builtin.writer.lora import save_adapter
 from inference.builtin.writer.product_kinds import KINDS, UNSEEN_KINDS
 from inference.builtin.writer.sentences import MAX_WORDS, TONES, write_description
-from inference.builtin.writer.train import Run, Settings
+from inference.builtin.writer.train import Settings, WriterTraining
 from inference.engine.formats import find_gguf, read_adapter
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
@@ -64,11 +64,11 @@ def test_a_description_has_its_name_and_facts_in_their_order_and_repeats_no_five
         assert not repeated_five_grams(text.replace(product.name, "it"))
 
 
-def run(folder: Path, tokenizer: Tokenizer, work: Path) -> Run:
+def run(folder: Path, tokenizer: Tokenizer, work: Path) -> WriterTraining:
     """Return a run on a tiny model, from its state if there is one."""
     torch.set_num_threads(1)
     model: Any = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return Run(model.requires_grad_(False), tokenizer, SETTINGS, work)
+    return WriterTraining(model.requires_grad_(False), tokenizer, SETTINGS, work)
 
 
 def test_a_run_that_is_killed_and_resumed_gives_the_weights_of_one_that_is_not(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_shipped_adapter_describes_a_product_of_a_kind_that_it_never_saw() -
     spec = importlib.util.find_spec(PACKAGE)
     assert spec is not None
     base = find_gguf(Path(next(iter(spec.submodule_search_locations or ()))))
-    product = Product("Arden Boot Scraper", None, (Fact("oak", "material"), Fact("30 cm", "figure")))
+    product = GivenProduct("Arden Boot Scraper", None, (Fact("oak", "material"), Fact("30 cm", "figure")))
     messages = WriterExample(product, request_text(product, "plain", ""), "").messages
     collector = Collector()
     engine = load_model("writer", WRITER, LoadOptions(max_sequences=1, context_size=256), collector.emit, base).engine
