@@ -50,11 +50,11 @@ def write_csv(columns: Sequence[str], lines: Iterable[Iterable[str]]) -> Iterato
 
 
 def read_csv(
-    content: bytes, *, columns: Sequence[str], required: Iterable[str]
+    content: bytes, *, columns: Sequence[str], required: Iterable[str] = (), one_of: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number and the cells of each line that is not empty; columns with other names are ignored.
 
-    Raises ValidationFailed for a file that is too large, not valid, or lacks a `required` column.
+    Raises ValidationFailed for a file that is too large, not valid, or lacks a `required` column or each of `one_of`.
     """
     if len(content) > MAX_FILE_BYTES:
         raise ValidationFailed({"csv": [f"The file has {len(content)} bytes; at most {MAX_FILE_BYTES} are allowed."]})
@@ -64,6 +64,9 @@ def read_csv(
         header = [name.strip().lower() for name in next(reader, [])]
         if not set(required) <= set(header) or len(set(header)) != len(header):
             raise ValidationFailed({"csv.1": [f"The header must name each column once: {', '.join(columns)}."]})
+        if one_of and not set(one_of) & set(header):
+            names = f"{', '.join(one_of[:-1])} and {one_of[-1]}"
+            raise ValidationFailed({"csv.1": [f"The header must have one of the columns {names}."]})
         for row in reader:
             if reader.line_num > MAX_FILE_LINES:
                 raise ValidationFailed({"csv": [f"The file has more than {MAX_FILE_LINES} lines."]})

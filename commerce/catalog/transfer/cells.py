@@ -1,15 +1,41 @@
 """Conversion between cells of a CSV file and fields of a request body."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from rest_framework import serializers
 
+from shared.api import csv_files
 from shared.api.exception_handler import validation_problem
 
 _AMOUNT = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?\Z", re.ASCII)
+
+
+def read_lines(
+    content: bytes,
+    *,
+    columns: Sequence[str],
+    one_of: Sequence[str],
+    serializer: serializers.Serializer[Any],
+    to_body: Callable[[Mapping[str, str]], dict[str, Any]],
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the validated values of each line that is valid.
+
+    `to_body` makes a request body of the cells. Raises ValidationFailed, after the last line if lines have errors; its
+    keys name the line, as in `csv.3`.
+    """
+    errors = csv_files.LineErrors()
+    for line, cells in csv_files.read_csv(content, columns=columns, one_of=one_of):
+        serializer.initial_data = to_body(cells)  # it has the currency of its amounts
+        try:
+            values = serializer.run_validation(serializer.initial_data)
+        except serializers.ValidationError as error:
+            errors.add(line, line_messages(error))
+        else:
+            yield line, values
+    errors.raise_any()
 
 
 def sent_fields(

@@ -1,6 +1,6 @@
 """Products as a CSV file with one line for each product."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,8 @@ from commerce.catalog.serializers import (
     MAX_TAGS,
     ProductWriteSerializer,
 )
-from commerce.catalog.transfer.cells import amount_cell, cell_of_names, line_messages, sent_fields
+from commerce.catalog.transfer.cells import amount_cell, cell_of_names, read_lines, sent_fields
 from shared.api import csv_files
-from shared.api.csv_files import LineErrors
 from shared.api.errors import ValidationFailed
 from shared.api.fields import IdField
 from shared.api.money import to_major
@@ -67,23 +66,17 @@ def write_products(products: "QuerySet[Product]") -> Iterator[bytes]:
 
 def read_products(content: bytes) -> list[CsvProduct]:
     """Return the products of a file. Raises ValidationFailed whose keys name the line, as in `csv.3`."""
-    products, errors = list[CsvProduct](), LineErrors()
-    serializer = ProductLineSerializer(partial=True)
-    for line, cells in csv_files.read_csv(content, columns=COLUMNS, required=()):
-        if not products and not {"id", "slug", "name"} & cells.keys():
-            raise ValidationFailed({"csv.1": ["The header must have one of the columns id, slug and name."]})
-        sent = sent_fields(cells, needed=_NEEDED, lists=_LISTS, amounts=("price", "sale_price"))
-        serializer.initial_data = sent  # the currency of its amounts
-        try:
-            values = serializer.run_validation(sent)
-        except serializers.ValidationError as error:
-            errors.add(line, line_messages(error))
-            continue
+    serializer, products = ProductLineSerializer(partial=True), list[CsvProduct]()
+    one_of = ("id", "slug", "name")
+    for line, values in read_lines(content, columns=COLUMNS, one_of=one_of, serializer=serializer, to_body=_body):
         products.append(CsvProduct(line, values))
         if len(products) > MAX_PRODUCTS:
             raise ValidationFailed({"csv": [f"The file has more than {MAX_PRODUCTS} products."]})
-    errors.raise_any()
     return products
+
+
+def _body(cells: Mapping[str, str]) -> dict[str, Any]:
+    return sent_fields(cells, needed=_NEEDED, lists=_LISTS, amounts=("price", "sale_price"))
 
 
 def _cells(product: Product) -> list[str]:

@@ -1,7 +1,7 @@
 """Variations as a CSV file with one line for each variation."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,9 @@ from rest_framework import serializers
 
 from commerce.catalog.models import Variation
 from commerce.catalog.serializers import LANGUAGE_PATTERN
-from commerce.catalog.transfer.cells import amount_cell, line_messages, sent_fields
+from commerce.catalog.transfer.cells import amount_cell, read_lines, sent_fields
 from commerce.catalog.variation_serializers import VariationWriteSerializer
 from shared.api import csv_files
-from shared.api.csv_files import LineErrors
 from shared.api.errors import ValidationFailed
 from shared.api.fields import IdField
 from shared.api.money import to_major
@@ -60,28 +59,23 @@ def write_variations(variations: "QuerySet[Variation]") -> Iterator[bytes]:
 
 def read_variations(content: bytes) -> list[CsvVariation]:
     """Return the variations of a file. Raises ValidationFailed whose keys name the line, as in `csv.3`."""
-    variations, errors, products = list[CsvVariation](), LineErrors(), set[Any]()
-    serializer = VariationLineSerializer(partial=True)
-    for line, cells in csv_files.read_csv(content, columns=COLUMNS, required=()):
-        if not variations and not {"product_id", "product"} & cells.keys():
-            raise ValidationFailed({"csv.1": ["The header must have one of the columns product_id and product."]})
-        sent = sent_fields(cells, needed=_NEEDED, lists=(), amounts=("price", "sale_price"))
-        if "options" in sent:
-            sent["options"] = _parse_options(sent["options"])
-        serializer.initial_data = sent  # the currency of its amounts
-        try:
-            values = serializer.run_validation(sent)
-        except serializers.ValidationError as error:
-            errors.add(line, line_messages(error))
-            continue
+    serializer, variations, products = VariationLineSerializer(partial=True), list[CsvVariation](), set[Any]()
+    one_of = ("product_id", "product")
+    for line, values in read_lines(content, columns=COLUMNS, one_of=one_of, serializer=serializer, to_body=_body):
         variations.append(CsvVariation(line, values))
         products.add(values.get("product_id") or (values.get("product"), values.get("language")))
         if len(variations) > MAX_VARIATIONS:
             raise ValidationFailed({"csv": [f"The file has more than {MAX_VARIATIONS} variations."]})
         if len(products) > MAX_PRODUCTS:
             raise ValidationFailed({"csv": [f"The file has variations of more than {MAX_PRODUCTS} products."]})
-    errors.raise_any()
     return variations
+
+
+def _body(cells: Mapping[str, str]) -> dict[str, Any]:
+    sent = sent_fields(cells, needed=_NEEDED, lists=(), amounts=("price", "sale_price"))
+    if "options" in sent:
+        sent["options"] = _parse_options(sent["options"])
+    return sent
 
 
 def _parse_options(cell: str) -> Any:
