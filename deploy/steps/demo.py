@@ -293,6 +293,7 @@ class Demo:
             "stoa": f"{home} {shlex.quote(str(VENV / 'bin' / 'stoa'))}",
             "python": shlex.quote(str(PYTHON)),
             "logs": str(self.var / "log"),
+            "writer": self.env.get("STOA_DESCRIPTIONS_MODEL") or self.descriptions_model(),
         }
 
 
@@ -325,11 +326,11 @@ Stoa is up, after {seconds:.0f} s.
     {python} -c 'import openai; \\
       client = openai.OpenAI(base_url="{inference}/v1", api_key="{key}"); \\
       prompt = "Describe the Quellmar kettle. Keywords: quiet, copper base"; \\
-      chat = client.chat.completions.create(model="stoa-describer", messages=[dict(role="user", content=prompt)]); \\
+      chat = client.chat.completions.create(model="{writer}", messages=[dict(role="user", content=prompt)]); \\
       print(chat.choices[0].message.content)'
 
   Stream its text to the terminal
-    {stoa} run stoa-describer "Describe the Oakhurst lamp. Keywords: warm light, linen shade"
+    {stoa} run {writer} "Describe the Oakhurst lamp. Keywords: warm light, linen shade"
 
   List the models
     curl -s {inference}/models -H 'Authorization: Bearer {key}'; echo
