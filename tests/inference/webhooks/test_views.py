@@ -33,6 +33,7 @@ def _delete_webhooks(stoa: RunningServer) -> Iterator[None]:
 
 
 def test_a_webhook_is_created_read_changed_and_deleted(stoa: RunningServer):
+    before = ask(stoa, "GET", "").json()["webhooks"]  # of other tests
     endpoint = create_webhook(stoa, f"{PUBLIC}/hook")
     path = f"/{endpoint['id']}"
 
@@ -41,7 +42,7 @@ def test_a_webhook_is_created_read_changed_and_deleted(stoa: RunningServer):
     assert (endpoint["url"], endpoint["events"]) == (f"{PUBLIC}/hook", ["batch.complete"])
     assert (endpoint["enabled"], endpoint["disabled_by"], endpoint["previous_secret_until"]) == (True, None, None)
     assert ask(stoa, "GET", path).json() == endpoint
-    assert ask(stoa, "GET", "").json() == {"webhooks": [endpoint]}
+    assert ask(stoa, "GET", "").json() == {"webhooks": [*before, endpoint]}
 
     changed = ask(stoa, "PATCH", path, {"url": f"{PUBLIC}/other", "enabled": False}).json()
     assert (changed["url"], changed["enabled"], changed["disabled_by"]) == (f"{PUBLIC}/other", False, "owner")
