@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rest_framework.pagination import BasePagination
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from shared.api.limits.query_limits import limit_list_query
 from shared.api.query_params import MAX_LIMIT, MAX_PAGE, get_limit, get_offset, get_page
+from shared.api.renderers import FastJSONRenderer
 
 MAX_ARRAY_LENGTH = 1000
 MAX_ARRAY_BYTES = 4 * 1024 * 1024
@@ -221,7 +221,7 @@ def _count_fitting(queryset: Any, offset: int, limit: int) -> int:
 
 def _fitting_prefix(rows: Sequence[Any]) -> int:
     """Return how many of the rows fit into MAX_ARRAY_BYTES of JSON: 1 at least, if there are any."""
-    renderer = JSONRenderer()
+    renderer = FastJSONRenderer()
     if len(renderer.render(rows)) <= MAX_ARRAY_BYTES:
         return len(rows)
     used = 2  # brackets

@@ -76,11 +76,15 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         if self._requested and not self._has_fetched:
             self._fetch(instance)
         record = {}
+        prefetched = getattr(instance, "_prefetched_objects_cache", {})
         for name, column, field, represent in self._readers:
             try:
-                value = getattr(instance, column) if column else field.get_attribute(instance)
-                if column and callable(value):  # a method, or the manager of a to-many relation
-                    value = field.get_attribute(instance)
+                if column in prefetched:  # the manager of the relation would be made and asked for nothing
+                    value = prefetched[column]
+                else:
+                    value = getattr(instance, column) if column else field.get_attribute(instance)
+                    if column and callable(value):  # a method, or the manager of a to-many relation
+                        value = field.get_attribute(instance)
             except SkipField:
                 continue
             except ObjectDoesNotExist:  # it exists, but the user may not see it

@@ -1,11 +1,9 @@
 """Metrics of HTTP requests and WebSocket connections."""
 
-import re
 from http import HTTPMethod
 
-from django.urls import Resolver404, resolve
-
 from shared.observability.metrics import OTHER, Counter, Gauge, Histogram
+from shared.serving.asgi.routes import find_route
 from shared.serving.asgi.types import Scope
 
 REQUESTS = Counter("stoa_http_requests_total", "Answered requests.", "method", "route", "status")
@@ -17,8 +15,6 @@ WEBSOCKETS = Counter("stoa_websocket_connections_total", "WebSockets that were l
 OPEN_WEBSOCKETS = Gauge("stoa_websocket_connections", "WebSockets that are open.")
 
 _METHODS = frozenset(HTTPMethod)
-_CONVERTER = re.compile(r"<\w+:(\w+)>")  # `<slug:key>` of path()
-_GROUP = re.compile(r"\(\?P<(\w+)>[^)]*\)")  # `(?P<url>.*)` of re_path()
 
 
 def record_request(scope: Scope, status: int, seconds: float) -> str:
@@ -38,8 +34,5 @@ def method_label(scope: Scope) -> str:
 
 def route_label(path: str) -> str:
     """Return the template of the matching route, as in `/batch/<batch_id>`; `other` without a match."""
-    try:
-        route = resolve(path).route
-    except Resolver404:
-        return OTHER
-    return "/" + _CONVERTER.sub(r"<\1>", _GROUP.sub(r"<\1>", route)).replace("^", "").rstrip("$")
+    route = find_route(path)
+    return OTHER if route is None else route.template
