@@ -7,30 +7,29 @@ Each facet is counted as if its own filter were off, so that a shopper sees what
 `products` may be any queryset of products: the filters of `ProductFilters` in `query` are applied to it.
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from django.conf import settings
-from django.core.cache import cache
-from django.db.models import Case, Count, F, IntegerField, Max, QuerySet, Value, When
+from django.db.models import Case, Count, F, IntegerField, QuerySet, Value, When
 from django.http import HttpRequest
 from rest_framework.request import Request
 
 from commerce.attributes.models import AttributeValue
-from commerce.catalog.filters import ProductFilters, attributes_of_values
+from commerce.catalog.facet_columns import Mask, ProductColumns, columns_of
+from commerce.catalog.filters import ProductFilters, attributes_of_values, group_by_attribute
 from commerce.catalog.models import Category, Product, ProductType, ProductValue
-from commerce.shops.models import Shop
 from shared.api.errors import ValidationFailed
 from shared.api.limits.query_limits import MAX_QUERY_SECONDS, QueryTimeout, limit_query_time
 from shared.api.money import to_number
+from shared.api.query_params import DEFAULT_LANGUAGE
 
 # Lower bounds of the bands, in minor units of the platform's currency: 10 euro or 1,000 yen, and so on.
 PRICE_BANDS = (0, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000)
 RATINGS = (4, 3, 2, 1)
 MAX_ENTRIES = 200  # of a facet: those with the most products
-CACHE_SECONDS = 30
 MAX_CHOSEN_ATTRIBUTES = 10  # each is counted by a query of its own
 
 # By facet: the query parameters and the fields of `search` that are its own filter.
@@ -65,12 +64,13 @@ def count_facets(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the facets of `products`, filtered by `query`. A search for text needs the request.
 
-    `is_public` says that `products` are all that everybody may see. Their counts are kept for CACHE_SECONDS, or until a
-    product or a shop is edited; stock and ratings may be so old. Raises ValidationFailed for an invalid filter, and if
-    counting takes too long.
+    `is_public` says that `products` are all that everybody may see. They are counted in memory, where stock and ratings
+    may be MAX_AGE_SECONDS old. Raises ValidationFailed for an invalid filter, and if counting takes too long.
     """
-    counter = _FacetCounter(products, filters, request, is_public)
+    counter_class = _ColumnCounter if is_public else _DatabaseCounter
+    counter = counter_class(products, filters, request)
     active = _active_filters(filters, query)
+    counter.require_valid(active)
     wanted: dict[Query, set[str]] = {}
     for facet in (*_COLUMN_FACETS, "categories", "attributes"):
         wanted.setdefault(_without(active, facet), set()).add(facet)
@@ -87,45 +87,20 @@ def count_facets(
     return _represent(counts)
 
 
-class _FacetCounter:
-    """Counts of choices among the products that a query leaves."""
+class _DatabaseCounter:
+    """Counts of choices among the products that a query leaves, by the database."""
 
     def __init__(
-        self,
-        products: "QuerySet[Product]",
-        filters: type[ProductFilters],
-        request: Request | HttpRequest | None,
-        is_public: bool,
+        self, products: "QuerySet[Product]", filters: type[ProductFilters], request: Request | HttpRequest | None
     ) -> None:
-        self._products, self._filters, self._request, self._is_public = products, filters, request, is_public
+        self._products, self._filters, self._request = products, filters, request
 
-    def count(self, query: Query, facets: set[str]) -> Counts:
-        if not self._is_public:
-            return self._count(query, facets)
-        if all(name == "language" for name, _ in query):
-            facets = {*_COLUMN_FACETS, "categories", "attributes"}  # the next request may need the others
-        found = f"{query} {sorted(facets)} {_last_change()}"
-        key = f"facets-{hashlib.sha256(found.encode()).hexdigest()}"
-        counts: Counts | None = cache.get(key)
-        if counts is None:
-            counts = self._count(query, facets)
-            cache.set(key, counts, CACHE_SECONDS)
-        return counts
-
-    def values_of(self, query: Query, attribute_id: int | None = None) -> Counter[int]:
-        """Count the products by attribute value, or by the values of one attribute."""
-        links = ProductValue.objects.filter(product__in=self._filtered(query).values("pk")).order_by()
-        if attribute_id is not None:
-            links = links.filter(value__attribute=attribute_id)
-        rows = links.values_list("value").annotate(count=Count("pk")).order_by("-count", "value")
-        return Counter(dict(rows[:MAX_ENTRIES]))
-
-    def _count(self, query: Query, facets: Iterable[str]) -> Counts:
+    def count(self, query: Query, facets: Iterable[str]) -> Counts:
         columns = [facet for facet in _COLUMN_FACETS if facet in facets]
         counts = self._count_columns(query, columns) if columns else {}
         if "categories" in facets:
             links: QuerySet[Any] = Product.categories.through._default_manager.filter(
-                product__in=self._filtered(query).values("pk")
+                product__in=self.filtered(query).values("pk")
             )
             rows = links.values_list("category").annotate(count=Count("pk")).order_by("-count", "category")
             counts["categories"] = Counter(dict(rows[:MAX_ENTRIES]))
@@ -133,22 +108,125 @@ class _FacetCounter:
             counts["attributes"] = self.values_of(query)
         return counts
 
+    def values_of(self, query: Query, attribute_id: int | None = None) -> Counter[int]:
+        """Count the products by attribute value, or by the values of one attribute."""
+        links = ProductValue.objects.filter(product__in=self.filtered(query).values("pk")).order_by()
+        if attribute_id is not None:
+            links = links.filter(value__attribute=attribute_id)
+        rows = links.values_list("value").annotate(count=Count("pk")).order_by("-count", "value")
+        return Counter(dict(rows[:MAX_ENTRIES]))
+
     def _count_columns(self, query: Query, facets: list[str]) -> Counts:
         """Count by columns of the product in one query: one row for each combination of choices."""
         groups = {f"{facet}_choice": expression for facet, expression in _column_choices().items() if facet in facets}
-        rows: Iterable[Any] = self._filtered(query).values(**groups).annotate(count=Count("pk"))
+        rows: Iterable[Any] = self.filtered(query).values(**groups).annotate(count=Count("pk"))
         counts: Counts = {facet: Counter() for facet in facets}
         for row in rows:
             for facet in facets:
                 counts[facet][row[f"{facet}_choice"]] += row["count"]
         return counts
 
-    def _filtered(self, query: Query) -> "QuerySet[Product]":
+    def require_valid(self, query: Query) -> ProductFilters:
+        """Return the filters of a query. Raises ValidationFailed."""
         filters = self._filters(dict(query), queryset=self._products, request=self._request)
         if not filters.is_valid():
             raise ValidationFailed({name: [str(error) for error in found] for name, found in filters.errors.items()})
-        rows: QuerySet[Product] = filters.qs
+        return filters
+
+    def filtered(self, query: Query) -> "QuerySet[Product]":
+        rows: QuerySet[Product] = self.require_valid(query).qs
         return rows.select_related(None).prefetch_related(None).order_by()
+
+
+class _ColumnCounter(_DatabaseCounter):
+    """Counts among the products that everybody may see, by the columns in memory.
+
+    The database finds the products only for filters that the columns do not have.
+    """
+
+    def __init__(
+        self, products: "QuerySet[Product]", filters: type[ProductFilters], request: Request | HttpRequest | None
+    ) -> None:
+        super().__init__(products, filters, request)
+        self._columns: ProductColumns | None = None
+        self._found: dict[Query, Mask] = {}
+
+    def count(self, query: Query, facets: Iterable[str]) -> Counts:
+        columns, chosen = self._choose(query)
+        prices, ratings = columns.prices[chosen], columns.ratings[chosen]
+        counts: Counts = {}
+        if "types" in facets:
+            counts["types"] = columns.types.count(chosen)
+        if "prices" in facets:
+            counts["prices"] = _count_steps(prices, PRICE_BANDS)
+        if "ratings" in facets:
+            counts["ratings"] = _count_steps(ratings, (0, *reversed(RATINGS)))
+        if "in_stock" in facets:
+            in_stock = int(np.count_nonzero(columns.quantities[chosen] > 0))
+            counts["in_stock"] = Counter({1: in_stock, 0: int(np.count_nonzero(chosen)) - in_stock})
+        if "categories" in facets:
+            counts["categories"] = columns.categories.count(chosen)
+        if "attributes" in facets:
+            counts["attributes"] = columns.values.count(chosen)
+        return counts
+
+    def values_of(self, query: Query, attribute_id: int | None = None) -> Counter[int]:
+        columns, chosen = self._choose(query)
+        counts = columns.values.count(chosen)
+        own = AttributeValue.objects.filter(attribute=attribute_id).values_list("pk", flat=True)
+        return Counter({pk: counts[pk] for pk in own if pk in counts})
+
+    def _choose(self, query: Query) -> tuple[ProductColumns, Mask]:
+        """Return the columns, and which of their products the query leaves."""
+        if self._columns is None:
+            language = dict(query).get("language") or DEFAULT_LANGUAGE
+            self._columns = columns_of(language).current()
+        chosen = np.ones(len(self._columns), np.bool_)
+        for name, value in query:
+            if name in _MASKS:
+                chosen = chosen & self._mask(self._columns, ((name, value),))
+        others = tuple((name, value) for name, value in query if name not in _MASKS)
+        if any(name != "language" for name, _ in others):
+            chosen = chosen & self._mask(self._columns, others)
+        return self._columns, chosen
+
+    def _mask(self, columns: ProductColumns, query: Query) -> Mask:
+        """Return which products a query of one parameter of the columns, or of others only, leaves."""
+        if query not in self._found:
+            name, value = query[0]
+            if name in _MASKS:
+                cleaned = self._filters.base_filters[name].field.clean(value)
+                mask = _MASKS[name](columns, cleaned)
+            else:
+                mask = columns.with_ids(self.filtered(query).values_list("pk", flat=True))
+            self._found[query] = mask
+        return self._found[query]
+
+
+def _count_steps(values: "np.ndarray[Any, Any]", bounds: Sequence[int]) -> Counter[Any]:
+    """Count values by the highest of the ascending bounds that they reach; None if they reach none."""
+    counts = np.bincount(np.searchsorted(bounds, values, side="right"), minlength=len(bounds) + 1).tolist()
+    return Counter({bound: count for bound, count in zip([None, *bounds], counts, strict=True) if count})
+
+
+def _values_mask(columns: ProductColumns, value_ids: Sequence[int]) -> Mask:
+    chosen = np.ones(len(columns), np.bool_)
+    for of_attribute in group_by_attribute(value_ids).values() if value_ids else ():
+        chosen &= columns.linked_to(columns.values, of_attribute)
+    return chosen
+
+
+# By filter of ProductFilters: which products its value leaves.
+_MASKS: Mapping[str, Callable[[ProductColumns, Any], Mask]] = {
+    "shop_id": lambda columns, shop_id: columns.shops == shop_id,
+    "type_id": lambda columns, type_id: columns.types.within([type_id]),
+    "category_id": lambda columns, category_id: columns.linked_to(columns.categories, [category_id]),
+    "attribute_value_id": _values_mask,
+    "price_from": lambda columns, lowest: columns.prices >= max(lowest, 0),
+    "price_to": lambda columns, limit: (columns.prices >= 0) & (columns.prices < limit),
+    "rating_from": lambda columns, rating: columns.ratings >= rating,
+    "in_stock": lambda columns, in_stock: (columns.quantities > 0) == in_stock,
+}
 
 
 def _column_choices() -> dict[str, Any]:
@@ -168,7 +246,7 @@ def _column_choices() -> dict[str, Any]:
     }
 
 
-def _recount_chosen_attributes(counter: _FacetCounter, active: Query, counts: Counter[int]) -> None:
+def _recount_chosen_attributes(counter: _DatabaseCounter, active: Query, counts: Counter[int]) -> None:
     """Replace the counts of the attributes that the query chooses values of, each as if its own were not chosen."""
     chosen = attributes_of_values(dict(active).get("attribute_value_id", ""))
     if not chosen:
@@ -217,14 +295,9 @@ def _with_parameter(query: Query, name: str, value: str) -> Query:
     return tuple(sorted(kept.items()))
 
 
-def _last_change() -> str:
-    """Return the times of the last edits of a product and of a shop."""
-    product_at, shop_at = (model._default_manager.aggregate(at=Max("updated_at"))["at"] for model in (Product, Shop))
-    return f"{product_at}-{shop_at}"
-
-
 def _represent(counts: Counts) -> dict[str, list[dict[str, Any]]]:
     """Return the facets with their names. Choices without products are left out."""
+    counts = counts | {facet: Counter(dict(_ordered(counts[facet]))) for facet in ("types", "categories", "attributes")}
     types = ProductType.objects.in_bulk(list(counts["types"]))
     categories = Category.objects.in_bulk(list(counts["categories"]))
     return {

@@ -114,7 +114,7 @@ class AttributeValuesFilter(filters.CharFilter):
     field_class = IdListField
 
     def filter(self, qs: "QuerySet[Any]", value: Sequence[int]) -> Any:
-        for value_ids in _group_by_attribute(value).values() if value else ():
+        for value_ids in group_by_attribute(value).values() if value else ():
             qs = qs.filter(pk__in=ProductValue.objects.filter(value__in=value_ids).values("product"))
         return qs
 
@@ -153,10 +153,11 @@ class ParentFilter(filters.CharFilter):
 
 def attributes_of_values(text: str) -> Mapping[int, list[int]]:
     """Return the valid ids in a value of `attribute_value_id`, by attribute; an unknown value is of attribute 0."""
-    return _group_by_attribute(IdListField().to_python(text))
+    return group_by_attribute(IdListField().to_python(text))
 
 
-def _group_by_attribute(value_ids: Sequence[int]) -> dict[int, list[int]]:
+def group_by_attribute(value_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Return the ids of attribute values by their attribute, which is 0 for an unknown value."""
     known = dict(AttributeValue.objects.filter(pk__in=value_ids).values_list("pk", "attribute_id")) if value_ids else {}
     grouped: dict[int, list[int]] = {}
     for value_id in value_ids:

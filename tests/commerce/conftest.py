@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from commerce.catalog.facet_columns import forget_columns
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -17,6 +18,13 @@ from shared.accounts.services import create_api_key, create_user
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
 
 ApiClient = Callable[[User | None], Client]
+
+
+@pytest.fixture(autouse=True)
+def _forget_columns() -> Iterator[None]:
+    """Forget the products of other tests' databases, which the process counts facets from."""
+    yield
+    forget_columns()
 
 
 @pytest.fixture

@@ -163,6 +163,29 @@ def test_unfiltered_counts_are_kept_until_a_product_changes(
     assert counts(facets(client_of)["types"], "slug") == {"home": 3, "garden": 1}
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        {}, {"type_id": "{type}"}, {"category_id": "{category}"}, {"attribute_value_id": "{L}"},
+        {"attribute_value_id": "{L},{Red}"}, {"attribute_value_id": "{L},{S}", "in_stock": "1"}, {"price_from": "10"},
+        {"price_from": "10", "price_to": "49"}, {"rating_from": "5"}, {"in_stock": "0"}, {"shop_id": "{shop}"},
+        {"language": "de"}, {"type_id": "{type}", "in_stock": "1", "search": "name:p"}, {"search": "type.slug:home"},
+        {"type_id": str(2**62)}, {"attribute_value_id": str(2**62)},
+    ],
+)  # fmt: skip
+def test_counts_in_memory_are_those_of_the_database(
+    query: dict[str, str], products: dict[str, Product], values: dict[str, AttributeValue], shop: Shop
+):
+    Product.objects.filter(slug="pot").update(currency="JPY")
+    ids = {name: value.pk for name, value in values.items()} | {"shop": shop.pk, "type": products["pot"].type_id}
+    category = Category.objects.get(slug="pots").pk
+    query = {name: value.format(**ids, category=category) for name, value in query.items()}
+    for _ in range(2):
+        counted = [count_facets(Product.objects.public(), query, is_public=is_public) for is_public in (False, True)]
+        assert counted[0] == counted[1]
+        Product.objects.filter(slug="desk-lamp").update(price=6000, updated_at=timezone.now())
+
+
 def test_a_shop_sees_its_drafts_in_the_counts_of_its_own_products_only(
     client_of: ApiClient, shop: Shop, owner: User, products: dict[str, Product]
 ):
