@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -22,7 +23,7 @@ MAX_LINE_QUANTITY = 10_000
 MAX_REASON_LENGTH = 2_000
 
 
-class OrderCustomerSerializer(serializers.ModelSerializer[User]):
+class OrderCustomerSerializer(RelationsSerializer):
     """The customer of an order."""
 
     class Meta:
@@ -62,7 +63,7 @@ STATUS_RECORDS = {
 }
 
 
-class PivotSerializer(serializers.ModelSerializer[OrderLine]):
+class PivotSerializer(RelationsSerializer):
     """Quantity and price of a product in an order."""
 
     order_quantity = serializers.IntegerField(source="quantity", help_text="Number of pieces ordered.")
@@ -171,9 +172,12 @@ class OrderSerializer(BaseOrderSerializer):
     @extend_schema_field(OrderedProductSerializer(many=True))
     def get_products(self, order: Order) -> Any:
         orders = order.children.all() if order.is_parent else [order]
-        lines = [line for one in orders for line in one.lines.all()]
-        context = {**self.context, RELATION_PATH: "products."}
-        return OrderedProductSerializer(lines, many=True, context=context).data
+        return [self._line_serializer.to_representation(line) for one in orders for line in one.lines.all()]
+
+    @cached_property
+    def _line_serializer(self) -> OrderedProductSerializer:
+        """Return the serializer of all lines: to make one costs more than to read ten."""
+        return OrderedProductSerializer(context={**self.context, RELATION_PATH: "products."})
 
 
 class RequestedLineSerializer(serializers.Serializer[Any]):

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from django.db.models import QuerySet
 
 from commerce.catalog.models import Product
+from commerce.catalog.search.lookups import IdIn
 from commerce.catalog.search.permitted import best_permitted
 from commerce.catalog.search.text_index import text_index
 from commerce.catalog.search.words import MAX_SPELLING_LENGTH, MIN_SPELLING_LENGTH
@@ -39,7 +40,7 @@ def _known(words: Sequence[str], language: str, products: "QuerySet[Product]") -
         return set()
     samples = dict(zip(words, text_index().ids_with(words, language, SAMPLE_SIZE), strict=True))
     sample_ids = {product_id for ids in samples.values() for product_id in ids}
-    permitted = set(products.order_by().filter(pk__in=sample_ids).values_list("pk", flat=True))
+    permitted = set(products.order_by().filter(IdIn(sample_ids)).values_list("pk", flat=True))
     known = {word for word, ids in samples.items() if not permitted.isdisjoint(ids)}
     hidden = [word for word, ids in samples.items() if word not in known and len(ids) == SAMPLE_SIZE]
     return known | {word for word in hidden if _is_known(word, language, products)}

@@ -1,5 +1,6 @@
 """Full text in SQLite: FTS5 tables, of which the English one has stems, and a trigram table of the words."""
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -72,7 +73,16 @@ def count_matches(words: Sequence[Sequence[str]], language: str, limit: int) -> 
 
 def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]:
     """Return for each word the ids of some products with it, at most `limit`."""
-    return [_select(_expression(word, language), language, limit, "") for word in words]
+    table, (condition, parameters) = _table(language), _of_language(language)
+    found = (
+        f"(SELECT json_group_array(rowid) FROM (SELECT rowid FROM {table} WHERE {table} MATCH %s {condition} LIMIT %s))"  # nosec B608
+    )
+    values: list[str | int] = []
+    for word in words:
+        values += [_expression(word, language), *parameters, limit]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join([found] * len(words))}", values)
+        return [json.loads(ids) for ids in cursor.fetchone()]
 
 
 def ignored(words: Sequence[str], language: str) -> set[str]:

@@ -1,6 +1,7 @@
-"""The lists of addresses and products as plain Django views: the same bytes, without authentication."""
+"""Lists of the shop as plain Django views: the same records, without authentication, filters and limits."""
 
 import os
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -17,11 +18,19 @@ import json  # noqa: E402 - what needs Django's apps comes after them
 
 from django.http import HttpRequest, HttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
+from django.utils import timezone  # noqa: E402
 
 from commerce.addresses.models import Address  # noqa: E402
+from commerce.analytics.reports.report import open_report  # noqa: E402
+from commerce.analytics.reports.scopes import scope_for_user  # noqa: E402
+from commerce.analytics.serializers import overview_body  # noqa: E402
 from commerce.attachments.models import Attachment  # noqa: E402
 from commerce.attachments.records import attachment_record  # noqa: E402
+from commerce.attributes.models import Attribute  # noqa: E402
 from commerce.catalog.models import Product  # noqa: E402
+from commerce.orders.models import Order, OrderLine  # noqa: E402
+from commerce.shops.models import Shop  # noqa: E402
+from shared.accounts.models import User  # noqa: E402
 from shared.api.money import to_number  # noqa: E402
 
 PLAIN = [
@@ -31,6 +40,12 @@ PLAIN = [
     "created_at", "updated_at",
 ]  # fmt: skip
 MONEY = ("price", "sale_price", "min_price", "max_price")
+ORDER = [
+    "id", "tracking_number", "customer_id", "customer_contact", "order_status", "currency", "amount", "sales_tax",
+    "delivery_fee", "discount", "paid_total", "total", "refunded_total", "shop_id", "parent_id", "payment_gateway",
+    "billing_address", "shipping_address",
+]  # fmt: skip
+ORDER_MONEY = ORDER[6:13]
 LIMIT = 15
 
 
@@ -49,14 +64,75 @@ def addresses(request: HttpRequest) -> HttpResponse:
 def products(request: HttpRequest) -> HttpResponse:
     found = Product.objects.public().filter(language="en")
     rows = found.select_related("image").prefetch_related("gallery").order_by("-id")[:LIMIT]
-    total = found.count()
+    return page([product(row, request) for row in rows], found.count(), request)
+
+
+def attributes(request: HttpRequest) -> HttpResponse:
+    rows = Attribute.objects.filter(shop__in=Shop.objects.filter(is_active=True), language="en").for_response()
+    return answer([
+        {
+            "id": row.pk, "name": row.name, "slug": row.slug, "shop_id": row.shop_id, "language": row.language,
+            "translated_languages": sorted(row.languages.split(",")),
+            "values": [
+                {
+                    "id": value.pk, "value": value.value, "meta": value.meta, "slug": value.slug,
+                    "language": row.language,
+                }
+                for value in row.values.all()
+            ],
+            "created_at": written(row.created_at), "updated_at": written(row.updated_at),
+        }
+        for row in rows[:1001]
+    ])  # fmt: skip
+
+
+def orders(request: HttpRequest) -> HttpResponse:
+    found = Order.objects.filter(customer=int(request.GET["customer"]), parent=None)
+    rows = found.for_response().order_by("-created_at", "-id")[:LIMIT]
+    return page([whole_order(row, request) for row in rows], found.count(), request)
+
+
+def whole_order(row: Order, request: HttpRequest) -> dict[str, Any]:
+    children = list(row.children.all())
+    return order(row, [line for child in children for line in child.lines.all()], request) | {
+        "children": [order(child, child.lines.all(), request) for child in children],
+        "customer": {"id": row.customer.pk, "name": row.customer.name, "email": row.customer.email},
+        "customer_name": row.customer.name,
+    }
+
+
+def order(row: Order, lines: Iterable[OrderLine], request: HttpRequest) -> dict[str, Any]:
+    record = {name: getattr(row, name) for name in ORDER}
+    for name in ORDER_MONEY:
+        record[name] = to_number(record[name], row.currency)
+    record["products"] = [
+        {
+            "id": line.product_id, "name": line.product.name, "slug": line.product.slug,
+            "image": picture(line.product.image, request),
+            "pivot": {
+                "order_quantity": line.quantity, "unit_price": to_number(line.unit_price, row.currency),
+                "subtotal": to_number(line.subtotal, row.currency), "variation_option_id": line.variation_id,
+            },
+        }
+        for line in lines
+    ]  # fmt: skip
+    return record | {"created_at": written(row.created_at), "updated_at": written(row.updated_at)}
+
+
+def analytics(request: HttpRequest) -> HttpResponse:
+    scope = scope_for_user(User.objects.filter(role="SUPER_ADMIN").first(), shop_id=None, currency=settings.CURRENCY)
+    with open_report(scope, now=timezone.now()) as report:
+        return answer(overview_body(report.overview(date_range=None, compare=False)))
+
+
+def page(rows: list[dict[str, Any]], total: int, request: HttpRequest) -> HttpResponse:
     pages = -(-total // LIMIT)
     url = request.build_absolute_uri(request.path)
     links = [{"url": f"{url}?page={page}", "label": str(page), "active": page == 1} for page in range(1, pages + 1)]
     following = f"{url}?page=2" if pages > 1 else None
     previous = {"url": None, "label": "&laquo; Previous", "active": False}
     return answer({
-        "current_page": 1, "data": [product(row, request) for row in rows], "first_page_url": f"{url}?page=1",
+        "current_page": 1, "data": rows, "first_page_url": f"{url}?page=1",
         "from": 1, "last_page": pages, "last_page_url": f"{url}?page={pages}",
         "links": [previous, *links, {"url": following, "label": "Next &raquo;", "active": False}],
         "next_page_url": following, "path": url, "per_page": LIMIT, "prev_page_url": None, "to": len(rows),
@@ -86,4 +162,4 @@ def answer(body: Any) -> HttpResponse:
     return HttpResponse(content, content_type="application/json", headers={"Content-Length": str(len(content))})
 
 
-urlpatterns = [path("api/addresses", addresses), path("api/products", products)]
+urlpatterns = [path(f"api/{view.__name__}", view) for view in (addresses, products, attributes, orders, analytics)]
